@@ -38,7 +38,12 @@ const alone = '**/*.alone.test.ts';
 export default defineConfig({
   test: {
     projects: [
-      level('unit', 'test/unit/**/*.test.ts', { order: 0, timeoutMs: 20_000, alone: false }),
+      level('unit', 'test/unit/**/*.test.ts', {
+        exclude: [full],
+        order: 0,
+        timeoutMs: 20_000,
+        alone: false,
+      }),
       level('contract', 'test/contract/**/*.test.ts', {
         order: 0,
         timeoutMs: 20_000,
@@ -51,7 +56,7 @@ export default defineConfig({
         alone: false,
       }),
       level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, alone: true }),
-      level('full', `test/e2e/${full}`, { order: 3, timeoutMs: 900_000, alone: true }),
+      level('full', `test/${full}`, { order: 3, timeoutMs: 900_000, alone: true }),
     ],
   },
 });

@@ -92,6 +92,28 @@ function isTraceState(text: string): boolean {
 }
 
 /**
+ * The headers that repeat what the body of a modern message says, so that gateways need not read it.
+ *
+ * MCP 2026-07-28 transports, standard request headers
+ */
+export function mirroredHeaders({
+  version,
+  method,
+  name,
+}: {
+  readonly version: string;
+  readonly method: string;
+  /** What `mirroredMember` names. */
+  readonly name: string | undefined;
+}): Record<string, string> {
+  return {
+    'mcp-protocol-version': encodeHeader(version),
+    'mcp-method': encodeHeader(method),
+    ...(name !== undefined && { 'mcp-name': encodeHeader(name) }),
+  };
+}
+
+/**
  * Headers of a modern request. They are derived from the body rather than from the caller's headers, except
  * `Mcp-Param-*`, which the upstream checks against the body, and the trace context.
  *
@@ -101,13 +123,10 @@ export function modernHeaders(
   envelope: Envelope,
   callers: ReceivedHeaders = {},
 ): Record<string, string> {
-  const version = envelope.protocolVersion ?? modernVersions[0] ?? '';
-  const name = mirroredName(envelope);
+  const { protocolVersion: version = modernVersions[0] ?? '', method = '' } = envelope;
   const headers: Record<string, string> = {
     ...postHeaders,
-    'mcp-protocol-version': version,
-    'mcp-method': envelope.method ?? '',
-    ...(name !== undefined && { 'mcp-name': encodeHeader(name) }),
+    ...mirroredHeaders({ version, method, name: mirroredName(envelope) }),
     ...traceHeaders(callers),
   };
   for (const [header, value] of Object.entries(callers)) {
@@ -134,6 +153,31 @@ export interface MirroredParameter {
   readonly path: readonly string[];
   /** In lower case. */
   readonly header: string;
+}
+
+/**
+ * The headers that repeat arguments of a call; what is absent or `null` has none. `argumentAt` returns the JSON text
+ * of an argument. SEP-2243
+ */
+export function parameterHeaders(
+  parameters: readonly MirroredParameter[],
+  argumentAt: (path: readonly string[]) => string | undefined,
+): Record<string, string> {
+  const headers: Record<string, string> = {};
+  for (const { path, header } of parameters) {
+    const value = plainText(argumentAt(path));
+    if (value !== undefined) headers[header] = encodeHeader(value);
+  }
+  return headers;
+}
+
+/** Integers that a number cannot hold exactly have no header, as servers compare numbers. */
+function plainText(json: string | undefined): string | undefined {
+  const value: unknown = json === undefined ? undefined : JSON.parse(json);
+  if (typeof value === 'string') return value;
+  if (typeof value === 'boolean') return String(value);
+  if (typeof value !== 'number' || !Number.isFinite(value)) return undefined;
+  return Number.isInteger(value) && !Number.isSafeInteger(value) ? undefined : String(value);
 }
 
 const annotation = 'x-mcp-header';

@@ -260,7 +260,7 @@ function enter<Place extends string>(
 ): void {
   frame.start = start;
   frame.close = close;
-  frame.names.length = 0;
+  if (frame.names.length > 0) frame.names.length = 0;
   frame.manyNames = undefined;
   frame.inside = close === closeBrace ? inside : undefined;
   frame.member = undefined;
@@ -277,8 +277,24 @@ function nameOf(text: string, start: number, end: number): string {
   return `"${Buffer.from(String(decoded)).toString('latin1')}`;
 }
 
+/** Names of nearly every message, by their length with quotes: known by their bytes, they are not decoded. */
+const usualNames = new Map(
+  Map.groupBy(
+    ['jsonrpc', 'id', 'method', 'params', 'result', 'error', 'name', 'arguments'].map((name) => ({
+      name,
+      quoted: Buffer.from(JSON.stringify(name)),
+    })),
+    ({ quoted }) => quoted.length,
+  ),
+);
+
 /** The decoded name between the quotes at `start` and before `end`. */
 function memberName(bytes: Uint8Array, start: number, end: number): string {
+  for (const { name, quoted } of usualNames.get(end - start) ?? []) {
+    let at = 1;
+    while (at < quoted.length && bytes[start + at] === quoted[at]) at++;
+    if (at === quoted.length) return name;
+  }
   const name = buffer(bytes).toString('latin1', start + 1, end - 1);
   // oxlint-disable-next-line no-control-regex
   if (!/[\\\x80-\xff]/.test(name)) return name;

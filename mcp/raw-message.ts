@@ -1,3 +1,4 @@
+import { mirroredHeaders, mirroredMember } from './headers.ts';
 import { JsonError, type Span, jsonMembers } from './json.ts';
 
 /**
@@ -129,6 +130,16 @@ export function modernVersion(message: Message): string | undefined {
     message.version = version ?? null;
   }
   return message.version ?? undefined;
+}
+
+/** The headers that repeat what the body says; `undefined` for a message of the legacy era. */
+export function modernHeaders(message: Message): Record<string, string> | undefined {
+  const version = modernVersion(message);
+  if (version === undefined) return undefined;
+  const { method = '' } = message;
+  const member = mirroredMember(method);
+  const name = member && stringAt(message, 'params', member);
+  return mirroredHeaders({ version, method, name });
 }
 
 /** Why a request failed, for the person who uses the assistant. */

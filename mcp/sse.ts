@@ -1,65 +1,23 @@
 /** One event of an event stream. */
 export interface SseEvent {
   /** All bytes of the event: its comments, the blank line that ends it and those before it. */
-  raw: Uint8Array;
+  raw: Buffer;
   /** The data lines joined by line feeds; empty if there are none, as in a keep-alive comment. */
-  data: Uint8Array;
+  data: Buffer;
   id?: string;
   event?: string;
+  /** How long to wait before the stream is requested again. */
+  retryMs?: number;
+  /** Whether it has no field at all. */
+  isComment?: true;
 }
 
-const byteOrderMark = Buffer.from('\ufeff');
-const join = Buffer.from('\n');
-
-/**
- * Parses the fields of an event. `data` of a single line is a view of its bytes.
- *
- * HTML Living Standard §9.2.6
- */
-export function sseEvent(raw: Buffer): SseEvent {
-  const data: Buffer[] = [];
-  const fields: { id?: string; event?: string } = {};
-  let at = byteOrderMark.equals(raw.subarray(0, 3)) ? byteOrderMark.length : 0;
-  while (at < raw.length) {
-    const end = lineEnd(raw, at);
-    const line = raw.subarray(at, end);
-    at = end + 1;
-    const colon = line.indexOf(0x3a);
-    const nameEnd = colon < 0 ? line.length : colon;
-    const name = line.toString('latin1', 0, Math.min(nameEnd, 6));
-    const value = line.subarray(line[nameEnd + 1] === 0x20 ? nameEnd + 2 : nameEnd + 1);
-    if (name === 'data') data.push(value);
-    else if (name === 'event') fields.event = value.toString();
-    else if (name === 'id' && !value.includes(0)) fields.id = value.toString();
-  }
-  const [first = Buffer.alloc(0), ...more] = data;
-  return {
-    raw,
-    data: more.length > 0 ? Buffer.concat([first, ...more.flatMap((line) => [join, line])]) : first,
-    ...fields,
-  };
+export interface SseOptions {
+  /** The longest event, counting all its bytes. */
+  readonly maxBytes: number;
+  /** Whether ids with control characters are ignored, because a header cannot contain them. */
+  readonly printableIds?: boolean;
 }
-
-/**
- * Wraps a message in an event: on one line, since line breaks outside JSON strings have no meaning; or with the id,
- * name and line structure of the event that it came in.
- */
-export function messageEvent(message: Buffer, of?: Pick<SseEvent, 'id' | 'event'>): Buffer {
-  const text = message.toString('utf8');
-  if (!of) return Buffer.from(`event: message\ndata: ${text.replaceAll(/[\r\n]+/g, ' ')}\n\n`);
-  const id = of.id === undefined ? '' : `id: ${of.id}\n`;
-  const event = of.event === undefined ? '' : `event: ${of.event}\n`;
-  return Buffer.from(`${id}${event}data: ${text.replaceAll('\n', '\ndata: ')}\n\n`);
-}
-
-function lineEnd(raw: Buffer, at: number): number {
-  let end = at;
-  while (end < raw.length && raw[end] !== 0x0a && raw[end] !== 0x0d) end++;
-  return end;
-}
-
-const lineFeed = 0x0a;
-const carriageReturn = 0x0d;
 
 /** An event of the stream exceeds `maxBytes`. */
 export class SseEventTooLarge extends Error {
@@ -73,17 +31,34 @@ export class SseEventTooLarge extends Error {
 }
 
 /**
+ * The events of a body as they arrive.
+ *
+ * @throws {SseEventTooLarge}
+ */
+export async function* sseEvents(
+  body: Uint8Array | AsyncIterable<Uint8Array>,
+  options: SseOptions,
+): AsyncGenerator<SseEvent, void, undefined> {
+  const events = new SseEvents(options);
+  if (body instanceof Uint8Array) return yield* events.push(body);
+  for await (const chunk of body) yield* events.push(chunk);
+}
+
+const lineFeed = 0x0a;
+const carriageReturn = 0x0d;
+const byteOrderMark = Buffer.from('\ufeff');
+
+/**
  * Splits `text/event-stream` bytes into events, independent of chunk boundaries, each as soon as its blank line
- * arrives. Every byte up to the last event is in the `raw` of one event. Bytes after the last blank line of the
- * stream are not an event.
+ * arrives. Every byte up to the last event is in the `raw` of one event, except a byte order mark at the start. Bytes
+ * after the last blank line of the stream are not an event.
  *
  * HTML Living Standard §9.2.5
  */
 export class SseEvents {
-  readonly #maxBytes: number;
-  readonly #passLarge: boolean;
-  /** The current event exceeds the limit and is passed on in pieces. */
-  #passing = false;
+  readonly #options: SseOptions;
+  /** The first bytes of the stream while they may be the beginning of a byte order mark. */
+  #start: Buffer | undefined = Buffer.alloc(0);
   /** The part of the current event that arrived in earlier chunks. */
   #held = Buffer.alloc(0);
   #heldBytes = 0;
@@ -92,19 +67,17 @@ export class SseEvents {
   /** The last byte was a carriage return, so a following line feed belongs to it. */
   #afterReturn = false;
 
-  constructor({ maxBytes, passLarge = false }: { maxBytes: number; passLarge?: boolean }) {
-    this.#maxBytes = maxBytes;
-    this.#passLarge = passLarge;
+  constructor(options: SseOptions) {
+    this.#options = options;
   }
 
   /**
-   * The events that end in this chunk. An event contained in the chunk is a view of it: copy it to keep it. With
-   * `passLarge`, an event over the limit comes in pieces with bytes but no data.
+   * The events that end in this chunk. An event contained in the chunk is a view of it: copy it to keep it.
    *
    * @throws {SseEventTooLarge} after which the rest of the stream cannot be split.
    */
   *push(chunk: Uint8Array): Generator<SseEvent, void, undefined> {
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
+    const bytes = this.#withoutMark(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength));
     let start = 0;
     let at = this.#afterReturn && bytes[0] === lineFeed ? 1 : 0;
     if (bytes.length > 0) this.#afterReturn = false;
@@ -128,33 +101,31 @@ export class SseEvents {
         this.#hasLine = false;
         const tail = bytes.subarray(start, at);
         start = at;
-        if (this.#isTooLarge(tail)) yield this.#piece(tail);
-        else yield sseEvent(this.#take(tail));
-        this.#passing = false;
+        yield parsedEvent(this.#take(tail), this.#options);
       }
     }
     if (at < bytes.length) this.#inLine = true;
-    const rest = bytes.subarray(start);
-    if (rest.length > 0 && this.#isTooLarge(rest)) yield this.#piece(rest);
-    else this.#hold(rest);
+    this.#hold(bytes.subarray(start));
   }
 
-  #isTooLarge(tail: Buffer): boolean {
-    if (!this.#passLarge) return false;
-    return this.#passing || this.#heldBytes + tail.length > this.#maxBytes;
-  }
-
-  #piece(tail: Buffer): SseEvent {
-    this.#passing = true;
-    const held = this.#held.subarray(0, this.#heldBytes);
-    this.#held = Buffer.alloc(0);
-    this.#heldBytes = 0;
-    return { raw: held.length > 0 ? Buffer.concat([held, tail]) : tail, data: Buffer.alloc(0) };
+  #withoutMark(bytes: Buffer): Buffer {
+    if (!this.#start) return bytes;
+    const start = this.#start.length > 0 ? Buffer.concat([this.#start, bytes]) : bytes;
+    if (
+      start.length < byteOrderMark.length &&
+      start.equals(byteOrderMark.subarray(0, start.length))
+    )
+      return (this.#start = Buffer.from(start)).subarray(start.length);
+    this.#start = undefined;
+    return byteOrderMark.equals(start.subarray(0, byteOrderMark.length))
+      ? start.subarray(byteOrderMark.length)
+      : start;
   }
 
   #take(tail: Buffer): Buffer {
+    const { maxBytes } = this.#options;
     if (this.#heldBytes === 0) {
-      if (tail.length > this.#maxBytes) throw new SseEventTooLarge(this.#maxBytes);
+      if (tail.length > maxBytes) throw new SseEventTooLarge(maxBytes);
       return tail;
     }
     this.#hold(tail);
@@ -165,10 +136,11 @@ export class SseEvents {
   }
 
   #hold(tail: Buffer): void {
+    const { maxBytes } = this.#options;
     const bytes = this.#heldBytes + tail.length;
-    if (bytes > this.#maxBytes) throw new SseEventTooLarge(this.#maxBytes);
+    if (bytes > maxBytes) throw new SseEventTooLarge(maxBytes);
     if (bytes > this.#held.length) {
-      const wider = Buffer.allocUnsafe(Math.max(bytes, Math.min(2 * bytes, this.#maxBytes)));
+      const wider = Buffer.allocUnsafe(Math.max(bytes, Math.min(2 * bytes, maxBytes)));
       this.#held.copy(wider, 0, 0, this.#heldBytes);
       this.#held = wider;
     }
@@ -177,36 +149,100 @@ export class SseEvents {
   }
 }
 
+const newLine = Buffer.from('\n');
+
 /**
- * An event's bytes with its id, if any, replaced. A byte order mark and blank lines at the start are removed, since
- * after an id they would end an event.
+ * Parses the fields of an event. `data` of a single line is a view of its bytes.
  *
  * HTML Living Standard §9.2.6
  */
-export function withEventId({ raw, id }: SseEvent, newId: string): Buffer {
-  let bytes = Buffer.from(raw.buffer, raw.byteOffset, raw.byteLength);
-  if (bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf) bytes = bytes.subarray(3);
-  let start = 0;
-  while (bytes[start] === 0x0a || bytes[start] === 0x0d) start++;
-  bytes = bytes.subarray(start);
-  if (id !== undefined) {
-    const text = bytes.toString('latin1').replaceAll(/^id(?::[^\r\n]*)?(?:\r\n|\r|\n)/gm, '');
-    bytes = Buffer.from(text, 'latin1');
+function parsedEvent(raw: Buffer, { printableIds }: SseOptions): SseEvent {
+  const data: Buffer[] = [];
+  const fields: Omit<SseEvent, 'raw' | 'data'> = { isComment: true };
+  for (let at = 0, end = 0; at < raw.length; at = end + 1) {
+    end = lineEnd(raw, at);
+    const line = raw.subarray(at, end);
+    const colon = line.indexOf(0x3a);
+    const nameEnd = colon < 0 ? line.length : colon;
+    if (nameEnd === 0) continue;
+    delete fields.isComment;
+    const name = line.toString('latin1', 0, Math.min(nameEnd, 6));
+    const value = line.subarray(line[nameEnd + 1] === 0x20 ? nameEnd + 2 : nameEnd + 1);
+    if (name === 'data') data.push(value);
+    else if (name === 'event') fields.event = value.toString();
+    else if (name === 'retry' && /^\d{1,9}$/.test(value.toString('latin1'))) {
+      fields.retryMs = Number(value);
+    } else if (name === 'id' && (printableIds ? value.every(isPrintable) : !value.includes(0))) {
+      fields.id = value.toString();
+    }
   }
-  return Buffer.concat([Buffer.from(`id: ${newId}\n`), bytes]);
+  const [first = Buffer.alloc(0), ...more] = data;
+  return {
+    raw,
+    data:
+      more.length > 0 ? Buffer.concat([first, ...more.flatMap((line) => [newLine, line])]) : first,
+    ...fields,
+  };
 }
 
-const longestGap = 4;
+function lineEnd(raw: Buffer, at: number): number {
+  let end = at;
+  while (end < raw.length && raw[end] !== lineFeed && raw[end] !== carriageReturn) end++;
+  return end;
+}
 
-/** Whether a stream is between two events, the only place where an event can be inserted. */
-export class EventGap {
-  #tail = Buffer.from('\n\n');
+function isPrintable(byte: number): boolean {
+  return byte >= 0x20 && byte !== 0x7f;
+}
 
-  push(chunk: Uint8Array): void {
-    this.#tail = Buffer.concat([this.#tail, chunk.subarray(-longestGap)]).subarray(-longestGap);
+const messageStart = Buffer.from('event: message\ndata: ');
+const eventEnd = Buffer.from('\n\n');
+
+/**
+ * Wraps a message in an event: on one line, since line breaks outside JSON strings have no meaning; or with the id,
+ * name, retry time and line structure of the event that it came in.
+ */
+export function messageEvent(
+  message: Buffer,
+  of?: Pick<SseEvent, 'id' | 'event' | 'retryMs'>,
+): Buffer {
+  if (!of) {
+    return Buffer.concat([messageStart, withLineBreaks(message, /[\r\n]+/g, ' '), eventEnd]);
   }
+  const fields = { id: of.id, event: of.event, retry: of.retryMs };
+  const lines = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}: ${value}\n`],
+  );
+  const data = withLineBreaks(message, /\r\n|\r|\n/g, '\ndata: ');
+  return Buffer.concat([Buffer.from(`${lines.join('')}data: `), data, eventEnd]);
+}
 
-  get isOpen(): boolean {
-    return /(?:\n\n|\r\n\r\n)$/.test(this.#tail.toString('latin1'));
+/** The message with its line breaks replaced; every other byte stays. */
+function withLineBreaks(message: Buffer, lineBreak: RegExp, replacement: string): Buffer {
+  if (!message.includes(lineFeed) && !message.includes(carriageReturn)) return message;
+  return Buffer.from(message.toString('latin1').replaceAll(lineBreak, replacement), 'latin1');
+}
+
+const idLines = /^(?:id(?::[^\r\n]*)?(?:\r\n|\r|\n))+/gm;
+
+/**
+ * An event's bytes with its id, if any, replaced. Blank lines at the start are removed, since after an id they would
+ * end an event.
+ *
+ * HTML Living Standard §9.2.6
+ */
+export function withEventId({ raw, id }: Pick<SseEvent, 'raw' | 'id'>, newId: string): Buffer {
+  let start = 0;
+  while (raw[start] === lineFeed || raw[start] === carriageReturn) start++;
+  let bytes = raw.subarray(start);
+  // An id that was ignored is there, too.
+  if (id !== undefined || bytes.includes(0)) {
+    const text = bytes.toString('latin1');
+    const without = text.replaceAll(idLines, (lines, at: number) =>
+      // A comment keeps the line ends around it apart, which together would be one.
+      text[at - 1] === '\r' && text[at + lines.length] === '\n' ? ':\n' : '',
+    );
+    bytes = Buffer.from(without, 'latin1');
   }
+  return Buffer.concat([Buffer.from(`id: ${newId}\n`), bytes]);
 }

@@ -1,6 +1,12 @@
 import { legacyVersions, modernVersions } from './headers.ts';
-import { type MemberChanges, changedObject, elementsIn, membersIn } from './json-edit.ts';
-import type { Span } from './json.ts';
+import {
+  type MemberChanges,
+  changedObject,
+  elementsIn,
+  membersIn,
+  withMembers,
+} from './json-edit.ts';
+import { type Span, jsonMembers } from './json.ts';
 import {
   type Message,
   messageOf,
@@ -36,7 +42,11 @@ export interface ClientDescription {
 }
 
 /** The `_meta` of a modern request for this client. MCP 2026-07-28 basic */
-export function metaOf({ capabilities, clientInfo, logLevel }: ClientDescription): MemberChanges {
+export function metaOf({
+  capabilities,
+  clientInfo,
+  logLevel,
+}: ClientDescription): Record<string, string> {
   return {
     [`${metaPrefix}protocolVersion`]: JSON.stringify(modernVersion),
     [`${metaPrefix}clientCapabilities`]: capabilities,
@@ -87,13 +97,23 @@ export interface ModernRequestChanges {
 export function modernRequest(
   message: Message,
   client: ClientDescription,
-  { id, params = {} }: ModernRequestChanges = {},
+  changes: ModernRequestChanges = {},
 ): Message {
   const { body, envelope } = message;
-  const meta = changedObject(body, spanAt(message, 'params', '_meta'), metaOf(client));
-  const changed = changedObject(body, envelope.params, { ...params, _meta: meta });
-  const changes = { params: changed, ...(id !== undefined && { id }) };
-  return messageOf(changedObject(body, envelope.root, changes));
+  return messageOf(modernRequestBytes(body, envelope.root, metaOf(client), changes).toString());
+}
+
+/** The same for the message at `root`, with `meta` of `metaOf`. */
+export function modernRequestBytes(
+  bytes: Buffer,
+  root: Span,
+  meta: MemberChanges,
+  { id, params: more = {} }: ModernRequestChanges = {},
+): Buffer {
+  const params = jsonMembers(bytes, root)?.get('params');
+  const given = params && jsonMembers(bytes, params)?.get('_meta');
+  const changed = withMembers(bytes, params, { ...more, _meta: withMembers(bytes, given, meta) });
+  return withMembers(bytes, root, { params: changed, ...(id !== undefined && { id }) });
 }
 
 const envelopeNames = ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'];
@@ -142,30 +162,44 @@ const openBrace = 0x7b;
 export function legacyResult(response: Message, method: string, id: string): Message {
   const { body, envelope } = response;
   const result = spanAt(response, 'result');
-  const changes = result ? { result: legacyOf(body, result, method) } : legacyError(response);
+  const changes = result
+    ? { result: withMembers(body, result, legacyChanges(body, result, method)) }
+    : legacyError(response);
   return messageOf(changedObject(body, envelope.root, { id, ...changes }));
 }
 
-function legacyOf(body: Buffer, result: Span, method: string): string {
-  const members = membersIn(body, result);
-  const changes: Record<string, string | undefined> = {};
-  for (const name of added) changes[name] = undefined;
+/** What `legacyResult` changes in the result at `result`; empty if nothing. */
+export function legacyChanges(
+  body: Buffer,
+  result: Span,
+  method: string | undefined,
+): MemberChanges {
+  const members = jsonMembers(body, result) ?? new Map<string, Span>();
+  const changes: Record<string, string | Buffer | undefined> = {};
+  for (const name of added) if (members.has(name)) changes[name] = undefined;
   const content = members.get('structuredContent');
   if (content && body[content.start] !== openBrace) changes['structuredContent'] = undefined;
   const tools = method === 'tools/list' ? members.get('tools') : undefined;
-  if (tools)
-    changes['tools'] = `[${(elementsIn(body, tools) ?? [])
-      .map((tool) => plainTool(body, tool))
-      .join(',')}]`;
-  return changedObject(body, result, changes);
+  const elements = tools && elementsIn(body, tools);
+  if (elements?.some((tool) => hasOtherSchema(body, tool))) {
+    changes['tools'] = `[${elements.map((tool) => plainTool(body, tool)).join(',')}]`;
+  }
+  return changes;
 }
 
 function plainTool(body: Buffer, tool: Span): string {
-  const schema = membersIn(body, tool).get('outputSchema');
-  const type = schema && membersIn(body, schema).get('type');
-  const isObject = type && body.toString('utf8', type.start, type.end) === '"object"';
-  if (!schema || isObject) return body.toString('utf8', tool.start, tool.end);
-  return changedObject(body, tool, { outputSchema: undefined });
+  return hasOtherSchema(body, tool)
+    ? changedObject(body, tool, { outputSchema: undefined })
+    : body.toString('utf8', tool.start, tool.end);
+}
+
+/** Whether the tool's answers need not be objects. */
+function hasOtherSchema(body: Buffer, tool: Span): boolean {
+  const schema = jsonMembers(body, tool)?.get('outputSchema');
+  const type = schema && jsonMembers(body, schema)?.get('type');
+  return (
+    schema !== undefined && (!type || body.toString('utf8', type.start, type.end) !== '"object"')
+  );
 }
 
 /** Legacy revisions have a code for a missing resource. MCP 2025-11-25 resources, "Error Handling" */
@@ -249,32 +283,66 @@ export function givenResponse(retry: Message, question: Message): Message | unde
   return given === undefined ? undefined : resultTo(question.envelope.id ?? 'null', given);
 }
 
+/** How a modern server describes itself in `server/discover`: the value of a member of its result. */
+export type Discovered = (...path: string[]) => unknown;
+
 /**
- * The answer to a caller's `initialize`, from what a modern upstream says in `server/discover`. It confirms the
- * revision that the caller asked for, because the gateway speaks it.
+ * The result, as JSON text, of a caller's `initialize` from what a modern server says in `server/discover`. It
+ * confirms the revision that the caller asked for, because we speak it. The lists named in `changing` may change even
+ * if the server does not say so.
  *
  * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
  */
-export function initializeAnswer(initialize: Message, discovered: Message): Message {
-  const asked = stringAt(initialize, 'params', 'protocolVersion');
-  const serverInfo = valueAt(discovered, 'result', '_meta', serverInfoName) ??
-    valueAt(discovered, 'result', 'serverInfo') ?? { name: 'unnamed', version: '0' };
-  const instructions = stringAt(discovered, 'result', 'instructions');
-  const result = {
+export function initializeResult(
+  asked: string | undefined,
+  discovered: Discovered,
+  changing: readonly string[] = [],
+): string {
+  const capabilities = sharedCapabilities(objectOf(discovered('capabilities')) ?? {});
+  const lists = changing.flatMap((name) => {
+    const list = objectOf(capabilities[name]);
+    return list ? [[name, { ...list, listChanged: true }] as const] : [];
+  });
+  const serverInfo = objectOf(discovered('_meta', serverInfoName)) ??
+    objectOf(discovered('serverInfo')) ?? { name: 'unnamed', version: '0' };
+  const instructions = discovered('instructions');
+  return JSON.stringify({
     protocolVersion: legacyVersions.find((version) => version === asked) ?? legacyVersions[0],
-    capabilities: sharedCapabilities(objectAt(discovered, 'result', 'capabilities')),
+    capabilities: { ...capabilities, ...Object.fromEntries(lists) },
     serverInfo,
-    ...(instructions !== undefined && { instructions }),
-  };
-  return resultTo(initialize.envelope.id ?? 'null', JSON.stringify(result));
+    ...(typeof instructions === 'string' && { instructions }),
+  });
 }
 
-/** The capabilities of a legacy caller in modern terms: an empty `elicitation` used to mean forms. */
-export function modernCapabilities(initialize: Message): string {
-  const capabilities = sharedCapabilities(objectAt(initialize, 'params', 'capabilities'));
-  const { elicitation } = capabilities;
-  const isForms = JSON.stringify(elicitation) === '{}';
-  return JSON.stringify({ ...capabilities, ...(isForms && { elicitation: { form: {} } }) });
+/** The answer to a caller's `initialize`, as in `initializeResult`. */
+export function initializeAnswer(initialize: Message, discovered: Message): Message {
+  const asked = stringAt(initialize, 'params', 'protocolVersion');
+  const result = initializeResult(asked, (...path) => valueAt(discovered, 'result', ...path));
+  return resultTo(initialize.envelope.id ?? 'null', result);
+}
+
+/**
+ * The capabilities of a legacy caller (JSON text) in modern terms: an empty `elicitation` used to mean forms. All
+ * other values keep their bytes.
+ */
+export function modernCapabilities(capabilities = '{}'): string {
+  const bytes = Buffer.from(capabilities);
+  const whole = { start: 0, end: bytes.length };
+  const members = jsonMembers(bytes, whole);
+  const elicitation = members?.get('elicitation');
+  const isForms = elicitation && jsonMembers(bytes, elicitation)?.size === 0;
+  const extensions = members?.get('extensions');
+  const kept = extensions && changedObject(bytes, extensions, { [tasksExtension]: undefined });
+  return changedObject(bytes, whole, {
+    tasks: undefined,
+    ...(kept !== undefined && { extensions: kept === '{}' ? undefined : kept }),
+    ...(isForms && { elicitation: '{"form":{}}' }),
+  });
+}
+
+function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject ? Object.fromEntries(Object.entries(value)) : undefined;
 }
 
 /** Input that a modern upstream needs before it can continue. */

@@ -4,28 +4,23 @@ import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import type { CommandHost } from '#cli/command-host';
 import { parseCommandLine } from '#cli/parse-command-line';
-import { systemClock } from '#clock/clock';
-import { wakeWatch } from '#clock/wake-watch';
+import { systemClock, wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/launch-entry';
 import { UsageError } from '#config/errors';
 import { words } from '#errors';
-import type { Host } from '#host';
+import { openHost, type Host } from '#host';
 import { httpClient, type NetworkSettings } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
-import { jsonLinesLog } from '#log/log';
-import { openLogFile } from '#log/log-file';
-import { printable } from '#log/printable';
-import { redact } from '#log/redact';
-import { openHost } from './open-host.ts';
+import { jsonLinesLog, openLogFile, printable, redact } from '#log/log';
 
 const stopping = new AbortController();
-/** What our executable of one file is told, to be the guard of an agent's children. */
+/** The argument with which a single executable becomes the guard of an agent's children. */
 const guardWord = '__guard';
-/** The connection that a command is about, for the words of its errors. */
+/** The connection that a command is about, for its error messages. */
 let subject: Connection | undefined;
-/** Known once the command line is read; nothing is sent before. */
+/** Set once the command line is read. No request is sent before. */
 let network: NetworkSettings = { env: process.env };
 
 /** Appends to the file of `--log-file`. */
@@ -91,16 +86,20 @@ const host: CommandHost = {
     const { openAcceptedTools } = await import('#pipeline/accepted-tools');
     return openAcceptedTools(url, options, host);
   },
-  async doctor(target, options, hears) {
-    const { openDoctor } = await import('./open-doctor.ts');
+  async listTools(connection, options) {
+    const { openToolList } = await import('./app.ts');
+    return openToolList(connection, options, { ...host, stop: host.stop() });
+  },
+  async doctor(target, options, progress) {
+    const { openDoctor } = await import('./app.ts');
     return openDoctor(target, options, network, {
       ...host,
-      ...hears,
+      ...progress,
       stop: host.stop(),
     });
   },
   async agent(plan, options, { json }) {
-    const { openAgent } = await import('./open-agent.ts');
+    const { openAgent } = await import('./app-agent.ts');
     const ending = new AbortController();
     // A second Ctrl-C does not wait.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
@@ -128,7 +127,7 @@ const host: CommandHost = {
     });
   },
   async bridge(connection, options) {
-    const { connect } = await import('./connect.ts');
+    const { connect } = await import('./app.ts');
     await connect(connection, options, {
       ...host,
       input: process.stdin as AsyncIterable<Buffer>,
@@ -165,7 +164,7 @@ function writeAgain(descriptor: number, text: string): void {
 }
 
 async function openKeyring(directory: string): Promise<KeyringLibrary> {
-  const { openEmbeddedKeyring } = await import('./open-embedded-keyring.ts');
+  const { openEmbeddedKeyring } = await import('#keychain/embedded-library');
   return openEmbeddedKeyring(directory, base);
 }
 
@@ -177,7 +176,7 @@ function launcherPath(): string {
 
 async function run(args: string[]): Promise<number> {
   if (args[0] === guardWord) {
-    const { guardChildren } = await import('#agent/guard-children');
+    const { guardChildren } = await import('#agent/child-guard');
     await guardChildren(process);
     return 0;
   }
@@ -207,7 +206,7 @@ function report(error: unknown): number {
 }
 
 function end(code: number): void {
-  // Open streams must not keep us, nor must an assistant that does not read what is left.
+  // Neither open streams nor an assistant that does not read the rest may keep this process running.
   setTimeout(() => process.exit(code), 500).unref();
   process.stdout.write('', () => process.exit(code));
 }

@@ -1,14 +1,42 @@
 import { readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { rolldown, type InputOptions, type RolldownOutput } from 'rolldown';
+import { rolldown, type InputOptions, type Plugin, type RolldownOutput } from 'rolldown';
 
 const root = join(import.meta.dirname, '..');
+
+/**
+ * Loads a module of Node when the first of our modules that needs it is loaded, and without what `import` adds: that reads
+ * all exports of the module, and so loads for example the streams of files. It saves a tenth of the start.
+ */
+const lazyBuiltins: Plugin = {
+  name: 'lazy builtins',
+  resolveId(id, _importer, { kind }) {
+    // A package in CommonJS gets what Node gives it, and the bundler's own preamble imports `node:module`.
+    if (kind === 'require-call' || !id.startsWith('node:') || id === 'node:module')
+      return undefined;
+    return isBuiltin(id) ? { id: `\0${id}`, moduleSideEffects: false } : undefined;
+  },
+  async load(id) {
+    if (!id.startsWith('\0node:')) return undefined;
+    const name = id.slice(1);
+    const names = Object.keys(await import(name)).filter((exported) => exported !== 'default');
+    return [
+      `const builtin = /* @__PURE__ */ process.getBuiltinModule(${JSON.stringify(name)});`,
+      'export default builtin;',
+      ...names.map(
+        (exported) => `export const ${exported} = /* @__PURE__ */ (() => builtin.${exported})();`,
+      ),
+    ].join('\n');
+  },
+};
 
 /** How what we publish is bundled, whatever it is published as. */
 export const bundled = {
   platform: 'node',
   // The oldest Node that package.json accepts does not know everything that the sources use, such as `await using`.
   transform: { target: 'node22.19' },
+  plugins: [lazyBuiltins],
   // The other build of jsonc-parser looks for its parts while it runs.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
@@ -65,5 +93,7 @@ export function ascii(code: string): string {
 
 /** The modules that the files of a build consist of. */
 export function modulesOf({ output }: RolldownOutput): string[] {
-  return output.flatMap((file) => (file.type === 'chunk' ? file.moduleIds : []));
+  return output.flatMap((file) =>
+    file.type === 'chunk' ? file.moduleIds.filter((id) => !id.startsWith('\0node:')) : [],
+  );
 }

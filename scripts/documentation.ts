@@ -1,8 +1,9 @@
 /** `npm run docs`: writes the pages of `docs/` that follow from the commands' declarations. */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { allCommands } from '#proxy/cli/commands';
 import type { Command as ProxyCommand } from '#proxy/cli/command';
+import { oauthFieldList } from '#proxy/config/oauth-fields';
 import { declarations, optionNames, type OptionName } from '#proxy/config/options';
 import { commands as serverCommands } from '#server/cli/commands';
 import type { Command as ServerCommand } from '#server/admin/command';
@@ -14,6 +15,7 @@ export async function commandPages(): Promise<Readonly<Record<string, string>>> 
   return {
     'cli-latchkey.md': proxyPage(await allCommands()),
     'cli-latchkey-server.md': serverPage(),
+    'assistants.md': assistantsPage(),
   };
 }
 
@@ -61,6 +63,23 @@ function proxyPage(proxyCommands: readonly ProxyCommand[]): string {
       ],
     ),
   ]);
+}
+
+const folder = join(import.meta.dirname, '../docs');
+
+/** The page with its table of the members of `oauth`. */
+function assistantsPage(): string {
+  const [start, end] = ['<!-- oauth members: written by `npm run docs` -->\n', '<!-- end -->'];
+  const [before = '', rest = ''] = readFileSync(join(folder, 'assistants.md'), 'utf8').split(start);
+  const [, after = ''] = rest.split(end);
+  const rows = oauthFieldList.map(([name, { doc, env }]) => [
+    `\`${name}\``,
+    bars(doc),
+    env === undefined ? '' : `\`${env}\``,
+  ]);
+  const grant = '`client_credentials` or `authorization_code`, where the default is not right';
+  const members = table(['Member', 'Meaning', 'Overridden by'], [...rows, ['`grant`', grant, '']]);
+  return `${before}${start}\n${members}\n\n${end}${after}`;
 }
 
 function proxyUsage({ name, operands }: Pick<ProxyCommand, 'name' | 'operands'>): string {
@@ -189,7 +208,6 @@ function page(parts: readonly string[]): string {
 }
 
 if (import.meta.main) {
-  const folder = join(import.meta.dirname, '../docs');
   for (const [name, text] of Object.entries(await commandPages())) {
     const file = join(folder, name);
     writeFileSync(file, text);

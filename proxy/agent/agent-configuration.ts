@@ -7,7 +7,7 @@ export type AgentConfiguration = ReadonlyMap<string, LocalServerSettings>;
 
 export type ReadAgentConfigurationPorts = {
   env: Readonly<Record<string, string | undefined>>;
-  /** `undefined` when there is no such file. */
+  /** Returns `undefined` if there is no such file. */
   readText: (path: string) => string | undefined;
 };
 
@@ -20,15 +20,15 @@ const known = {
 };
 
 /**
- * Reads the file of an agent, comments allowed:
+ * Reads the configuration file of an agent. Comments are allowed.
  *
  *     {"servers": {
  *       "files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "allowTools": ["read_*"]},
  *       "crm": {"url": "http://127.0.0.1:3000/mcp", "headers": {"authorization": {"env": "CRM_AUTHORIZATION"}}}}}
  *
- * A header is text, or `{"env": NAME}` or `{"file": PATH}`, which hold it.
+ * A header is text, `{"env": NAME}` or `{"file": PATH}`.
  *
- * @throws {ConfigurationError} with all that is wrong
+ * @throws {ConfigurationError} with all problems
  */
 export function readAgentConfiguration(
   source: string,
@@ -46,7 +46,7 @@ export function readAgentConfiguration(
     for (const [name, value] of Object.entries(servers)) {
       const key = `servers.${name}`;
       if (!slug.test(name))
-        add(key, 'is no name of a server: small letters, digits and hyphens, up to 63');
+        add(key, 'is not a server name: lower-case letters, digits and hyphens, up to 63');
       const settings = isEntry(value)
         ? readServer(
             value,
@@ -63,7 +63,7 @@ export function readAgentConfiguration(
   return found;
 }
 
-/** Notes a problem, in the place of the value that is not there. */
+/** Adds a problem. Returns `undefined`, in place of the value. */
 type Add = (key: string, problem: string) => undefined;
 
 function readDocument(
@@ -77,14 +77,14 @@ function readDocument(
   } catch (error) {
     return add('', `cannot be read (${codeOf(error)})`);
   }
-  if (text === undefined) return add('', 'there is no such file; name another with --config');
+  if (text === undefined) return add('', 'does not exist; name another file with --config');
   try {
     const document = parseJsonc(text);
     return isEntry(document) ? document : add('', 'is not a JSON object');
   } catch (error) {
-    // What is quoted in it may be a secret.
+    // The parser's message may quote a secret.
     const where = /position \d+(?: \(line \d+ column \d+\))?/.exec(String(error))?.[0];
-    return add('', `is not JSON${where === undefined ? '' : ` at ${where}`}`);
+    return add('', `is not valid JSON${where === undefined ? '' : ` at ${where}`}`);
   }
 }
 
@@ -101,7 +101,7 @@ function readServer(
   const kind = command === undefined ? 'http' : 'stdio';
   for (const member of Object.keys(entry))
     if (!known[kind].includes(member))
-      add(member, `is unknown here; known are ${known[kind].join(', ')}`);
+      add(member, `is unknown; known are ${known[kind].join(', ')}`);
   const allow = textsOf(entry, 'allowTools', add);
   const deny = textsOf(entry, 'denyTools', add);
   const tools = { ...(allow && { allow }), ...(deny && { deny }) };
@@ -129,7 +129,7 @@ function readUrl(value: unknown, add: Add): URL | undefined {
   const url = typeof value === 'string' ? URL.parse(value) : null;
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     add('url', 'is not a URL that begins with http:// or https://');
-  else if (url.username || url.password) add('url', 'holds a password; put it into headers');
+  else if (url.username || url.password) add('url', 'contains a password; put it into headers');
   else return url;
   return undefined;
 }
@@ -147,12 +147,12 @@ function readHeaders(
   }
   for (const [name, given] of Object.entries(value)) {
     const key = `headers.${name}`;
-    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) add(key, 'is no name of a header');
+    if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) add(key, 'is not a header name');
     const secret = isEntry(given) ? headerSecret(given, key, add, env, readFile) : given;
     if (typeof secret === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(secret))
       headers[name.toLowerCase()] = secret;
     else if (!isEntry(given) || secret !== undefined)
-      add(key, 'is neither text for a header nor {"env": NAME} or {"file": PATH}');
+      add(key, 'is neither valid text nor {"env": NAME} or {"file": PATH}');
   }
   return headers;
 }
@@ -171,7 +171,7 @@ function headerSecret(
   if (typeof file !== 'string') return add(key, 'names neither env nor file');
   try {
     const secret = readFile(file)?.trim();
-    return secret || add(key, `there is nothing in ${file}`);
+    return secret || add(key, `${file} is empty or does not exist`);
   } catch (error) {
     return add(key, `${file} cannot be read (${codeOf(error)})`);
   }
@@ -203,7 +203,7 @@ function textsOf(entry: Entry, member: string, add: Add): string[] | undefined {
   const value = entry[member];
   if (value === undefined) return undefined;
   if (Array.isArray(value) && value.every((text) => typeof text === 'string')) return value;
-  return add(member, 'is not a list of texts');
+  return add(member, 'is not a list of strings');
 }
 
 function isEntry(value: unknown): value is Entry {

@@ -1,24 +1,64 @@
 import { dirname } from 'node:path';
 import type { SecretStore } from '#keychain/secret-store';
-import { AgentError } from './agent-error.ts';
+import { webUrl } from '#transport/web-url';
+
+/** Why an agent cannot start (`key`, `server`: its key or the server's URL is missing or invalid) or be installed (`service`). */
+export class AgentError extends Error {
+  override readonly name = 'AgentError';
+  readonly code: 'key' | 'server' | 'service';
+  readonly remedy: string;
+
+  constructor(
+    code: AgentError['code'],
+    message: string,
+    { remedy = '', ...options }: ErrorOptions & { remedy?: string } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.remedy = remedy;
+  }
+}
+
+/**
+ * The server's public URL, without a trailing slash: https, or http on a loopback host.
+ *
+ * @throws {AgentError} `server`
+ */
+export function serverBase(text: string | undefined): string {
+  if (text === undefined)
+    throw new AgentError('server', '--server-url is missing', {
+      remedy: 'add it: latchkey agent --server-url https://cloud.example.com',
+    });
+  const url = webUrl(text);
+  if (!url || url.search || url.hash)
+    throw new AgentError('server', '--server-url is not an https URL', {
+      remedy: 'http is allowed for this computer only, such as http://127.0.0.1:8787',
+    });
+  return url.href.replace(/\/+$/, '');
+}
+
+/** The URL that agents connect to. `docs/tunnel.md`, "Dialling" */
+export function tunnelUrl(base: string): URL {
+  return new URL(`${base.replace(/^http/, 'ws')}/api/agents/connect`);
+}
 
 export type AgentKeyPorts = {
   env: Readonly<Record<string, string | undefined>>;
   platform: NodeJS.Platform;
   store: () => Promise<SecretStore>;
-  /** Its text and the bits of its mode; `undefined` when there is no such file. */
+  /** The file's text and mode bits; `undefined` if there is no such file. */
   readFile: (path: string) => Promise<{ text: string; mode: number } | undefined>;
 };
 
 const shape = /^pk_live_[0-9A-Za-z]{36}$/;
 
-/** Where the keychain keeps the key for a server. */
+/** The keychain account that holds the key for a server. */
 export function agentKeyAccount(base: string): string {
   return `agent key ${JSON.stringify([base])}`;
 }
 
 /**
- * The agent's key, as it is now: from the file that was named, else from `LATCHKEY_AGENT_KEY`, else from the keychain.
+ * The agent's current key: from `keyFile` if given, else from `LATCHKEY_AGENT_KEY`, else from the keychain.
  *
  * @throws {AgentError} `key`
  */
@@ -34,29 +74,29 @@ export async function readAgentKey(
   const kept = await (await store()).get(agentKeyAccount(base));
   if (kept !== undefined) return checkAgentKey(kept, 'the keychain');
   throw new AgentError('key', `there is no agent key for ${base}`, {
-    remedy: `keep one: latchkey agent login --server-url ${base}; or name a file with --key-file`,
+    remedy: `save one with latchkey agent login --server-url ${base}, or name a file with --key-file`,
   });
 }
 
-/** How another key takes the place of one that is read from there. */
+/** How to replace the key, depending on where it is read from. */
 export function replaceAgentKey(keyFile: string | undefined, env: AgentKeyPorts['env']): string {
   if (keyFile === undefined) {
     return env['LATCHKEY_AGENT_KEY']
-      ? 'make one in the dashboard and start again with it in LATCHKEY_AGENT_KEY'
-      : 'make one in the dashboard and run latchkey agent login';
+      ? 'create a key in the dashboard and restart with it in LATCHKEY_AGENT_KEY'
+      : 'create a key in the dashboard and run latchkey agent login';
   }
   return isCredential(keyFile, env)
-    ? 'make one in the dashboard, put it into the key file of the service, then: systemctl restart latchkey-agent'
-    : `make one in the dashboard and put it into ${keyFile}`;
+    ? 'create a key in the dashboard, put it into the key file of the service, then: systemctl restart latchkey-agent'
+    : `create a key in the dashboard and put it into ${keyFile}`;
 }
 
-/** systemd hands it to this service alone, by an access list that its mode shows as a group. systemd.exec(5), Credentials */
+/** A systemd credential is readable by its service only, through an access list that the mode shows as group permissions. systemd.exec(5), Credentials */
 function isCredential(path: string, env: AgentKeyPorts['env']): boolean {
   const folder = env['CREDENTIALS_DIRECTORY'];
   return folder !== undefined && dirname(path) === folder;
 }
 
-/** @throws {AgentError} `key` when it is none, without repeating it */
+/** @throws {AgentError} `key` if it is not an agent key; the message does not repeat it */
 export function checkAgentKey(text: string, source: string): string {
   const secret = text.trim();
   if (shape.test(secret)) return secret;
@@ -73,11 +113,11 @@ async function keyInFile(
 ): Promise<string> {
   const file = await readFile(path);
   if (!file) throw new AgentError('key', `there is no key file ${path}`);
-  // On Windows a mode says nothing about who may read.
+  // On Windows, the mode does not show who may read the file.
   const foreign = isCredential(path, env) ? 0o007 : 0o077;
   if (platform !== 'win32' && (file.mode & foreign) !== 0)
-    throw new AgentError('key', `${path} can be read by others than its owner`, {
-      remedy: `make it yours alone: chmod 600 ${path}`,
+    throw new AgentError('key', `${path} can be read by other users`, {
+      remedy: `restrict it to its owner: chmod 600 ${path}`,
     });
   return file.text;
 }

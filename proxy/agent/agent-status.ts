@@ -1,14 +1,93 @@
 import type { EpochSeconds } from '#clock/clock';
-import { printable } from '#log/printable';
-import { redact } from '#log/redact';
-import { factLines, type AgentEvent } from './agent-event.ts';
+import { printable, redact } from '#log/log';
 
-/** Tells whoever looks how the agent stands. */
-export type AgentStatus = (fact: AgentEvent) => void;
+/** Something that happened to a running agent. Contains no secrets. */
+export type AgentEvent =
+  | { event: 'connecting'; server: string }
+  | { event: 'connected'; server: string }
+  | { event: 'waiting'; problem: string; remedy: string; seconds: number }
+  | {
+      event: 'bound';
+      organization: string;
+      agent: string;
+      /** Bound in the dashboard and configured here. */
+      serving: readonly string[];
+      /** Configured here only. */
+      unbound: readonly string[];
+      /** Bound in the dashboard only. */
+      unconfigured: readonly string[];
+    }
+  | { event: 'reloaded'; servers: readonly string[] }
+  | { event: 'not_reloaded'; problem: string }
+  /** A new key is in use. Calls that use the old one finish. */
+  | { event: 'key_replaced' }
+  /** The last of those calls has ended. */
+  | { event: 'key_unused' }
+  /** There is a new key, but the old one is still in use. */
+  | { event: 'key_not_replaced'; problem: string; remedy: string }
+  | { event: 'failed'; server: string; problem: string }
+  /** The server has answered for the first time since it failed. */
+  | { event: 'recovered'; server: string }
+  | { event: 'stopping'; calls: number }
+  | { event: 'stopped' };
+
+/** The event as lines for a person. */
+export function eventLines(event: AgentEvent): string[] {
+  switch (event.event) {
+    case 'connecting':
+      return [`connecting to ${event.server}`];
+    case 'connected':
+      return [`connected to ${event.server}`];
+    case 'waiting':
+      return [
+        `not connected: ${event.problem}; retrying`,
+        ...(event.remedy ? [`hint: ${event.remedy}`] : []),
+      ];
+    case 'bound': {
+      const { organization, agent, serving, unbound, unconfigured } = event;
+      return [
+        `this is agent ${agent} of ${organization}`,
+        serving.length > 0
+          ? `serving ${serving.join(', ')}`
+          : 'serving nothing: no server is both configured here and bound to this agent',
+        ...(unbound.length > 0
+          ? [`not served, because the dashboard binds them elsewhere: ${unbound.join(', ')}`]
+          : []),
+        ...(unconfigured.length > 0
+          ? [`bound to this agent, but not configured here: ${unconfigured.join(', ')}`]
+          : []),
+      ];
+    }
+    case 'reloaded':
+      return [`configuration reloaded: ${event.servers.join(', ')}`];
+    case 'not_reloaded':
+      return [`configuration not reloaded: ${event.problem}`];
+    case 'key_replaced':
+      return ['connected with the new key'];
+    case 'key_unused':
+      return ['the old key is no longer used here and can be revoked'];
+    case 'key_not_replaced':
+      return [
+        `the new key is not in use: ${event.problem}; the agent stays connected with the old key`,
+        ...(event.remedy ? [`hint: ${event.remedy}`] : []),
+      ];
+    case 'failed':
+      return [`${event.server}: ${event.problem}`];
+    case 'recovered':
+      return [`${event.server}: answers again`];
+    case 'stopping':
+      return [event.calls > 0 ? `stopping; calls still open: ${event.calls}` : 'stopping'];
+    case 'stopped':
+      return ['stopped'];
+  }
+}
+
+/** Reports an event. */
+export type AgentStatus = (event: AgentEvent) => void;
 
 /**
- * `json`: one object a line. `plain`: one line a fact that is new, for a journal. `live`: the facts that hold now, written over
- * one another on a terminal, below what went wrong.
+ * `json`: one object a line. `plain`: a line for each new event, for a journal. `live`: the current state, rewritten in place
+ * on a terminal, below the events.
  */
 export type StatusForm = 'json' | 'plain' | 'live';
 
@@ -18,15 +97,17 @@ export function agentStatus(
   now: () => EpochSeconds,
 ): AgentStatus {
   const line = (text: string) => write(`${printable(redact(text))}\n`);
+  const isRepeated = repeatedFailures();
   if (form === 'plain') {
     let last = '';
-    return (fact) => {
-      // An attempt like the one before is no news.
-      if (fact.event === 'connecting' && last !== '') return;
-      const news = fact.event === 'waiting' ? fact.problem : fact.event;
-      if (fact.event === 'waiting' && news === last) return;
-      last = news;
-      factLines(fact).forEach(line);
+    return (event) => {
+      if (isRepeated(event)) return;
+      // Repeated attempts are not reported.
+      if (event.event === 'connecting' && last !== '') return;
+      const change = event.event === 'waiting' ? event.problem : event.event;
+      if (event.event === 'waiting' && change === last) return;
+      last = change;
+      eventLines(event).forEach(line);
     };
   }
   if (form === 'json')
@@ -34,26 +115,40 @@ export function agentStatus(
       const time = new Date(now() * 1_000).toISOString();
       line(JSON.stringify({ time, event, ...fields }));
     };
-  const standing = new Map<string, string[]>();
+  const current = new Map<string, string[]>();
   let painted = 0;
-  return (fact) => {
-    // Up over what was painted, and everything below it away.
+  return (event) => {
+    if (isRepeated(event)) return;
+    // Moves up over the last state and clears everything below.
     if (painted > 0) write(`\u001b[${painted}A\u001b[0J`);
-    const lines = factLines(fact);
+    const lines = eventLines(event);
     const time = new Date(now() * 1_000).toISOString().slice(11, 19);
-    if (isNews(fact)) for (const text of lines) line(`${time} ${text}`);
-    else if (fact.event === 'bound') standing.set('bound', lines);
+    if (isMomentary(event)) for (const text of lines) line(`${time} ${text}`);
+    else if (event.event === 'bound') current.set('bound', lines);
     else {
-      standing.set('connection', lines);
-      if (fact.event !== 'connected') standing.delete('bound');
+      current.set('connection', lines);
+      if (event.event !== 'connected') current.delete('bound');
     }
-    const shown = [...(standing.get('connection') ?? []), ...(standing.get('bound') ?? [])];
+    const shown = [...(current.get('connection') ?? []), ...(current.get('bound') ?? [])];
     for (const text of shown) line(text);
     painted = shown.length;
   };
 }
 
-/** What happened, in contrast to what holds. */
-function isNews({ event }: AgentEvent): boolean {
-  return /^(?:failed|(?:not_)?reloaded|key_\w+)$/.test(event);
+/** Tells failures of a server that were reported before, and have not changed since. */
+function repeatedFailures(): (event: AgentEvent) => boolean {
+  const problems = new Map<string, string>();
+  return (event) => {
+    if (event.event === 'recovered') problems.delete(event.server);
+    if (event.event !== 'failed') return false;
+    const { server, problem } = event;
+    const isSame = problems.get(server) === problem;
+    problems.set(server, problem);
+    return isSame;
+  };
+}
+
+/** Whether the event happened once, in contrast to a lasting state. */
+function isMomentary({ event }: AgentEvent): boolean {
+  return /^(?:failed|recovered|(?:not_)?reloaded|key_\w+)$/.test(event);
 }

@@ -3,32 +3,31 @@ import type { ChildProcessByStdio } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { Socket } from 'node:net';
 import type { Writable } from 'node:stream';
-import { guardChildren } from './guard-children.ts';
 
-/** Sees to it that no child outlives this process, however that ends. */
+/** Ensures that no child outlives this process, however this process ends. */
 export interface ChildGuard {
-  /** A child has started; on POSIX it leads a process group of its own. */
+  /** A child has started. On POSIX, it leads a process group of its own. */
   watch(pid: number): void;
 
-  /** It has ended. */
+  /** The child has ended. */
   forget(pid: number): void;
 }
 
-/** The words that start a guard, given a Node. */
+/** The command line that starts a guard with `node`, the path of Node. */
 export function guardWords(node: string): readonly [string, ...string[]] {
   return [node, '-e', `(${guardChildren.toString()})(process)`];
 }
 
 /**
- * One small process beside us, in a session of its own so that what ends us does not end it, started with
- * the first child. A child that leaves its process group escapes it; on Windows, so do a child's children.
+ * A small process in a session of its own, so that it survives us. It starts with the first child. A child that leaves its
+ * process group escapes the guard; on Windows, so do the processes that a child starts.
  */
 export function childGuard([command, ...words]: readonly [string, ...string[]]): ChildGuard {
   const watched = new Set<number>();
   let guard: ChildProcessByStdio<Writable, null, null> | undefined;
 
   function start(): ChildProcessByStdio<Writable, null, null> {
-    // Imported, it would be loaded at every start of the bundled program.
+    // A static import would load it at every start of the bundled program.
     const { spawn }: Pick<typeof childProcess, 'spawn'> = createRequire(import.meta.url)(
       'node:child_process',
     );
@@ -44,7 +43,7 @@ export function childGuard([command, ...words]: readonly [string, ...string[]]):
     };
     started.on('error', gone);
     started.on('exit', gone);
-    // It closes with the process, whose end is known by other means.
+    // The pipe breaks when the guard ends, which `exit` reports.
     started.stdin.on('error', () => undefined);
     started.unref();
     if (started.stdin instanceof Socket) started.stdin.unref();
@@ -63,4 +62,47 @@ export function childGuard([command, ...words]: readonly [string, ...string[]]):
       guard?.stdin.write(`-${pid}\n`);
     },
   };
+}
+
+/** The parts of `process` that a guard uses. */
+type GuardProcess = {
+  readonly stdin: NodeJS.ReadableStream;
+  readonly platform: NodeJS.Platform;
+  kill(pid: number, signal: NodeJS.Signals): boolean;
+  on(signal: NodeJS.Signals, listener: () => void): unknown;
+};
+
+/**
+ * Runs in the guard process. Reads lines of `+PID` and `-PID`. When its input ends, the process that started it is gone;
+ * it then ends the process groups that remain: with SIGTERM, and half a second later with SIGKILL. `guardWords` passes the
+ * text of this function to Node, so it must not use anything outside itself.
+ */
+export async function guardChildren(guard: GuardProcess): Promise<void> {
+  const left = new Set<number>();
+  let rest = '';
+  const end = (signal: NodeJS.Signals) => {
+    for (const pid of left)
+      try {
+        guard.kill(guard.platform === 'win32' ? pid : -pid, signal);
+      } catch {
+        left.delete(pid);
+      }
+  };
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) guard.on(signal, () => {});
+  await new Promise<void>((resolve) => {
+    guard.stdin.on('data', (bytes) => {
+      const lines = (rest + String(bytes)).split('\n');
+      rest = lines.pop() ?? '';
+      for (const line of lines)
+        if (line.startsWith('+')) left.add(Number(line.slice(1)));
+        else left.delete(Number(line.slice(1)));
+    });
+    guard.stdin.on('end', resolve);
+  });
+  end('SIGTERM');
+  if (left.size === 0) return;
+  await new Promise((resolve) => {
+    setTimeout(resolve, 500);
+  });
+  end('SIGKILL');
 }

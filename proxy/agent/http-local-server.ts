@@ -1,5 +1,5 @@
 import type { IncomingMessage } from 'node:http';
-import { type HttpClient, HttpError } from '#transport/http-client';
+import { type HttpClient, HttpError, platformCode } from '#transport/http-client';
 import { errorAnswer } from 'latchkey-mcp/raw-message';
 import {
   LocalServerError,
@@ -7,25 +7,25 @@ import {
   type LocalRequest,
   type LocalServer,
 } from './local-server.ts';
-import { plainAnswer } from './plain-answer.ts';
+import { plainAnswer } from './local-server.ts';
 
 export type HttpLocalServerOptions = {
   url: URL;
-  /** Sent with every request; they may be secrets, so they are in no message. */
+  /** Sent with every request. They may be secrets, so no message repeats them. */
   headerSecrets: Readonly<Record<string, string>>;
   http: HttpClient;
 };
 
-const answered = ['content-type', 'mcp-session-id', 'retry-after'];
+const relayedHeaders = ['content-type', 'mcp-session-id', 'retry-after'];
 const maxSessions = 10_000;
 const endTimeoutMs = 10_000;
 
 /**
- * An MCP server over HTTP in this network. Bytes pass as they come, no faster than they are read. Its session
- * ids open only to the caller who got them; redirects are not followed.
+ * An MCP server over HTTP in this network. Its answers are streamed, no faster than they are read. A session id is valid
+ * only for the caller that received it. Redirects are not followed.
  */
 export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOptions): LocalServer {
-  /** Who got which session, in the order of their last use. */
+  /** The caller of each session, in the order of last use. */
   const owners = new Map<string, string>();
 
   function remember(id: string, caller: string): void {
@@ -46,7 +46,8 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
       return await http.request({ url, method, headers: sent, signal, ...(body && { body }) });
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
-      const { code, message, remedy } = error;
+      const { code, remedy } = error;
+      const message = problemOf(error, url);
       throw new LocalServerError(
         code === 'aborted' ? 'aborted' : 'unreachable',
         remedy === undefined ? message : `${message}; ${remedy}`,
@@ -55,7 +56,7 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
     }
   }
 
-  /** A server that does not hear it forgets the session in its own time. */
+  /** If this fails, the server expires the session later. */
   async function endSession(id: string): Promise<void> {
     const headers = { 'mcp-session-id': id };
     const signal = AbortSignal.timeout(endTimeoutMs);
@@ -78,12 +79,15 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
       const status = response.statusCode ?? 502;
       if (status >= 300 && status < 400) {
         response.destroy();
-        throw new LocalServerError('unreachable', `${url.origin} redirects elsewhere (${status})`);
+        throw new LocalServerError(
+          'unreachable',
+          `${url.origin} answered with a redirect (${status})`,
+        );
       }
       const given = response.headers['mcp-session-id'];
       if (typeof given === 'string') remember(given, caller);
       if (id !== undefined && (status === 404 || method === 'DELETE')) owners.delete(id);
-      const head = answered.flatMap((name): [string, string][] => {
+      const head = relayedHeaders.flatMap((name): [string, string][] => {
         const value = response.headers[name];
         return typeof value === 'string' ? [[name, value]] : [];
       });
@@ -104,11 +108,24 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
   };
 }
 
+/** Why there is no connection, in words: `connection refused at 127.0.0.1:3000`. */
+function problemOf({ message, cause }: HttpError, { host, hostname }: URL): string {
+  switch (platformCode(cause)) {
+    case 'ECONNREFUSED':
+      return `connection refused at ${host}`;
+    case 'ENOTFOUND':
+    case 'EAI_AGAIN':
+      return `host ${hostname} not found`;
+    default:
+      return message;
+  }
+}
+
 async function* bodyOf(response: IncomingMessage, url: URL): AsyncGenerator<Buffer> {
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) yield chunk;
   } catch (cause) {
-    throw new LocalServerError('broken', `${url.origin} ended inside its answer`, { cause });
+    throw new LocalServerError('broken', `${url.origin} broke off its answer`, { cause });
   } finally {
     response.destroy();
   }

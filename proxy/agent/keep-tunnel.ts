@@ -1,9 +1,16 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { tunnel, type Hello, type Tunnel, type TunnelEnd, type TunnelPorts } from './tunnel.ts';
-import { TunnelError } from './tunnel-error.ts';
-import type { Dial } from './tunnel-socket.ts';
+import { closeCode, type Hello } from 'latchkey-mcp/tunnel-frames';
+import type { AgentStatus } from './agent-status.ts';
+import {
+  TunnelError,
+  type Dial,
+  tunnel,
+  type Tunnel,
+  type TunnelEnd,
+  type TunnelPorts,
+} from './tunnel.ts';
 
-/** How the tunnel stands, for whoever looks. */
+/** The state of the tunnel. */
 export type TunnelState =
   | { state: 'connecting' }
   | { state: 'connected' }
@@ -14,113 +21,114 @@ export type KeepTunnelPorts = Omit<TunnelPorts, 'hello'> & {
   dial: Dial;
   clock: Clock;
   random: () => number;
-  /** What this machine's network looks like; another text when it has changed. */
+  /** A description of the host's network, which differs after the network has changed. */
   network: () => string;
   hello: () => Hello;
-  tell: (state: TunnelState) => void;
+  onState: (state: TunnelState) => void;
 };
 
 export interface KeptTunnel {
-  /** What we are has changed: says so in every tunnel. */
+  /** Sends a changed greeting in every tunnel. */
   hello(): void;
 
   /**
-   * Dials anew beside the tunnel that there is, and lets that one go once the new one serves; where there is none, ends
-   * the pause before the next, and says `undefined`. `left` resolves when the last call in the one before has ended.
+   * Opens a second tunnel, and closes the first when the second serves. If there is no tunnel, ends the pause before the
+   * next attempt and returns `undefined`. `drained` resolves when the last call in the first tunnel has ended.
    *
-   * @throws {TunnelError} the tunnel that there was stays
+   * @throws {TunnelError} the first tunnel stays open
    */
-  renew(): Promise<{ left: Promise<void> } | undefined>;
+  renew(): Promise<{ drained: Promise<void> } | undefined>;
 
-  /** Takes nothing new, lets what is under way finish for up to `graceMs`, and is over then. */
+  /** Accepts no more calls, waits up to `graceMs` for open calls, and closes every tunnel. */
   drain(graceMs: number): Promise<void>;
 
-  /** How many tunnels there are, and calls in them. */
+  /** The number of tunnels, and of the calls in them. */
   readonly tunnels: number;
   readonly calls: number;
 }
 
-type Standing = {
-  made: Tunnel;
+type Connected = {
+  tunnel: Tunnel;
   sinceAt: EpochSeconds;
-  /** Resolves when another serves in its place. */
+  /** Resolves when another tunnel serves instead of it. */
   replaced: PromiseWithResolvers<'replaced'>;
 };
 
 const firstPauseMs = 500;
 const longestPauseMs = 30_000;
-/** One that stood for so long was good. */
-const steadySeconds = 10;
-const lookMs = 2_000;
-const goingAway = 1001;
-const keyRevoked = 4401;
+/** A tunnel that lasted this long was stable. */
+const stableSeconds = 10;
+const checkMs = 2_000;
 
 /**
- * Holds a tunnel to the server, and dials again whenever there is none: soon at first, then with growing pauses,
- * and at once when the network has changed. `docs/tunnel.md`, "Being alive"
+ * Keeps a tunnel to the server. Reconnects with growing pauses, and immediately when the network has changed.
+ * `docs/tunnel.md`, "Being alive"
  */
 export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
-  const { dial, clock, random, network, tell } = ports;
+  const { dial, clock, random, network, onState } = ports;
   const stopping = new AbortController();
   const { signal } = stopping;
   const open = new Set<Tunnel>();
-  let standing: Standing | undefined;
+  let current: Connected | undefined;
   let attempt = 0;
-  let isHurried = false;
+  let isRenewing = false;
 
-  /** Resolves after `ms`, or as soon as the network is another one or there is reason to hurry. */
+  /** Resolves after `ms`, or earlier if the network changes or a renewal is requested. */
   async function pause(ms: number): Promise<void> {
     const before = network();
-    for (let left = ms; left > 0 && !signal.aborted; left -= lookMs) {
-      await clock.sleep(Math.min(left, lookMs), signal);
-      if (network() === before && !isHurried) continue;
+    for (let left = ms; left > 0 && !signal.aborted; left -= checkMs) {
+      await clock.sleep(Math.min(left, checkMs), signal);
+      if (network() === before && !isRenewing) continue;
       attempt = 0;
       return;
     }
   }
 
   async function wait(error: TunnelError): Promise<void> {
-    const whole = Math.min(firstPauseMs * 2 ** attempt, longestPauseMs);
-    const ms = Math.max(whole / 2 + (random() * whole) / 2, error.retryAfterSeconds * 1_000);
+    const longestMs = Math.min(firstPauseMs * 2 ** attempt, longestPauseMs);
+    const ms = Math.max(
+      longestMs / 2 + (random() * longestMs) / 2,
+      error.retryAfterSeconds * 1_000,
+    );
     attempt += 1;
-    tell({ state: 'waiting', error, seconds: Math.ceil(ms / 1_000) });
+    onState({ state: 'waiting', error, seconds: Math.ceil(ms / 1_000) });
     await pause(Math.min(ms, longestPauseMs));
   }
 
-  async function dialled(): Promise<Standing> {
-    isHurried = false;
-    const made = tunnel({ ...ports, hello: ports.hello() });
-    const socket = await dial(made.hears, signal);
-    open.add(made);
-    void made.over.then(() => open.delete(made));
-    made.begin(socket);
-    return { made, sinceAt: clock.now(), replaced: Promise.withResolvers() };
+  async function connect(): Promise<Connected> {
+    isRenewing = false;
+    const connected = tunnel({ ...ports, hello: ports.hello() });
+    const socket = await dial(connected.events, signal);
+    open.add(connected);
+    void connected.ended.then(() => open.delete(connected));
+    connected.begin(socket);
+    return { tunnel: connected, sinceAt: clock.now(), replaced: Promise.withResolvers() };
   }
 
-  /** One tunnel, until another is wanted. */
+  /** Connects if there is no tunnel, and waits until another is needed. */
   async function once(): Promise<void> {
-    if (!standing) {
-      tell({ state: 'connecting' });
-      const mine = await dialled();
-      // A renewal may have been quicker.
-      if (standing) void letGo(mine.made);
-      standing ??= mine;
-      tell({ state: 'connected' });
+    if (!current) {
+      onState({ state: 'connecting' });
+      const connected = await connect();
+      // A renewal may have been faster.
+      if (current) void release(connected.tunnel);
+      current ??= connected;
+      onState({ state: 'connected' });
     }
-    const now = standing;
-    const { made, sinceAt, replaced } = now;
-    const drained = made.drained.then(() => 'drained' as const);
-    const end = await Promise.race([made.over, drained, replaced.promise]);
+    const observed = current;
+    const { tunnel: connected, sinceAt, replaced } = observed;
+    const drained = connected.drained.then(() => 'drained' as const);
+    const end = await Promise.race([connected.ended, drained, replaced.promise]);
     if (end === 'replaced') return;
-    if (standing === now) standing = undefined;
-    const stood = clock.now() - sinceAt;
-    if (stood >= steadySeconds) attempt = 0;
+    if (current === observed) current = undefined;
+    const seconds = clock.now() - sinceAt;
+    if (seconds >= stableSeconds) attempt = 0;
     if (signal.aborted) return;
-    // Of one that the server drains, what is under way goes on beside the next.
-    const goesAway = end === 'drained' || end.code === goingAway;
-    if (goesAway && stood > 0) return;
-    const { code, reason } = end === 'drained' ? { code: goingAway, reason: '' } : end;
-    tell({ state: 'lost', reason });
+    // Calls in a tunnel that the server drains continue while the next one opens.
+    const goesAway = end === 'drained' || end.code === closeCode.goingAway;
+    if (goesAway && seconds > 0) return;
+    const { code, reason } = end === 'drained' ? { code: closeCode.goingAway, reason: '' } : end;
+    onState({ state: 'lost', reason });
     throw lossOf({ code, reason });
   }
 
@@ -136,9 +144,9 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
     }
   }
 
-  async function letGo(made: Tunnel): Promise<void> {
-    await Promise.race([made.leave(), made.over]);
-    made.end(1000, 'another took its place');
+  async function release(replaced: Tunnel): Promise<void> {
+    await Promise.race([replaced.leave(), replaced.ended]);
+    replaced.end(1000, 'replaced by another tunnel');
   }
 
   const keeping = keep();
@@ -149,18 +157,18 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       for (const each of open) each.hello(ports.hello());
     },
     async renew() {
-      const before = standing;
-      isHurried = true;
+      const before = current;
+      isRenewing = true;
       if (!before) return undefined;
-      const next = await dialled();
-      const end = await Promise.race([next.made.greeted, next.made.over]);
+      const next = await connect();
+      const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
       if (end) throw lossOf(end);
-      // The one before may have ended meanwhile, and yet another stand in its place.
-      const replaced = standing ?? before;
-      standing = next;
-      isHurried = true;
-      replaced.replaced.resolve('replaced');
-      return { left: letGo(replaced.made) };
+      // In the meantime, the first tunnel may have ended and been replaced.
+      const old = current ?? before;
+      current = next;
+      isRenewing = true;
+      old.replaced.resolve('replaced');
+      return { drained: release(old.tunnel) };
     },
     async drain(graceMs) {
       const passed = new AbortController();
@@ -170,7 +178,7 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       ]);
       passed.abort();
       stopping.abort();
-      for (const each of open) each.end(1000, 'the agent stops');
+      for (const each of open) each.end(1000, 'the agent is stopping');
       await keeping;
     },
     get tunnels() {
@@ -183,10 +191,95 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
 }
 
 function lossOf({ code, reason }: TunnelEnd): TunnelError {
-  if (code === keyRevoked)
+  if (code === closeCode.revoked)
     return new TunnelError('refused', 'the key was revoked', {
-      remedy: 'put another in its place: latchkey agent login, or the key file',
+      remedy: 'replace it with latchkey agent login, or in the key file',
     });
-  const why = reason || (code === goingAway ? 'the server is stopping' : `closed with ${code}`);
+  const why =
+    reason ||
+    (code === closeCode.goingAway ? 'the server is stopping' : `closed with code ${code}`);
   return new TunnelError('unreachable', `the tunnel ended: ${why}`);
+}
+
+/** The agent's key, and whether it has changed. */
+export interface KeyInUse {
+  /** The current key, for a connection. @throws {TunnelError} */
+  read: () => Promise<string>;
+
+  /** Whether the key differs from that of the last connection. @throws {TunnelError} */
+  hasChanged: () => Promise<boolean>;
+}
+
+export function keyInUse(readKeySecret: () => Promise<string>): KeyInUse {
+  let usedSecret: string | undefined;
+  return {
+    async read() {
+      usedSecret = await readKeySecret();
+      return usedSecret;
+    },
+    hasChanged: async () => (await readKeySecret()) !== usedSecret,
+  };
+}
+
+export type FollowKeyPorts = {
+  key: KeyInUse;
+  /** Whether to check the key regularly. A keychain may prompt the user, so it is checked on request only. */
+  watches: boolean;
+  /** Returns `undefined` if there was no tunnel to replace. @throws {TunnelError} */
+  renew: KeptTunnel['renew'];
+  status: AgentStatus;
+  clock: Clock;
+};
+
+/**
+ * Replaces the tunnel when the key has changed, so that the old key can be revoked without losing calls. The returned
+ * function checks the key immediately.
+ */
+export function followKey(ports: FollowKeyPorts, signal: AbortSignal): () => void {
+  const { key, watches, renew, status, clock } = ports;
+  let isChecking = false;
+  /** Whether the tunnel still has to be replaced. */
+  let isPending = false;
+  let lastProblem = '';
+  let reported = '';
+
+  async function check(isRequested: boolean): Promise<void> {
+    if (isChecking) return;
+    isChecking = true;
+    try {
+      if (isPending || (await key.hasChanged())) await replace();
+      lastProblem = reported = '';
+    } catch (error) {
+      if (!(error instanceof TunnelError)) throw error;
+      if (signal.aborted) return;
+      // A key that was refused is not tried again until it changes.
+      isPending = error.code === 'unreachable' || error.code === 'busy';
+      const { message: problem, remedy } = error;
+      // The key file may be incomplete while it is being written: that is reported if it persists.
+      const isCertain = isRequested || lastProblem === problem || error.code !== 'unreadable';
+      lastProblem = problem;
+      if (isCertain && reported !== problem) status({ event: 'key_not_replaced', problem, remedy });
+      if (isCertain) reported = problem;
+    } finally {
+      isChecking = false;
+    }
+  }
+
+  async function replace(): Promise<void> {
+    const renewed = await renew();
+    isPending = false;
+    if (!renewed) return;
+    status({ event: 'key_replaced' });
+    void renewed.drained.then(() => signal.aborted || status({ event: 'key_unused' }));
+  }
+
+  async function watch(): Promise<void> {
+    while (!signal.aborted) {
+      await clock.sleep(checkMs, signal);
+      if (!signal.aborted) await check(false);
+    }
+  }
+
+  if (watches) void watch();
+  return () => void check(true);
 }

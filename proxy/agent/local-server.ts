@@ -1,3 +1,13 @@
+import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-filter';
+import {
+  type Message,
+  errorAnswer,
+  MessageError,
+  readMessage,
+  stringAt,
+} from 'latchkey-mcp/raw-message';
+import { messageEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
+
 /** A request to a local MCP server, with the methods and headers of MCP's Streamable HTTP. */
 export type LocalRequest = {
   method: 'POST' | 'GET' | 'DELETE';
@@ -5,9 +15,9 @@ export type LocalRequest = {
   headers: Readonly<Record<string, string>>;
   /** Of a POST: one JSON-RPC message. */
   body?: Buffer;
-  /** Stands for whoever asks. Sessions and children are never shared between two of them. */
+  /** Identifies the caller. Two callers never share a session or a child. */
   caller: string;
-  /** Ends the request and its answer: the server is told to cancel. */
+  /** Ends the request and its answer, and cancels it at the server. */
   signal: AbortSignal;
 };
 
@@ -15,35 +25,35 @@ export type LocalAnswer = {
   status: number;
   /** `content-type`, `mcp-session-id` and `retry-after`, where there are any. */
   headers: Readonly<Record<string, string>>;
-  /** Whole where it is short and there; else as it comes, taken no faster than it is read. */
+  /** A buffer if the whole answer was there; otherwise a stream, read no faster than it is consumed. */
   body: Buffer | AsyncIterable<Buffer>;
 };
 
-/** A body as it comes. An empty one has no chunk. */
+/** The chunks of a body. An empty body has none. */
 export async function* chunksOf(body: LocalAnswer['body']): AsyncGenerator<Buffer> {
   if (!(body instanceof Uint8Array)) yield* body;
   else if (body.length > 0) yield body;
 }
 
-/** One MCP server on this machine or in its network, whatever it speaks, as Streamable HTTP. */
+/** An MCP server on this host or in its network, presented as Streamable HTTP whatever its transport is. */
 export interface LocalServer {
-  /** @throws {LocalServerError} when there is no answer to be had; its body may throw one, too */
+  /** @throws {LocalServerError} if there is no answer; reading its body may throw one, too */
   send(request: LocalRequest): Promise<LocalAnswer>;
 
-  /** Nobody comes back for that caller: ends their sessions and children. Others keep theirs. */
+  /** Ends the sessions and children of a caller that is gone. Other callers keep theirs. */
   leave(caller: string): Promise<void>;
 
-  /** Forgets all sessions and ends their children; the next request begins anew. */
+  /** Forgets all sessions and ends their children; later requests start new ones. */
   reset(): Promise<void>;
 
-  /** The same for good. No child is left once resolved. */
+  /** Ends all children and accepts no more requests. Resolves when no child is left. */
   close(): Promise<void>;
 }
 
 /**
- * `unreachable`: no connection, or a command that does not start. `broken`: it ended inside its answer.
- * `too_large`: a message over the limit. `busy`: as many sessions as there may be. `aborted`: the asker
- * has gone. Messages hold no secret.
+ * `unreachable`: no connection, or the command does not start. `broken`: the answer broke off or is not MCP.
+ * `too_large`: a message over the limit. `busy`: too many sessions. `aborted`: the caller disconnected.
+ * Messages contain no secrets.
  */
 export class LocalServerError extends Error {
   override readonly name = 'LocalServerError';
@@ -53,4 +63,165 @@ export class LocalServerError extends Error {
     super(message, options);
     this.code = code;
   }
+}
+
+/** An answer of JSON, or without a body. */
+export function plainAnswer(
+  status: number,
+  json?: Buffer | string,
+  headers: Readonly<Record<string, string>> = {},
+): LocalAnswer {
+  if (json === undefined) return { status, headers, body: Buffer.alloc(0) };
+  return {
+    status,
+    headers: { 'content-type': 'application/json', ...headers },
+    body: typeof json === 'string' ? Buffer.from(json) : json,
+  };
+}
+
+/** The messages of a server for one listener, as the events of a `text/event-stream`. */
+export interface AnswerStream {
+  /** Resolves at the first message or at the end. */
+  readonly begun: Promise<void>;
+
+  /** Queues a message without waiting. Drops notifications while the listener is far behind. */
+  push(message: Message): void;
+
+  end(): void;
+
+  /** May be read once. */
+  events(): AsyncGenerator<Buffer>;
+}
+
+/** How much may be queued for a listener before notifications are dropped. */
+const backlogBytes = 1024 * 1024;
+
+/** HTML Living Standard §9.2.6 */
+export function answerStream(): AnswerStream {
+  const waiting: Buffer[] = [];
+  let waitingBytes = 0;
+  let hasEnded = false;
+  const begun = Promise.withResolvers<void>();
+  let change = Promise.withResolvers<void>();
+  const wake = () => {
+    begun.resolve();
+    change.resolve();
+  };
+  return {
+    begun: begun.promise,
+    push({ bytes, kind }) {
+      if (hasEnded || (kind === 'notification' && waitingBytes > backlogBytes)) return;
+      waiting.push(bytes);
+      waitingBytes += bytes.length;
+      wake();
+    },
+    end() {
+      hasEnded = true;
+      wake();
+    },
+    async *events() {
+      try {
+        for (;;) {
+          const bytes = waiting.shift();
+          if (bytes) {
+            waitingBytes -= bytes.length;
+            yield messageEvent(bytes);
+          } else if (hasEnded) return;
+          else {
+            change = Promise.withResolvers<void>();
+            await change.promise;
+          }
+        }
+      } finally {
+        hasEnded = true;
+        waiting.length = 0;
+      }
+    },
+  };
+}
+
+/**
+ * `server` with only the tools that `rules` admit. Other tools are neither listed nor callable, and calls of them
+ * never reach the server. The body decides, never a header.
+ */
+export function narrowedServer(
+  server: LocalServer,
+  rules: ToolRules,
+  maxMessageBytes: number,
+): LocalServer {
+  if (rules.allow === undefined && rules.deny === undefined) return server;
+  const admits = admittedTools(rules);
+
+  function narrowed(message: Message): Message {
+    const tools = message.kind === 'response' ? listedTools(message) : undefined;
+    return tools ? withoutTools(message, tools, ({ name }) => admits(name)) : message;
+  }
+
+  /** Events keep their names and ids. */
+  async function* narrowedEvents(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+    const events = sseEvents(body, { maxBytes: maxMessageBytes, printableIds: true });
+    try {
+      for await (const event of events) {
+        const { data, isComment } = event;
+        if (isComment) continue;
+        yield messageEvent(data.length > 0 ? narrowed(readMessage(data)).bytes : data, event);
+      }
+    } catch (error) {
+      if (error instanceof SseEventTooLarge)
+        throw new LocalServerError('too_large', `a message is over ${maxMessageBytes} bytes`);
+      if (error instanceof MessageError)
+        throw new LocalServerError('broken', 'an event is not a JSON-RPC message', {
+          cause: error,
+        });
+      throw error;
+    }
+  }
+
+  async function narrowedJson({ status, headers, body }: LocalAnswer): Promise<LocalAnswer> {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of chunksOf(body)) {
+      bytes += chunk.length;
+      if (bytes > maxMessageBytes)
+        throw new LocalServerError('too_large', `a message is over ${maxMessageBytes} bytes`);
+      chunks.push(chunk);
+    }
+    try {
+      return plainAnswer(status, narrowed(readMessage(Buffer.concat(chunks))).bytes, headers);
+    } catch (error) {
+      if (!(error instanceof MessageError)) throw error;
+      throw new LocalServerError('broken', 'the answer is not a JSON-RPC message', {
+        cause: error,
+      });
+    }
+  }
+
+  return {
+    async send(request) {
+      let message: Message | undefined;
+      try {
+        if (request.method === 'POST') message = readMessage(request.body ?? Buffer.alloc(0));
+        if (message?.method === 'tools/call') {
+          const name = stringAt(message, 'params', 'name') ?? '';
+          const error = { code: -32602, message: `Unknown tool: ${name}` };
+          if (!admits(name))
+            return plainAnswer(200, errorAnswer(message.id ?? 'null', error).bytes);
+        }
+      } catch (error) {
+        const problem =
+          error instanceof MessageError ? error : { code: -32600, message: 'not a request' };
+        return plainAnswer(400, errorAnswer('null', problem).bytes);
+      }
+      const answer = await server.send(request);
+      const type = answer.headers['content-type'] ?? '';
+      if (/^text\/event-stream\b/i.test(type))
+        return { ...answer, body: narrowedEvents(chunksOf(answer.body)) };
+      return message?.method === 'tools/list' && answer.status === 200
+        ? narrowedJson(answer)
+        : answer;
+    },
+    leave: async (caller) => server.leave(caller),
+    reset: async () => server.reset(),
+    close: async () => server.close(),
+  };
 }

@@ -1,13 +1,11 @@
 import type { Clock } from '#clock/clock';
-import { httpClient } from '#transport/http-client';
 import type { Log } from '#log/log';
 import type { ToolRules } from '#pipeline/tool-filter';
-import { childEnvironment } from './child-environment.ts';
+import { httpClient } from '#transport/http-client';
 import { childGuard, guardWords } from './child-guard.ts';
+import { childEnvironment, startChild } from './child-process.ts';
 import { httpLocalServer } from './http-local-server.ts';
-import type { LocalServer } from './local-server.ts';
-import { narrowedServer } from './narrowed-server.ts';
-import { startChild } from './start-child.ts';
+import { type LocalServer, narrowedServer } from './local-server.ts';
 import { stdioLocalServer } from './stdio-local-server.ts';
 
 export {
@@ -17,26 +15,26 @@ export {
   type LocalServer,
 } from './local-server.ts';
 
-/** Where a local MCP server is, or how it is started. */
+/** The URL of a local MCP server, or the command that starts it. */
 export type LocalServerSettings = { tools?: ToolRules } & (
   | {
       kind: 'stdio';
       command: string;
       args?: readonly string[];
-      /** Added to `PATH`, `HOME` and their kind; nothing else of ours reaches it. */
+      /** Its environment, besides `PATH`, `HOME` and the like; other variables of ours are not passed on. */
       env?: Readonly<Record<string, string>>;
       cwd?: string;
     }
   | { kind: 'http'; url: URL; headerSecrets?: Readonly<Record<string, string>>; caFile?: string }
 );
 
-export type LocalServerPlace = {
+export type LocalServerHost = {
   /** The environment of this process. */
   env: Readonly<Record<string, string | undefined>>;
   platform: NodeJS.Platform;
-  /** This very Node, for the process that guards the children. */
+  /** The path of the Node that runs this process, for the guard of the children. */
   node: string;
-  /** The words that start it, where this program is no plain Node. */
+  /** The command line that starts the guard, where this program is not plain Node. */
   guard?: readonly [string, ...string[]];
   clock: Clock;
   log: Log;
@@ -44,19 +42,19 @@ export type LocalServerPlace = {
 };
 
 /**
- * Opens local servers that share one guard of their children. The door `latchkey/agent`: the server's
- * `stdio` upstreams run through it, too.
+ * Opens local servers that share one guard of their children. This file is `latchkey/agent`: the stdio upstreams of the
+ * server are opened here, too.
  */
 export function localServers(
-  place: LocalServerPlace,
+  host: LocalServerHost,
 ): (settings: LocalServerSettings) => LocalServer {
-  const { env, platform, node, clock, log, maxMessageBytes } = place;
-  const guard = childGuard(place.guard ?? guardWords(node));
+  const { env, platform, node, clock, log, maxMessageBytes } = host;
+  const guard = childGuard(host.guard ?? guardWords(node));
 
   return (settings) => {
     if (settings.kind === 'http') {
       const { url, headerSecrets = {}, caFile, tools = {} } = settings;
-      // It is near: a company's proxy, which the environment may name, leads away from here.
+      // Never through the company proxy of the environment: the server is in this network.
       const http = httpClient(() => ({ env: {}, ...(caFile !== undefined && { caFile }) }));
       return narrowedServer(httpLocalServer({ url, headerSecrets, http }), tools, maxMessageBytes);
     }

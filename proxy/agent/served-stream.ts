@@ -1,53 +1,90 @@
-import { creditFrame, frameType, jsonFrame, maxPayloadBytes, writeFrame } from './frame.ts';
-import { answerHeaders, type Opening } from './payloads.ts';
-import { StreamRefusal, type Responder, type ResetCode } from './responder.ts';
-import { sendWindow } from './send-window.ts';
+import {
+  type Opening,
+  type ResetCode,
+  answerHeaders,
+  creditBytes,
+  creditFrame,
+  frameType,
+  isListening,
+  jsonFrame,
+  maxPayloadBytes,
+  readCredit,
+  writeFrame,
+  windowBytes,
+} from 'latchkey-mcp/tunnel-frames';
 
-/** One request of the server's, and our answer. */
+/** A request from the tunnel, with its whole body. */
+export type TunnelRequest = Opening & {
+  body?: Buffer;
+  /** Aborts when the request ends, whether answered or not. */
+  signal: AbortSignal;
+};
+
+export type TunnelAnswer = {
+  status: number;
+  headers: Readonly<Record<string, string>>;
+  body: AsyncIterable<Buffer>;
+};
+
+/** Answers the requests of a tunnel. */
+export interface Responder {
+  /** @throws {StreamRefusal} reading the body may throw it, too */
+  respond(request: TunnelRequest): Promise<TunnelAnswer>;
+}
+
+/** Ends a request without an answer, or in the middle of it. The server logs the message, so it contains no secrets. */
+export class StreamRefusal extends Error {
+  override readonly name = 'StreamRefusal';
+  readonly code: ResetCode;
+
+  constructor(code: ResetCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** A request of the server, and our answer. */
 export interface ServedStream {
-  /** Whether its answer has no end of its own. */
+  /** Whether the answer is a stream without an end of its own. */
   readonly isListening: boolean;
   gotData(payload: Buffer): void;
   gotEnd(): void;
   gotCredit(payload: Buffer): void;
 
-  /** The server wants no more of it, or is gone. Nothing is sent any more. */
+  /** Ends the stream without sending anything: the server cancelled it or is gone. */
   cut(): void;
 }
 
 export type ServedStreamPorts = {
   id: number;
-  /** Resolves when there is room for the next. */
+  /** Resolves when another frame can be sent. */
   send: (frame: Buffer) => Promise<void>;
   responder: Responder;
   maxBodyBytes: number;
-  /** Told once, when the stream is over. */
-  over: () => void;
+  /** Called once, when the stream has ended. */
+  onEnd: () => void;
 };
 
-/** A quarter of what may be sent without credit: the sender never waits for it. */
-const creditBytes = 64 * 1024;
-
 export function servedStream(opening: Opening, ports: ServedStreamPorts): ServedStream {
-  const { id, send, responder, maxBodyBytes, over } = ports;
+  const { id, send, responder, maxBodyBytes, onEnd } = ports;
   const window = sendWindow();
   const ending = new AbortController();
   const chunks: Buffer[] = [];
   let bytes = 0;
   let uncredited = 0;
-  let isAsked = false;
-  let isOver = false;
+  let isComplete = false;
+  let isEnded = false;
 
   function finish(): void {
-    if (isOver) return;
-    isOver = true;
+    if (isEnded) return;
+    isEnded = true;
     window.end();
     ending.abort();
-    over();
+    onEnd();
   }
 
   function refuse(code: ResetCode, detail: string): void {
-    if (isOver) return;
+    if (isEnded) return;
     void send(jsonFrame(frameType.reset, id, { code, detail: detail.slice(0, 500) }));
     finish();
   }
@@ -55,40 +92,39 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
   async function answer(): Promise<void> {
     const body = Buffer.concat(chunks.splice(0));
     const request = { ...opening, ...(body.length > 0 && { body }), signal: ending.signal };
-    const { status, headers, body: said } = await responder.respond(request);
-    if (isOver) return void stopReading(said);
+    const { status, headers, body: answered } = await responder.respond(request);
+    if (isEnded) return void stopReading(answered);
     await send(jsonFrame(frameType.head, id, { status, headers: answerHeaders(headers) }));
-    for await (const chunk of said) {
+    for await (const chunk of answered) {
       for (let at = 0; at < chunk.length;) {
         const length = await window.take(Math.min(chunk.length - at, maxPayloadBytes));
-        if (isOver) return;
+        if (isEnded) return;
         await send(writeFrame(frameType.data, id, chunk.subarray(at, at + length)));
         at += length;
       }
-      if (isOver) return;
+      if (isEnded) return;
     }
-    if (isOver) return;
+    if (isEnded) return;
     await send(writeFrame(frameType.end, id));
     finish();
   }
 
   return {
-    isListening:
-      opening.method === 'GET' || opening.headers['mcp-method'] === 'subscriptions/listen',
+    isListening: isListening(opening),
     gotData(payload) {
-      if (isAsked || isOver) return;
+      if (isComplete || isEnded) return;
       bytes += payload.length;
       if (bytes > maxBodyBytes) return refuse('too_large', `a request over ${maxBodyBytes} bytes`);
       chunks.push(payload);
       uncredited += payload.length;
-      // A frame for every piece would wake the server once more for every call, which needs none.
+      // Credit for each chunk would be one more frame for every call, and most need none.
       if (uncredited < creditBytes) return;
       void send(creditFrame(id, uncredited));
       uncredited = 0;
     },
     gotEnd() {
-      if (isAsked || isOver) return;
-      isAsked = true;
+      if (isComplete || isEnded) return;
+      isComplete = true;
       answer().catch((error: unknown) => {
         if (error instanceof StreamRefusal) return refuse(error.code, error.message);
         if (ending.signal.aborted) return finish();
@@ -97,7 +133,7 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
       });
     },
     gotCredit(payload) {
-      if (payload.length === 4) window.allow(payload.readUInt32BE());
+      window.allow(readCredit(payload) ?? 0);
     },
     cut: finish,
   };
@@ -105,4 +141,43 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
 
 async function stopReading(body: AsyncIterable<Buffer>): Promise<void> {
   await body[Symbol.asyncIterator]().return?.();
+}
+
+/** How many bytes the server still accepts on a stream. */
+export interface SendWindow {
+  /** Takes up to `most` bytes, as soon as at least one may be sent. Resolves to 0 after `end`. */
+  take(most: number): Promise<number>;
+
+  /** The server accepts this many more bytes. */
+  allow(bytes: number): void;
+
+  /** Ends all waiting. */
+  end(): void;
+}
+
+export function sendWindow(): SendWindow {
+  let left = windowBytes;
+  let isEnded = false;
+  let change = Promise.withResolvers<void>();
+  return {
+    async take(most) {
+      for (;;) {
+        if (isEnded) return 0;
+        if (left > 0) break;
+        change = Promise.withResolvers<void>();
+        await change.promise;
+      }
+      const taken = Math.min(most, left);
+      left -= taken;
+      return taken;
+    },
+    allow(bytes) {
+      left = Math.min(left + bytes, Number.MAX_SAFE_INTEGER);
+      change.resolve();
+    },
+    end() {
+      isEnded = true;
+      change.resolve();
+    },
+  };
 }

@@ -1,27 +1,28 @@
-/** How the service starts, and where its description lies. */
+/** The options of a service. */
 export type ServicePlan = {
   kind: 'systemd' | 'launchd';
-  /** Whether it is this user's own service or the machine's. */
+  /** Whether it is a service of this user, not of the host. */
   user: boolean;
   home: string;
-  /** The words of the command line, the program first. */
+  /** The command line, beginning with the program. */
   command: readonly string[];
-  /** The key file of a service of the machine's, which is handed to it as a credential. */
+  /** The key file. A service of the host gets it as a systemd credential. */
   keyFile?: string;
   base: string;
 };
 
 export const serviceName = 'latchkey-agent';
 const launchdLabel = 'latchkey.agent';
-/** Without it a file is somebody else's. */
+/** Identifies the files that we wrote. */
 export const serviceMark = 'Made by latchkey agent install';
 
-/** The file of a service, for the system's own manager. systemd.service(5), launchd.plist(5) */
+/** The file that describes the service to systemd or launchd. systemd.service(5), launchd.plist(5) */
 export function serviceFile(plan: ServicePlan): {
   path: string;
   text: string;
+  /** The commands to run next. */
   next: string[];
-  /** What whoever replaces the key has to know. */
+  /** How to replace the key, where that needs more than writing the file. */
   newKey?: string;
 } {
   return plan.kind === 'systemd' ? systemd(plan) : launchd(plan);
@@ -30,9 +31,9 @@ export function serviceFile(plan: ServicePlan): {
 function systemd({ user, home, command, keyFile, base }: ServicePlan) {
   const words = command.map(unitWord);
   const credential = !user && keyFile !== undefined;
-  // A credential is readable by the service alone, whoever owns the file.
+  // Only the service can read a credential, whatever the owner of the file.
   if (credential) words.push('--key-file', '"%d/agent-key"');
-  const text = `# ${serviceMark}. Changes belong into a drop-in: systemctl ${user ? '--user ' : ''}edit ${serviceName}
+  const text = `# ${serviceMark}. Make changes in a drop-in: systemctl ${user ? '--user ' : ''}edit ${serviceName}
 [Unit]
 Description=Latchkey agent for ${base.replaceAll('%', '%%')}
 ${user ? '' : 'Wants=network-online.target\nAfter=network-online.target\n'}
@@ -42,7 +43,7 @@ ExecStart=${words.join(' ')}
 ExecReload=/bin/kill -HUP $MAINPID
 Restart=always
 RestartSec=5
-# The agent ends its children itself; what is left after that goes by force.
+# The agent ends its children. systemd kills those that remain.
 KillMode=mixed
 TimeoutStopSec=20
 UMask=0077
@@ -67,21 +68,21 @@ WantedBy=${user ? 'default.target' : 'multi-user.target'}
     next: [
       `${manager} daemon-reload`,
       `${manager} enable --now ${serviceName}`,
-      ...(user ? ['loginctl enable-linger   (to run while nobody is signed in)'] : []),
+      ...(user ? ['loginctl enable-linger   (to run while you are signed out)'] : []),
     ],
     ...(credential && {
-      newKey: `a new key in ${keyFile} counts after ${manager} restart ${serviceName}; from systemd 260 on a reload does, and ends no call`,
+      newKey: `a new key in ${keyFile} takes effect after ${manager} restart ${serviceName}; from systemd 260 on, a reload suffices and interrupts no call`,
     }),
   };
 }
 
-/** What only the machine's own manager can do. Not MemoryDenyWriteExecute: Node compiles while it runs. */
+/** Options that only a system unit can use. MemoryDenyWriteExecute is missing because Node compiles code at run time. */
 function machineHardening(keyFile: string | undefined): string {
   const credential = `LoadCredential=agent-key:${keyFile?.replaceAll('%', '%%')}
-# Read again by systemctl reload, from systemd 260 on; before, a running service keeps the key that it was started with.
+# From systemd 260 on, systemctl reload reads the key again. Older versions need a restart.
 RefreshOnReload=credentials
 `;
-  return `${keyFile === undefined ? '' : credential}# A user of its own, with a home for what children such as npx keep.
+  return `${keyFile === undefined ? '' : credential}# A user of its own, with a home folder for children such as npx.
 DynamicUser=yes
 StateDirectory=${serviceName}
 Environment=HOME=%S/${serviceName}
@@ -99,7 +100,7 @@ ProtectKernelTunables=yes
 `;
 }
 
-/** A word of ExecStart=, where `%`, `$`, quotes and backslashes mean something. systemd.service(5) */
+/** A word of ExecStart=, with `%`, `$`, quotes and backslashes escaped. systemd.service(5) */
 function unitWord(word: string): string {
   const escaped = word
     .replaceAll('\\', '\\\\')

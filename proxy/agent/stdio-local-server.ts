@@ -1,4 +1,6 @@
 import { randomBytes } from 'node:crypto';
+import type { Clock } from '#clock/clock';
+import type { Log } from '#log/log';
 import {
   errorAnswer,
   MessageError,
@@ -6,23 +8,21 @@ import {
   readMessage,
   type Message,
 } from 'latchkey-mcp/raw-message';
-import type { ChildSession } from './child-session.ts';
+import type { Child } from './child-process.ts';
+import { type ChildSession, childSession } from './child-session.ts';
 import {
   chunksOf,
   LocalServerError,
   type LocalAnswer,
   type LocalRequest,
   type LocalServer,
+  plainAnswer,
 } from './local-server.ts';
-import { plainAnswer } from './plain-answer.ts';
-import { runningChildren, type RunningChildrenOptions } from './running-children.ts';
 
-export type StdioLocalServerOptions = RunningChildrenOptions;
-
-/** 192 bits, so that nobody guesses one. */
+/** 192 bits, so that a session id cannot be guessed. */
 const sessionIdBytes = 24;
 const discoverTimeoutMs = 15_000;
-/** A command may be another one by then. */
+/** How long a command counts as legacy. It may be updated in the meantime. */
 const legacySeconds = 3_600;
 
 const ownMeta =
@@ -34,29 +34,28 @@ const ownDiscover = readMessage(
 );
 
 /**
- * A command that speaks MCP over its standard input and output, presented as Streamable HTTP. Every
- * session has a child of its own; requests of the modern era, which have none, share one a caller. Children are
- * started when they are needed and end when nobody used them for a while.
+ * A command that speaks MCP over stdio, presented as Streamable HTTP. Each session has a child of its own; the modern
+ * requests of a caller, which have no session, share one. Children start on demand and end when they are idle.
  *
  * MCP 2025-11-25 and 2026-07-28 transports
  */
-export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer {
+export function stdioLocalServer(options: RunningChildrenOptions): LocalServer {
   const { clock } = options;
   const running = runningChildren(options);
   /** By session id. */
   const sessions = new Map<string, ChildSession>();
   /** By caller. */
   const children = new Map<string, Promise<ChildSession>>();
-  /** Those that were ended as their caller left: that says nothing of them. */
+  /** Ended because their caller left, which says nothing about their era. */
   const left = new WeakSet<ChildSession>();
-  /** How long nobody asks again, as a child refused `server/discover`, like those of the older era. */
+  /** Until then, `server/discover` is refused without starting a child, because one did not know it. */
   let legacyUntil = 0;
 
   /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
   async function openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
     const session = await running.open(request.caller, true);
-    const answer = await session.request(message, askingOf(request));
-    // Whoever made a child that nobody can use any more gets no session.
+    const answer = await session.request(message, optionsOf(request));
+    // No session for a child that has ended already.
     if (session.endedHow !== undefined)
       throw new LocalServerError('unreachable', `the MCP server ${session.endedHow}`);
     if (request.signal.aborted) {
@@ -69,7 +68,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     return { ...answer, headers: { ...answer.headers, 'mcp-session-id': id } };
   }
 
-  /** The child of that caller's requests without a session. */
+  /** The child for the caller's requests without a session. */
   async function childOf(caller: string): Promise<ChildSession> {
     const known = children.get(caller);
     if (known) return known;
@@ -84,19 +83,19 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
 
   async function modern(message: Message, request: LocalRequest): Promise<LocalAnswer> {
     if (message.kind !== 'request') {
-      (await children.get(request.caller))?.tell(message);
+      (await children.get(request.caller))?.send(message);
       return plainAnswer(202);
     }
     if (clock.now() < legacyUntil)
       return plainAnswer(404, refusal(message, -32601, 'Method not found'));
     const session = await childOf(request.caller);
-    if (message.method !== 'server/discover') return session.request(message, askingOf(request));
+    if (message.method !== 'server/discover') return session.request(message, optionsOf(request));
     return discover(session, message, request);
   }
 
   /**
-   * Children of the older era refuse this, say nothing, or die of it. One that refuses is asked once more, in
-   * words of our own: the asker's may have been wrong, and say nothing of the child.
+   * Legacy children refuse `server/discover`, ignore it or crash. If a child refuses, it gets a request of ours as well,
+   * because the caller's may have been invalid.
    */
   async function discover(
     session: ChildSession,
@@ -104,11 +103,11 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     request: LocalRequest,
   ): Promise<LocalAnswer> {
     const { signal } = request;
-    const answer = await patiently(session, message, signal);
+    const answer = await discoverAnswer(session, message, signal);
     if (answer?.isResult) return plainAnswer(200, answer.body);
-    const isThere = answer !== undefined && session.endedHow === undefined;
-    const again = isThere ? await patiently(session, ownDiscover, signal) : undefined;
-    // MCP 2026-07-28 transports: who says too little of itself gets a 400.
+    const isRunning = answer !== undefined && session.endedHow === undefined;
+    const again = isRunning ? await discoverAnswer(session, ownDiscover, signal) : undefined;
+    // The caller's `_meta` was incomplete. MCP 2026-07-28 transports
     if (answer && again?.isResult) return plainAnswer(400, answer.body);
     if (answer !== undefined && !left.has(session)) legacyUntil = clock.now() + legacySeconds;
     children.delete(request.caller);
@@ -116,14 +115,18 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     return plainAnswer(404, refusal(message, -32601, 'Method not found'));
   }
 
-  /** The child's answer in JSON; `undefined` when it says nothing for a while. */
-  async function patiently(session: ChildSession, message: Message, gone: AbortSignal) {
-    const patience = new AbortController();
-    const signal = AbortSignal.any([gone, patience.signal]);
-    const asked = session.request(message, { accept: 'application/json', signal });
-    const silent = clock.sleep(discoverTimeoutMs, patience.signal).then(() => undefined);
-    const answer = await Promise.race([asked, silent]);
-    patience.abort();
+  /** The child's answer in JSON; `undefined` if it does not answer in time. */
+  async function discoverAnswer(
+    session: ChildSession,
+    message: Message,
+    disconnected: AbortSignal,
+  ) {
+    const timeout = new AbortController();
+    const signal = AbortSignal.any([disconnected, timeout.signal]);
+    const answered = session.request(message, { accept: 'application/json', signal });
+    const expired = clock.sleep(discoverTimeoutMs, timeout.signal).then(() => undefined);
+    const answer = await Promise.race([answered, expired]);
+    timeout.abort();
     const body = answer && (await bytesOf(answer));
     return body && { body, isResult: readMessage(body).members.has('result') };
   }
@@ -140,14 +143,14 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
     if (id !== undefined) {
       const session = find(id, request.caller);
       if (!session) return unknownSession(message);
-      if (message.kind === 'request') return session.request(message, askingOf(request));
-      session.tell(message);
+      if (message.kind === 'request') return session.request(message, optionsOf(request));
+      session.send(message);
       return plainAnswer(202);
     }
     if (message.method === 'initialize' && message.kind === 'request')
       return openSession(message, request);
     if (modernVersion(message) !== undefined) return modern(message, request);
-    return plainAnswer(400, refusal(message, -32600, 'no session: initialize first'));
+    return plainAnswer(400, refusal(message, -32600, 'no session: send initialize first'));
   }
 
   function find(id: string, caller: string): ChildSession | undefined {
@@ -180,7 +183,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
       return plainAnswer(204);
     },
     async leave(caller) {
-      // One that is being started for them ends too, once it is there.
+      // If the child is still being started, it ends afterwards.
       const child = await children.get(caller)?.catch(() => undefined);
       if (child) left.add(child);
       await running.end(caller);
@@ -193,7 +196,7 @@ export function stdioLocalServer(options: StdioLocalServerOptions): LocalServer 
   };
 }
 
-function askingOf({ headers, signal }: LocalRequest): { accept: string; signal: AbortSignal } {
+function optionsOf({ headers, signal }: LocalRequest): { accept: string; signal: AbortSignal } {
   return { accept: headers['accept'] ?? '', signal };
 }
 
@@ -210,4 +213,94 @@ async function bytesOf({ body }: LocalAnswer): Promise<Buffer | undefined> {
   const chunks: Buffer[] = [];
   for await (const chunk of chunksOf(body)) chunks.push(chunk);
   return chunks.length === 0 ? undefined : Buffer.concat(chunks);
+}
+
+export type RunningChildrenOptions = {
+  /** Starts another child. @throws {LocalServerError} */
+  start: () => Promise<Child>;
+  clock: Clock;
+  log: Log;
+  maxMessageBytes: number;
+  /** A session ends after being idle for this long. */
+  sessionIdleSeconds?: number;
+  /** The same, for the child behind requests without a session. */
+  childIdleSeconds?: number;
+  maxSessions?: number;
+  maxSessionsPerCaller?: number;
+};
+
+/** All running children, including those whose session was closed. */
+export interface RunningChildren {
+  /**
+   * Starts a child for `caller`, with a session or without.
+   *
+   * @throws {LocalServerError} `busy`, `unreachable`
+   */
+  open(caller: string, hasSession: boolean): Promise<ChildSession>;
+
+  /** Ends the children of one caller, or all. */
+  end(caller?: string): Promise<void>;
+
+  /** Ends all children and starts no more. */
+  close(): Promise<void>;
+}
+
+/** Limits the number of children, in total and for each caller. Replaces the longest idle one, and ends idle ones. */
+export function runningChildren(options: RunningChildrenOptions): RunningChildren {
+  const { start, clock, log, maxMessageBytes } = options;
+  const { sessionIdleSeconds = 1_800, childIdleSeconds = 300 } = options;
+  const { maxSessions = 256, maxSessionsPerCaller = 32 } = options;
+  const running = new Set<ChildSession>();
+  let starting = 0;
+  let closed = false;
+
+  async function open(caller: string, hasSession: boolean): Promise<ChildSession> {
+    if (closed) throw new LocalServerError('unreachable', 'the server is closing');
+    makeRoom(caller);
+    starting += 1;
+    const child = await start().finally(() => (starting -= 1));
+    const session = childSession(child, { caller, hasSession, maxMessageBytes, clock, log });
+    running.add(session);
+    void session.ended.then(() => running.delete(session));
+    void endWhenIdle(session, hasSession ? sessionIdleSeconds : childIdleSeconds);
+    if (closed) await session.end();
+    return session;
+  }
+
+  /** @throws {LocalServerError} `busy` */
+  function makeRoom(caller: string): void {
+    const own = [...running].filter((session) => session.caller === caller);
+    if (own.length >= maxSessionsPerCaller) {
+      const idle = own.filter(({ isBusy }) => !isBusy);
+      const [oldest] = idle.sort((a, b) => a.usedAt() - b.usedAt());
+      if (!oldest) throw new LocalServerError('busy', 'the caller has too many sessions');
+      void oldest.end();
+    }
+    if (running.size + starting >= maxSessions)
+      throw new LocalServerError('busy', `too many sessions (${maxSessions})`);
+  }
+
+  async function endWhenIdle(session: ChildSession, idleSeconds: number): Promise<void> {
+    const ended = new AbortController();
+    void session.ended.then(() => ended.abort());
+    while (!ended.signal.aborted) {
+      const left = session.usedAt() + idleSeconds - clock.now();
+      if (left <= 0) return session.end();
+      await clock.sleep(left * 1_000, ended.signal);
+    }
+  }
+
+  async function end(caller?: string): Promise<void> {
+    const ending = [...running].filter((session) => session.caller === (caller ?? session.caller));
+    await Promise.all(ending.map(async (session) => session.end()));
+  }
+
+  return {
+    open,
+    end,
+    async close() {
+      closed = true;
+      await end();
+    },
+  };
 }

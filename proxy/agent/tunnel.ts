@@ -1,45 +1,109 @@
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
-import { frameType, jsonFrame, readFrame } from './frame.ts';
-import { readBound, readLeft, readOpen, readReset, type Bound } from './payloads.ts';
-import type { Responder } from './responder.ts';
-import { servedStream, type ServedStream } from './served-stream.ts';
-import type { SocketHears, TunnelSocket } from './tunnel-socket.ts';
+import {
+  frameType,
+  jsonFrame,
+  readBound,
+  readFrame,
+  readLeft,
+  readOpen,
+  readReset,
+  type Bound,
+  type Hello,
+} from 'latchkey-mcp/tunnel-frames';
+import { type Responder, servedStream, type ServedStream } from './served-stream.ts';
 
-/** What the agent says of itself. */
-export type Hello = {
-  version: string;
-  /** One for the life of this process. */
-  instance: string;
-  servers: readonly { name: string; kind: 'stdio' | 'http' }[];
+/**
+ * Why there is no tunnel. `refused`: the server does not accept the key. `forbidden`: it does not accept the connection.
+ * `protocol`: not a Latchkey server, or an incompatible version. `busy`: try later. `unreadable`: the key cannot be read.
+ * `unreachable`: no connection. Messages contain no secrets.
+ */
+export class TunnelError extends Error {
+  override readonly name = 'TunnelError';
+  readonly code:
+    | 'refused'
+    | 'forbidden'
+    | 'protocol'
+    | 'busy'
+    | 'unreadable'
+    | 'unreachable'
+    | 'aborted';
+  readonly remedy: string;
+  readonly retryAfterSeconds: number;
+
+  constructor(
+    code: TunnelError['code'],
+    message: string,
+    {
+      remedy = '',
+      retryAfterSeconds = 0,
+      ...options
+    }: ErrorOptions & { remedy?: string; retryAfterSeconds?: number } = {},
+  ) {
+    super(message, options);
+    this.code = code;
+    this.remedy = remedy;
+    this.retryAfterSeconds = retryAfterSeconds;
+  }
+}
+
+/** The connection that carries a tunnel. */
+export interface TunnelSocket {
+  /** Resolves when another frame can be sent, or when the connection is gone. */
+  send(frame: Buffer): Promise<void>;
+
+  /**
+   * Resolves when the server has received everything sent so far, and we have received everything that it had sent by then.
+   * Also resolves when the connection is gone.
+   */
+  settled(): Promise<void>;
+
+  /** Closes the connection, and terminates it soon after if the server does not answer. RFC 6455 §7.4 */
+  close(code: number, reason: string): void;
+
+  /** Ends the connection without a closing handshake. */
+  terminate(): void;
+}
+
+/** What a connection reports. */
+export type SocketEvents = {
+  frame: (message: Buffer) => void;
+  /** Something arrived, such as a ping. */
+  alive: () => void;
+  /** The connection has ended. Called once. */
+  closed: (code: number, reason: string) => void;
 };
+
+/** Connects with the current key. @throws {TunnelError} */
+export type Dial = (events: SocketEvents, signal: AbortSignal) => Promise<TunnelSocket>;
 
 /** Why a tunnel ended. */
 export type TunnelEnd = { code: number; reason: string };
 
 export interface Tunnel {
-  readonly hears: SocketHears;
+  /** To be called by the connection. */
+  readonly events: SocketEvents;
 
-  /** The connection is there: says who we are. */
+  /** Sends our greeting over the new connection. */
   begin(socket: TunnelSocket): void;
 
-  /** What we are has changed. */
+  /** Sends a changed greeting. */
   hello(hello: Hello): void;
 
-  /** How many requests are under way that have an end of their own. */
+  /** The number of open requests, except streams that have no end of their own. */
   readonly calls: number;
 
   /**
-   * Says that nothing is served here any more. Resolves once every such request has its answer, those included that
-   * crossed the words on their way, and the server has the last of them.
+   * Announces to the server that this tunnel serves nothing any more. Resolves when it has received the answers to all those
+   * requests, including requests that it sent before it read this.
    */
   leave(): Promise<void>;
 
-  /** Resolves once the server has said what is bound to us. */
+  /** Resolves when the server has sent which servers are bound to this agent. */
   readonly greeted: Promise<void>;
-  /** Resolves when the server wants to be dialled anew. */
+  /** Resolves when the server asks for a new connection. */
   readonly drained: Promise<void>;
-  readonly over: Promise<TunnelEnd>;
+  readonly ended: Promise<TunnelEnd>;
   end(code: number, reason: string): void;
 }
 
@@ -50,11 +114,11 @@ export type TunnelPorts = {
   clock: Clock;
   log: Log;
   bound: (bound: Bound) => void;
-  /** Nobody comes back for a caller. */
+  /** Called when a caller is gone. */
   left: (caller: string) => void;
 };
 
-/** Who says nothing for so long is gone. */
+/** After this long without any frame, the server is considered gone. */
 const silentSeconds = 5;
 const maxStreams = 8_192;
 
@@ -63,14 +127,14 @@ export function tunnel(ports: TunnelPorts): Tunnel {
   const { responder, maxBodyBytes, clock, log } = ports;
   const streams = new Map<number, ServedStream>();
   const drained = Promise.withResolvers<void>();
-  const over = Promise.withResolvers<TunnelEnd>();
+  const ended = Promise.withResolvers<TunnelEnd>();
   const greeted = Promise.withResolvers<void>();
-  const ended = new AbortController();
+  const ending = new AbortController();
   let isLeaving = false;
   let socket: TunnelSocket | undefined;
   let greeting = ports.hello;
   let lastId = 0;
-  let silent = 0;
+  let silentFor = 0;
   let waiting: (() => void)[] = [];
 
   const calls = () => [...streams.values()].filter(({ isListening }) => !isListening).length;
@@ -87,16 +151,16 @@ export function tunnel(ports: TunnelPorts): Tunnel {
   }
 
   function open(id: number, payload: Buffer): void {
-    if (id <= lastId) return log.warn('a stream was opened twice', { stream: id });
+    if (id <= lastId) return log.warn('the server opened a stream twice', { stream: id });
     lastId = id;
     const opening = readOpen(payload);
     const code = opening ? (streams.size < maxStreams ? undefined : 'busy') : 'broken';
     if (!opening || code) return void send(jsonFrame(frameType.reset, id, { code, detail: '' }));
-    const ours = { id, send, responder, maxBodyBytes, over: () => endStream(id) };
+    const ours = { id, send, responder, maxBodyBytes, onEnd: () => endStream(id) };
     streams.set(id, servedStream(opening, ours));
   }
 
-  /** What is about the tunnel itself; a type that we do not know is of a newer server. */
+  /** Frames about the tunnel itself. Newer servers may send types that we do not know. */
   function takeOwn(type: number, payload: Buffer): void {
     if (type === frameType.drain) return drained.resolve();
     if (type === frameType.left) {
@@ -110,20 +174,20 @@ export function tunnel(ports: TunnelPorts): Tunnel {
   }
 
   function take(message: Buffer): void {
-    silent = 0;
+    silentFor = 0;
     const frame = readFrame(message);
-    if (!frame) return log.warn('a frame cannot be read');
+    if (!frame) return log.warn('a frame is malformed');
     const { type, stream: id, payload } = frame;
     if (id === 0) return takeOwn(type, payload);
     if (type === frameType.open) return open(id, payload);
-    // What is not known has crossed the end of its stream on the way.
+    // The stream has ended; this frame was on its way.
     const stream = streams.get(id);
     if (!stream) return;
     if (type === frameType.data) stream.gotData(payload);
     else if (type === frameType.end) stream.gotEnd();
     else if (type === frameType.credit) stream.gotCredit(payload);
     else if (type === frameType.reset) {
-      log.debug('a call was ended by the server', { stream: id, code: readReset(payload) });
+      log.debug('a call was ended by the server', { stream: id, code: readReset(payload).code });
       stream.cut();
     }
   }
@@ -136,31 +200,31 @@ export function tunnel(ports: TunnelPorts): Tunnel {
   }
 
   function finish(end: TunnelEnd): void {
-    if (ended.signal.aborted) return;
-    ended.abort();
+    if (ending.signal.aborted) return;
+    ending.abort();
     for (const stream of streams.values()) stream.cut();
-    over.resolve(end);
+    ended.resolve(end);
   }
 
-  /** Counts by turns of a second, so that a machine that slept or is slow is not taken for silence. */
+  /** Counts seconds by timer, so that a computer's sleep does not count as silence of the server. */
   async function watch(): Promise<void> {
-    while (!ended.signal.aborted) {
-      await clock.sleep(1_000, ended.signal);
-      silent += 1;
-      if (silent <= silentSeconds || ended.signal.aborted) continue;
+    while (!ending.signal.aborted) {
+      await clock.sleep(1_000, ending.signal);
+      silentFor += 1;
+      if (silentFor <= silentSeconds || ending.signal.aborted) continue;
       socket?.terminate();
-      finish({ code: 1006, reason: 'the server fell silent' });
+      finish({ code: 1006, reason: 'the server stopped responding' });
     }
   }
 
   return {
-    hears: {
+    events: {
       frame: take,
-      alive: () => (silent = 0),
+      alive: () => (silentFor = 0),
       closed: (code, reason) => finish({ code, reason }),
     },
-    begin(made) {
-      socket = made;
+    begin(connected) {
+      socket = connected;
       void send(jsonFrame(frameType.hello, 0, greeting));
       void watch();
     },
@@ -180,7 +244,7 @@ export function tunnel(ports: TunnelPorts): Tunnel {
     },
     greeted: greeted.promise,
     drained: drained.promise,
-    over: over.promise,
+    ended: ended.promise,
     end(code, reason) {
       socket?.close(code, reason);
       finish({ code, reason });

@@ -11,7 +11,7 @@ import type { TokenVault } from './token-vault.ts';
 /** A connection that signs in by OAuth. */
 export type OAuthConnection = Connection & { credentials: ClientCredentials | PersonCredentials };
 
-/** Everything that tokens of one connection are fetched, kept and forgotten with. */
+/** Everything needed to fetch, store and delete the tokens of one connection. */
 export type Account = {
   connection: OAuthConnection;
   http: HttpClient;
@@ -19,10 +19,10 @@ export type Account = {
   store: SecretStore;
   vault: TokenVault;
   lock: RefreshLock;
-  /** For what a person takes part in. */
+  /** Held while a person signs in. */
   signInLock: RefreshLock;
   marks: SignInMarks;
-  /** Forgets what the server answered to whoever is signed in, and which kind of server it is. */
+  /** Deletes the cached answers for this account, and the detected kind of server. */
   forgetCached: () => Promise<void>;
   readPrivateKey: ConfiguredClientPorts['readPrivateKey'];
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;

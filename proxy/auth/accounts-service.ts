@@ -8,11 +8,11 @@ import type { RunningProxy } from '#status/running-proxy';
 export type ConnectionView = {
   name: string;
   url: string;
-  /** Where it stands: our own connections, or an assistant's own file. */
+  /** The file with its entry: our own, or that of an assistant. */
   source: { file: string; own: boolean };
-  /** `person`: somebody signs in; `open`: it turned out to want nothing is told as `person`, signed out. */
+  /** `person` also if the server turned out to require no authentication. */
   as: 'api_key' | 'client' | 'person';
-  /** What this machine has, overruled by what running proxies say. */
+  /** From the stored secrets, overridden by the state of running proxies. */
   state: 'ready' | 'needs_sign_in' | 'trouble' | 'offline';
   /** Why, where it is not ready. */
   reason?: string;
@@ -56,7 +56,7 @@ export type Probed = {
   suggestedName: string;
   issuer?: string;
   scopes?: readonly string[];
-  /** Somebody has to say which client id to use, as the server makes none. */
+  /** A client id is required, because the server does not register clients. */
   needsClientId: boolean;
 };
 
@@ -76,11 +76,11 @@ export type AddInput = {
     }
 );
 
-/** What the server said. `person`: it is added, and somebody has yet to sign in. */
+/** `checked`: the kind of credential that the server accepts. `person`: a sign-in is required next; `null`: none is. */
 export type Added = {
   name: string;
   url: string;
-  checked: 'api_key' | 'client' | 'person' | 'nobody';
+  checked: 'api_key' | 'client' | 'person' | null;
 };
 
 /** What a pasted text says; the secret itself is not repeated. */
@@ -120,7 +120,7 @@ export type Reminder = {
   dashboardUrl: string;
 };
 
-/** An assistant of this machine. */
+/** An assistant on this host. */
 export type AssistantView = {
   /** As `install` takes it: `claude-desktop`. */
   id: string;
@@ -179,13 +179,13 @@ export interface AccountsService {
   /** What there is now, then again after every change, until `signal` aborts. */
   watch(signal: AbortSignal): AsyncIterable<ConnectionView[]>;
 
-  /** Asks a server what it needs. Nothing is sent that is secret. */
+  /** Asks a server what it requires. No secret is sent. */
   probe(url: string, until?: Until): Promise<Probed>;
 
-  /** Reads what somebody pasted, before it is added. */
+  /** Reads a pasted text, before it is added. */
   readPasted(text: string): Promise<Pasted>;
 
-  /** Asks the real endpoint first, and keeps nothing when that refuses. */
+  /** Tries the real endpoint first, and stores nothing if that refuses. */
   add(input: AddInput, until?: Until): Promise<Added>;
 
   /** Revokes at the server, forgets the secrets and the connection. */
@@ -227,7 +227,7 @@ export interface AccountsService {
   /** Takes the named entry of a file over, or all of that file. */
   import(file: string, entry?: string): Promise<Imported>;
 
-  /** Looks at all that a connection needs, or at this machine alone; `found` hears each at once. */
+  /** Checks everything that a connection needs, or this host alone; `found` is called for each finding immediately. */
   doctor(name?: string, found?: (finding: Finding) => void): Promise<readonly Finding[]>;
 
   /** Whether a notice about the connection may be shown: one a day over all processes. */

@@ -118,8 +118,8 @@ function plain(text: string): string {
 }
 
 /**
- * The query of the redirect that somebody copies out of the browser's address bar, where the browser
- * runs on another machine and cannot reach our listener. Other lines get `complain`.
+ * The query of the redirect that the person copies from the browser's address bar if the browser runs on another
+ * computer and cannot reach our listener. Other lines get `complain`.
  *
  * @throws {LoopbackError} `pasted` when the input ends before
  */

@@ -2,7 +2,7 @@ import { secretAccount } from './stored-secrets.ts';
 import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { EpochSeconds } from '#clock/clock';
-import type { OAuthSettings } from '#config/connection';
+import type { OAuthSettings } from '#config/oauth-fields';
 import type { SecretStore } from '#keychain/secret-store';
 import type { AuthorizationServer } from './discovery.ts';
 import { OAuthError } from './errors.ts';
@@ -59,7 +59,7 @@ export async function bindSecret(
   store: SecretStore,
 ): Promise<void> {
   if (boundIssuer === issuer) return;
-  // Somebody may have put another one there since, which is not ours to overwrite.
+  // Another process may have replaced it since. That one must not be overwritten.
   const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
   if (kept?.clientSecret !== clientSecret) return;
   await store.set(secretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));

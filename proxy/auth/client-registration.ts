@@ -1,6 +1,6 @@
 import type { PersonCredentials } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
-import { redact } from '#log/redact';
+import { redact } from '#log/log';
 import type { HttpClient } from '#transport/http-client';
 import { webUrl } from '#transport/web-url';
 import {
@@ -55,7 +55,7 @@ export async function chooseClient(
   if (registrationEndpoint === undefined)
     throw new OAuthError(
       'client',
-      `${issuer} does not register applications by itself; which client id has it given you?`,
+      `${issuer} does not register applications automatically; which client id has it given you?`,
       { endpoint: issuer },
     );
   const registered = await clients.of(issuer);

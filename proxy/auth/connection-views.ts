@@ -8,7 +8,7 @@ import { defaultStateDirectory, registryFile, userFiles } from '#config/user-fil
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
 import { signsIn } from './account.ts';
-import type { AccountsHost } from './accounts-host.ts';
+import type { AccountsHost } from '#host';
 import type { ConnectionView } from './accounts-service.ts';
 import { secretView } from './rotate-secret.ts';
 import { signedInUrls } from './sign-in-marks.ts';
@@ -89,19 +89,19 @@ function known({ name, url, as, issuer, scope, signedInAs, expiresAt, renewable 
   };
 }
 
-/** What running proxies meet counts for more than what is stored; the worst of them is shown. */
+/** The state of running proxies overrides the stored one; the worst of them is shown. */
 function stateOf(
   { state, as }: AccountStatus,
   running: readonly RunningProxy[],
 ): Pick<ConnectionView, 'state' | 'reason'> {
   for (const bad of ['needs_sign_in', 'trouble', 'offline'] as const) {
-    const met = running.find((proxy) => proxy.state === bad);
-    if (met) return { state: bad, ...(met.reason !== undefined && { reason: met.reason }) };
+    const found = running.find((proxy) => proxy.state === bad);
+    if (found) return { state: bad, ...(found.reason !== undefined && { reason: found.reason }) };
   }
-  // A server that wants no credential has proxies that are ready, and nobody signed in.
+  // If a server requires no credential, its proxies are ready without a sign-in.
   if (state === 'ready' || running.some((proxy) => proxy.state === 'ready'))
     return { state: 'ready' };
-  const reason = as === 'api_key' ? 'the keychain has not its key' : 'nobody is signed in';
+  const reason = as === 'api_key' ? 'API key not found in the keychain' : 'not signed in';
   return { state: 'needs_sign_in', reason };
 }
 
@@ -125,7 +125,7 @@ export type StatusPorts = {
   /** Whether the secrets that the configuration leaves to the keychain are there. */
   complete: (connection: Connection) => Promise<boolean>;
   clock: Clock;
-  /** Why a connection cannot be looked at, where the others are to be listed all the same. */
+  /** The reason why a connection cannot be read, if the others are to be listed all the same. */
   excuse?: (error: unknown) => string | undefined;
 };
 
@@ -135,10 +135,10 @@ export type ConnectionStatuses = {
 };
 
 /**
- * How connections stand, read from this machine alone. Of several `names` one that cannot be read is a
- * problem; `urls` are those that no file names, but somebody signed in to.
+ * The status of connections, without asking any server. If one of several `names` cannot be read, it is listed as a
+ * problem. `urls` are bare URLs, which no file names, with a sign-in.
  *
- * @throws {ConfigurationError} when the `only` name cannot be read
+ * @throws {ConfigurationError} if the `only` name cannot be read
  */
 export async function connectionStatuses(
   names: readonly string[],
@@ -173,12 +173,12 @@ export async function connectionStatuses(
       found.problems.push({ name, problem: error.message });
     }
   }
-  // Whatever a configured connection stands for too has been listed by its name.
+  // A URL that is also a configured connection has been listed by its name.
   for (const url of urls) await list(url, false);
   return found;
 }
 
-/** How a connection stands, without asking any server. */
+/** The status of a connection, without asking any server. */
 export type AccountStatus = {
   name: string;
   url: string;
@@ -203,7 +203,7 @@ export async function accountStatus(
   complete = true,
 ): Promise<AccountStatus> {
   const what = { name, url, source };
-  // A header that somebody chose is the credential, and no other is fetched.
+  // A configured header of this kind is the credential. No other is fetched.
   const chosen = 'authorization' in headers || 'x-api-key' in headers;
   if (credentials.kind === 'api_key' || chosen)
     return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
@@ -227,62 +227,62 @@ export async function accountStatus(
 }
 
 export type ChangesPorts<View> = {
-  /** How everything is now. */
+  /** Reads the current state. */
   view: () => Promise<View>;
-  /** Resolves at the next news, or when the signal aborts. */
+  /** Resolves at the next event of a running proxy, or when the signal aborts. */
   news: (signal: AbortSignal) => Promise<void>;
-  /** Files and folders whose change is news, too. */
-  places: readonly string[];
+  /** Files and folders whose changes count, too. */
+  paths: readonly string[];
   clock: Clock;
 };
 
-const lookMs = 1_000;
-/** So many looks without news, then everything is read again: a keychain tells nobody. */
-const mostLooks = 15;
-/** A proxy with many calls is news all the time. */
+const pollMs = 1_000;
+/** After so many polls without a change, everything is read again: a keychain reports no changes. */
+const mostPolls = 15;
+/** A proxy with many calls reports changes all the time. */
 const restMs = 250;
 
-/** What there is, then again whenever it is different, until `signal` aborts. */
+/** The current state, and again whenever it has changed, until `signal` aborts. */
 export async function* connectionChanges<View>(
-  { view, news, places, clock }: ChangesPorts<View>,
+  { view, news, paths, clock }: ChangesPorts<View>,
   signal: AbortSignal,
 ): AsyncGenerator<View, void> {
   let last = '';
   while (!signal.aborted) {
     const enough = new AbortController();
     const until = AbortSignal.any([signal, enough.signal]);
-    // What happens while everything is read is news for the next time.
-    const before = await fingerprint(places);
-    const heard = news(until);
+    // A change during the reading below counts for the next round.
+    const before = await fingerprint(paths);
+    const event = news(until);
     const now = await view();
     const text = JSON.stringify(now);
     if (text !== last) {
       last = text;
       yield now;
     }
-    await Promise.race([heard, changed(before, until)]);
+    await Promise.race([event, changed(before, until)]);
     enough.abort();
     await clock.sleep(restMs, signal);
   }
 
   async function changed(before: string, until: AbortSignal): Promise<void> {
-    for (let looks = 0; looks < mostLooks && !until.aborted; looks += 1) {
-      await clock.sleep(lookMs, until);
-      if (!until.aborted && (await fingerprint(places)) !== before) return;
+    for (let polls = 0; polls < mostPolls && !until.aborted; polls += 1) {
+      await clock.sleep(pollMs, until);
+      if (!until.aborted && (await fingerprint(paths)) !== before) return;
     }
   }
 }
 
-/** When each of the places was last written to, and everything in those that are folders. */
-async function fingerprint(places: readonly string[]): Promise<string> {
-  const times = places.map(async (place) => {
-    const names = await readdir(place).catch((): string[] => []);
-    const paths = [place, ...names.map((name) => join(place, name))];
-    const stats = paths.map(async (path) => stat(path).then(inWords, () => ''));
+/** When each path, and everything in those that are folders, was last written to. */
+async function fingerprint(paths: readonly string[]): Promise<string> {
+  const times = paths.map(async (path) => {
+    const names = await readdir(path).catch((): string[] => []);
+    const files = [path, ...names.map((name) => join(path, name))];
+    const stats = files.map(async (file) => stat(file).then(version, () => ''));
     return (await Promise.all(stats)).join();
   });
   return (await Promise.all(times)).join(';');
 }
 
-const inWords = ({ mtimeMs, size, ino }: { mtimeMs: number; size: number; ino: number }) =>
+const version = ({ mtimeMs, size, ino }: { mtimeMs: number; size: number; ino: number }) =>
   `${mtimeMs} ${size} ${ino}`;

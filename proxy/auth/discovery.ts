@@ -1,4 +1,5 @@
 import type { HttpClient } from '#transport/http-client';
+import { oauthTokenParams, type OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
@@ -8,6 +9,8 @@ import { fetchJson, notAsked, type JsonObject } from './fetch-json.ts';
 export type Discovery = AuthorizationServer & {
   /** RFC 8707's `resource` parameter; none is sent when empty. */
   resource: string;
+  /** What the user wants sent with every token request. */
+  tokenParams: Readonly<Record<string, string>>;
   /** What the resource's challenge asked for. RFC 6750 §3 */
   challengedScopes?: string[];
   scopesSupported?: string[];
@@ -20,10 +23,8 @@ export type DiscoverOptions = {
   url: string;
   /** The `WWW-Authenticate` header of its 401, when there was one. */
   challenge?: string;
-  /** The issuer that the user insists on. */
-  issuer?: string;
-  /** What the user wants sent as `resource` instead of what the server says. */
-  resource?: string;
+  /** Of these: the issuer that the user insists on, and what is to be sent instead of what the server says. */
+  credentials?: OAuthSettings;
   /** What is known from earlier: whether the resource published metadata then. */
   publishedBefore: boolean;
 };
@@ -36,18 +37,18 @@ export type DiscoverOptions = {
  *
  * @throws {OAuthError}
  */
-export async function discover(
-  { resource, ...options }: DiscoverOptions,
-  http: HttpClient,
-): Promise<Discovery> {
+export async function discover(options: DiscoverOptions, http: HttpClient): Promise<Discovery> {
+  const { credentials = {} } = options;
   const discovery = await discoverServer(options, http);
-  return resource === undefined ? discovery : { ...discovery, resource };
+  const { resource = discovery.resource } = credentials;
+  return { ...discovery, resource, tokenParams: oauthTokenParams(credentials) };
 }
 
 async function discoverServer(
-  { url: configured, challenge, issuer, publishedBefore }: DiscoverOptions,
+  { url: configured, challenge, credentials = {}, publishedBefore }: DiscoverOptions,
   http: HttpClient,
-): Promise<Discovery> {
+): Promise<Omit<Discovery, 'tokenParams'>> {
+  const { issuer } = credentials;
   const url = new URL(configured);
   const asked =
     challenge === undefined ? await askForChallenge(url, http) : parseChallenge(challenge);
@@ -92,7 +93,7 @@ async function ownServer(
   http: HttpClient,
 ): Promise<AuthorizationServer> {
   const chosen = issuer ?? url.origin;
-  // Where nobody named one it is the origin of the server itself, whose URL the user chose.
+  // The default is the origin of the server itself, whose URL the user chose.
   const published = await authorizationServer({ issuer: chosen, network, chosen: true }, http);
   if (published) return published;
   if (new URL(chosen).origin !== url.origin)
@@ -260,7 +261,7 @@ export type AuthorizationServer = {
   takesS256: boolean;
   /** Whether every authorization response carries `iss`. RFC 9207 §3 */
   sendsIssuer: boolean;
-  /** Whether an https URL may stand for a client id. OAuth Client ID Metadata Document §5 */
+  /** Whether an https URL may be a client id. OAuth Client ID Metadata Document §5 */
   takesMetadataUrls: boolean;
   serverScopesSupported?: string[];
   /** Nothing that its metadata names is asked further inside than this. */
@@ -377,7 +378,7 @@ function strings(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
 }
 
-/** `text` as a URL that somebody in the network `within` may name; what its host resolves to is checked when it is asked. */
+/** `text` as a URL that a server in the network `within` may name; the addresses of its host are checked at the request. */
 function safeUrl(text: string, within: Network, endpoint: string): URL {
   const url = webUrl(text);
   if (!url || (url.protocol !== 'https:' && within !== 'loopback'))

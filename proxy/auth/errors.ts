@@ -9,7 +9,7 @@ export type OAuthErrorDetails = {
 };
 
 /**
- * The only error of this room.
+ * The error of OAuth requests.
  *
  * `unreachable`: no answer, or a fault of the server, so later may help. `refused`: the
  * authorization server said no to this client. `metadata`: a discovery document is missing what we
@@ -43,8 +43,8 @@ export class OAuthError extends Error {
 }
 
 /**
- * No redirect came to this machine. `port`: the port is taken. `timeout`: nobody finished in the
- * browser. `aborted`: we no longer wanted it. `pasted`: what was pasted is not the redirect.
+ * The redirect did not arrive. `port`: the port is taken. `timeout`: the person did not finish in
+ * the browser. `aborted`: we no longer wanted it. `pasted`: what was pasted is not the redirect.
  * `other_browser`: a second browser took part, which may be another user's.
  */
 export class LoopbackError extends Error {

@@ -14,7 +14,7 @@ const timeoutMs = 15_000;
  * absent when the body is something else, such as a page.
  *
  * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s; `metadata` when
- * the URL leads further inside than whoever named it
+ * the URL leads further inside than the server that named it
  */
 export async function fetchJson(
   http: HttpClient,

@@ -1,5 +1,6 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, PersonCredentials } from '#config/connection';
+import type { OAuthSettings } from '#config/oauth-fields';
 import type { HttpClient } from '#transport/http-client';
 import {
   bindSecret,
@@ -36,24 +37,12 @@ export async function clientGrant(
   const client = await configuredClient(url, credentials, ports);
   if (!client) throw new OAuthError('client', 'there is no client id', { endpoint: url });
   const { boundIssuer, ...plain } = client;
-  const { scopes, issuer, resource } = credentials;
   const bound =
     boundIssuer === undefined || rebind
       ? previous
       : { published: false, ...previous, issuer: boundIssuer };
   const token = await fetchClientToken(
-    {
-      url,
-      credentials: {
-        ...plain,
-        ...(scopes && { scopes }),
-        ...(issuer && { issuer }),
-        ...(resource !== undefined && { resource }),
-      },
-      challenge,
-      previous: bound,
-      wider,
-    },
+    { url, client: plain, credentials, challenge, previous: bound, wider },
     ports,
   );
   if (credentials.clientSecret === 'keychain')
@@ -64,11 +53,8 @@ export async function clientGrant(
 export type FetchClientTokenInput = {
   /** The MCP server's URL, exactly as configured. */
   url: string;
-  credentials: OAuthClient & {
-    scopes?: readonly string[];
-    issuer?: string;
-    resource?: string;
-  };
+  client: OAuthClient;
+  credentials: OAuthSettings;
   challenge?: string | undefined;
   /** The token before this one. */
   previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
@@ -85,16 +71,15 @@ export type FetchClientTokenInput = {
  * @throws {OAuthError}
  */
 export async function fetchClientToken(
-  { url, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
+  { url, client, credentials, challenge, previous, wider = false }: FetchClientTokenInput,
   { http, clock }: { http: HttpClient; clock: Clock },
 ): Promise<FetchedToken> {
-  const { issuer, scopes, resource, ...client } = credentials;
+  const { issuer, scopes } = credentials;
   const discovery = await discover(
     {
       url,
+      credentials,
       ...(challenge !== undefined && { challenge }),
-      ...(issuer !== undefined && { issuer }),
-      ...(resource !== undefined && { resource }),
       publishedBefore: previous?.published ?? false,
     },
     http,
@@ -125,7 +110,7 @@ export type PersonGrantPorts = ConfiguredClientPorts & {
  * The next token of a person who has signed in, by the refresh token. It goes to the issuer that gave
  * it and to no other. Called with the lock held.
  *
- * @throws {TokenError} `signed_out` when that person has to sign in anew
+ * @throws {TokenError} `signed_out` if that person has to sign in again
  * @throws {OAuthError}
  */
 export async function personGrant(
@@ -135,15 +120,14 @@ export async function personGrant(
 ): Promise<Granted> {
   const { vault, http, clock } = ports;
   const kept = previous && (await vault.refresh(previous.issuer));
-  if (!previous || !kept) throw new TokenError('signed_out', 'nobody is signed in');
+  if (!previous || !kept) throw new TokenError('signed_out', 'you are not signed in');
   // A refresh token never brings more than it was given. RFC 6749 §6
   if (wider) throw new TokenError('signed_out', 'the sign-in does not cover what the server wants');
   const discovery = await discover(
     {
       url,
+      credentials,
       ...(challenge !== undefined && { challenge }),
-      ...(credentials.issuer !== undefined && { issuer: credentials.issuer }),
-      ...(credentials.resource !== undefined && { resource: credentials.resource }),
       publishedBefore: previous.published,
     },
     http,
@@ -168,7 +152,7 @@ export async function personGrant(
       };
     } catch (error) {
       if (!(error instanceof OAuthError && error.details.error === 'invalid_grant')) throw error;
-      // Somebody without our lock may have been quicker; then ours is not the one that counts.
+      // A process without our lock may have renewed it first. Then its token is the valid one.
       const now = await vault.refresh(issuer);
       if (!now || now.refreshToken === refreshToken) {
         await vault.dropRefresh(issuer, refreshToken);

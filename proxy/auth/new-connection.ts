@@ -5,7 +5,7 @@ import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
 import { webUrl } from '#transport/web-url';
-import type { AccountsHost } from './accounts-host.ts';
+import type { AccountsHost } from '#host';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
 import { wantedScopes } from './authorization-request.ts';
 import { clientMetadataDocument } from './client-registration.ts';
@@ -14,7 +14,7 @@ import { OAuthError } from './errors.ts';
 import type { ConnectionSecrets } from './stored-secrets.ts';
 
 /**
- * Finds out what a server wants of whoever comes, without sending anything secret.
+ * Finds out what authentication a server requires, without sending a secret.
  *
  * @throws {ConfigurationError} when it is no URL of a server, and what a server that is away brings
  */
@@ -31,14 +31,13 @@ export async function probeServer(
   }
   const found = { url, serverName: serverName(url), suggestedName: freeName };
   const credentials = { kind: 'authorization_code' as const };
-  const nobody = { name: url, url, source: 'the address', credentials };
+  const anonymous = { name: url, url, source: 'the address', credentials };
   const closed = { ...found, needs: 'api_key', takes: ['api_key'], needsClientId: false } as const;
-  const checked = await host.check(nobody, options, signal).catch((error: unknown) => {
+  const checked = await host.check(anonymous, options, signal).catch((error: unknown) => {
     if (error instanceof OAuthError && error.code === 'metadata') return undefined;
     throw error;
   });
-  if (checked?.as === 'nobody')
-    return { ...found, needs: 'nothing', takes: [], needsClientId: false };
+  if (checked?.as === null) return { ...found, needs: 'nothing', takes: [], needsClientId: false };
   if (!checked) return closed;
   const discovery = await discover({ url, publishedBefore: false }, host.http);
   const { issuer, published, registrationEndpoint, takesMetadataUrls } = discovery;
@@ -83,7 +82,7 @@ export function suggestedName(url: string, taken: readonly string[]): string {
 }
 
 /**
- * The connection that somebody described, with its secrets beside.
+ * The connection as described, with its secrets beside it.
  *
  * @throws {ConfigurationError} with all that is wrong, never with a value
  */

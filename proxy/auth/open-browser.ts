@@ -6,8 +6,8 @@ export type Desktop = Pick<Host, 'platform' | 'env'>;
 export type Command = { command: string; args: string[] };
 
 /**
- * The program that shows `url` to the person at this machine, and its arguments; `undefined` when
- * there is nobody, as over SSH. `BROWSER` wins: a program, or words with `%s` for the URL. Never a
+ * The program that shows `url` to the person at this computer, and its arguments; `undefined` if there is no desktop,
+ * as over SSH. `BROWSER` wins: a program, or words with `%s` for the URL. Never a
  * shell, and only for web pages, since the URL comes from a server (CVE-2025-6514).
  */
 export function browserCommand(url: URL, { platform, env }: Desktop): Command | undefined {

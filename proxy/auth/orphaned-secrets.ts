@@ -6,9 +6,8 @@ import { inKeychain, type Connection } from '#config/connection';
 import { connectionNames, findDocuments } from '#config/find-entry';
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
-import type { UserHost } from '#host';
+import type { AccountsHost, UserHost } from '#host';
 import { signsIn } from './account.ts';
-import type { AccountsHost } from './accounts-host.ts';
 import { isClientSecretAccount, storedAccounts, priorAccount } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from './token-vault.ts';
 
@@ -16,9 +15,8 @@ import { isTokenAccount, tokenVault } from './token-vault.ts';
 export type OrphanedSecret = { account: string; file: string };
 
 /**
- * Which accounts of the keychain may hold a secret that no connection leads to: one that is being added,
- * imported or removed. A keychain cannot be asked what is in it, so whoever dies in between leaves this
- * behind.
+ * The accounts of the keychain that may hold a secret that no connection uses: of a connection that is being added,
+ * imported or removed. A keychain cannot list its secrets, so a process that dies in between leaves this note.
  */
 export interface OrphanedSecrets {
   /** Notes them; on disk once resolved. */
@@ -65,7 +63,7 @@ function secretOf(text: string): OrphanedSecret | undefined {
   }
 }
 
-/** Does `work` while nobody of this machine adds, imports, removes or sweeps. */
+/** Does `work` while no process of this host adds, imports, removes or cleans up. */
 export async function withoutCleanup<T>(
   options: Options,
   host: AccountsHost,
@@ -99,10 +97,10 @@ export async function cleanUpSecrets(options: Options, host: AccountsHost): Prom
 }
 
 /**
- * Forgets the secrets of a connection that our file no longer has, and the tokens that they brought,
- * which the server is not told of. What the `successor` of the same name or any other connection leads to
- * stays, of ours as of an assistant's file. So does a client's secret while one of those files cannot be
- * read: the accounts of which nobody knows.
+ * Deletes the secrets of a connection that our file no longer has, and its tokens, without revoking them at the server.
+ * Secrets that the `successor` of the same name or any other connection uses stay, in our file as in those of
+ * assistants. A client's secret also stays while one of those files cannot be read. Returns the accounts whose use is
+ * unknown for that reason.
  *
  * @throws {SecretStoreError}
  */
@@ -134,9 +132,9 @@ export async function forgetSecrets(
 export type AccountUse = 'needed' | 'free' | 'unknown';
 
 /**
- * What the connections of these files, and those that assistants' own files describe, need of the
- * keychain. The secret of a client is one for all of them, and where any cannot be read, nobody knows of it;
- * any other account is a connection's of the file that names it.
+ * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. They share
+ * the secret of a client, so its use is unknown while any of the files cannot be read; any other account belongs to a
+ * connection of the file that names it.
  */
 export async function accountUse(
   files: readonly string[],
@@ -154,8 +152,8 @@ export async function accountUse(
 }
 
 /**
- * The accounts of the keychain that the connections of these files lead to; `undefined` when a file or an
- * entry cannot be read, so that nobody knows.
+ * The accounts of the keychain that the connections of these files use; `undefined` if a file or an entry cannot be
+ * read, so that they are unknown.
  */
 export async function neededAccounts(
   files: readonly string[],
@@ -169,7 +167,7 @@ export async function neededAccounts(
     if (document === undefined && read(file) !== undefined) return undefined;
     const own = file === registryFile(host);
     for (const name of await connectionNames([file], read)) {
-      // Most of what stands in an assistant's file is nothing of ours.
+      // Most entries of an assistant's file are not ours.
       if (!own && !leavesSecrets(document, name)) continue;
       const connection = await host
         .readConnection(name, { ...options, config: file })
@@ -206,8 +204,8 @@ export async function ownAccounts(
 }
 
 /**
- * The accounts of a connection at which the keychain has nothing yet. What stands at the others may be
- * somebody else's, and is not this connection's to forget.
+ * The accounts of a connection for which the keychain has no secret yet. The secrets of the others may belong to another
+ * connection, so this one must not delete them.
  *
  * @throws {SecretStoreError}
  */

@@ -19,8 +19,8 @@ export interface RedirectListener {
   /**
    * A new address on this machine that leads the first browser that opens it to `page`, and no other
    * browser after that. Every user of the machine can read an argument list, so a program is started with
-   * such an address and never with `page`, whose query is all that somebody needs to sign us in to an
-   * account of theirs.
+   * such an address and never with `page`, whose query is all that an attacker needs to sign us in to their own
+   * account.
    *
    * Once a browser has followed one, only such a browser can bring the redirect.
    */
@@ -120,7 +120,7 @@ export async function redirectListener(
 
   function take(request: IncomingMessage, response: ServerResponse): void {
     const url = URL.parse(request.url ?? '', `http://${authority}`);
-    // Another name that resolves to this machine is somebody's page, not the browser we sent.
+    // A request by another name that resolves to this host comes from a web page, not from the browser we opened.
     const link = links.get(url?.pathname ?? '');
     if (request.headers.host !== authority || !url || (url.pathname !== path && !link))
       return void response.writeHead(404, { connection: 'close' }).end();
@@ -164,7 +164,7 @@ export async function redirectListener(
     response.end();
   }
 
-  /** Whoever it was: nobody finishes this sign-in any more. */
+  /** The sign-in cannot be finished after this, no matter who interfered. */
   function stop(response: ServerResponse, page: RedirectPage, what: string): void {
     open = false;
     const why = `the sign-in was stopped because ${what}; if that was not you, another user or program of this machine did it`;
@@ -184,7 +184,7 @@ export async function redirectListener(
       open = true;
       const minutes = Math.round(timeoutMs / 60_000);
       const timer = setTimeout(
-        () => reject(new LoopbackError('timeout', `nobody signed in within ${minutes} minutes`)),
+        () => reject(new LoopbackError('timeout', `no sign-in within ${minutes} minutes`)),
         timeoutMs,
       );
       const abort = () => reject(new LoopbackError('aborted', 'the sign-in was given up'));
@@ -266,7 +266,7 @@ const headers: OutgoingHttpHeaders = {
   connection: 'close',
 };
 
-/** A page for the browser in which somebody signs in: how it went, and where to go on. */
+/** A page for the browser of a sign-in: its outcome, and where to continue. */
 export function redirectPage({ title, text }: RedirectPage): {
   headers: OutgoingHttpHeaders;
   body: string;
@@ -298,8 +298,8 @@ export type PeerUser = 'same' | 'other' | 'unknown';
 const tables = ['/proc/net/tcp', '/proc/net/tcp6'];
 
 /**
- * Which user of this machine opened a connection to us, from the kernel's own table. Only Linux has one that
- * everybody may read.
+ * Which user of this host opened a connection to us, from the kernel's own table. Only Linux has one that every user
+ * can read.
  *
  * proc_pid_net(5)
  */

@@ -4,8 +4,8 @@ import type { Clock } from '#clock/clock';
 import { TokenError } from './errors.ts';
 
 /**
- * Lets one process at a time renew the token of an account. It dies with its process. Whoever gets
- * it re-reads the store first, as the one before has probably done the work.
+ * Lets one process at a time renew the token of an account. It is released when its process dies.
+ * The next holder reads the store again first, because the one before has probably renewed the token.
  */
 export interface RefreshLock {
   /** @throws {TokenError} `busy`, `no_lock`, or what `work` rejects with */
@@ -14,7 +14,7 @@ export interface RefreshLock {
 
 /**
  * A lock within this process, for a store that no other process shares. There is nothing to do: a
- * source of tokens renews once at a time by itself.
+ * token source never renews twice at a time.
  */
 export function processRefreshLock(): RefreshLock {
   return { hold: async (_, work) => work() };

@@ -6,7 +6,7 @@ import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
 import { registryFile } from '#config/user-files';
 import { signsIn } from './account.ts';
-import type { AccountsHost, Checked } from './accounts-host.ts';
+import type { AccountsHost, Checked } from '#host';
 import {
   forgetSecrets,
   orphanedSecrets,
@@ -67,6 +67,22 @@ export async function registered(
   const config = registryFile(host);
   const names = await connectionNames([config], (path) => host.readText(path));
   return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
+}
+
+/** Our own connection to `url`: the one of that name if given, else the first; `undefined` when there is none. */
+export async function registeredFor(
+  url: string,
+  name: string | undefined,
+  options: Options,
+  host: AccountsHost,
+): Promise<Connection | undefined> {
+  const config = registryFile(host);
+  const names = await connectionNames([config], (path) => host.readText(path));
+  for (const known of name === undefined ? names : names.filter((one) => one === name)) {
+    const connection = await host.readConnection(known, { ...options, config });
+    if (connection.url === url) return connection;
+  }
+  return undefined;
 }
 
 /** A name that is safe as a word of any shell and as a key of any file. */
@@ -137,11 +153,11 @@ export async function checkFree(
 }
 
 /**
- * Makes a connection of our own: the server is asked, the secrets go to the keychain, the entry to our
- * file, and only then what it replaces is forgotten. Whatever ends this in between, the one before or the
- * one after is whole, and a secret that leads to neither is swept by whoever comes next.
+ * Adds a connection to our file: asks the server, stores the secrets in the keychain, then the entry in our file, and
+ * only then deletes what it replaces. If a crash interrupts this, the old or the new connection is complete, and the
+ * next operation removes secrets that neither uses.
  *
- * @throws what the server's refusal brings; nothing is kept then
+ * @throws the error of the server's refusal; then nothing is stored
  */
 export async function addConnection(
   connection: Connection,
@@ -161,7 +177,7 @@ export async function addConnection(
   const orphaned = orphanedSecrets(options, host);
   await cleanUpSecrets(options, host);
   await withoutCleanup(options, host, async () => {
-    // Somebody may have been quicker while the server was asked.
+    // Another process may have added it in the meantime.
     await checkFree(connection, replace, options, host);
     const before = await registered(name, options, host);
     const fresh = await unheldAccounts(connection, options, host);

@@ -5,7 +5,7 @@ import type { Options } from '#config/options';
 import { renameLaunches, type RenamedLaunch } from '#config/rename-launches';
 import { registryFile } from '#config/user-files';
 import { signsIn } from './account.ts';
-import type { AccountsHost } from './accounts-host.ts';
+import type { AccountsHost } from '#host';
 import {
   forgetSecrets,
   orphanedSecrets,

@@ -3,7 +3,7 @@ import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/errors';
 import { signsIn } from './account.ts';
-import type { AccountsHost } from './accounts-host.ts';
+import type { AccountsHost } from '#host';
 import type { ConnectionView, Reminder, SecretView } from './accounts-service.ts';
 import { registeredClients } from './client-registration.ts';
 import { clientGrant, personGrant } from './grants.ts';
@@ -29,13 +29,13 @@ export async function rotateSecret(
   if (account === undefined)
     throw new UsageError(
       `${connection.name} has neither a key nor a client secret`,
-      'whoever signs in there has nothing to replace',
+      'a personal sign-in has no secret to replace',
     );
   const store = await host.store(options);
   if ((await store.get(account)) === undefined)
     throw new UsageError(
       `the keychain has no secret of ${connection.name}`,
-      `it stands in ${connection.source}; latchkey import moves it`,
+      `it is in ${connection.source}; latchkey import moves it`,
     );
   await host.exclusively(`secret ${account}`, options, async () => {
     const marks = secretMarks(account, options, host);
@@ -51,7 +51,7 @@ export async function rotateSecret(
       return begin(nextSecret);
     }
     const { vault, lock } = await host.account(connection, options);
-    // Nobody binds or renews with the old secret meanwhile.
+    // The lock keeps other processes from using the old secret in the meantime.
     await lock.hold(vault.account, async () => {
       const granted = await grantedWith(nextSecret);
       const { issuer, accessToken, refresh } = granted;

@@ -5,15 +5,14 @@ import type { EpochSeconds } from '#clock/clock';
 import { inKeychain, type Connection } from '#config/connection';
 import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
-import type { UserHost } from '#host';
+import type { AccountsHost, UserHost } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
-import type { AccountsHost } from './accounts-host.ts';
 import { credentialAccount, priorAccount, type ConnectionSecrets } from './stored-secrets.ts';
 
 /**
- * A secret that is being replaced. The one in use stands in its account, the one before it in the account
- * for that, until the new one has worked. Wherever a process ends in between, what is in use is whole, and
- * the two accounts say how far it came: none before, or the same, means that nothing is on trial.
+ * A secret that is being replaced. The one in use is stored in its account, the one before it in a second
+ * account until the new one has worked. If a process ends in between, the secret in use is complete, and the two
+ * accounts tell how far it came: no secret before, or the same one, means that nothing is on trial.
  */
 export interface SecretTrial {
   isOn(): Promise<boolean>;
@@ -83,7 +82,7 @@ export interface SecretMarks {
   settled(): Promise<void>;
 }
 
-/** The marks of the secret that stands in `account` of the keychain. */
+/** The marks of the secret in `account` of the keychain. */
 export function secretMarks(account: string, { stateDir }: Options, host: UserHost): SecretMarks {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'keys');
   const name = createHash('sha256').update(account).digest('hex').slice(0, 32);

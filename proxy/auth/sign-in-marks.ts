@@ -2,23 +2,23 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#clock/clock';
 
-/** What all processes of this machine remember of one connection's sign-ins; nothing secret. */
+/** What all processes of this host remember of one connection's sign-ins; nothing secret. */
 export interface SignInMarks {
-  /** Whether somebody has ever signed in here. Asked at every start, so it is one look at a file. */
+  /** Whether a person has ever signed in here. Called at every start, so it only checks for a file. */
   signedInBefore(): boolean;
 
   rememberSignedIn(): Promise<void>;
 
-  /** Somebody signed out: from now on the connection is not listed as one that was signed in to. */
+  /** For a sign-out: the connection is no longer listed as one with a sign-in. */
   forgetListed(): Promise<void>;
 
-  /** Whether the caller may open the browser unasked: once a day, for the first who asks. */
+  /** Whether the caller may open the browser unasked: once a day, for the first caller. */
   claimToday(): Promise<boolean>;
 
-  /** Whether the caller may show a notice: once a day, for the first who asks of all processes. */
+  /** Whether the caller may show a notice: once a day, for the first caller of all processes. */
   claimNotice(): Promise<boolean>;
 
-  /** Scopes that a server missed, for the next time somebody signs in. */
+  /** Keeps scopes that a server required, for the next sign-in. */
   wantScopes(scopes: readonly string[]): Promise<void>;
 
   wantedScopes(): Promise<string[]>;
@@ -27,9 +27,8 @@ export interface SignInMarks {
 const daySeconds = 86_400;
 
 /**
- * Marks as small files in `directory`, made by exclusive creation, so that one process wins. A process
- * whose secrets are gone with it is `forgetful`: nobody has signed in before it. `listed` is the URL
- * that {@link signedInUrls} gives back for it.
+ * Marks as small files in `directory`, created exclusively, so that one process wins. A process that loses its secrets
+ * when it ends is `forgetful`: it ignores earlier sign-ins. `listed` is the URL that {@link signedInUrls} returns for it.
  */
 export function fileMarks(
   directory: string,
@@ -93,7 +92,7 @@ export function fileMarks(
   };
 }
 
-/** The bare URLs that somebody signed in to here and not out again; no file names those. */
+/** The bare URLs with a sign-in and no sign-out since; no file names those. */
 export async function signedInUrls(directory: string): Promise<string[]> {
   const { readFile, readdir } = await import('node:fs/promises');
   const names = await readdir(directory).catch((): string[] => []);

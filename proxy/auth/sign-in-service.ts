@@ -9,27 +9,27 @@ import { isExpired, type TokenRecord } from './token-vault.ts';
 
 /** A page that waits for a person to sign in. */
 export type WaitingPage = {
-  /** A new address that leads there, good for one browser. */
+  /** A new address of the page, valid for one browser. */
   link: () => URL;
-  /** Whether the browser was opened with one; else somebody has to follow the address. */
+  /** Whether the browser was opened with one; otherwise the person has to open the address. */
   opened: boolean;
-  /** Whether somebody signed in, once that is clear; it never rejects. */
+  /** Resolves with whether the person signed in; never rejects. */
   done: Promise<boolean>;
-  /** Nobody will sign in with it. */
+  /** Ends the sign-in. */
   giveUp: () => void;
 };
 
 export type SignInServiceOptions = {
   mode: SignInMode;
   openBrowser: (page: URL) => Promise<boolean>;
-  /** Whether this is a moment at which a person expects the browser to open by itself. */
+  /** Whether a person would now expect the browser to open unasked. */
   isTimely: () => boolean;
   signal: AbortSignal;
 };
 
-/** Where a person signs in to one connection: one page at a time, over all processes of the machine. */
+/** Signs a person in to one connection: one page at a time, over all processes of this host. */
 export interface SignInService {
-  /** For a request that needs a person: opens the browser where `--sign-in` lets it do so unasked. */
+  /** For a request that needs a person: opens the browser if `--sign-in` allows it unasked. */
   ask: SignIn;
 
   /** The page that waits now. */
@@ -39,21 +39,21 @@ export interface SignInService {
   shown(signal: AbortSignal): Promise<void>;
 
   /**
-   * Begins a sign-in that somebody asked for, or joins the one under way. A page that is `handed` to
-   * somebody is not opened. `undefined` when none came up: another process is at it, or was.
+   * Begins a sign-in that was asked for, or joins the one under way. A page that is `handed` over as an address is
+   * not opened. `undefined` if there is no page, because another process signs in, or has just done so.
    */
   begin(handed: boolean): Promise<WaitingPage | undefined>;
 
-  /** Whether somebody has signed in since `ask` last missed one. One look at the keychain. */
+  /** Whether a person has signed in since `ask` last lacked a sign-in. Reads the keychain once. */
   signedIn(): Promise<boolean>;
 
-  /** Somebody may have signed in with another process: whoever waits for a page goes on then. */
+  /** To be called when another process may have completed the sign-in: requests that wait for the page continue. */
   lookAgain(): Promise<void>;
 }
 
-/** How long another process may take until its sign-in is taken for one that waits for a person. */
+/** After this long, a sign-in of another process is assumed to wait for the person. */
 const pageMs = 10_000;
-/** Who signs in elsewhere says so to every proxy that can be reached; this is for those that cannot. */
+/** A process that signs in notifies all proxies that it can reach. This is for the others. */
 const lookEveryMs = 2_000;
 
 export function signInService(account: Account, options: SignInServiceOptions): SignInService {
@@ -63,7 +63,7 @@ export function signInService(account: Account, options: SignInServiceOptions): 
   let page: WaitingPage | undefined;
   let asking: Promise<TokenRecord> | undefined;
   let lookAgain: (() => Promise<void>) | undefined;
-  /** What there was when somebody was needed. */
+  /** The access token that there was when a person was needed. */
   let lost: string | undefined;
   let policy: SignIn | undefined;
   let starting: Promise<WaitingPage | undefined> | undefined;
@@ -201,11 +201,11 @@ export function signInService(account: Account, options: SignInServiceOptions): 
 export type SignInPolicyOptions = {
   mode: 'auto' | 'always' | 'never';
   marks: SignInMarks;
-  /** Whether this is a moment at which a person expects the browser to open by itself. */
+  /** Whether a person would now expect the browser to open unasked. */
   isTimely: () => boolean;
   /** Whether a page waits already, or is about to. */
   isUnderWay: () => boolean;
-  /** Opens the browser and waits for the token, once for all who come meanwhile. */
+  /** Opens the browser and waits for the token, once for all concurrent callers. */
   open: SignIn;
   /** Keeps the scopes that a challenge names for the next sign-in. */
   noteScopes: (known: Known) => Promise<void>;
@@ -216,9 +216,9 @@ export type SignInPolicyOptions = {
 const waitMs = 45_000;
 
 /**
- * Whether the browser may be opened by itself when only a person can help. `always` opens it and lets
- * requests wait; `auto` only where nobody has ever signed in, once a day over all processes; else the
- * request fails with words that say what to do.
+ * Whether the browser may be opened unasked when a sign-in is required. `always` opens it and lets requests wait;
+ * `auto` opens it only for a first sign-in to the connection, once a day over all processes. Otherwise the
+ * request fails, and its error says what to do.
  */
 export function signInPolicy(options: SignInPolicyOptions): SignIn {
   const { mode, marks, isTimely, isUnderWay, open, noteScopes, clock } = options;
@@ -229,7 +229,7 @@ export function signInPolicy(options: SignInPolicyOptions): SignIn {
     if (!isUnderWay()) {
       const allowed = isTimely() && (mode === 'always' || (await firstEver()));
       if (!allowed) {
-        if (!known.wider) throw new TokenError('signed_out', 'nobody is signed in');
+        if (!known.wider) throw new TokenError('signed_out', 'you are not signed in');
         await noteScopes(known);
         throw new TokenError('narrow', 'the sign-in does not cover what the server wants');
       }
@@ -240,7 +240,7 @@ export function signInPolicy(options: SignInPolicyOptions): SignIn {
     const tooLong = clock.sleep(waitMs, enough.signal).then(() => {
       throw new TokenError(
         known.wider ? 'narrow' : 'signing_in',
-        'somebody is about to sign in with the browser',
+        'a sign-in is open in the browser',
       );
     });
     tooLong.catch(() => undefined);

@@ -15,7 +15,7 @@ import { authorizationCodeGrant, tokenOf } from './token-request.ts';
 import type { Known } from './token-source.ts';
 import type { Granted, TokenRecord } from './token-vault.ts';
 
-/** Where a person is asked. */
+/** The page on which a person signs in. */
 export type AuthorizationPage = {
   /** The page itself: for this user's eyes alone, and for a browser on another machine. */
   url: URL;
@@ -74,8 +74,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     {
       url,
       ...(challenge !== undefined && { challenge }),
-      ...(configuredIssuer !== undefined && { issuer: configuredIssuer }),
-      ...(credentials.resource !== undefined && { resource: credentials.resource }),
+      credentials,
       publishedBefore: previous?.published ?? false,
     },
     http,
@@ -85,7 +84,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     throw new OAuthError('metadata', `${issuer} does not announce PKCE with S256`, {
       endpoint: issuer,
     });
-  // A client that somebody gave us is good at the issuer it was given by; the user may say otherwise.
+  // A configured client is valid at the issuer that registered it, unless the user says otherwise.
   if (credentials.clientId !== undefined && configuredIssuer === undefined && !input.rebind)
     refuseForeign(previous?.issuer, issuer);
   const before = input.wider
@@ -152,12 +151,12 @@ function reason(error: unknown): string {
   const known = error instanceof OAuthError || error instanceof LoopbackError;
   const why = known ? error.message : 'the token could not be kept on this machine';
   if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was kept.`;
-  return `${why}. Nothing was kept; begin again, or tell whoever runs the server.`;
+  return `${why}. Nothing was kept; begin again, or tell the administrator of the server.`;
 }
 
 /**
- * The account that an access token is for, by the name that its person knows it by. `undefined` where the
- * authorization server does not tell; nobody is kept from signing in for want of it.
+ * The account of an access token, by the name that its person knows. `undefined` if the authorization server does not
+ * tell; that does not prevent a sign-in.
  *
  * OpenID Connect Core 1.0 §5.3
  */
@@ -257,7 +256,7 @@ export async function signInConnection(
   };
 }
 
-/** What a sign-in that is given up may still take to end by itself. */
+/** How long a sign-in that was given up may take to end. */
 const graceMs = 200;
 
 /** Rejects soon after `signal` aborts, also while a server does not answer; until then the page can be told. */

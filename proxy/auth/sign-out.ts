@@ -52,7 +52,7 @@ async function revoke(
   const discovery = await discover(
     {
       url,
-      ...(credentials.issuer !== undefined && { issuer: credentials.issuer }),
+      credentials,
       publishedBefore: token.published,
     },
     ports.http,
@@ -80,7 +80,7 @@ async function revoke(
   return undefined;
 }
 
-/** Signs out, and forgets with the tokens what the server answered to whoever had signed in. */
+/** Signs out, and deletes the tokens and the cached answers for this account. */
 export async function signOutConnection(account: Account): Promise<SignedOut> {
   const clients = registeredClients(account.store);
   const signedOut = await signOut(account.connection, { ...account, clients });

@@ -3,7 +3,7 @@ import { ConfigurationError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
 
-/** Secrets of one connection that do not stand in its configuration. */
+/** Secrets of one connection that are not in its configuration. */
 export type ConnectionSecrets = {
   apiKeySecret?: string;
   clientSecret?: string;
@@ -18,7 +18,7 @@ type Place = Pick<Connection, 'url' | 'account'>;
 /** Windows takes no longer name than 513 characters. */
 const longestName = 400;
 
-/** Where a key stands in the keychain: good for that very URL, and for that account of it. */
+/** The account of a key in the keychain, for exactly this URL and account. */
 function apiKeyAccount({ url, account = '' }: Place): string {
   return shortened('api key', [url, account]);
 }
@@ -36,7 +36,7 @@ function shortened(kind: string, words: string[]): string {
 export const secretAccount = (url: string, clientId: string) =>
   `client secret ${JSON.stringify([url, clientId])}`.slice(0, 400);
 
-/** Whether the secret of a client stands there, which every connection by that client shares. */
+/** Whether the account is that of a client's secret, which all connections by that client share. */
 export function isClientSecretAccount(account: string): boolean {
   return account.startsWith('client secret ');
 }
@@ -68,7 +68,7 @@ export function storedAccounts(connection: Connection): string[] {
   ];
 }
 
-/** Where the key or client secret stands; `undefined` where there is none of it. */
+/** The account of the key or client secret; `undefined` if the connection has neither. */
 export function credentialAccount(connection: Connection): string | undefined {
   const { url, credentials } = connection;
   if (credentials.kind === 'api_key') return apiKeyAccount(connection);
@@ -76,7 +76,7 @@ export function credentialAccount(connection: Connection): string | undefined {
   return clientSecret === undefined ? undefined : secretAccount(url, clientId ?? '');
 }
 
-/** Where the one before it stands, until the new one has worked. */
+/** The account of the secret before it, until the new one has worked. */
 export function priorAccount(account: string): string {
   return `prior ${account}`;
 }

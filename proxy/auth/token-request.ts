@@ -1,5 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { redact } from '#log/redact';
+import { redact } from '#log/log';
 import type { HttpClient } from '#transport/http-client';
 import { authenticateClient, type OAuthClient } from './client-authentication.ts';
 import type { AuthorizationServer, Discovery } from './discovery.ts';
@@ -131,7 +131,7 @@ export async function authorizationCodeGrant(
     code,
     redirect_uri: redirectUri,
     code_verifier: codeVerifier,
-    ...(discovery.resource && { resource: discovery.resource }),
+    ...everyTokenParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -151,7 +151,7 @@ export async function clientCredentialsGrant(
   const form = {
     grant_type: 'client_credentials',
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-    ...(discovery.resource && { resource: discovery.resource }),
+    ...everyTokenParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -172,9 +172,14 @@ export async function refreshTokenGrant(
   const form = {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
-    ...(discovery.resource && { resource: discovery.resource }),
+    ...everyTokenParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
+}
+
+/** What goes with every token request of a connection. RFC 8707 §2 */
+function everyTokenParam({ resource, tokenParams }: Discovery): Record<string, string> {
+  return { ...(resource && { resource }), ...tokenParams };
 }
 
 export type RevokedToken = {

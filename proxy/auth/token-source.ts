@@ -21,11 +21,11 @@ export type RejectedToken = { accessToken?: string; challenge?: string };
 /** A token that the server answered 403 to for lack of a scope, and the header that names it. */
 export type NarrowToken = { accessToken: string; challenge: string };
 
-/** Access tokens for one connection, whoever asks and however often. */
+/** Access tokens for one connection, shared by all callers. */
 export interface TokenSource {
   /**
    * A token that is good for a while yet. `rejected` is never handed out again; a successor is
-   * fetched, once for all who ask at the same time.
+   * fetched, once for all concurrent callers.
    *
    * @throws {TokenError} or what the grant or the secret store rejects with
    */
@@ -144,12 +144,12 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
     return current.accessToken;
   }
 
-  /** Other processes, and `latchkey status`, see no life in it by itself. */
+  /** Other processes and `latchkey status` cannot tell from the stored token that the server rejects it. */
   async function endIfRejected({ accessToken: dead }: TokenRecord): Promise<void> {
     if (rejected.has(dead)) await vault.endAccess(dead, clock.now());
   }
 
-  /** The lock is not held while somebody reads a page. */
+  /** The lock is not held while a person reads a page. */
   async function withPerson(
     known: Known,
     isGood: (record: TokenRecord | undefined) => boolean,
@@ -197,7 +197,7 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
     async widened({ accessToken: narrow, challenge }) {
       if (usable(current) && current.accessToken !== narrow) return current.accessToken;
       if (widening) return widening;
-      // Somebody may have signed in elsewhere since, and with more.
+      // Another process may have signed in since, with more scopes.
       const kept = await vault.access();
       if (fresh(kept) && kept.accessToken !== narrow) {
         current = kept;

@@ -1,7 +1,8 @@
 import type { EpochSeconds } from '#clock/clock';
+import { oauthIdentity, type OAuthSettings } from '#config/oauth-fields';
 import type { SecretStore } from '#keychain/secret-store';
 
-/** An access token as it stands in the secret store. */
+/** An access token as the secret store keeps it. */
 export type TokenRecord = {
   accessToken: string;
   obtainedAt: EpochSeconds;
@@ -51,7 +52,7 @@ export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolea
   return expiresAt !== undefined && now >= expiresAt;
 }
 
-/** A refresh token as it stands in the secret store, and the client it was given to. */
+/** A refresh token as the secret store keeps it, and the client that it was issued to. */
 export type RefreshRecord = { refreshToken: string; clientId: string };
 
 /** The record in `text`; `undefined` when an older or foreign program wrote something else. */
@@ -69,13 +70,9 @@ export function parseRefreshRecord(text: string | undefined): RefreshRecord | un
 /** What a token is for; nothing of it is secret. */
 export type TokenPurpose = {
   url: string;
-  issuer: string | undefined;
-  clientId: string;
-  scopes: readonly string[];
   /** Whose sign-in it is, where there are several. */
   account?: string | undefined;
-  /** The `resource` that the user wants tokens for. RFC 8707 */
-  resource?: string | undefined;
+  credentials: OAuthSettings;
 };
 
 const prefix = 'access token ';
@@ -84,13 +81,17 @@ const prefix = 'access token ';
 const longestAccount = 400;
 
 /**
- * Where a token stands in the secret store, readable for whoever looks into the keychain. Another
- * server, client, issuer, set of scopes, account or resource is another account.
+ * The account of a token in the secret store, readable for a person who looks into the keychain. Another server, account,
+ * or value of a field with an identity is another account.
  */
 export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
-  const { url, issuer, clientId, scopes, account: whose, resource } = purpose;
-  const more = resource === undefined ? [whose ?? []].flat() : [whose ?? '', resource];
-  const words = [url, clientId, [...scopes].sort().join(' '), issuer ?? '', ...more];
+  const { url, account: whose, credentials } = purpose;
+  const { always, optional } = oauthIdentity(credentials);
+  const words = [url, ...always, whose ?? null, ...optional];
+  while (words.at(-1) === null) words.pop();
+  // An absent name of a connection was written as an empty one before there were optional fields.
+  const name = 1 + always.length;
+  if (words[name] === null) words[name] = '';
   const account = `${prefix}${JSON.stringify(words)}`;
   if (account.length <= longestAccount) return account;
   const { createHash } = await import('node:crypto');
@@ -98,7 +99,7 @@ export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   return `${prefix}${new URL(url).host} ${mark}`;
 }
 
-/** Whether tokens stand there, and no other secret. */
+/** Whether the account is one of tokens, and not of another secret. */
 export function isTokenAccount(account: string): boolean {
   return account.startsWith(prefix);
 }
@@ -107,8 +108,8 @@ export function isTokenAccount(account: string): boolean {
 export type Granted = TokenRecord & { refresh?: RefreshRecord };
 
 /**
- * The tokens of one connection in a secret store, one entry a value. The access token stands alone,
- * as it is all that a start needs. Whoever changes anything holds the lock of the account.
+ * The tokens of one connection in a secret store, one entry a value. The access token has an entry
+ * of its own, because it is all that a start needs. Changes require the lock of the account.
  */
 export interface TokenVault {
   readonly account: string;
@@ -118,13 +119,13 @@ export interface TokenVault {
   /** The refresh token of that issuer, and of no other. */
   refresh(issuer: string): Promise<RefreshRecord | undefined>;
 
-  /** Durable once resolved; what is not is not to be used. */
+  /** Durable once resolved. The tokens must not be used before. */
   save(granted: Granted): Promise<TokenRecord>;
 
-  /** Forgets the refresh token, unless somebody has put another one there. */
+  /** Deletes the refresh token, unless another process has replaced it. */
   dropRefresh(issuer: string, refreshToken: string): Promise<void>;
 
-  /** Lets the access token be over from now on, unless somebody has put another one there. */
+  /** Marks the access token as expired, unless another process has replaced it. */
   endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void>;
 
   /** `false` when there was nothing. */

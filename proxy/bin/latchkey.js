@@ -1,10 +1,5 @@
 #!/usr/bin/env node
 // Plain JavaScript on purpose: it must be readable by the very Node it turns away.
-import { existsSync, lstatSync, mkdirSync, statSync } from 'node:fs';
-import module from 'node:module';
-import { homedir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
-
 const [major, minor] = process.versions.node.split('.').map(Number);
 if (major < 22 || (major === 22 && minor < 19)) {
   process.stderr.write(
@@ -12,6 +7,11 @@ if (major < 22 || (major === 22 && minor < 19)) {
   );
   process.exit(1);
 }
+
+// `import` reads all exports of a module of Node, and so loads the half of Node that they lead to.
+const { existsSync, lstatSync, mkdirSync, statSync } = process.getBuiltinModule('node:fs');
+const { homedir } = process.getBuiltinModule('node:os');
+const path = process.getBuiltinModule('node:path');
 
 // Node 22 warns of its own SQLite, which is not for users to act on. Other warnings are shown.
 const emitWarning = process.emitWarning.bind(process);
@@ -21,22 +21,23 @@ process.emitWarning = (warning, ...rest) => {
 };
 
 // By default Node caches compiled code below the folder for temporary files, where another user of this host could plant
-// it. So it is cached only in a folder that this user owns and nobody else can change. `sudo` may keep another's HOME.
+// it. So it is cached only in a folder that this user owns and no other user can change. `sudo` may keep another's HOME.
 function enableCompileCache() {
   const { env, platform } = process;
   // Node itself has read these.
   if (env.NODE_COMPILE_CACHE || env.NODE_DISABLE_COMPILE_CACHE) return;
-  let caches = join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'latchkey');
-  if (platform === 'darwin') caches = join(homedir(), 'Library/Caches/Latchkey');
+  let caches = path.join(env.XDG_CACHE_HOME || path.join(homedir(), '.cache'), 'latchkey');
+  if (platform === 'darwin') caches = path.join(homedir(), 'Library/Caches/Latchkey');
   if (platform === 'win32')
-    caches = join(env.LOCALAPPDATA || join(homedir(), 'AppData/Local'), 'Latchkey');
-  const folder = join(caches, 'compile-cache');
+    caches = path.join(env.LOCALAPPDATA || path.join(homedir(), 'AppData/Local'), 'Latchkey');
+  const folder = path.join(caches, 'compile-cache');
   const isOwn = ({ uid }) => platform === 'win32' || uid === process.getuid();
-  if (!isAbsolute(folder) || !isOwn(statSync(homedir()))) return;
+  if (!path.isAbsolute(folder) || !isOwn(statSync(homedir()))) return;
   mkdirSync(folder, { recursive: true, mode: 0o700 });
   const found = lstatSync(folder);
   const isPrivate = platform === 'win32' || (found.mode & 0o022) === 0;
-  if (found.isDirectory() && isOwn(found) && isPrivate) module.enableCompileCache(folder);
+  if (found.isDirectory() && isOwn(found) && isPrivate)
+    process.getBuiltinModule('node:module').enableCompileCache(folder);
 }
 try {
   enableCompileCache();

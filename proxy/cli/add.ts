@@ -1,14 +1,16 @@
-import { isAbsolute, resolve } from 'node:path';
 import { addConnection, checkFree } from '#auth/registry';
 import type { ConnectionSecrets } from '#auth/stored-secrets';
-import type { Checked } from '#auth/accounts-host';
+import type { Checked } from '#host';
 import { ConfigurationError, type Problem, UsageError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
+import { oauthFieldList } from '#config/oauth-fields';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
 import { webUrl } from '#transport/web-url';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
+
+const oauthFlags = oauthFieldList.flatMap(([, { flag }]) => flag ?? []);
 
 /** `latchkey add NAME URL`. */
 export const addCommand: Command = {
@@ -20,13 +22,13 @@ export const addCommand: Command = {
 for one URL are signed in to separately. The server is asked before anything is kept.`,
   flags: {
     'api-key': { doc: 'asks for an API key, or reads it from standard input' },
-    'client-id': { value: 'ID', doc: 'the OAuth client; none for a person who signs in' },
-    'client-secret': { doc: 'asks for its secret, or reads it from standard input' },
-    'private-key-file': { value: 'FILE', doc: 'a PEM file instead of a secret' },
+    ...Object.fromEntries(
+      oauthFlags.map(({ name, value, repeated, doc }) => [
+        name,
+        { doc, ...(value !== undefined && { value }), ...(repeated && { repeated }) },
+      ]),
+    ),
     grant: { value: 'GRANT', doc: 'client_credentials or authorization_code' },
-    scope: { value: 'SCOPE', repeated: true, doc: 'what to ask for; may be repeated' },
-    issuer: { value: 'URL', doc: 'insist on this authorization server' },
-    'redirect-port': { value: 'N', doc: 'the port that the client was registered with' },
     replace: { doc: 'also when the name is taken' },
     'no-check': { doc: 'keep it without asking the server' },
     json: { doc: 'one JSON object' },
@@ -53,7 +55,7 @@ async function add(input: CommandInput, host: CommandHost): Promise<void> {
   const { connection, secrets } = await described(name, url, input, host);
   const how = { replace, check: !flags.has('no-check') };
   const checked = await addConnection(connection, secrets, how, options, host);
-  say(connection, checked, flags.has('json'), host);
+  printAdded(connection, checked, flags.has('json'), host);
 }
 
 async function described(
@@ -77,16 +79,11 @@ async function described(
   const clientSecret = flags.has('client-secret')
     ? await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', host)
     : undefined;
-  const keyFile = one('private-key-file');
-  const oauth = {
-    clientId: one('client-id'),
-    clientSecret,
-    privateKeyFile: keyFile && (isAbsolute(keyFile) ? keyFile : resolve(keyFile)),
-    grant: one('grant'),
-    scopes: flags.get('scope'),
-    issuer: one('issuer'),
-    redirectPort: flags.has('redirect-port') ? Number(one('redirect-port')) : undefined,
-  };
+  const given = oauthFieldList.flatMap(([field, { flag }]) => {
+    const texts = flag?.value === undefined ? undefined : flags.get(flag.name);
+    return texts ? [[field, flag?.of ? flag.of(texts) : texts[0]]] : [];
+  });
+  const oauth = { ...Object.fromEntries(given), clientSecret, grant: one('grant') };
   const credentials = readCredentials(
     { oauth, at: { source, key: '' }, ...(apiKeySecret !== undefined && { apiKey: apiKeySecret }) },
     problems,
@@ -101,7 +98,16 @@ async function described(
   };
 }
 
-async function secretFor(what: string, variable: string, host: CommandHost): Promise<string> {
+/**
+ * A secret from the environment, else one that the person types unseen or pipes in.
+ *
+ * @throws {UsageError} when there is none
+ */
+export async function secretFor(
+  what: string,
+  variable: string,
+  host: CommandHost,
+): Promise<string> {
   const secret = host.env[variable] || (await host.secret(what));
   if (secret && secret !== inKeychain) return secret;
   throw new UsageError(
@@ -110,21 +116,21 @@ async function secretFor(what: string, variable: string, host: CommandHost): Pro
   );
 }
 
-const asWords: Record<Checked['as'], string> = {
+const asWords: Record<NonNullable<Checked['as']> | 'none', string> = {
   api_key: 'the API key is valid',
   client: 'the OAuth client is valid',
   person: 'requires a sign-in',
-  nobody: 'requires no authentication',
+  none: 'requires no authentication',
 };
 
-function say(
+function printAdded(
   { name, url, source: file }: Connection,
   checked: Checked | undefined,
   json: boolean,
   host: CommandHost,
 ): void {
   if (json) return host.print(JSON.stringify({ name, url, file, checked: checked ?? null }));
-  host.print(`${name} is ${url}${checked ? `: ${asWords[checked.as]}` : ', unchecked'}`);
+  host.print(`${name} is ${url}${checked ? `: ${asWords[checked.as ?? 'none']}` : ', unchecked'}`);
   if (checked?.as === 'person') host.warn(`next: latchkey login ${name}`);
   host.warn(`next: latchkey install ASSISTANT ${name}`);
 }

@@ -1,14 +1,12 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { AgentError } from '#agent/agent-error';
-import { agentKeyAccount, checkAgentKey } from '#agent/agent-key';
-import { serverBase } from '#agent/server-base';
+import { AgentError, agentKeyAccount, checkAgentKey, serverBase } from '#agent/agent-key';
 import { serviceFile, serviceMark } from '#agent/service-file';
-import { lastingProgram, npxHint } from '#config/launch-entry';
-import { registryFile } from '#config/user-files';
 import { UsageError } from '#config/errors';
-import type { Command, CommandInput, Flag } from './command.ts';
+import { stableProgram, npxHint } from '#config/launch-entry';
+import { registryFile } from '#config/user-files';
 import type { AgentPlan, CommandHost } from './command-host.ts';
+import type { Command, CommandInput, Flag } from './command.ts';
 
 const flags = {
   'server-url': { value: 'URL', doc: 'the server; LATCHKEY_SERVER_URL' },
@@ -165,7 +163,7 @@ async function agentService(
   const file = user || named ? plan?.configurationFile : machineConfiguration;
   const command = [
     ...('program' in launcher
-      ? [lastingProgram(launcher.program)]
+      ? [stableProgram(launcher.program)]
       : [launcher.node, launcher.script]),
     'agent',
     ...(plan && file ? ['--server-url', plan.base, '--config', file] : []),

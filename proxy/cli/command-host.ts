@@ -1,4 +1,4 @@
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
 import type { DoctorProgress, Examined } from '#status/doctor';
@@ -46,6 +46,9 @@ export interface CommandHost extends AccountsHost {
 
   /** What was accepted of the tools of `connection`. */
   acceptedTools(connection: Connection, options: Options): Promise<AcceptedToolStore>;
+
+  /** The names of the tools that an assistant sees through `connection`, asked of the server now. */
+  listTools(connection: Connection, options: Options): Promise<string[]>;
 
   /** Checks everything that a connection needs, or without `target` this host, and reports findings. */
   doctor(target: string | undefined, options: Options, progress: DoctorProgress): Promise<Examined>;

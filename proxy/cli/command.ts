@@ -3,7 +3,7 @@ import type { CommandHost } from './command-host.ts';
 
 /** A word of one command alone, as `--json`; with `value` it takes one. */
 export type Flag = {
-  /** What stands for the value in the help; none for a switch. */
+  /** The placeholder of the value in the help; none for a switch. */
   value?: string;
   /** May be given more than once. */
   repeated?: boolean;

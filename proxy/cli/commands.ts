@@ -4,9 +4,10 @@ import { nearest } from './suggest.ts';
 
 /**
  * Every command, in the order of the help. Only the one that runs is loaded, because assistants start
- * `connect`, which is meant where no command is named, many times a day.
+ * `connect`, the default command, many times a day.
  */
 const loaders: Readonly<Record<string, () => Promise<Command>>> = {
+  setup: async () => (await import('./setup.ts')).setupCommand,
   connect: () => Promise.resolve(connectCommand),
   add: async () => (await import('./add.ts')).addCommand,
   remove: async () => (await import('./remove.ts')).removeCommand,
@@ -24,17 +25,17 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   __names: async () => (await import('./completion.ts')).namesCommand,
 };
 
-/** The names that the help shows. */
-export const shownNames = Object.keys(loaders).filter((name) => !name.startsWith('__'));
+/** The names of the commands in the help. */
+export const publicNames = Object.keys(loaders).filter((name) => !name.startsWith('__'));
 
-/** The command of that name; `undefined` when there is none. */
+/** The command of that name; `undefined` if there is none. */
 export async function findCommand(name: string): Promise<Command | undefined> {
   return Object.hasOwn(loaders, name) ? loaders[name]?.() : undefined;
 }
 
-/** A hint where a word that is no command is almost one: `latchkey statsu`. */
+/** A hint for a misspelt command, such as `latchkey statsu`. */
 export function meantCommand(word: string | undefined): string | undefined {
-  const meant = word === undefined ? undefined : nearest(word, shownNames);
+  const meant = word === undefined ? undefined : nearest(word, publicNames);
   return meant === undefined ? undefined : `did you mean latchkey ${meant}?`;
 }
 

@@ -27,7 +27,7 @@ export const completionCommand: Command = {
   },
 };
 
-/** What completion scripts ask for the names of connections; quick, and never an error. */
+/** `latchkey __names`, by which completion scripts get the names of connections. Quick, and never fails. */
 export const namesCommand: Command = {
   name: '__names',
   hidden: true,
@@ -53,7 +53,7 @@ function isShell(word: string): word is Shell {
   return shells.some((shell) => shell === word);
 }
 
-/** What can stand behind a command's name. */
+/** What can follow the name of a command. */
 type Offer = { name: string; summary: string; words: string[]; names: boolean };
 
 /** A script that makes `shell` complete `latchkey`; names of connections are asked for when needed. */

@@ -6,7 +6,7 @@ import { type GivenEntry, changedToolModes } from '#config/read-connection';
 import type { Command, CommandInput, Flag } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
-/** What keeps tools from the assistant. */
+/** The flags that hide tools from the assistant. */
 const toolFlags = {
   'allow-tool': {
     value: 'NAME',
@@ -74,7 +74,7 @@ export async function findConnection(
 }
 
 /**
- * The tool settings of the command line, which win over those of the entry.
+ * The tool settings of the command line, which override those of the entry.
  *
  * @throws {UsageError}
  */

@@ -1,6 +1,6 @@
 import { assistantFile } from '#config/assistants';
 import { checkRegistered, installLaunch, uninstallLaunch } from '#config/install';
-import { launchEnvironment, npxHint } from '#config/launch-entry';
+import { launchEnvironment } from '#config/launch-entry';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -10,9 +10,10 @@ export const installCommand: Command = {
   operands: 'ASSISTANT NAME',
   arity: [2, 2],
   summary: 'let an assistant start a connection',
-  about: `Writes an entry into the assistant's own file that starts the connection by absolute paths. The
-assistants are claude-desktop, claude-code, gemini, cursor and vscode. Nothing else in the file
-changes, and a copy of it stays beside it; uninstall takes it back.`,
+  about: `Writes an entry into the assistant's own file that starts the connection. The assistants are
+claude-desktop, claude-code, gemini, cursor and vscode. Nothing else in the file changes, and a copy
+of it stays beside it. Where npm installed Latchkey, the assistant starts a copy in your data folder,
+so that it survives an update of Node.js. uninstall reverts both.`,
   flags: {
     replace: { doc: 'also when the assistant has another entry of that name' },
     json: { doc: 'one JSON object' },
@@ -48,7 +49,7 @@ puts back, that one entry. The connection itself stays.`,
   },
 };
 
-/** `latchkey install`: what stands there already is left alone. */
+/** `latchkey install`. It keeps the other entries of the file. */
 async function install(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
   const { config: _, ...options } = host.options(input.options);
@@ -69,8 +70,6 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
       : `${target.title} starts ${name} already: ${file}`,
   );
   if (backup !== undefined) host.warn(`the file as it was: ${backup}`);
-  const hint = npxHint(host.launcher, host);
-  if (hint !== undefined) host.warn(`hint: ${hint}`);
   if (changed) host.warn(`next: restart ${target.title}`);
 }
 

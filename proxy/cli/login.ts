@@ -76,7 +76,11 @@ type Terminal = {
  * `latchkey login`: opens the browser, or prints the page's address and takes the redirect from the
  * terminal where there is no browser on this machine.
  */
-async function login(account: Account, terminal: Terminal, signal: AbortSignal): Promise<void> {
+export async function login(
+  account: Account,
+  terminal: Terminal,
+  signal: AbortSignal,
+): Promise<void> {
   const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs) => {
     if (await terminal.openBrowser(page.link())) {
@@ -94,7 +98,7 @@ async function login(account: Account, terminal: Terminal, signal: AbortSignal):
   };
   const signingIn = signInAccount(account, { show, signal, rebind: true });
   const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
-  // It may be another person than before, who sees other tools.
+  // A different person may have signed in, who sees other tools.
   await account.forgetCached();
   const what = scope === undefined ? '' : `, for ${scope}`;
   const { name, url, credentials } = connection;

@@ -2,7 +2,7 @@ import { parseArgs, type ParseArgsOptionsConfig } from 'node:util';
 import { optionCalled, optionWords, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
-import { allCommands, findCommand, meantCommand, shownNames } from './commands.ts';
+import { allCommands, findCommand, meantCommand, publicNames } from './commands.ts';
 import { connectCommand } from './connect.ts';
 import { nearest } from './suggest.ts';
 
@@ -11,10 +11,17 @@ export type Asked =
   | { ask: 'version' }
   | { ask: 'run'; command: Command; input: CommandInput };
 
+/** The command that `latchkey help agent login` is about; `undefined` for none. */
+async function commandNamed(words: readonly { text: string }[]): Promise<Command | undefined> {
+  const [first, second] = words.map(({ text }) => text);
+  const command = first === undefined ? undefined : await findCommand(first);
+  return command?.subcommands?.find(({ name }) => name === `${first} ${second}`) ?? command;
+}
+
 type Token = ReturnType<typeof tokensOf>[number];
 
 /**
- * What the words after `latchkey` ask for: a command by its name, else `connect`.
+ * Parses the words after `latchkey`: a command by its name, otherwise `connect`.
  *
  * @throws {UsageError}
  */
@@ -31,7 +38,7 @@ export async function parseCommandLine(words: readonly string[]): Promise<Asked>
   if (has('help')) return { ask: 'help', about: named && command };
   if (has('version')) return { ask: 'version' };
   if (!named && first?.isWord && first.text === 'help')
-    return { ask: 'help', about: second === undefined ? undefined : await findCommand(second) };
+    return { ask: 'help', about: await commandNamed(operandsOf(tokens).slice(1)) };
   const unknown = tokens.find((token) => token.kind === 'option' && !isKnown(token, command));
   if (unknown?.kind === 'option') throw await unknownOption(unknown.rawName, command, first?.text);
   return { ask: 'run', command, input: readInput(words, command, named) };
@@ -143,7 +150,7 @@ function checkCount(operands: readonly string[], command: Command): void {
       ? `one server at a time; ${operands.length} given`
       : `too many words`,
     (name === 'connect' && meantCommand(operands[0])) ||
-      `the commands are ${shownNames.join(', ')}; latchkey --help shows more`,
+      `the commands are ${publicNames.join(', ')}; latchkey --help shows more`,
   );
 }
 

@@ -1,5 +1,9 @@
 import { removeConnection } from '#auth/registry';
 import { startingAssistants } from '#config/assistant-views';
+import { assistantFile } from '#config/assistants';
+import { ConfigurationError, UsageError } from '#config/errors';
+import { uninstallLaunch } from '#config/install';
+import type { Options } from '#config/options';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -9,8 +13,9 @@ export const removeCommand: Command = {
   operands: 'NAME',
   arity: [1, 1],
   summary: 'forget a connection, its sign-in and its secrets',
-  about: `Signs out of a connection that add or import made, and forgets it and its secrets. When the server
-cannot be reached, it is forgotten all the same, and the exit code is 1.`,
+  about: `Signs out of a connection that setup, add or import made, forgets it and its secrets, and takes its entries
+out of the assistants' own files, as uninstall does. When the server cannot be reached, the connection
+is forgotten all the same, and the exit code is 1.`,
   flags: { json: { doc: 'one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey remove sales', 'latchkey remove sales --json'],
@@ -23,10 +28,20 @@ cannot be reached, it is forgotten all the same, and the exit code is 1.`,
 async function remove(input: CommandInput, host: CommandHost): Promise<boolean> {
   const [name = ''] = input.operands;
   const { config: _, ...options } = host.options(input.options);
+  const json = input.flags.has('json');
   const { connection, notRevoked } = await removeConnection(name, options, host);
+  const uninstalled: string[] = [];
+  for (const assistant of await startingAssistants(name, host)) {
+    if (!(await uninstalls(assistant, name, options, host))) continue;
+    uninstalled.push(assistant);
+    const { title, file } = assistantFile(assistant, undefined, host);
+    if (!json) host.print(`${title} no longer starts ${name}: ${file}`);
+  }
   const startedBy = await startingAssistants(name, host);
-  if (input.flags.has('json'))
-    host.print(JSON.stringify({ name, url: connection.url, revoked: !notRevoked, startedBy }));
+  if (json)
+    host.print(
+      JSON.stringify({ name, url: connection.url, revoked: !notRevoked, uninstalled, startedBy }),
+    );
   else host.print(`${name} is forgotten, with its secrets`);
   if (notRevoked !== undefined) {
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
@@ -34,4 +49,21 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
   }
   for (const assistant of startedBy) host.warn(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;
+}
+
+/** Whether the entry was taken out. A file that cannot be changed is left to the user. */
+async function uninstalls(
+  assistant: string,
+  name: string,
+  options: Options,
+  host: CommandHost,
+): Promise<boolean> {
+  try {
+    const target = assistantFile(assistant, undefined, host);
+    return (await uninstallLaunch(name, target, options, host)).did !== 'absent';
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
+    host.warn(`latchkey: ${error.message}`);
+    return false;
+  }
 }

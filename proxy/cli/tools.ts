@@ -42,7 +42,7 @@ type ToolsInput = {
 type ToolsPorts = { store: AcceptedToolStore; clock: Clock };
 
 /**
- * `latchkey tools`: what is known of a server's tools, once `accept` was done, in lines.
+ * `latchkey tools`: lists the known tools of a server, after it has carried out `accept`.
  *
  * @throws {UsageError} for a tool that was never seen
  */

@@ -1,15 +1,15 @@
 /** Seconds since 1970-01-01 00:00 UTC. */
 export type EpochSeconds = number;
 
-/** What time it is, and waiting for it to pass. */
+/** The current time, and waiting. */
 export interface Clock {
   now(): EpochSeconds;
 
-  /** Resolves after `ms`, or at once when `signal` aborts; it never rejects. */
+  /** Resolves after `ms`, or as soon as `signal` aborts; it never rejects. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
 }
 
-/** The machine's own clock. */
+/** The system's clock. */
 export function systemClock(): Clock {
   return {
     now: () => Math.floor(Date.now() / 1000),
@@ -24,5 +24,31 @@ export function systemClock(): Clock {
         const timer = setTimeout(done, ms);
         signal?.addEventListener('abort', done, { once: true });
       }),
+  };
+}
+
+/** Tells when the computer has slept, from two clocks of which one stops during sleep. */
+export interface WakeWatch {
+  /** Whether it has woken up since the last call, or within `seconds` before this one. */
+  wokeWithin(seconds: number): boolean;
+}
+
+/** Clocks are often adjusted by less than this. */
+const driftMs = 30_000;
+
+/**
+ * `wallMs` goes on while the computer sleeps, `steadyMs` does not (on Windows it does, so that a sleep goes unnoticed
+ * there). A clock that is set by hand looks like a sleep, which does no harm.
+ */
+export function wakeWatch(wallMs: () => number, steadyMs: () => number): WakeWatch {
+  let apart = wallMs() - steadyMs();
+  let wokeAtMs = -Infinity;
+  return {
+    wokeWithin(seconds) {
+      const now = wallMs() - steadyMs();
+      if (Math.abs(now - apart) > driftMs) wokeAtMs = steadyMs();
+      apart = now;
+      return steadyMs() - wokeAtMs < seconds * 1_000;
+    },
   };
 }

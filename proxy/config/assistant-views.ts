@@ -1,6 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import { basename, dirname } from 'node:path';
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import type { AssistantView } from '#auth/accounts-service';
 import { assistants, type Assistant } from './assistants.ts';
 import { findDocuments } from './find-entry.ts';

@@ -1,6 +1,5 @@
 import { posix, win32, basename } from 'node:path';
-import type { AccountsHost } from '#auth/accounts-host';
-import type { UserHost } from '#host';
+import type { AccountsHost, UserHost } from '#host';
 import { UsageError } from './errors.ts';
 
 /** An assistant whose configuration we read and write. */
@@ -11,7 +10,7 @@ export type Assistant = {
   servers: 'mcpServers' | 'servers';
   /** Its entries say `"type": "stdio"` where they start a program. */
   typed: boolean;
-  /** It connects to URLs by itself, so that a secret in such an entry is one that it sends. */
+  /** It connects to URLs without a program of ours, so it sends the secret of such an entry itself. */
   connectsItself: boolean;
   /** The user's own file: absolute, and it need not exist. */
   file: (host: UserHost) => string;

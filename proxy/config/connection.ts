@@ -1,17 +1,19 @@
-/** An MCP server to be reached as somebody. */
+import type { OAuthSettings } from './oauth-fields.ts';
+
+/** An MCP server, and the credential for it. */
 export type Connection = {
   /** What the user calls it. */
   name: string;
   /** Exactly as configured: it is compared and sent byte for byte. */
   url: string;
-  /** The file, or whatever else, that says so. */
+  /** Where it is configured: a file, or the command line. */
   source: string;
-  /** The file that has to be named to find it again. */
+  /** The file that `--config` has to name to find it again. */
   configFile?: string;
-  /** Whose sign-in it is, where one URL is reached as several people; part of every account's key. */
+  /** Tells several sign-ins to one URL apart; part of the key of every stored secret. */
   account?: string;
   credentials: Credentials;
-  /** Sent with every request to the server; names in lower case. `keychain` stands for a moved value. */
+  /** Sent with every request to the server; names in lower case. `keychain`: the value is stored there. */
   headers?: Readonly<Record<string, string>>;
   /** Which transports may be tried, and in which order; Streamable HTTP unless given. */
   transport?: Transport;
@@ -19,11 +21,11 @@ export type Connection = {
 
 /** Which of the server's tools the assistant may see; all, unless a list says otherwise. */
 export type ToolSettings = {
-  /** Names, in which `*` stands for anything. */
+  /** Names, in which `*` matches any text. */
   allowTools?: readonly string[];
-  /** Hidden, also when they are allowed. */
+  /** Hidden, even if they are allowed. */
   denyTools?: readonly string[];
-  /** What becomes of a tool that is other than it was accepted; `flag` unless given. */
+  /** What to do with a tool that has changed since it was accepted; `flag` by default. */
   changedTools?: 'flag' | 'withhold';
 };
 
@@ -31,31 +33,8 @@ export type ToolSettings = {
 export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
 type Transport = (typeof transports)[number];
 
-/** What stands in a configuration for a secret that was moved to the keychain. */
+/** The placeholder of a secret that was moved to the keychain. */
 export const inKeychain = 'keychain';
-
-/** What the `oauth` object may say; all of it is optional. */
-export type OAuthSettings = {
-  clientId?: string;
-  /** `keychain` stands for one that was moved there. */
-  clientSecret?: string;
-  /** A PEM file for `private_key_jwt`. */
-  privateKeyFile?: string;
-  /** An https URL that is the client id. */
-  clientMetadataUrl?: string;
-  /** The port of our redirect listener; any free one unless given. */
-  redirectPort?: number;
-  /** The host of our redirect URI, a name of this machine; 127.0.0.1 unless given. */
-  redirectHost?: string;
-  /** The path of our redirect URI; `/callback` unless given. */
-  redirectPath?: string;
-  /** RFC 8707's `resource` instead of what the server says; empty: none is sent. */
-  resource?: string;
-  /** Parameters of the authorization request besides the protocol's own. */
-  authorizeParams?: Readonly<Record<string, string>>;
-  scopes?: string[];
-  issuer?: string;
-};
 
 export type ClientCredentials = OAuthSettings & { kind: 'client_credentials'; clientId: string };
 export type PersonCredentials = OAuthSettings & { kind: 'authorization_code' };
@@ -66,8 +45,8 @@ export type Credentials =
   | PersonCredentials;
 
 /**
- * What a configuration file says of `connection`: what `readConnection` reads, but `"keychain"` in the
- * place of each secret, which stands there then. The headers named by `secretHeaders` are secrets.
+ * The configuration of `connection`, as `readConnection` reads it, with `"keychain"` in place of each secret, which is
+ * stored there. The headers named by `secretHeaders` are secrets.
  */
 export function connectionEntry(
   connection: Connection,

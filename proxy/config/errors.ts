@@ -1,4 +1,4 @@
-import { printable } from '#log/printable';
+import { printable } from '#log/log';
 
 /** The command line makes no sense; `hint` says what would. */
 export class UsageError extends Error {

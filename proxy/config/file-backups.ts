@@ -5,14 +5,14 @@ import type { EpochSeconds } from '#clock/clock';
 import { maskedStrings } from './jsonc.ts';
 import { fileSnapshot, type FileSnapshot, replaceFile, writeDurably } from './replace-file.ts';
 
-/** The permission bits of whoever owns a file. */
+/** The permission bits of a file's owner. */
 const ownersBits = 0o700;
 /** Other backups beside the file are not ours. */
 const ownStamp = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.backup$/;
 
 /**
- * A copy beside the file, as `mcp.json.2026-11-20T09-00-00Z.backup`, its owner's alone whoever may read
- * the file. `undefined` when there was nothing to copy.
+ * Copies the file to one beside it, such as `mcp.json.2026-11-20T09-00-00Z.backup`, which only its owner can read.
+ * `undefined` if there was nothing to copy.
  */
 export async function backUpFile(
   { realPath, bytes, mode }: FileSnapshot,
@@ -94,6 +94,9 @@ export function installRecords(directory: string) {
     },
     async drop(file: string, name: string): Promise<void> {
       await rm(pathOf(file, name), { force: true });
+    },
+    async isEmpty(): Promise<boolean> {
+      return (await readdir(directory).catch(() => [])).length === 0;
     },
   };
 }

@@ -59,7 +59,7 @@ export async function findEntry(
 /**
  * Looks whether a file can be read, where it is there.
  *
- * @throws {ConfigurationError} with what is wrong, and nothing that stands in it
+ * @throws {ConfigurationError} that describes the problem and quotes nothing of the file
  */
 export async function checkDocument(file: string, readText: ReadText): Promise<void> {
   const problems: Problem[] = [];
@@ -67,7 +67,7 @@ export async function checkDocument(file: string, readText: ReadText): Promise<v
   if (problems.length > 0) throw new ConfigurationError(problems);
 }
 
-/** What stands in these files, of those that can be read. */
+/** The contents of those of these files that can be read. */
 export async function findDocuments(
   files: readonly string[],
   readText: ReadText,

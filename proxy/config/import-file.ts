@@ -1,4 +1,4 @@
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import type { Imported } from '#auth/accounts-service';
 import {
   orphanedSecrets,
@@ -19,6 +19,7 @@ import { editJson, type JsonChange, maskedStrings, memberAt } from './jsonc.ts';
 import { launchEntry, launchEnvironment } from './launch-entry.ts';
 import type { Options, OptionTexts } from './options.ts';
 import { fileSnapshot, replaceFile } from './replace-file.ts';
+import { stableLauncher } from './stable-launcher.ts';
 
 /**
  * Takes one entry of a file over, or all that can be.
@@ -51,9 +52,9 @@ export async function importEntry(
 }
 
 /**
- * Secrets first, the connection next, the file last: whatever fails, nothing is lost, and a secret that
- * no connection leads to is swept by whoever comes next. The backup, where the file was changed; neither that
- * one nor one from earlier holds a secret that was moved.
+ * Stores secrets first, then the connection, then the file. If a step fails, nothing is lost, and the next operation
+ * removes secrets that no connection uses. Returns the backup, if the file was changed; no backup of the file
+ * contains a secret that was moved.
  */
 export async function importFile(
   found: ImportFile,
@@ -61,13 +62,13 @@ export async function importFile(
   given: OptionTexts,
   host: AccountsHost,
 ): Promise<string | undefined> {
-  const loose = orphanedSecrets(options, host);
+  const orphaned = orphanedSecrets(options, host);
   await cleanUpSecrets(options, host);
   return withoutCleanup(options, host, async () => {
     const noted = await leftTo(found.steps, options, host);
-    await loose.note(noted);
+    await orphaned.note(noted);
     const backup = await takeOver(found, options, given, host);
-    await loose.settled(noted);
+    await orphaned.settled(noted);
     return backup;
   });
 }
@@ -80,6 +81,7 @@ async function takeOver(
 ): Promise<string | undefined> {
   const store = await host.store(options);
   const env = launchEnvironment(options, given, host);
+  const launcher = await stableLauncher(host);
   const changes: JsonChange[] = [];
   for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
     await storeSecrets(connection, secrets, store);
@@ -91,7 +93,7 @@ async function takeOver(
       continue;
     }
     await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
-    const launch = launchEntry(host.launcher, connection.name, {
+    const launch = launchEntry(launcher, connection.name, {
       typed: typed || servers === 'servers',
       env,
     });
@@ -131,7 +133,7 @@ async function leftTo(
   return noted;
 }
 
-/** An authentication scheme stands before the secret of such a header, as in `Bearer TOKEN`. */
+/** An authentication scheme precedes the secret of such a header, as in `Bearer TOKEN`. */
 const scheme = /^\w[\w-]* +(\S+)$/;
 
 /**

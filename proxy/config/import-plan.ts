@@ -1,5 +1,5 @@
 import { resolve } from 'node:path';
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import type { Imports } from '#auth/accounts-service';
 import { signsIn } from '#auth/account';
 import { refuseTaken } from '#auth/registry';
@@ -19,7 +19,7 @@ import { registryFile } from './user-files.ts';
 /** One entry to take over. */
 export type ImportStep = {
   entry: FoundEntry;
-  /** The member of the file that it stands in. */
+  /** The member of the file that contains it. */
   servers: string;
   connection: Connection;
   secrets: ConnectionSecrets;
@@ -159,7 +159,7 @@ const secretName = /authorization|cookie|token|secret|password|key/i;
 /**
  * What is to be taken over of an entry: one that starts mcp-remote, one that starts us with a secret
  * beside it, one with a URL and a secret. `undefined` for all others. An assistant that connects by
- * itself would send the word that stands for the secret, so it is to start us from now on.
+ * itself would send the placeholder of the secret, so the entry has to start us.
  */
 function foundEntry(
   key: string,
@@ -306,7 +306,7 @@ export function signInRequired(steps: readonly ImportStep[]): string[] {
 }
 
 /**
- * The variables whose secret values stand in the arguments of an entry that starts a container, as in
+ * The variables whose secret values are among the arguments of an entry that starts a container, as in
  * `docker run -e TOKEN=value`. Import cannot move them: the entry starts another program.
  */
 function containerSecrets(entry: unknown): string[] {

@@ -1,14 +1,15 @@
 import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import { registered, checkName } from '#auth/registry';
-import type { AssistantFile } from './assistants.ts';
+import { assistants, type AssistantFile } from './assistants.ts';
 import { UsageError } from './errors.ts';
 import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
 import { editJson, memberAt } from './jsonc.ts';
 import { isLaunch, launchEntry } from './launch-entry.ts';
 import type { Options } from './options.ts';
 import { fileSnapshot, replaceFile, type FileSnapshot } from './replace-file.ts';
+import { dataFolder, removeStableLauncher, stableLauncher } from './stable-launcher.ts';
 import { defaultStateDirectory } from './user-files.ts';
 
 /** `changed`: `false` where it stood there already. */
@@ -36,16 +37,16 @@ export async function checkRegistered(
 }
 
 /**
- * Lets the assistant's file start the connection `name`, whatever else stands in it.
+ * Adds an entry that starts the connection `name` to the assistant's file, and keeps the rest of the file.
  *
- * @throws {UsageError} when an entry of that name is somebody else's and may not be replaced
+ * @throws {UsageError} if an entry of that name starts something else and may not be replaced
  */
 export async function installLaunch(
   name: string,
   { title, file, servers, typed }: AssistantFile,
   { options, env, host, replace }: InstallOptions,
 ): Promise<Installed> {
-  const entry = launchEntry(host.launcher, name, { typed, env });
+  const entry = launchEntry(await stableLauncher(host), name, { typed, env });
   return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
     const path = [servers, name];
@@ -94,8 +95,22 @@ export async function uninstallLaunch(
     const record = await records.of(snapshot.realPath, name);
     const done = await takeBack(snapshot, record, [servers, name], { title, host });
     await records.drop(snapshot.realPath, name);
+    if (await records.isEmpty()) await removeUnusedCopy(host);
     return done;
   });
+}
+
+/** Removes the program's copies for assistants unless an entry that `import` made still starts one. */
+async function removeUnusedCopy(host: AccountsHost): Promise<void> {
+  const folder = JSON.stringify(dataFolder(host)).slice(1, -1);
+  const isUsed = Object.values(assistants).some((assistant) => {
+    try {
+      return host.readText(assistant.file(host))?.includes(folder) ?? false;
+    } catch {
+      return true; // Not readable now.
+    }
+  });
+  if (!isUsed) await removeStableLauncher(host);
 }
 
 async function takeBack(
@@ -126,7 +141,7 @@ async function takeBack(
   return { did: 'removed', ...(backup !== undefined && { backup }) };
 }
 
-/** What the file held before: `undefined` when there was none, `lost` when nobody can tell. */
+/** What the file held before: `undefined` when there was none, `lost` if that is unknown. */
 async function bytesBefore(
   record: InstallRecord | undefined,
 ): Promise<Buffer | undefined | 'lost'> {

@@ -24,7 +24,7 @@ const byteOrderMark = '\u{FEFF}';
 
 /**
  * A file's text with some members changed and everything else as it was: comments, order, indentation,
- * line ends, a byte order mark. `undefined` stands for a file that does not exist yet.
+ * line ends, a byte order mark. `undefined` is a file that does not exist yet.
  *
  * @throws {ConfigurationError} with line and column where the text is not what it has to be
  */

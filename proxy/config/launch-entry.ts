@@ -1,6 +1,6 @@
 import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import { UsageError } from './errors.ts';
 import { declarations, optionNames, type Options, type OptionTexts } from './options.ts';
 import { defaultStateDirectory, registryFile } from './user-files.ts';
@@ -34,7 +34,7 @@ export function launchEntry(
   if ('program' in launcher)
     return {
       ...(typed && { type: 'stdio' }),
-      command: lastingProgram(launcher.program),
+      command: stableProgram(launcher.program),
       args: ['connect', name],
       ...(Object.keys(env).length > 0 && { env: { ...env } }),
     };
@@ -87,11 +87,11 @@ const passing = [
 ];
 
 /**
- * `program` again, when it is likely to be found there after a restart and an update.
+ * Returns `program` if its path is likely to stay valid after a restart or an update.
  *
- * @throws {UsageError} with what to do, when not
+ * @throws {UsageError} if it is not, with what to do
  */
-export function lastingProgram(program: string): string {
+export function stableProgram(program: string): string {
   const found = passing.find(({ place }) => place.test(program));
   if (!found) return program;
   throw new UsageError(
@@ -112,7 +112,7 @@ export function packagedLauncher(
   env: Readonly<Record<string, string | undefined>>,
 ): Launcher {
   const { APPIMAGE: image, APPDIR: mounted } = env;
-  // A program that was itself started from somebody else's image inherits that image's variables.
+  // A program that another AppImage started inherits the variables of that image.
   const within = mounted !== undefined && program.startsWith(`${posix.resolve(mounted)}/`);
   return { program: image !== undefined && image !== '' && within ? image : program };
 }

@@ -1,15 +1,15 @@
-/** A word of mcp-remote's command line; with `value` it takes one. */
+/** An option of mcp-remote; `value` is the placeholder of its value. */
 export type RemoteFlag = {
   value?: string;
   repeated?: boolean;
   doc: string;
-  /** Why it changes nothing here. */
+  /** Why it has no effect here. */
   idle?: string;
 };
 
 const timing = 'connections have limits of their own here';
 
-/** Every word that mcp-remote 0.15 understands, so that an entry which started it can start us. */
+/** Every option of mcp-remote 0.15, so that an entry that starts it can start us. */
 export const remoteFlags = {
   header: { value: "'NAME: VALUE'", repeated: true, doc: 'sent with every request' },
   'header-file': { value: 'FILE', repeated: true, doc: 'a header a line' },
@@ -26,8 +26,8 @@ export const remoteFlags = {
   'ignore-tool': { value: 'PATTERN', repeated: true, doc: 'hide tools, with * for anything' },
   debug: { doc: 'the same as --log-level debug' },
   silent: { doc: 'the same as --log-level error' },
-  'enable-proxy': { doc: 'nothing more: HTTPS_PROXY is a matter of the environment' },
-  protocol: { value: 'legacy|auto', doc: 'nothing more: the era is found out by itself' },
+  'enable-proxy': { doc: 'no effect: HTTPS_PROXY is used without it' },
+  protocol: { value: 'legacy|auto', doc: 'no effect: the era is detected' },
   'allow-http': { doc: '', idle: 'a credential never goes over plain http to another machine' },
   'auth-success-url': { value: 'URL', doc: '', idle: 'the browser ends at our own page' },
   'auth-timeout': { value: 'N', doc: '', idle: 'a person has ten minutes to sign in' },

@@ -123,7 +123,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
       !/"client_secret"\s*:\s*"\$\{[^}]+\}"/.test(one('static-oauth-client-info') ?? ''))
   )
     warnings.push(
-      'a secret stands among the arguments, where every program of this machine can read it; latchkey import moves it to the keychain',
+      'an argument contains a secret, and every program on this computer can read arguments; latchkey import moves it to the keychain',
     );
   const idle = [...flags.keys()].filter((name) => flagNamed(name)?.idle !== undefined);
   if (idle.length > 0)
@@ -162,7 +162,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   };
 }
 
-/** The redirect URI that the client was registered with; ours alone when nobody was told of one. */
+/** The redirect URI that the client was registered with; our own if none was registered. */
 function redirectOf(
   { port, flags }: RemoteWords,
   registered: boolean,

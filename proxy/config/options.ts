@@ -1,13 +1,13 @@
 import { logLevels, type LogLevel } from '#log/log';
 import { UsageError } from './errors.ts';
 
-/** When the proxy may open the browser by itself. */
+/** When the proxy may open the browser unasked. */
 const signInModes = ['auto', 'always', 'never'] as const;
 export type SignInMode = (typeof signInModes)[number];
 
 type Declaration = {
   env: string;
-  /** What stands for the value in the help. */
+  /** The placeholder of the value in the help. */
   value: string;
   fallback?: string;
   doc: string;
@@ -53,7 +53,7 @@ export const declarations = {
     env: 'LATCHKEY_SIGN_IN',
     value: signInModes.join('|'),
     fallback: 'auto',
-    doc: 'open the browser by itself: at first use, whenever needed, never',
+    doc: 'when to open the browser for a sign-in: at first use, whenever needed, never',
   },
   'max-message-bytes': {
     env: 'LATCHKEY_MAX_MESSAGE_BYTES',
@@ -65,7 +65,7 @@ export const declarations = {
     env: 'LATCHKEY_IDLE_TIMEOUT',
     value: 'SECONDS',
     fallback: '300',
-    doc: 'cancel a request when the server sends nothing for this long, not even progress; 0: never',
+    doc: 'cancel a request if the server sends nothing for this long, not even progress; 0: never',
     formerly: { option: 'patience', env: 'LATCHKEY_PATIENCE' },
   },
   proxy: {

@@ -1,13 +1,13 @@
 import { parseJsonc } from './jsonc.ts';
 import { UsageError } from './errors.ts';
 
-/** What somebody pasted: an `oauth` object, an entry, or a file with one. */
+/** A pasted text: an `oauth` object, an entry, or a file with one. */
 export type PastedEntry = { name?: string; url?: string; oauth?: unknown; apiKey?: unknown };
 
 /**
  * Reads a desktop `oauth` object, alone, as a member, or inside an entry of an assistant's file.
  *
- * @throws {UsageError} when it is nothing of that; never with what was pasted
+ * @throws {UsageError} if it is none of these; its message never quotes the pasted text
  */
 export function pastedEntry(text: string): PastedEntry {
   const value = parsed(text) ?? parsed(`{${text.trim().replace(/,$/, '')}}`);

@@ -3,6 +3,7 @@ import { webUrl } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';
 import { ConfigurationError, type Problem } from './errors.ts';
 import { findEntry, type ReadText, type Entry } from './find-entry.ts';
+import { oauthFieldList, type OAuthFieldName } from './oauth-fields.ts';
 import { readCredentials } from './read-credentials.ts';
 import { userFiles } from './user-files.ts';
 
@@ -48,9 +49,7 @@ export async function readConnection(
   const setting = (name: string) => host.env[name] || entry.env[name] || undefined;
   const oauthText = setting('LATCHKEY_OAUTH');
   const written = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
-  const clientId = setting('LATCHKEY_CLIENT_ID');
-  const scopes = setting('LATCHKEY_SCOPES');
-  const single = { ...(clientId && { clientId }), ...(scopes && { scopes }) };
+  const { clientSecret, ...single } = variablesOf(setting);
   const oauth = Object.keys(single).length > 0 ? { ...asObject(written), ...single } : written;
   const apiKey = setting('LATCHKEY_API_KEY');
   if (apiKey === undefined && entry.apiKey !== undefined && entry.oauth !== undefined)
@@ -59,7 +58,6 @@ export async function readConnection(
       key: entry.key,
       problem: 'has both apiKey and oauth; remove one',
     });
-  const clientSecret = setting('LATCHKEY_CLIENT_SECRET');
   const credentials = readCredentials(
     {
       ...(oauth !== undefined && { oauth }),
@@ -79,6 +77,17 @@ export async function readConnection(
   const named = source === configFile ? { configFile } : {};
   const whose = account === undefined ? {} : { account };
   return { name: target, url, source, ...named, ...whose, credentials, ...extras, ...tools };
+}
+
+/** The members of `oauth` that have a variable of their own. */
+function variablesOf(
+  setting: (name: string) => string | undefined,
+): Partial<Record<OAuthFieldName, string>> {
+  const given = oauthFieldList.flatMap(([name, { env }]) => {
+    const value = env === undefined ? undefined : setting(env);
+    return value === undefined ? [] : [[name, value]];
+  });
+  return Object.fromEntries(given);
 }
 
 function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
@@ -105,7 +114,7 @@ const ownHeaders =
   /^(host|content-length|content-type|transfer-encoding|connection|accept|mcp-session-id|mcp-protocol-version)$/;
 
 /**
- * What an entry says besides URL and credential. `${NAME}` in a header's value stands for a variable of
+ * The settings of an entry besides URL and credential. `${NAME}` in a header's value is replaced by a variable of
  * the environment, and stays as it is where there is none. Everything wrong goes into `problems`, never
  * with the value itself.
  */
@@ -164,7 +173,7 @@ function readToolSettings(
     if (value === undefined) return undefined;
     if (Array.isArray(value) && value.every((one) => typeof one === 'string'))
       return value.filter(Boolean);
-    complain(name, 'is not a list of names, in which * stands for anything');
+    complain(name, 'is not a list of names, in which * matches any text');
     return undefined;
   };
   const allow = list('allowTools', 'LATCHKEY_ALLOW_TOOLS');

@@ -1,4 +1,4 @@
-import type { AccountsHost } from '#auth/accounts-host';
+import type { AccountsHost } from '#host';
 import { startingAssistants } from './assistant-views.ts';
 import { assistants } from './assistants.ts';
 import { backUpFile, hashOf, installRecords } from './file-backups.ts';

@@ -17,23 +17,23 @@ import { ConfigurationError } from './errors.ts';
 
 /** A file as it was found, to be replaced as a whole. */
 export type FileSnapshot = {
-  /** As it was named. */
+  /** As the caller named it. */
   path: string;
   /** Where it really is, behind symbolic links, so that a replacement leaves them in place. */
   realPath: string;
   /** `undefined` when there is none. */
   bytes: Buffer | undefined;
-  /** Permission bits, kept by whatever replaces it. */
+  /** Permission bits, which its replacement gets, too. */
   mode: number;
 };
 
-/** A file that we make is its owner's alone: it may get a secret later. */
+/** Only its owner can read a file that we create: it may get a secret later. */
 const newFileMode = 0o600;
 
 /**
- * Looks at a file that is about to be changed.
+ * Reads a file that is about to be changed.
  *
- * @throws {ConfigurationError} when it is nothing that this user may replace
+ * @throws {ConfigurationError} if this user may not replace it
  */
 export async function fileSnapshot(path: string): Promise<FileSnapshot> {
   const refuse = (problem: string) => new ConfigurationError([{ source: path, key: '', problem }]);
@@ -50,7 +50,7 @@ export async function fileSnapshot(path: string): Promise<FileSnapshot> {
       if (!stats.isFile()) throw refuse('is not a file');
       return stats;
     });
-    // Behind a link that somebody else made may be somebody else's file.
+    // A link may lead to another user's file.
     const me = userInfo().uid;
     if (me > 0 && uid !== me) throw refuse('belongs to another user');
     if (size > 64 * 1024 * 1024) throw refuse('is too large for a configuration');
@@ -78,13 +78,13 @@ function codeOf(error: unknown): string {
 
 const busyAttempts = 20;
 const busyRetryMs = 50;
-/** A file that is being written is no older. */
+/** A temporary file that is older was left by a process that died. */
 const leftMs = 60_000;
 
 /**
- * Puts `bytes` in the place of a file: whoever reads it, and whatever happens to this process or this
- * machine, it is the old file or the new one. Durable once resolved. Nothing is written when somebody
- * else changed the file since it was looked at. `undefined` removes it.
+ * Replaces a file by `bytes` in one step: readers get the old file or the new one, even if this process or the computer
+ * crashes. Durable once resolved. `undefined` removes the file. If another program has changed it since the snapshot,
+ * nothing is written.
  *
  * @throws {ConfigurationError}
  */
@@ -102,7 +102,7 @@ export async function replaceFile(
     }
     const now = await readFile(realPath).catch(() => undefined);
     if (before === undefined ? now !== undefined : !now?.equals(before))
-      throw refusal(path, 'was changed by somebody else just now; nothing was written, so repeat');
+      throw refusal(path, 'was just changed by another program; nothing was written, so repeat');
     if (bytes === undefined) await rm(realPath, { force: true });
     else await renameOver(temporary, realPath);
     await syncFolder(folder);

@@ -4,7 +4,7 @@ import { assistants, applicationsFolder } from './assistants.ts';
 
 /**
  * Our own connections, then the files in which the assistants keep this user's own servers. Files
- * inside projects are left out: whoever writes a repository must not choose where our credentials go.
+ * inside projects are left out: the author of a repository must not choose where our credentials go.
  */
 export function userFiles(host: UserHost): string[] {
   return [registryFile(host), ...Object.values(assistants).map(({ file }) => file(host))];
@@ -21,7 +21,7 @@ export function registryFile(host: UserHost): string {
   return path.join(applicationsFolder(host), folder, 'connections.json');
 }
 
-/** Where this program keeps what is neither secret nor configuration, unless told otherwise. */
+/** The default folder for state that is neither secret nor configuration. */
 export function defaultStateDirectory({ platform, home, env }: UserHost): string {
   const path = platform === 'win32' ? win32 : posix;
   if (platform === 'darwin') return path.join(home, 'Library', 'Application Support', 'Latchkey');

@@ -1,10 +1,14 @@
 import { randomBytes } from 'node:crypto';
 import { lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { userInfo } from 'node:os';
 import { join } from 'node:path';
+import { getAsset, getRawAsset } from 'node:sea';
+import type { Host } from '#host';
+import type { KeyringLibrary } from './os-secret-store.ts';
 
 /** A native library that an executable carries within itself. */
 export type EmbeddedLibrary = {
-  /** What it is called on disk, before its hash: `keyring`. */
+  /** Its file name before the hash: `keyring`. */
   readonly name: string;
   readonly bytes: Uint8Array;
   /** SHA-256 of `bytes`, in hexadecimal, computed when the executable was built. */
@@ -17,6 +21,29 @@ export class EmbeddedLibraryError extends Error {
 }
 
 const unusedForMs = 90 * 24 * 60 * 60 * 1000;
+
+/**
+ * Loads the keychain's library, which this executable embeds, from a file under `directory`. The package's own loader
+ * is not used, because it loads any file that NAPI_RS_NATIVE_LIBRARY_PATH names.
+ */
+export async function openEmbeddedKeyring(
+  directory: string,
+  { platform, clock }: Pick<Host, 'platform' | 'clock'>,
+): Promise<KeyringLibrary> {
+  const library = {
+    name: 'keyring',
+    bytes: new Uint8Array(getRawAsset('keyring.node')),
+    sha256: getAsset('keyring.sha256', 'utf8'),
+  };
+  const userId = platform === 'win32' ? 0 : userInfo().uid;
+  const now = clock.now() * 1000;
+  const path = await embeddedLibrary(library, directory, { platform, userId, now });
+  const module: { exports: Partial<KeyringLibrary> } = { exports: {} };
+  process.dlopen(module, path);
+  const { AsyncEntry } = module.exports;
+  if (!AsyncEntry) throw new Error(`${path} is not a keychain library`);
+  return { AsyncEntry };
+}
 
 /**
  * Returns the path of a file with exactly the bytes of `library`, because no system loads a library from memory. The
@@ -79,7 +106,7 @@ async function removeOld(directory: string, kept: string, now: number): Promise<
     const path = join(directory, name);
     if (path === kept) continue;
     const { mtimeMs } = await lstat(path).catch(() => ({ mtimeMs: now }));
-    // What another process has loaded cannot be removed on Windows; next time.
+    // On Windows, a file that another process has loaded cannot be removed. The next run tries again.
     if (now - mtimeMs > unusedForMs) await rm(path, { force: true }).catch(() => undefined);
   }
 }

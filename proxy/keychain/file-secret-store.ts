@@ -10,9 +10,9 @@ const tagBytes = 16;
 const leastKeyBytes = 32;
 
 /**
- * Encrypted files, one an account, for machines without a keychain. The key is derived from what
- * `keyFile` holds (32 bytes at least, readable by this user only), which belongs on another volume
- * or in a mounted secret. The account is authenticated too, so that files cannot be swapped.
+ * Encrypted files, one for each account, for hosts without a keychain. The key is derived from the contents of `keyFile` (at
+ * least 32 bytes, readable by this user only), which should be on another volume or a mounted secret. The account is
+ * authenticated too, so that files cannot be swapped.
  *
  *     "latchkey1" | 12-byte nonce | AES-256-GCM ciphertext | 16-byte tag
  */
@@ -93,7 +93,7 @@ function open256(key: Buffer, account: string, sealed: Buffer): string {
       decipher.update(sealed.subarray(nonceEnd, -tagBytes)).toString() + decipher.final('utf8')
     );
   } catch (error) {
-    throw new SecretStoreError('locked', 'the key file does not fit the stored secret', {
+    throw new SecretStoreError('locked', 'the key file does not match the stored secret', {
       cause: error,
     });
   }
@@ -119,7 +119,7 @@ async function writeDurably(directory: string, path: string, content: Buffer): P
   await syncDirectory(directory);
 }
 
-/** A rename is durable once its directory is; Windows has no such call and needs none. */
+/** Makes a rename durable by syncing its directory. Windows has no such call and needs none. */
 async function syncDirectory(directory: string): Promise<void> {
   const handle = await open(directory, constants.O_RDONLY).catch(() => undefined);
   await handle?.sync().catch(() => undefined);

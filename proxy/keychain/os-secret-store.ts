@@ -1,5 +1,4 @@
 import type { AsyncEntry } from '@napi-rs/keyring';
-import { chunkedSecretStore } from './chunked-secret-store.ts';
 import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
 /** What this store uses of `@napi-rs/keyring`. */
@@ -7,13 +6,13 @@ export type KeyringLibrary = { readonly AsyncEntry: typeof AsyncEntry };
 
 const service = 'latchkey';
 
-/** 1,280 UTF-16 characters fit a Windows credential; some room stays for what other tools add. */
+/** A Windows credential holds 1,280 UTF-16 characters; other tools may add some. */
 const windowsMaxChars = 1_200;
 
 const probeNames = 1_024;
 /**
- * So many operations may go unanswered before others fail at once. Each occupies one of the four threads that Node
- * has for files, names and cryptography, until the keychain answers.
+ * How many operations may be unanswered before further ones fail immediately. Each occupies one of the four threads that Node
+ * has for files, DNS and cryptography, until the keychain answers.
  */
 const mostStalled = 2;
 /** Long enough for a person to type the password of a locked keyring. */
@@ -21,8 +20,8 @@ const defaultTimeoutMs = 20_000;
 
 /**
  * The keychain of the operating system: macOS Keychain, Windows Credential Manager, the Secret
- * Service on Linux. There the store is pinned: left alone, the library silently takes the kernel's
- * keyring on machines without D-Bus, which no later process can read.
+ * Service on Linux. There the store is set explicitly: on hosts without D-Bus, the library would silently use the kernel's
+ * keyring, which no later process can read.
  */
 export function osSecretStore({
   platform,
@@ -31,13 +30,13 @@ export function osSecretStore({
 }: {
   platform: NodeJS.Platform;
   timeoutMs?: number;
-  /** Where the library comes from, if not from its package. */
+  /** Loads the library, if it does not come from its package. */
   load?: (() => Promise<KeyringLibrary>) | undefined;
 }): SecretStore {
   // Every new entry opens a D-Bus connection that only the garbage collector closes.
   const entries = new Map<string, AsyncEntry>();
   let library: Promise<KeyringLibrary> | undefined;
-  /** Reads under way, by account: who asks for the same meanwhile gets the same answer. */
+  /** Reads in progress by account. Concurrent reads of an account share one. */
   const reads = new Map<string, Promise<string | null | undefined>>();
   const stalled = new Set<Promise<unknown>>();
   let seenWorking: Promise<void> | undefined;
@@ -54,7 +53,7 @@ export function osSecretStore({
   async function call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
     const { AsyncEntry } = await loaded();
     if (stalled.size >= mostStalled)
-      throw new SecretStoreError('timeout', 'it has yet to answer earlier requests');
+      throw new SecretStoreError('timeout', 'it has not answered earlier requests');
     const known = entries.get(account);
     try {
       const entry =
@@ -75,10 +74,10 @@ export function osSecretStore({
     }
   }
 
-  /** A keyring without a login collection reads as empty, so absence is believed only after this. */
+  /** Writes and removes a secret: a keyring without a login collection seems to be empty, so an absent secret proves nothing. */
   async function probe(): Promise<void> {
-    // Many processes start at once, and one must not remove what another is writing. Whoever dies in between
-    // leaves an entry without a secret; there are never more of them than names.
+    // Many processes may start at the same time, and must not remove each other's entries. A process that crashes here leaves
+    // an entry without a secret; the number of names limits how many there can be.
     const account = `probe ${Math.floor(Math.random() * probeNames)}`;
     await call(account, (entry) => entry.setPassword('probe'));
     await call(account, (entry) => entry.deletePassword()).catch(() => undefined);
@@ -94,7 +93,7 @@ export function osSecretStore({
       seenWorking ??= probe();
       await seenWorking.catch((error: unknown) => {
         seenWorking = undefined;
-        // It answered the read.
+        // The keychain answered the read, so it is reachable.
         if (!(error instanceof SecretStoreError)) throw error;
         const { code, message, cause } = error;
         throw new SecretStoreError(code, message, { cause, isReachable: true });
@@ -109,7 +108,7 @@ export function osSecretStore({
     if (reads.get(account) === read) reads.delete(account);
   }
 
-  /** Whoever reads afterwards gets what was written, not the answer to an earlier question. */
+  /** Writes. Later reads do not share a read that began before. */
   async function written<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
     return call(account, use).finally(() => reads.delete(account));
   }
@@ -135,4 +134,60 @@ function failure(error: unknown): SecretStoreError {
   const message = error instanceof Error ? error.message : String(error);
   const code = /locked|dismissed|cancell?ed|denied/i.test(message) ? 'locked' : 'unavailable';
   return new SecretStoreError(code, message, { cause: error });
+}
+
+const head = /^latchkey-chunks:([0-9a-f]{16}):(\d+)$/;
+
+/**
+ * A store for long secrets over one whose values have at most `maxChars` characters, such as the Windows Credential Manager
+ * (2,560 bytes of UTF-16). Each part has its own account, with a random mark. The head is written last, so that a reader sees
+ * either the old or the new secret.
+ */
+export function chunkedSecretStore(store: SecretStore, maxChars: number): SecretStore {
+  const partAccount = (account: string, mark: string, index: number) =>
+    `${account} part ${mark} ${index}`;
+
+  async function removeParts(account: string, value: string | undefined): Promise<void> {
+    const [, mark = '', count = '0'] = head.exec(value ?? '') ?? [];
+    for (let index = 0; index < Number(count); index += 1)
+      await store.remove(partAccount(account, mark, index));
+  }
+
+  return {
+    async get(account) {
+      const value = await store.get(account);
+      const [, mark, count] = head.exec(value ?? '') ?? [];
+      if (mark === undefined) return value;
+      const parts: string[] = [];
+      for (let index = 0; index < Number(count); index += 1) {
+        const part = await store.get(partAccount(account, mark, index));
+        if (part === undefined) return undefined;
+        parts.push(part);
+      }
+      return parts.join('');
+    },
+
+    async set(account, secret) {
+      const before = await store.get(account);
+      if (secret.length <= maxChars) await store.set(account, secret);
+      else {
+        const { randomBytes } = await import('node:crypto');
+        const mark = randomBytes(8).toString('hex');
+        const count = Math.ceil(secret.length / maxChars);
+        for (let index = 0; index < count; index += 1) {
+          const part = secret.slice(index * maxChars, (index + 1) * maxChars);
+          await store.set(partAccount(account, mark, index), part);
+        }
+        await store.set(account, `latchkey-chunks:${mark}:${count}`);
+      }
+      await removeParts(account, before);
+    },
+
+    async remove(account) {
+      const before = await store.get(account);
+      const removed = await store.remove(account);
+      await removeParts(account, before);
+      return removed;
+    },
+  };
 }

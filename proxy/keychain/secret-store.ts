@@ -1,12 +1,12 @@
-/** Keeps one secret per account where only this user of this machine can read it. */
+/** Stores one secret for each account, readable only by this user on this computer. */
 export interface SecretStore {
-  /** The secret last set for `account`; `undefined` when there is none. */
+  /** The secret last set for `account`; `undefined` if there is none. */
   get(account: string): Promise<string | undefined>;
 
-  /** Replaces whatever `account` held. On disk once resolved. */
+  /** Replaces the secret of `account`. Resolves when it is on disk. */
   set(account: string, secret: string): Promise<void>;
 
-  /** `false` when there was nothing to remove. */
+  /** Returns `false` if there was nothing to remove. */
   remove(account: string): Promise<boolean>;
 }
 
@@ -15,7 +15,7 @@ export class SecretStoreError extends Error {
   override readonly name = 'SecretStoreError';
   readonly code: 'unavailable' | 'locked' | 'timeout';
 
-  /** `unavailable`, although a keychain answered: it keeps nothing, as it has no collection yet. */
+  /** Whether a keychain answered although it is `unavailable`, because it has no collection yet. */
   readonly isReachable: boolean;
 
   constructor(
@@ -27,4 +27,65 @@ export class SecretStoreError extends Error {
     this.code = code;
     this.isReachable = options?.isReachable ?? code !== 'unavailable';
   }
+}
+
+/** Secrets in memory only, for hosts that must not store any, and for tests. */
+export function memorySecretStore(): SecretStore {
+  const secrets = new Map<string, string>();
+  return {
+    get: (account) => Promise.resolve(secrets.get(account)),
+    set: (account, secret) => {
+      secrets.set(account, secret);
+      return Promise.resolve();
+    },
+    remove: (account) => Promise.resolve(secrets.delete(account)),
+  };
+}
+
+/** A store that is opened on first use, and again after a failure, because not every start needs the keychain. */
+export function lazySecretStore(open: () => Promise<SecretStore>): SecretStore {
+  let store: Promise<SecretStore> | undefined;
+  const opened = async () =>
+    (store ??= open().catch((error: unknown) => {
+      store = undefined;
+      throw error;
+    }));
+  return {
+    get: async (account) => (await opened()).get(account),
+    set: async (account, secret) => (await opened()).set(account, secret),
+    remove: async (account) => (await opened()).remove(account),
+  };
+}
+
+/**
+ * `store`, or memory if the first use finds no keychain: for tokens that can be fetched again at every start. `onFallback` is
+ * called once, with the reason. A keychain that is locked, has no collection or is slow does count as a keychain.
+ */
+export function withMemoryFallback(
+  store: SecretStore,
+  onFallback: (error: SecretStoreError) => void,
+): SecretStore {
+  let chosen: SecretStore | undefined;
+
+  async function use<T>(work: (from: SecretStore) => Promise<T>): Promise<T> {
+    if (chosen) return work(chosen);
+    try {
+      const result = await work(store);
+      chosen ??= store;
+      return result;
+    } catch (error) {
+      if (!(error instanceof SecretStoreError) || error.isReachable) throw error;
+      if (!chosen) {
+        chosen = memorySecretStore();
+        onFallback(error);
+      }
+      return work(chosen);
+    }
+  }
+
+  return {
+    get: async (account) => use(async (from) => from.get(account)),
+    set: async (account, secret) => use(async (from) => from.set(account, secret)),
+    remove: async (account) => use(async (from) => from.remove(account)),
+  };
 }

@@ -1,19 +1,21 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import type { Host } from '#host';
 
-/** What tells where the session bus of a Linux host is. */
+/** The sources for the address of the session bus on Linux. */
 export interface SessionBusHost extends Pick<Host, 'env' | 'parentPid'> {
   readonly userId: number;
   readonly exists: (path: string) => boolean;
-  /** A file's text; `undefined` when it cannot be read. */
+  /** The text of a file; `undefined` if it cannot be read. */
   readonly readText: (path: string) => string | undefined;
 }
 
 const mostAncestors = 16;
 
 /**
- * The D-Bus address of the keyring's session, for a process whose own environment does not say. MCP's
- * SDKs hand a server they start six variables, and this is none of them; the assistant itself, or who
- * started it, has it. Without either, systemd's user bus.
+ * The D-Bus address of the keyring's session, for a process whose environment does not contain it. The MCP SDKs pass only six
+ * variables to the servers that they start; the assistant or one of its parent processes has the address. Otherwise, this is
+ * the user bus of systemd.
  *
  * D-Bus specification, "Well-known Message Bus Instances"
  */
@@ -34,9 +36,29 @@ function inherited({ parentPid, readText }: SessionBusHost): string | undefined 
     const environment = readText(`/proc/${pid}/environ`)?.split('\0') ?? [];
     const found = environment.find((entry) => entry.startsWith('DBUS_SESSION_BUS_ADDRESS='));
     if (found) return found.slice(found.indexOf('=') + 1);
-    // The name of a program stands in parentheses and may hold any character, so look behind the last.
+    // The program's name is in parentheses and may contain any character, so the fields begin after the last parenthesis.
     const status = readText(`/proc/${pid}/stat`) ?? '';
     pid = Number(status.slice(status.lastIndexOf(')') + 2).split(' ')[1] ?? 0);
   }
   return undefined;
+}
+
+/** Puts the address of the session bus into the environment, where the keychain's library looks for it. */
+export function findSessionBus({ env, parentPid }: Pick<Host, 'env' | 'parentPid'>): void {
+  const readable = (path: string) => {
+    try {
+      return readFileSync(path, 'utf8');
+    } catch {
+      return undefined; // Another user's, or gone.
+    }
+  };
+  const userId = userInfo().uid;
+  const address = sessionBusAddress({
+    env,
+    parentPid,
+    userId,
+    exists: existsSync,
+    readText: readable,
+  });
+  if (address) env['DBUS_SESSION_BUS_ADDRESS'] = address;
 }

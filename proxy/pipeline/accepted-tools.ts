@@ -8,7 +8,7 @@ import type { UserHost } from '#host';
 import type { Log } from '#log/log';
 import type { ListedTool } from './tool-filter.ts';
 
-/** One tool as it was accepted and, where that is something else, as it was last seen. */
+/** A tool as accepted and, if it has changed since, as last seen. */
 type AcceptedTool = {
   accepted: ToolFingerprint;
   acceptedAt: EpochSeconds;
@@ -19,27 +19,27 @@ type AcceptedTool = {
 /** By name. */
 type AcceptedTools = ReadonlyMap<string, AcceptedTool>;
 
-/** Keeps what was accepted of the tools of one connection; nothing secret. */
+/** Stores the accepted tools of one connection. They contain no secrets. */
 export interface AcceptedToolStore {
   /**
-   * Empty when nothing was kept yet.
+   * Empty if nothing has been stored.
    *
-   * @throws {Error} when what was kept cannot be read
+   * @throws {Error} if the stored tools cannot be read
    */
   read(): Promise<AcceptedTools>;
 
-  /** Replaces all. */
+  /** Replaces all stored tools. */
   write(tools: AcceptedTools): Promise<void>;
 }
 
-/** Which parts of a tool are other than accepted. */
+/** The parts of a tool that differ from the accepted ones. */
 export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
   return seen ? toolParts.filter((part) => seen[part] !== accepted[part]) : [];
 }
 
 /**
- * `tools` after a listing. A tool never seen before is accepted as it is; one that was put back to
- * what it was is no longer changed. The same map when there is nothing new.
+ * `tools` after a list was read. New tools are accepted as they are. A tool that is as accepted again is no longer changed.
+ * Returns the same map if nothing is new.
  */
 function afterListing(
   tools: AcceptedTools,
@@ -59,7 +59,7 @@ function afterListing(
   return moved ? next : tools;
 }
 
-/** `tools` once a person has accepted those called `names` as they were last seen. */
+/** `tools` after a person has accepted those in `names` as last seen. */
 export function afterAcceptance(
   tools: AcceptedTools,
   names: readonly string[],
@@ -77,13 +77,13 @@ function isSame(one: ToolFingerprint, other: ToolFingerprint): boolean {
   return toolParts.every((part) => one[part] === other[part]);
 }
 
-/** What a tool says of itself, in hashes of its parts, so that it can be told which one changed. */
+/** Hashes of the parts of a tool, so that changes can be attributed to a part. */
 type ToolFingerprint = Record<ToolPart, string>;
 
 const toolParts = ['description', 'schema', 'annotations'] as const;
 type ToolPart = (typeof toolParts)[number];
 
-/** The order of an object's members is no difference. */
+/** Independent of the order of members. */
 export function toolFingerprint(tool: Readonly<Record<string, unknown>>): ToolFingerprint {
   const { title, description, inputSchema, outputSchema, annotations } = tool;
   return {
@@ -102,21 +102,21 @@ function sorted(_: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** Knows which tools of a server are other than they were accepted. */
+/** Detects which tools of a server differ from the accepted ones. */
 interface ToolWatch {
-  /** Takes a listing down, and resolves to the names that changed. It never rejects. */
+  /** Records a list of tools, and resolves to the names of the changed ones. Never rejects. */
   see(listing: readonly ListedTool[]): Promise<ReadonlySet<string>>;
 
-  /** Whether a tool was other than accepted when last seen, also by another process. */
+  /** Whether a tool differed from the accepted one when this or another process last saw it. */
   isChanged(name: string): Promise<boolean>;
 
-  /** Whether it is the first time that this is asked of a change. */
-  isNews(name: string): boolean;
+  /** Whether this is the first call for this tool. */
+  isNew(name: string): boolean;
 }
 
 /**
- * When what was accepted cannot be read, a `strict` watch treats every tool as changed.
- * What cannot be written is known to this process alone.
+ * If the accepted tools cannot be read, a `strict` watch treats every tool as changed. If they cannot be written, only this
+ * process knows them.
  */
 export function toolWatch({
   store,
@@ -129,11 +129,11 @@ export function toolWatch({
   clock: Clock;
   log: Log;
 }): ToolWatch {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   let last: AcceptedTools | undefined;
 
-  /** Others may have written since: another process, or the person who accepted something. */
-  async function kept(): Promise<AcceptedTools | undefined> {
+  /** Reads the store each time, because another process or a person may have changed it. */
+  async function stored(): Promise<AcceptedTools | undefined> {
     try {
       const read = await store.read();
       return read.size === 0 && last ? last : read;
@@ -145,7 +145,7 @@ export function toolWatch({
 
   return {
     async see(listing) {
-      const before = await kept();
+      const before = await stored();
       const names = listing.map(({ name }) => name);
       if (!before) return new Set(strict ? names : []);
       const prints = new Map(listing.map(({ name, tool }) => [name, toolFingerprint(tool)]));
@@ -153,15 +153,15 @@ export function toolWatch({
       last = after;
       if (after !== before)
         await store.write(after).catch((error: unknown) => {
-          log.warn('accepted tools cannot be kept', { reason: reasonOf(error) });
+          log.warn('accepted tools cannot be stored', { reason: reasonOf(error) });
         });
       return new Set(names.filter((name) => isChanged(after, name)));
     },
     async isChanged(name) {
-      const tools = await kept();
+      const tools = await stored();
       return tools ? isChanged(tools, name) : strict;
     },
-    isNews: (name) => !told.has(name) && Boolean(told.add(name)),
+    isNew: (name) => !reported.has(name) && Boolean(reported.add(name)),
   };
 }
 
@@ -175,7 +175,7 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * One file a server, readable by this user alone. A reader sees the old or the new one, whole.
+ * One file for each server, readable by this user only. Writes are atomic.
  *
  *     {"url":"https://…","tools":{"echo":{"accepted":{…},"acceptedAt":1800000000}}}
  */
@@ -235,9 +235,9 @@ function membersOf(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
-/** Forgets everything with the process, for machines that must keep nothing. */
-export function memoryAcceptedTools(kept: AcceptedTools = new Map()): AcceptedToolStore {
-  let tools = kept;
+/** Accepted tools in memory only, for hosts that must not store any state. */
+export function memoryAcceptedTools(initial: AcceptedTools = new Map()): AcceptedToolStore {
+  let tools = initial;
   return {
     read: () => Promise.resolve(tools),
     write: (next) => {

@@ -1,5 +1,8 @@
 import type { Writable } from 'node:stream';
 import type { Clock } from '#clock/clock';
+import type { Log } from '#log/log';
+import { UpstreamError, type Upstream } from '#transport/upstream';
+import { JsonError } from 'latchkey-mcp/json';
 import {
   answerTo,
   errorAnswer,
@@ -11,11 +14,8 @@ import {
   type Failure,
   type Message,
 } from 'latchkey-mcp/raw-message';
-import { JsonError } from 'latchkey-mcp/json';
-import type { Log } from '#log/log';
-import { UpstreamError, type Upstream } from '#transport/upstream';
-import { backlog } from './backlog.ts';
 import { lineCutter, type LongLine, identify, lineWriter } from './lines.ts';
+import { backlog, youngGenerationLimit } from './memory-limits.ts';
 
 type BridgeOptions = {
   input: AsyncIterable<Buffer>;
@@ -24,21 +24,21 @@ type BridgeOptions = {
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
-  /** Puts a failed request into words; `fatal` when every other would fail alike. */
+  /** Describes a failed request. `fatal`: every other request would fail in the same way. */
   explain: (error: unknown) => { failure: Failure; fatal: boolean };
-  /** The process is asked to end. */
+  /** Aborts when the process should end. */
   stop: AbortSignal;
 };
 
-/** How long requests may still be answered after the assistant has hung up. */
+/** How long requests may still be answered after the assistant has disconnected. */
 const graceMs = 3_000;
 const closeMs = 1_000;
 
 /**
- * Carries JSON-RPC between an assistant on standard input and output, one message a line, and an
- * MCP server. Every request gets exactly one answer, whatever becomes of the server, but one that
- * the assistant cancelled gets none. Resolves when the assistant has hung up or `stop` aborts;
- * rejects with what `explain` calls fatal, once every request was told.
+ * Carries JSON-RPC between an assistant on standard input and output, one message per line, and an MCP server. Every request
+ * gets exactly one answer, whatever happens to the server; a request that the assistant cancelled gets none. Resolves when the
+ * assistant has disconnected or `stop` aborts. Rejects with an error that `explain` calls fatal, after every request has been
+ * answered.
  */
 export async function bridge(options: BridgeOptions): Promise<void> {
   const { input, upstream, clock, log, maxMessageBytes, explain, stop } = options;
@@ -47,11 +47,12 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   const pending = backlog(clock);
   const over = new AbortController();
   const busy = new Set<Promise<unknown>>();
+  const limitYoungGeneration = youngGenerationLimit();
   let fault: { error: unknown } | undefined;
   let listening: AbortController | undefined;
   let isRefusing = false;
   let refusal: Promise<void> | undefined;
-  // What comes behind a message of the handshake waits until the server has seen that one.
+  // Messages after one of the handshake wait until the server has received that one.
   let handshake: Promise<unknown> | undefined;
 
   function deliver(message: Message): Promise<void> {
@@ -70,8 +71,8 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     const { failure, fatal } = explain(error);
     if (requests.take(id)) {
       log.warn('request failed', { what: message.method, reason: failure.message });
-      // A server whose era is unknown is taken for an older one, so that the assistant goes on
-      // with `initialize` and shows the reason to a person.
+      // If the era is unknown, this is the answer of a legacy server, so that the assistant continues with `initialize` and
+      // shows the reason to the person.
       const code = message.method === 'server/discover' ? -32601 : failure.code;
       await writer.write(errorAnswer(id, { ...failure, code }).bytes);
     }
@@ -81,7 +82,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     over.abort();
   }
 
-  async function ask(message: Message, id: string): Promise<void> {
+  async function handleRequest(message: Message, id: string): Promise<void> {
     const request = requests.open(message, id);
     if (!request) {
       const failure = { code: -32600, message: 'a request with this id is still open' };
@@ -114,7 +115,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     }
   }
 
-  async function tell(message: Message): Promise<void> {
+  async function notify(message: Message): Promise<void> {
     if (message.kind === 'response') pending.answered(message.id ?? 'null');
     const done = pending.add(message.bytes.length);
     const sent = (handshake ?? Promise.resolve())
@@ -134,14 +135,14 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     await upstream.listen(deliver, AbortSignal.any([listening.signal, over.signal]));
   }
 
-  /** A modern server hears of it by the closed stream, one of the era before by the message. */
+  /** Cancels at the server: a modern one sees the closed stream, a legacy one gets the message. */
   async function cancel(message: Message): Promise<void> {
     const requestId = cancelledId(message);
     if (requestId === undefined) return;
     const request = requests.find(requestId);
-    if (!request) return tell(message);
+    if (!request) return notify(message);
     requests.take(request.id);
-    if (modernVersion(request.message) === undefined) await tell(message);
+    if (modernVersion(request.message) === undefined) await notify(message);
     request.controller.abort();
   }
 
@@ -176,12 +177,12 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       method !== 'notifications/cancelled'
     )
       return refuse(message);
-    if (kind === 'request' && id !== undefined) await ask(message, id);
+    if (kind === 'request' && id !== undefined) await handleRequest(message, id);
     else if (method === 'notifications/cancelled') await cancel(message);
-    else await tell(message);
+    else await notify(message);
   }
 
-  /** Nothing else is read until the assistant has taken the refusal. */
+  /** Refuses a message. Reads nothing else until the assistant has received the refusal. */
   async function refuse({ id, method }: Message): Promise<void> {
     log.warn('message refused: too many are open', { what: method });
     if (id === undefined) return;
@@ -191,6 +192,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   }
 
   function begin(line: Buffer | LongLine): void {
+    limitYoungGeneration();
     take(line).catch((error: unknown) => {
       fault = { error };
       over.abort();
@@ -201,17 +203,17 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   function giveUp({ id, message, controller }: OpenRequest): void {
     requests.take(id);
     const outcomeUnknown = message.method === 'tools/call';
-    const ended = new UpstreamError('no_answer', 'the proxy was ended before the answer came', {
+    const ended = new UpstreamError('no_answer', 'the proxy ended before the answer arrived', {
       ...(outcomeUnknown && { outcomeUnknown }),
     });
     void writer.write(errorAnswer(id, explain(ended).failure).bytes);
     controller.abort();
   }
 
-  /** What comes from now on waits for `work`, and for nothing when that is done. */
+  /** Makes later messages wait for `work`. */
   function waitFor(work: Promise<unknown>): void {
     handshake = work;
-    // One turn later, so that nothing overtakes what has waited.
+    // One turn later, so that no message overtakes those that waited.
     void work
       .then(() => undefined)
       .then(() => {
@@ -219,7 +221,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
       });
   }
 
-  /** A subscription stays open for good, so the end of stdin does not wait for it. */
+  /** The work that the end of stdin waits for. Subscriptions never end, so it does not wait for them. */
   function unfinished(): Promise<unknown>[] {
     const awaited = requests
       .all()
@@ -237,7 +239,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     for await (const chunk of input) {
       lines.take(chunk).forEach(begin);
       await refusal;
-      if (pending.isFull()) await pending.room(over.signal);
+      if (pending.isFull()) await pending.whenReadable(over.signal);
       isRefusing = pending.isFull();
     }
     const last = lines.rest();
@@ -262,24 +264,24 @@ function aborted(signal: AbortSignal): Promise<void> {
   });
 }
 
-/** A request of the assistant that has no answer yet. */
+/** A request of the assistant without an answer so far. */
 type OpenRequest = {
   /** The JSON text of its id, as the assistant wrote it. */
   id: string;
   message: Message;
   controller: AbortController;
-  /** Resolves when it was answered or given up. */
+  /** Resolves when it has been answered or given up. */
   done(): Promise<void>;
 };
 
-/** The requests that wait for an answer. Taking one out gives the right to answer it. */
+/** The requests without an answer. The code that takes one out answers it. */
 interface OpenRequests {
-  /** `undefined` when a request of that id is open already. */
+  /** Returns `undefined` if a request with that id is open already. */
   open(message: Message, id: string): OpenRequest | undefined;
 
   find(id: string): OpenRequest | undefined;
 
-  /** `undefined` when there is no such request any more. */
+  /** Returns `undefined` if there is no such request. */
   take(id: string): OpenRequest | undefined;
 
   all(): OpenRequest[];

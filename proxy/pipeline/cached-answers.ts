@@ -14,27 +14,27 @@ import type { Options } from '#config/options';
 import type { UserHost } from '#host';
 import { openRememberedServer } from './detect-server.ts';
 
-/** Keeps what one MCP server last answered to one account, for the next time it cannot be asked. */
+/** Stores the last answers of one MCP server to one account, for when the server cannot be used. */
 export interface CachedAnswers {
-  /** The bytes last kept for `key`; `undefined` when there are none, or none that can be read. */
+  /** The bytes last stored for `key`; `undefined` if there are none or they cannot be read. */
   read(key: string): Promise<Buffer | undefined>;
 
   /**
-   * Replaces what was kept for `key`, whole or not at all. What is too large, or looks as if it
-   * held a secret, is not kept; a disk that takes nothing is not an error.
+   * Stores `answer` for `key` atomically. An answer that is too large or seems to contain a secret is not stored. A failing
+   * disk is not an error.
    */
   keep(key: string, answer: Buffer): Promise<void>;
 
-  /** Forgets every answer of that server, also to other accounts: they are kept again when it is asked. */
+  /** Removes all answers of the server, including those to other accounts. They are stored again when it answers. */
   forget(): Promise<void>;
 }
 
-/** Kept answers as messages; what is written is read in that order, without anybody waiting for the disk. */
+/** Cached answers as messages. Callers do not wait for the disk; reads see all earlier writes. */
 export interface RememberedAnswers {
-  /** Keeps a result; errors are not worth it. */
+  /** Stores a result. Errors are not stored. */
   keep(key: string, answer: Message): void;
 
-  /** The result last kept; `undefined` when there is none that can be read. */
+  /** The last stored result; `undefined` if there is none or it cannot be read. */
   last(key: string): Promise<Message | undefined>;
 
   /** Resolves when everything is on disk. */
@@ -46,10 +46,10 @@ export function rememberedAnswers(answers: CachedAnswers): RememberedAnswers {
   return {
     keep(key, answer) {
       if (!answer.members.has('result')) return;
-      // After the answer, which the assistant waits for.
+      // After the answer has been sent to the assistant.
       saving = saving.then(async () => {
         await new Promise(setImmediate);
-        // The same result under another id is the same file.
+        // With a fixed id, the same result is always the same file.
         await answers.keep(key, answerTo('0', answer).bytes);
       });
     },
@@ -71,24 +71,24 @@ export function rememberedAnswers(answers: CachedAnswers): RememberedAnswers {
 /** One account at one server. */
 type ServerAccount = { url: string; account: string };
 
-const mostAnswers = 64;
-const mostBytes = 4 * 1024 * 1024;
-/** A half-written file that its process did not live to rename. */
+const maxAnswers = 64;
+const maxBytes = 4 * 1024 * 1024;
+/** The age at which the unfinished file of a process that crashed is removed. */
 const abandonedMs = 60 * 60_000;
 
 /**
- * What this product hands out, and signed tokens of anybody. Also in the middle of a word, as a line feed
- * before one is the letter `n` in JSON.
+ * Latchkey's own keys and tokens, and any signed token. Also within a word, because a line feed before it is the letter `n`
+ * in JSON.
  */
 const secretShape =
   /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;
 
 /**
- * Answers as files of this user alone (mode 0600), one folder an account below `directory`. File names
- * are hashes. At most 64 answers of 4 MiB each stay, the oldest go first.
+ * Answers as files that only this user can read (mode 0600), with a folder for each account below `directory`. File names
+ * are hashes. Holds at most 64 answers of 4 MiB each and removes the oldest first.
  */
 export function fileAnswers(directory: string, { url, account }: ServerAccount): CachedAnswers {
-  // Loaded when first used: a start that finds its server reads and writes nothing before the answer.
+  // Loaded on first use: if the server can be reached, nothing is read or written before its answer.
   const tools = async () => {
     const [{ createHash, randomUUID }, files] = await Promise.all([
       import('node:crypto'),
@@ -109,7 +109,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
 
   async function prune({ files, folder }: Tools): Promise<void> {
     const names = await files.readdir(folder);
-    if (names.length <= mostAnswers && names.every((name) => name.endsWith('.json'))) return;
+    if (names.length <= maxAnswers && names.every((name) => name.endsWith('.json'))) return;
     const found = await Promise.all(
       names.map(async (name) => {
         const path = join(folder, name);
@@ -121,7 +121,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
     const abandoned = found.filter(
       (file) => !file.whole && file.changedMs < Date.now() - abandonedMs,
     );
-    for (const { path } of [...whole.slice(mostAnswers), ...abandoned])
+    for (const { path } of [...whole.slice(maxAnswers), ...abandoned])
       await files.rm(path, { force: true });
   }
 
@@ -131,7 +131,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
       return files.readFile(at(key)).catch(() => undefined);
     },
     async keep(key, answer) {
-      if (answer.length > mostBytes || secretShape.test(answer.toString('latin1'))) return;
+      if (answer.length > maxBytes || secretShape.test(answer.toString('latin1'))) return;
       const found = await tools();
       const { files, folder, randomUUID, at } = found;
       const path = at(key);
@@ -147,7 +147,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
         await files.rename(written, path);
         await prune(found);
       } catch {
-        // A full or read-only disk costs the start without a server, and nothing else.
+        // Without the file, only starts with an unreachable server are affected.
       }
     },
     async forget() {
@@ -157,7 +157,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
   };
 }
 
-/** The answers that this user's host caches of the server at `url`. */
+/** The cached answers of the server at `url`, in this user's state directory. */
 export function openCachedAnswers(
   { url, account }: ServerAccount,
   options: Options,
@@ -167,7 +167,7 @@ export function openCachedAnswers(
   return fileAnswers(join(stateDirectory, 'kept'), { url, account });
 }
 
-/** Forgets what the server at `url` answered to `account`, and which era and transport it speaks. */
+/** Forgets the cached answers of the server at `url`, and its era and transport. */
 export async function forgetServer(
   cached: ServerAccount,
   options: Options,
@@ -178,21 +178,20 @@ export async function forgetServer(
 }
 
 /**
- * What the answer to `request` depends on besides server and account: the method, the protocol version,
- * the capabilities of the assistant, and the parameters, `_meta` aside. In the session era the first
- * ones are those of `initialize`.
+ * What the answer to `request` depends on, besides server and account: the method, the protocol version, the capabilities of
+ * the assistant, and the parameters without `_meta`. In the legacy era, version and capabilities are those of `initialize`.
  */
 export function question(request: Message, initialize: Message | undefined): string {
   const { method } = request;
   const version = modernVersion(request);
-  const who =
+  const assistant =
     version === undefined
       ? [
           initialize && stringAt(initialize, 'params', 'protocolVersion'),
           initialize && textAt(initialize, 'params', 'capabilities'),
         ]
       : [version, textAt(request, 'params', '_meta', 'io.modelcontextprotocol/clientCapabilities')];
-  return JSON.stringify([method, ...who, method === 'initialize' ? [] : parameters(request)]);
+  return JSON.stringify([method, ...assistant, method === 'initialize' ? [] : parameters(request)]);
 }
 
 function parameters({ bytes, members }: Message): [string, string][] {

@@ -4,7 +4,7 @@ import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import type { SignInService, SignInPage } from './sign-in-page.ts';
 
-/** Why the server cannot be asked, and since when. */
+/** Why the server cannot be used, and since when. */
 export type Trouble = {
   kind: 'offline' | 'signed_out';
   sinceAt: EpochSeconds;
@@ -16,14 +16,14 @@ type ContactOptions = {
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   signInService: SignInService | undefined;
   presence: Presence | undefined;
-  /** Takes what the server says besides the answer that was wanted. */
+  /** Receives the server's messages other than the expected answer. */
   deliver: Deliver;
-  /** The server's answer to the handshake has come. */
-  onMet: (answer: Message) => void;
-  /** There is trouble, or another kind of it. */
+  /** The server has answered the handshake. */
+  onHandshake: (answer: Message) => void;
+  /** Trouble began, or its kind changed. */
   onTrouble: (trouble: Trouble) => void;
-  /** The trouble is over. */
-  onBack: () => void;
+  /** The trouble has ended. */
+  onRecovered: () => void;
   clock: Clock;
   log: Log;
   random: () => number;
@@ -35,7 +35,7 @@ export class RefusedError extends Error {
   readonly answer: Message;
 
   constructor(answer: Message) {
-    super(stringAt(answer, 'error', 'message') ?? 'the server refused');
+    super(stringAt(answer, 'error', 'message') ?? 'the server refused the handshake');
     this.answer = answer;
   }
 }
@@ -44,29 +44,29 @@ const ping = readMessage(
   Buffer.from('{"jsonrpc":"2.0","id":"latchkey-are-you-there","method":"ping"}'),
 );
 
-/** Keeps trying to reach a server, on behalf of all who wait, and makes the handshake it has missed. */
+/** Tries to reach a server for all waiting requests, and makes up for a handshake that the server missed. */
 export interface Contact {
   readonly life: AbortSignal;
   trouble(): Trouble | undefined;
   /** Whether the assistant's handshake has yet to reach the server. */
   needsHandshake(): boolean;
-  /** Takes the assistant's handshake, which is made again whenever the server has not had it. */
+  /** Takes the assistant's handshake. It is sent again if the server has not received it. */
   begin(initialize: Message): void;
-  /** Nothing is made up for the assistant; its next handshake is a new one. */
+  /** Forgets the handshake, because the assistant got an error. */
   end(): void;
-  /** Holds `initialized` back until the server has answered the handshake; `false` when it has. */
+  /** Holds `initialized` until the server has answered the handshake. Returns `false` if it has. */
   holdBack(initialized: Message): boolean;
-  /** A request that can be repeated, to see whether the server is there. */
-  remember(harmless: Message): void;
-  /** From now on the server is tried in the background until it can be asked. */
+  /** Sets a request that can be repeated, to check whether the server can be reached. */
+  probeWith(request: Message): void;
+  /** Records trouble, and tries the server in the background until it ends. */
   note(kind: Trouble['kind'], error: unknown): Trouble;
-  /** Tries now, once for all who ask. The answer to the handshake, when it was that. */
+  /** Tries now, once for all callers. Resolves to the answer if the attempt was the handshake. */
   reach(): Promise<Message | undefined>;
-  /** Resolves when a trouble is over. */
+  /** Resolves when the trouble has ended. */
   back(signal: AbortSignal): Promise<void>;
-  /** The next attempt need not wait. */
+  /** Makes the next attempt immediately. */
   nudge(): void;
-  /** Tries now, also where there is no trouble that is known. */
+  /** Tries now, even if no trouble is known. */
   tryNow(): void;
   close(): void;
 }
@@ -77,8 +77,8 @@ export function contact(options: ContactOptions): Contact {
   const changes = new EventTarget();
   let handshake: Message | undefined;
   let initialized: Message | undefined;
-  let met = false;
-  let harmless: Message | undefined;
+  let isHandshakeDone = false;
+  let probe: Message | undefined;
   let trouble: Trouble | undefined;
   let reaching: Promise<Message | undefined> | undefined;
 
@@ -93,7 +93,7 @@ export function contact(options: ContactOptions): Contact {
     random,
   });
 
-  const needsHandshake = () => handshake !== undefined && !met;
+  const needsHandshake = () => handshake !== undefined && !isHandshakeDone;
 
   const exchange = async (request: Message) =>
     firstAnswer(request, {
@@ -108,20 +108,20 @@ export function contact(options: ContactOptions): Contact {
     const answer = await exchange(initialize);
     if (answer.members.has('error')) throw new RefusedError(answer);
     if (handshake !== initialize) return answer;
-    // A server that has not heard of it would not take the next request.
+    // Without `initialized`, the server would refuse the next request.
     if (initialized) await upstream.send(initialized, options.deliver, life.signal);
-    if (handshake === initialize) met = true;
-    options.onMet(answer);
+    if (handshake === initialize) isHandshakeDone = true;
+    options.onHandshake(answer);
     return answer;
   }
 
   async function attempt(): Promise<Message | undefined> {
     try {
       let answer: Message | undefined;
-      if (handshake && !met) answer = await makeHandshake(handshake);
+      if (handshake && !isHandshakeDone) answer = await makeHandshake(handshake);
       else if (handshake) await exchange(ping);
-      else if (harmless) await exchange(harmless);
-      over();
+      else if (probe) await exchange(probe);
+      recover();
       return answer;
     } catch (error) {
       if (trouble) note(troubleOf(error) ?? trouble.kind, error);
@@ -129,14 +129,14 @@ export function contact(options: ContactOptions): Contact {
     }
   }
 
-  function over(): void {
+  function recover(): void {
     if (!trouble) return;
-    log.info('server is there', { awaySeconds: clock.now() - trouble.sinceAt });
+    log.info('server reached again', { awaySeconds: clock.now() - trouble.sinceAt });
     trouble = undefined;
     trying.succeeded();
     presence?.changed({ state: 'online' });
     changes.dispatchEvent(new Event('back'));
-    options.onBack();
+    options.onRecovered();
   }
 
   function note(kind: Trouble['kind'], error: unknown): Trouble {
@@ -146,7 +146,7 @@ export function contact(options: ContactOptions): Contact {
     void trying.begin();
     if (before?.kind === kind) return now;
     const reason = error instanceof Error ? error.message : String(error);
-    log.warn(kind === 'offline' ? 'server is not there' : 'nobody is signed in', { reason });
+    log.warn(kind === 'offline' ? 'server unreachable' : 'sign-in required', { reason });
     presence?.changed({ state: kind, sinceAt: now.sinceAt, reason });
     options.onTrouble(now);
     return now;
@@ -154,11 +154,11 @@ export function contact(options: ContactOptions): Contact {
 
   async function reach(): Promise<Message | undefined> {
     if (reaching) return reaching;
-    const mine = attempt().finally(() => {
-      if (reaching === mine) reaching = undefined;
+    const current = attempt().finally(() => {
+      if (reaching === current) reaching = undefined;
     });
-    reaching = mine;
-    return mine;
+    reaching = current;
+    return current;
   }
 
   /** Resolves at the next event of that name, and when `signal` aborts. */
@@ -177,7 +177,7 @@ export function contact(options: ContactOptions): Contact {
     begin(initialize) {
       handshake = initialize;
       initialized = undefined;
-      met = false;
+      isHandshakeDone = false;
       trouble = undefined;
       reaching = undefined;
     },
@@ -189,8 +189,8 @@ export function contact(options: ContactOptions): Contact {
       initialized = message;
       return true;
     },
-    remember(message) {
-      harmless = message;
+    probeWith(message) {
+      probe = message;
     },
     note,
     reach,
@@ -209,11 +209,11 @@ export function contact(options: ContactOptions): Contact {
 }
 
 type KeepTryingPorts = {
-  /** What stands between us and the server now. */
+  /** The trouble now, if any. */
   trouble: () => 'offline' | 'signed_out' | undefined;
-  /** One attempt; rejects when it failed. */
+  /** Makes one attempt. Rejects if it fails. */
   reach: () => Promise<unknown>;
-  /** Resolves when the next attempt need not wait, and when `signal` aborts. */
+  /** Resolves when the next attempt is due immediately, or `signal` aborts. */
   nudged: (signal: AbortSignal) => Promise<void>;
   signInService: SignInService | undefined;
   life: AbortSignal;
@@ -225,14 +225,14 @@ type KeepTryingPorts = {
 const offline = { firstMs: 1_000, longestMs: 30_000 };
 const signedOut = { firstMs: 2_000, longestMs: 30_000 };
 
-/** A server that was back for less is waited for as long as if it had been away all the time. */
-const steadySeconds = 60;
+/** If trouble returns within this time, the pauses continue to grow. */
+const stableSeconds = 60;
 
-/** Attempts at a server that is away, ever more rarely, until the trouble is over. */
+/** Tries to reach a server, with growing pauses, until the trouble ends. */
 interface KeepTrying {
-  /** Begins, unless it is under way. */
+  /** Starts trying, unless it has started. */
   begin(): Promise<void>;
-  /** The server is back. */
+  /** The server was reached. */
   succeeded(): void;
 }
 
@@ -245,7 +245,7 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   async function begin(): Promise<void> {
     if (trying) return;
     trying = true;
-    if (clock.now() - backAt > steadySeconds) attempts = 0;
+    if (clock.now() - backAt > stableSeconds) attempts = 0;
     for (;;) {
       const before = trouble();
       if (!before || life.aborted) break;
@@ -253,10 +253,10 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
       attempts += 1;
       const kind = trouble();
       if (!kind || life.aborted) break;
-      // Without a person there is nothing to be tried; whether one has come is asked at no server.
+      // Without a sign-in, no attempt can succeed. Checking for one needs no request.
       if (kind === 'signed_out' && !(await signedIn())) continue;
       await reach().catch((error: unknown) => {
-        log.debug('server is not there yet', { reason: String(error) });
+        log.debug('server still unreachable', { reason: String(error) });
       });
     }
     trying = false;
@@ -267,14 +267,14 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   }
 
   async function pause(ms: number): Promise<void> {
-    const enough = new AbortController();
-    const signal = AbortSignal.any([enough.signal, life]);
+    const ended = new AbortController();
+    const signal = AbortSignal.any([ended.signal, life]);
     await Promise.race([
       clock.sleep(ms, signal),
       nudged(signal),
       ...(trouble() === 'signed_out' ? [signedInWithPage(signal)] : []),
     ]);
-    enough.abort();
+    ended.abort();
   }
 
   async function signedInWithPage(signal: AbortSignal): Promise<void> {
@@ -289,35 +289,35 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
 type BackOff = { firstMs: number; longestMs: number };
 
 /**
- * How long to wait before attempt `attempt` (from 0): twice as long each time, and somewhere in the
- * upper half of it, so that many proxies do not come back to a server in the same instant.
+ * How long to wait before attempt `attempt` (from 0): the time doubles, and half of it is random, so that many
+ * proxies do not return to a server at the same moment.
  */
 export function backOffMs(
   attempt: number,
   { firstMs, longestMs }: BackOff,
   random: () => number,
 ): number {
-  const whole = Math.min(firstMs * 2 ** attempt, longestMs);
-  return Math.round(whole / 2 + (random() * whole) / 2);
+  const fullMs = Math.min(firstMs * 2 ** attempt, longestMs);
+  return Math.round(fullMs / 2 + (random() * fullMs) / 2);
 }
 
 type FirstAnswerPorts = {
   upstream: Upstream;
-  /** Takes what the server says besides. */
+  /** Receives the server's other messages. */
   deliver: Deliver;
-  /** The page that a person is about to sign in at, for whom there is no hurry. */
+  /** The page at which a person is signing in; the time that this takes does not count. */
   page: () => SignInPage | undefined;
   signal: AbortSignal;
   clock: Clock;
 };
 
-/** How long one attempt may take, a person's part aside. */
+/** How long one attempt may take, without the time that a person needs. */
 const attemptMs = 60_000;
 
 /**
- * The answer to `request`, whether or not the server goes on talking behind it.
+ * The answer to `request`, even if the server keeps the stream open after it.
  *
- * @throws {UnavailableError} `stalled` when the server says nothing, or what the upstream rejects with
+ * @throws {UnavailableError} `stalled` if the server does not answer; or what the upstream rejects with
  */
 async function firstAnswer(
   request: Message,
@@ -333,7 +333,7 @@ async function firstAnswer(
     message.kind === 'response' ? answer.resolve(message) : deliver(message);
   upstream
     .send(request, take, signal)
-    .then(() => answer.reject(silence('the server said nothing')), answer.reject);
+    .then(() => answer.reject(silence('the server sent no answer')), answer.reject);
   void (async () => {
     do await clock.sleep(attemptMs, answered.signal);
     while (page() && !answered.signal.aborted);
@@ -345,9 +345,8 @@ async function firstAnswer(
 }
 
 /**
- * `offline`: the server has not been reached since `sinceAt`, and is tried in the background. `stalled`:
- * it took the request and says nothing. `signed_out`: a person has to sign in. `cause` is what the last
- * attempt met.
+ * `offline`: the server has been unreachable since `sinceAt`, and is tried in the background. `stalled`: it accepted
+ * the request and sent no answer. `signed_out`: a person has to sign in. `cause` is the error of the last attempt.
  */
 export class UnavailableError extends Error {
   override readonly name = 'UnavailableError';
@@ -365,12 +364,12 @@ export class UnavailableError extends Error {
   }
 }
 
-/** The state of a running proxy's connection to its server, to be shown to a person. */
-export type Standing =
+/** The state of a running proxy's connection to its server, as shown to a person. */
+export type ConnectionState =
   | { state: 'online' }
   | { state: 'offline' | 'signed_out'; sinceAt: EpochSeconds; reason: string };
 
-/** Hears how a running proxy stands, each time that changes. */
+/** Receives the state of the connection each time it changes. */
 export interface Presence {
-  changed(standing: Standing): void;
+  changed(state: ConnectionState): void;
 }

@@ -7,29 +7,29 @@ import type { UserHost } from '#host';
 import type { Log } from '#log/log';
 import type { HttpSse } from '#transport/http-sse';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
-import type { Step } from './step.ts';
+import type { Step } from './pipeline.ts';
 import type { TranslatedUpstream } from './translated-server.ts';
 
 /** Which transport is tried first, and whether the other one is tried at all. */
 export type TransportChoice = 'http-first' | 'sse-first' | 'http-only' | 'sse-only';
 
 type DetectServerPorts = {
-  /** HTTP+SSE; loaded when it is needed. */
+  /** Opens HTTP+SSE. Loaded on demand. */
   sse: () => Promise<HttpSse>;
-  /** Speaks the modern era to `http` for an assistant of the older one; loaded when it is needed. */
+  /** Translates between a legacy assistant and a modern server at `http`. Loaded on demand. */
   translated: (http: Upstream) => Promise<TranslatedUpstream>;
   memory: RememberedServer;
   log: Log;
 };
 
-/** Statuses with which a server refuses what it does not know. */
+/** Statuses of servers for methods and requests that they do not know. */
 const unknown = new Set([400, 404, 405, 406, 415]);
 
 /**
- * A server whose era and transport show when the assistant shakes hands. Most servers know `initialize`
- * over Streamable HTTP, so that is tried first and costs no request more. One that refuses it is asked
- * what it is, then for the stream of 2024-11-05; what it turned out to be is remembered, so that the
- * next start needs one request again. Messages of a modern assistant, which makes no handshake, pass unchanged.
+ * Detects the era and transport of a server during the handshake. Most servers accept `initialize` over Streamable HTTP, so that
+ * is tried first and needs no extra request. A server that refuses it gets `server/discover`, and then a request for the stream of
+ * 2024-11-05. The result is remembered, so that the next start needs a single request again. Messages of a modern assistant,
+ * which makes no handshake, pass unchanged.
  *
  * MCP 2026-07-28 versioning, MCP 2025-11-25 transports, backwards compatibility
  */
@@ -42,9 +42,9 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
   let chosen = http;
   let used: HttpSse | undefined;
 
-  async function meet(initialize: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  async function detect(initialize: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     const known = memory.recall();
-    if (transport === 'sse-only') return useSse(await theSse(), initialize, deliver, signal);
+    if (transport === 'sse-only') return useSse(await openSse(), initialize, deliver, signal);
     if (transport === 'sse-first' || (known === 'sse' && transport === 'http-first'))
       if (await asSse(initialize, deliver, signal)) return;
     if (known === 'modern' && (await asModern(initialize, deliver, signal))) return;
@@ -56,23 +56,23 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
     if (known !== 'modern' && (await asModern(initialize, deliver, signal))) return;
     if (transport === 'http-first' && known !== 'sse')
       if (await asSse(initialize, deliver, signal)) return;
-    await refusal.tell();
+    await refusal.deliver();
   }
 
-  /** What came instead of an answer that an older assistant can take. */
+  /** Delivers the server's refusal; `undefined` if the answer is one that a legacy assistant understands. */
   async function asLegacy(initialize: Message, deliver: Deliver, signal: AbortSignal) {
-    let refusal: { tell: () => Promise<void> } | undefined;
+    let refusal: { deliver: () => Promise<void> } | undefined;
     chosen = http;
-    const take: Deliver = async (said) => {
-      if (said.kind !== 'response' || isLegacy(said)) return deliver(said);
-      refusal = { tell: async () => deliver(said) };
+    const take: Deliver = async (received) => {
+      if (received.kind !== 'response' || isLegacy(received)) return deliver(received);
+      refusal = { deliver: async () => deliver(received) };
     };
     try {
       await http.send(initialize, take, signal);
     } catch (error) {
       const refused = error instanceof UpstreamError && unknown.has(error.status ?? 0);
       if (!refused) throw error;
-      refusal = { tell: () => Promise.reject(error) };
+      refusal = { deliver: () => Promise.reject(error) };
     }
     return refusal;
   }
@@ -97,7 +97,7 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<boolean> {
-    const sse = await theSse();
+    const sse = await openSse();
     try {
       await sse.open();
     } catch (error) {
@@ -123,7 +123,7 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
     await sse.send(initialize, deliver, signal);
   }
 
-  async function theSse(): Promise<HttpSse> {
+  async function openSse(): Promise<HttpSse> {
     used ??= await ports.sse();
     return used;
   }
@@ -131,7 +131,7 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
   return {
     send: (message, deliver, signal) =>
       message.method === 'initialize' && modernVersion(message) === undefined
-        ? meet(message, deliver, signal)
+        ? detect(message, deliver, signal)
         : chosen.send(message, deliver, signal),
     listen: async (deliver, signal) => chosen.listen(deliver, signal),
     async close(signal) {
@@ -140,30 +140,30 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
   };
 }
 
-/** Some modern servers answer `initialize` after all, with a revision that has none. */
+/** Some modern servers answer `initialize`, but with a version that does not have it. */
 function isLegacy(answer: Message): boolean {
   const version = stringAt(answer, 'result', 'protocolVersion');
   return version !== undefined && version < '2026-07-28';
 }
 
-/** How a server wants to be spoken to, where that is not the way that is tried first. */
+/** The kind of a server, if it is not the one that is tried first. */
 export type ServerKind = 'modern' | 'sse';
 
-/** What is remembered of one server from run to run. */
+/** The remembered kind of a server. */
 interface RememberedServer {
   recall(): ServerKind | undefined;
 
-  /** `undefined` forgets. What cannot be kept costs the next start a request, so it never fails. */
+  /** `undefined` forgets the kind. Never fails: without it, the next start needs one more request. */
   remember(kind: ServerKind | undefined): Promise<void>;
 }
 
-/** One small file for each server in `directory`; it holds nothing but the kind. */
+/** A small file for each server in `directory`, which contains only the kind. */
 export function rememberedServer(directory: string, url: string): RememberedServer {
-  // Two URLs that share a name mislead each other, which costs a request and no more.
+  // If two URLs had the same file name, that would only cost a request.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const path = join(directory, name);
   return {
-    // Asked at every start, and mostly there is no such file.
+    // Called at every start. Usually there is no such file.
     recall() {
       try {
         const kind = readFileSync(path, 'utf8').trim();
@@ -179,13 +179,13 @@ export function rememberedServer(directory: string, url: string): RememberedServ
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeFile(path, kind, { mode: 0o600 });
       } catch {
-        // A state directory that cannot be written is reported by what needs it.
+        // Other code that needs the state directory reports that it cannot be written.
       }
     },
   };
 }
 
-/** What this user's host remembers of the server at `url`. */
+/** The remembered kind of the server at `url`, in this user's state directory. */
 export function openRememberedServer(
   url: string,
   options: Options,

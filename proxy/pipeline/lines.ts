@@ -1,14 +1,14 @@
 import type { Writable } from 'node:stream';
 
-/** A line longer than allowed: what it began and ended with, enough to find whose it was. */
+/** A line over the limit: its beginning and end, to find the request that it belongs to. */
 export type LongLine = { head: Buffer; tail: Buffer };
 
-/** Cuts bytes that come in pieces into lines, without their ends; blank ones are passed over. */
+/** Splits chunks of bytes into lines, without line endings. Blank lines are dropped. */
 interface LineCutter {
   /** The lines that end in `chunk`. */
   take(chunk: Buffer): (Buffer | LongLine)[];
 
-  /** What is left when no more comes; `undefined` when that is nothing. */
+  /** The last line, after the last chunk; `undefined` if it is empty. */
   rest(): Buffer | LongLine | undefined;
 }
 
@@ -62,7 +62,7 @@ function withoutReturn(line: Buffer): Buffer {
   return blank ? Buffer.alloc(0) : text;
 }
 
-/** The lines of `input` as bytes, without their ends; blank ones are passed over. */
+/** The lines of `input` as bytes, without line endings. Blank lines are dropped. */
 export async function* readLines(
   input: AsyncIterable<Buffer>,
   maxBytes: number,
@@ -82,37 +82,36 @@ const requestTail = new RegExp(
 );
 
 /**
- * The id (as JSON text) of a request that is too long to be read, guessed from how clients write
- * them: the id near the front or at the very end. A wrong guess would answer another request, so
- * what does not begin like a request has none.
+ * The id (as JSON text) of a request that is too long to be read. Clients write it near the start or at the very end.
+ * A wrong id would answer another request, so a line that does not begin like a request has none.
  */
 export function identify({ head, tail }: LongLine): string | undefined {
   const front = requestHead.exec(head.toString('latin1'));
   return front ? (front[1] ?? requestTail.exec(tail.toString('latin1'))?.[1]) : undefined;
 }
 
-/** Writes whole lines, no faster than the reader takes them. */
+/** Writes whole lines, no faster than they are read. */
 interface LineWriter {
-  /** Resolves when there is room for the next line, or when the reader has disconnected. */
+  /** Resolves when another line can be written, or when the reader has disconnected. */
   write(line: Buffer): Promise<void>;
 
-  /** Hands over what `write` still holds back. */
+  /** Writes the lines that `write` has collected. */
   flush(): void;
 
-  /** Aborts when the reader has gone. */
+  /** Aborts when the reader has disconnected. */
   readonly gone: AbortSignal;
 }
 
-const atOnce = Promise.resolve();
+const resolved = Promise.resolve();
 
 const lineFeed = Buffer.from('\n');
 
-/** Above this, copying lines together costs more than handing them over one by one. */
+/** Above this size, joining lines costs more than writing each of them. */
 const batchBytes = 64 * 1024;
 
 /**
- * Lines that come in one turn of the event loop go out together, as every hand-over is a system call: with
- * many answers at once that is what costs most.
+ * Lines of one turn of the event loop are written together, because each write is a system call, which would be the
+ * largest cost of many simultaneous answers.
  */
 export function lineWriter(output: Writable): LineWriter {
   const reader = new AbortController();
@@ -121,18 +120,18 @@ export function lineWriter(output: Writable): LineWriter {
   let held: Buffer[] = [];
   let heldBytes = 0;
   let turn: NodeJS.Immediate | undefined;
-  let room: Promise<void> | undefined;
+  let drained: Promise<void> | undefined;
 
   function flush(): void {
     clearImmediate(turn);
     turn = undefined;
-    if (held.length > 0 && !reader.signal.aborted && !handOver()) room ??= waitForRoom();
+    if (held.length > 0 && !reader.signal.aborted && !writeHeld()) drained ??= drain();
     held = [];
     heldBytes = 0;
   }
 
-  /** `false` when the reader is behind. */
-  function handOver(): boolean {
+  /** Returns `false` if the output's buffer is full. */
+  function writeHeld(): boolean {
     if (heldBytes < batchBytes) return output.write(Buffer.concat(held, heldBytes));
     output.cork();
     const hasRoom = held.map((part) => output.write(part));
@@ -146,18 +145,18 @@ export function lineWriter(output: Writable): LineWriter {
     heldBytes += line.length + lineFeed.length;
     if (heldBytes >= batchBytes) flush();
     else turn ??= setImmediate(flush);
-    return room;
+    return drained;
   }
 
-  async function whenThereIsRoom(line: Buffer): Promise<void> {
-    for (let behind = room; behind; behind = room) await behind;
+  async function takeWhenDrained(line: Buffer): Promise<void> {
+    for (let full = drained; full; full = drained) await full;
     await take(line);
   }
 
-  function waitForRoom(): Promise<void> {
+  function drain(): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
-        room = undefined;
+        drained = undefined;
         output.off('drain', done);
         reader.signal.removeEventListener('abort', done);
         resolve();
@@ -170,6 +169,6 @@ export function lineWriter(output: Writable): LineWriter {
   return {
     gone: reader.signal,
     flush,
-    write: (line) => (room ? whenThereIsRoom(line) : (take(line) ?? atOnce)),
+    write: (line) => (drained ? takeWhenDrained(line) : (take(line) ?? resolved)),
   };
 }

@@ -1,19 +1,19 @@
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { readMessage, type Message } from 'latchkey-mcp/raw-message';
 
-/** A message of our own; `value` is it but for `jsonrpc`. */
+/** A message of `value` with `jsonrpc` added. */
 export function madeMessage(value: object): Message {
   return readMessage(Buffer.from(JSON.stringify({ jsonrpc: '2.0', ...value })));
 }
 
-/** The JSON text of the id to answer `request` under. */
+/** The JSON text of the id for the answer to `request`. */
 export function idOf({ id = 'null' }: Message): string {
   return id;
 }
 
 /**
- * `bytes` with the member at `path` set to the JSON text `json`, and every other byte as it was.
- * Objects that are missing on the way are made.
+ * `bytes` with the member at `path` set to the JSON text `json`. Missing objects on the path are created. All other bytes
+ * stay the same.
  */
 export function withMember(bytes: Buffer, path: readonly string[], json: string): Buffer {
   const { start, end, text } = edit(bytes, { start: 0, end: bytes.length }, path, json);
@@ -32,7 +32,7 @@ function edit(bytes: Buffer, span: Span, path: readonly string[], json: string) 
   return { start: at, end: at, text: members.size > 0 ? `${member},` : member };
 }
 
-/** The same, named apart so that its type does not depend on itself. */
+/** Calls `edit` with a declared result type, which recursion needs. */
 function within(
   bytes: Buffer,
   span: Span,

@@ -1,29 +1,31 @@
+import type { Clock } from '#clock/clock';
 import {
   modernVersion,
   readMessage,
   stringAt,
   textAt,
   type Message,
+  answerTo,
 } from 'latchkey-mcp/raw-message';
 import { madeMessage, withMember } from './messages.ts';
-import { listKinds, type ListMethod } from './offline-lists.ts';
-import { signInTool, type ToolSubject } from './sign-in-tool.ts';
+import { listKinds, type ListMethod } from './offline-requests.ts';
+import type { SignInService, SignInPage } from './sign-in-page.ts';
 
-/** What is said in the place of a server that cannot be asked. */
+/** Answers in place of a server that cannot be used. This file is loaded only then. */
 
-/** The revisions that have `initialize`, newest first. */
+/** The legacy protocol versions, newest first. */
 const revisions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
-/** The handshake kept from the last run. It promises to tell of changes, as there will be some. */
+/** The handshake of the last run. It announces notifications of changes, because the lists may change. */
 export function cachedHandshake(kept: Message, { tools }: { tools: boolean }): Message {
   let { bytes } = kept;
   for (const kind of listKinds)
     if (textAt(kept, 'result', 'capabilities', kind) !== undefined || (tools && kind === 'tools'))
       bytes = withMember(bytes, ['result', 'capabilities', kind, 'listChanged'], 'true');
-  return unlasting(readMessage(bytes));
+  return withoutLifetime(readMessage(bytes));
 }
 
-/** The handshake of a server that was never seen; which lists it has is known once it is. */
+/** A handshake for a server that never answered. It promises every kind of list. */
 export function madeHandshake(initialize: Message, name: string, instructions: string): Message {
   const asked = stringAt(initialize, 'params', 'protocolVersion');
   const protocolVersion = revisions.find((one) => one === asked) ?? revisions[0];
@@ -44,12 +46,12 @@ export function emptyList(request: Message, { member }: ListMethod): Message {
   return madeMessage({ id: 0, result: { ...era, [member]: [] } });
 }
 
-/** The list kept from the last run, for which no time to live is promised. */
+/** The list of the last run, with a time to live of 0. */
 export function cachedList(kept: Message): Message {
-  return unlasting(kept);
+  return withoutLifetime(kept);
 }
 
-/** A list of tools with one more, ahead of the others. */
+/** A list of tools with `sign_in` before the others. */
 export function withSignIn(list: Message, subject: ToolSubject): Message {
   const tools = textAt(list, 'result', 'tools') ?? '[]';
   const others: { name?: unknown }[] = JSON.parse(tools);
@@ -60,7 +62,125 @@ export function withSignIn(list: Message, subject: ToolSubject): Message {
   return readMessage(withMember(list.bytes, ['result', 'tools'], all));
 }
 
-function unlasting(kept: Message): Message {
+function withoutLifetime(kept: Message): Message {
   if (textAt(kept, 'result', 'ttlMs') === undefined) return kept;
   return readMessage(withMember(kept.bytes, ['result', 'ttlMs'], '0'));
+}
+
+export type ToolSubject = { name: string; url: string };
+
+/** The tool that a person signs in with, listed while sign-in is required. */
+export const signInTool = {
+  name: 'sign_in',
+  described: ({ name, url }: ToolSubject) => ({
+    name: signInTool.name,
+    title: `Sign in to ${name}`,
+    description: `The user is not signed in to ${name} (${url}) on this computer, so its tools cannot be used yet. Call this tool so that they can sign in with the browser. Afterwards, continue with the original task.`,
+    inputSchema: { type: 'object', properties: {}, additionalProperties: false },
+    annotations: { readOnlyHint: false, destructiveHint: false, idempotentHint: true },
+  }),
+};
+
+/** The person's answer to the page that the assistant showed. */
+export type Elicited = 'accept' | 'decline' | 'cancel';
+
+type OfferSignInPorts = {
+  name: string;
+  signInService: SignInService;
+  /** Lets a legacy assistant show the page; `undefined` if it cannot. */
+  elicit: ((page: SignInPage, text: string) => Promise<Elicited>) | undefined;
+  /** Checks whether the server can be used now. */
+  reached: () => Promise<boolean>;
+  /** A failure in words, with its remedy. */
+  explain: (error: unknown) => string;
+  clock: Clock;
+  signal: AbortSignal;
+};
+
+/** Assistants give up after a minute. */
+const signInTimeoutMs = 45_000;
+
+/**
+ * The answer to a call of `sign_in`. The assistant shows the page if it can (URL elicitation, MCP 2025-11-25 and
+ * 2026-07-28). Otherwise the browser opens it if `--sign-in` allows that. Otherwise the answer contains its URL. An open page
+ * is not opened a second time.
+ */
+export async function offerSignIn(request: Message, ports: OfferSignInPorts): Promise<Message> {
+  const { name, signInService, elicit, reached, explain, clock, signal } = ports;
+  const modern = modernVersion(request) !== undefined;
+  const reply = (text: string, isError = false) => result(request, modern, text, isError);
+  const ready = `You are signed in to ${name}. Its tools are available now; continue with the original task.`;
+  const failed = `The sign-in to ${name} was not completed. Call sign_in again, or run in a terminal: ${signInService.command}`;
+
+  if (await reached()) return reply(ready);
+  const prompt = `Sign in to ${name} with the browser`;
+  const handed = elicit !== undefined || (modern && takesPages(request));
+  let page: SignInPage | undefined;
+  try {
+    page = await signInService.begin(handed);
+  } catch (error) {
+    return reply(explain(error), true);
+  }
+  if (!page) {
+    if (await reached()) return reply(ready);
+    return reply(
+      `A sign-in to ${name} is open in another window. Complete it there; the tools then appear automatically.`,
+    );
+  }
+  if (handed && !page.opened) {
+    const action = elicit ? await elicit(page, prompt) : response(request);
+    if (action === undefined) return inputRequired(request, page, prompt);
+    if (action !== 'accept') {
+      page.giveUp();
+      return reply(failed, true);
+    }
+    page.opened = true;
+  }
+  const link = `Sign-in page: ${page.link().href}\nAlternatively, run in a terminal: ${signInService.command}\nThe tools of ${name} appear automatically after the sign-in.`;
+  if (!page.opened && !handed)
+    return reply(
+      `To sign in to ${name}, open the sign-in page in a browser on this computer. ${link}`,
+    );
+  const ended = new AbortController();
+  const outcome = await Promise.race([
+    page.done,
+    clock.sleep(signInTimeoutMs, AbortSignal.any([ended.signal, signal])).then(() => undefined),
+  ]);
+  ended.abort();
+  if (outcome === undefined) return reply(`The browser shows the sign-in page of ${name}. ${link}`);
+  if (!outcome) return reply(failed, true);
+  if (await reached()) return reply(ready);
+  return reply(
+    `You are signed in to ${name}, but it cannot be reached. The connection is retried automatically.`,
+  );
+}
+
+/** Whether a modern assistant can show pages. */
+function takesPages(request: Message): boolean {
+  const key = 'io.modelcontextprotocol/clientCapabilities';
+  return textAt(request, 'params', '_meta', key, 'elicitation', 'url') !== undefined;
+}
+
+function response(request: Message): Elicited | undefined {
+  const action = stringAt(request, 'params', 'inputResponses', 'sign_in', 'action');
+  if (action === undefined) return undefined;
+  return action === 'accept' || action === 'decline' ? action : 'cancel';
+}
+
+function inputRequired(request: Message, page: SignInPage, text: string): Message {
+  const params = { mode: 'url', message: text, url: page.link().href };
+  const inputRequests = { sign_in: { method: 'elicitation/create', params } };
+  return answered(request, { resultType: 'input_required', inputRequests });
+}
+
+function result(request: Message, modern: boolean, text: string, isError: boolean): Message {
+  return answered(request, {
+    ...(modern && { resultType: 'complete' }),
+    content: [{ type: 'text', text }],
+    ...(isError && { isError }),
+  });
+}
+
+function answered({ id = 'null' }: Message, value: object): Message {
+  return answerTo(id, madeMessage({ id: 0, result: value }));
 }

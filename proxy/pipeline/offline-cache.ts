@@ -1,30 +1,34 @@
 import type { Clock } from '#clock/clock';
-import { modernVersion, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
+import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
 import { type CachedAnswers, question, rememberedAnswers } from './cached-answers.ts';
 import { contact as contactWith, type Contact, type Presence, type Trouble } from './contact.ts';
-import { idOf } from './messages.ts';
-import { offlineCalls } from './offline-calls.ts';
-import { offlineHandshake } from './offline-handshake.ts';
+import { idOf, madeMessage } from './messages.ts';
+import type { ToolSubject } from './offline-answers.ts';
 import {
-  announcements,
+  offlineHandshake,
+  assistantNotifier,
   offlineLists,
   type AssistantView,
   listKinds,
   listMethod,
-} from './offline-lists.ts';
-import { elicitedPages, type SignInService } from './sign-in-page.ts';
-import type { ToolSubject } from './sign-in-tool.ts';
-import type { Step } from './step.ts';
-import { waitingFor } from './waiting.ts';
+} from './offline-requests.ts';
+import type { Step } from './pipeline.ts';
+import {
+  elicitedPages,
+  type SignInService,
+  type ElicitedPages,
+  type SignInPage,
+} from './sign-in-page.ts';
+import { waitingFor, troubled, type Waiting } from './waiting.ts';
 
 type OfflineCacheOptions = {
   answers: CachedAnswers;
-  /** What the person calls the server, and where it is. */
+  /** The server's name in the configuration, and its URL. */
   name: string;
   url: string;
-  /** What an error says about the server; `undefined` when it is about something else. */
+  /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** A failure in words, with its remedy. */
   explain: (error: unknown) => string;
@@ -36,19 +40,19 @@ type OfflineCacheOptions = {
   random?: () => number;
 };
 
-/** The step, and what other programs of this user may ask of it. */
+/** The step, and what other programs of this user may request of it. */
 export type OfflineCache = Step & {
   /** A person may have signed in with another process. */
   signedInElsewhere: () => Promise<void>;
 
-  /** Tries the server now rather than later. */
+  /** Tries the server immediately. */
   tryNow: () => void;
 };
 
 /**
- * Answers for a server that cannot be asked: its handshake and its lists are what it answered in the last run, and it is
- * tried until it is back. Where sign-in is required, a tool lets the person do that. The assistant is notified of lists that
- * may have changed.
+ * Answers in place of a server that cannot be used: with its handshake and lists of the last run. Meanwhile the server is
+ * tried until it can be used again, and then the assistant is notified that lists may have changed. If a person has to sign in,
+ * the list of tools contains one that starts the sign-in.
  */
 export function offlineCache(options: OfflineCacheOptions): OfflineCache {
   const { signInService } = options;
@@ -74,30 +78,34 @@ function caching(
 ): { contact: Contact; upstream: Upstream } {
   const { answers, troubleOf, signInService, clock, log } = options;
   const memory = rememberedAnswers(answers);
-  const announced = announcements();
-  const say: Deliver = async (message) => announced.say(message);
-  const pages = elicitedPages(say);
-  const assistantView: AssistantView = { told: 'nothing', owed: new Set(), lacking: new Set() };
+  const notifier = assistantNotifier();
+  const notify: Deliver = async (message) => notifier.deliver(message);
+  const pages = elicitedPages(notify);
+  const assistantView: AssistantView = {
+    sentTools: 'none',
+    fromCache: new Set(),
+    absent: new Set(),
+  };
 
   const contact = contactWith({
     upstream,
     troubleOf,
     signInService,
     presence: options.presence,
-    deliver: say,
-    onMet(answer) {
+    deliver: notify,
+    onHandshake(answer) {
       const { initialize } = assistantView;
       if (initialize) memory.keep(question(initialize, initialize), answer);
-      handshake.met(answer);
+      handshake.compare(answer);
     },
     onTrouble({ kind }) {
-      if (kind === 'signed_out' && signInService && assistantView.told === 'tools')
-        void announced.changed(['tools']);
+      if (kind === 'signed_out' && signInService && assistantView.sentTools === 'server')
+        void notifier.changed(['tools']);
     },
-    onBack() {
-      const kinds = [...assistantView.owed].filter((kind) => !assistantView.lacking.has(kind));
-      assistantView.owed.clear();
-      void announced.changed(kinds);
+    onRecovered() {
+      const kinds = [...assistantView.fromCache].filter((kind) => !assistantView.absent.has(kind));
+      assistantView.fromCache.clear();
+      void notifier.changed(kinds);
     },
     clock,
     log,
@@ -105,28 +113,28 @@ function caching(
   });
 
   const waiting = waitingFor({ contact, signInService, clock });
-  const parts = { ...options, upstream, contact, waiting, memory, announced, assistantView, pages };
+  const parts = { ...options, upstream, contact, waiting, memory, notifier, assistantView, pages };
   const handshake = offlineHandshake(parts);
   const list = offlineLists(parts);
   const call = offlineCalls(parts);
 
-  /** A subscription that meets an absent server waits for it, and hears first what has changed. */
+  /** Waits until the server can be used, and then first notifies the assistant of all changes. */
   async function subscribe(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    announced.to(deliver, 'stateless');
-    let untold = contact.trouble() !== undefined;
+    notifier.to(deliver, 'stateless');
+    let isBehind = contact.trouble() !== undefined;
     await contact.back(signal);
     if (signal.aborted) return;
     const take: Deliver = async (message) => {
       await deliver(message);
-      if (!untold || message.kind === 'response') return;
-      untold = false;
-      await announced.changed(listKinds);
+      if (!isBehind || message.kind === 'response') return;
+      isBehind = false;
+      await notifier.changed(listKinds);
     };
-    const open = announced.subscribed(idOf(request), deliver);
+    const subscription = notifier.subscribed(idOf(request), deliver);
     try {
       await upstream.send(request, take, signal);
     } finally {
-      open.closed();
+      subscription.closed();
     }
   }
 
@@ -135,7 +143,7 @@ function caching(
     if (kind === 'request') {
       if (method === 'tools/call') return call(message, deliver, signal);
       if (method === 'initialize' && modernVersion(message) === undefined) {
-        return handshake.shake(message, deliver, signal);
+        return handshake.respond(message, deliver, signal);
       }
       const listed = listMethod(method);
       if (listed || method === 'server/discover') return list(message, listed, deliver, signal);
@@ -146,14 +154,14 @@ function caching(
     if (method === 'notifications/initialized' && contact.holdBack(message))
       return Promise.resolve();
     if (contact.needsHandshake()) {
-      log.debug('message to an absent server dropped', { what: method });
+      log.debug('message dropped, as the server is unreachable', { what: method });
       return Promise.resolve();
     }
     return upstream.send(message, deliver, signal);
   }
 
   async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
-    announced.to(deliver, 'session');
+    notifier.to(deliver, 'session');
     if (contact.needsHandshake()) await contact.back(AbortSignal.any([signal, contact.life]));
     if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
   }
@@ -167,11 +175,107 @@ function caching(
 }
 
 /**
- * A server as it is shown to the assistant and its model: without query and fragment, which may hold a key. A server
- * without a name is called by its address.
+ * A server as shown to the assistant and its model: without query and fragment, which may contain a key. The name of an
+ * unnamed server is its URL.
  */
 export function redactedServer({ name, url }: ToolSubject): ToolSubject {
   const { origin, pathname } = new URL(url);
-  const told = origin + pathname;
-  return { name: name === url ? told : name, url: told };
+  const redacted = origin + pathname;
+  return { name: name === url ? redacted : name, url: redacted };
+}
+
+type OfflineCallsOptions = {
+  upstream: Upstream;
+  contact: Contact;
+  waiting: Waiting;
+  assistantView: AssistantView;
+  pages: ElicitedPages;
+  name: string;
+  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
+  explain: (error: unknown) => string;
+  signInService?: SignInService;
+  clock: Clock;
+};
+
+const pong = madeMessage({ id: 0, result: {} });
+
+/**
+ * Requests that only the server can answer. They wait briefly for a server that is being tried, and otherwise fail with
+ * the time since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
+ */
+export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
+  const {
+    upstream,
+    contact,
+    waiting,
+    assistantView,
+    pages,
+    name,
+    troubleOf,
+    explain,
+    signInService,
+    clock,
+  } = options;
+
+  function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    // Nearly every call takes this branch, so it costs a single promise.
+    return !contact.trouble() && assistantView.sentTools !== 'sign_in'
+      ? forward(request, deliver, signal)
+      : callInTrouble(request, deliver, signal);
+  }
+
+  async function callInTrouble(request: Message, deliver: Deliver, signal: AbortSignal) {
+    const trouble = contact.trouble();
+    const offered = assistantView.sentTools === 'sign_in' || trouble?.kind === 'signed_out';
+    if (signInService && offered && isSignIn(request))
+      return signIn(request, signInService, deliver, signal);
+    if (contact.needsHandshake() || trouble?.kind === 'signed_out') {
+      if (request.method === 'ping') return deliver(answerTo(idOf(request), pong));
+      await waiting.settle(signal);
+      if (signal.aborted) return;
+    }
+    await forward(request, deliver, signal);
+    contact.nudge();
+  }
+
+  function forward(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return upstream.send(request, deliver, signal).catch((error: unknown) => {
+      if (signal.aborted || troubleOf(error) !== 'signed_out') throw error;
+      throw troubled(contact.note('signed_out', error));
+    });
+  }
+
+  async function signIn(
+    request: Message,
+    service: SignInService,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ) {
+    const { offerSignIn } = await import('./offline-answers.ts');
+    const path = ['params', 'capabilities', 'elicitation', 'url'];
+    const { initialize } = assistantView;
+    const shows = initialize !== undefined && textAt(initialize, ...path) !== undefined;
+    const reached = async () => {
+      if (contact.trouble() && (await service.signedIn())) await waiting.attempt(signal);
+      return contact.trouble()?.kind !== 'signed_out' && !contact.needsHandshake();
+    };
+    const elicit = async (page: SignInPage, text: string) =>
+      pages.show(page, text, deliver, signal);
+    const answer = await offerSignIn(request, {
+      name,
+      signInService: service,
+      elicit: shows && modernVersion(request) === undefined ? elicit : undefined,
+      reached,
+      explain,
+      clock,
+      signal,
+    });
+    if (!signal.aborted) await deliver(answer);
+  }
+
+  return call;
+}
+
+function isSignIn(request: Message): boolean {
+  return request.method === 'tools/call' && stringAt(request, 'params', 'name') === 'sign_in';
 }

@@ -2,10 +2,10 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import type { Host, UserHost } from '#host';
 import type { Log } from '#log/log';
-import type { Message } from 'latchkey-mcp/raw-message';
 import type { Credential } from '#transport/credential';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
+import type { Message } from 'latchkey-mcp/raw-message';
 import { openAcceptedTools } from './accepted-tools.ts';
 import { openCachedAnswers, question } from './cached-answers.ts';
 import type { Presence, Trouble } from './contact.ts';
@@ -13,7 +13,6 @@ import { detectServer, openRememberedServer } from './detect-server.ts';
 import { idleTimeout } from './idle-timeout.ts';
 import { offlineCache, redactedServer, type OfflineCache } from './offline-cache.ts';
 import type { SignInService } from './sign-in-page.ts';
-import { compose, type Step } from './step.ts';
 import { toolFilter } from './tool-filter.ts';
 import { toolHeaders } from './tool-headers.ts';
 
@@ -21,22 +20,22 @@ export type PipelinePorts = {
   host: Pick<Host, keyof UserHost | 'clock' | 'http'>;
   log: Log;
   credential: Credential;
-  /** Tells one caller of a server from another. */
+  /** Distinguishes the accounts that use a server. */
   account: string;
   /** How a person signs in, where the connection requires it. */
   signInService?: SignInService | undefined;
-  /** What an error says about the server; `undefined` when it is about something else. */
+  /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** A failure in words, with its remedy. */
   explain: (error: unknown) => string;
   status: Presence;
-  /** Notes each request and its end in `status`; answers what other programs ask of this proxy. */
+  /** Reports each request and its end to `status`, and answers other programs that contact this proxy. */
   observe: (cache: OfflineCache) => Step;
 };
 
 /**
- * What a message of the assistant passes through on its way to the server of `connection`, in this order, and its
- * answers in the opposite one. The bridge (`bridge.ts`) reads and writes the lines before it.
+ * The steps that a message of the assistant passes on its way to the server of `connection`, in this order; its answers
+ * pass them in the opposite order. The bridge (`bridge.ts`) reads and writes the lines before them.
  */
 export function pipelineSteps(
   connection: Connection,
@@ -59,7 +58,7 @@ export function pipelineSteps(
   const hasCachedAnswer = async (message: Message) =>
     message.method === 'initialize' &&
     (await answers.read(question(message, message))) !== undefined;
-  const way = { url, credential, http, clock, log, maxMessageBytes, hasCachedAnswer };
+  const transportOptions = { url, credential, http, clock, log, maxMessageBytes, hasCachedAnswer };
   const { transport = 'http-first' } = connection;
 
   const steps = [
@@ -74,7 +73,7 @@ export function pipelineSteps(
       log,
     }),
     detectServer(transport, {
-      sse: async () => (await import('#transport/http-sse')).httpSse(way),
+      sse: async () => (await import('#transport/http-sse')).httpSse(transportOptions),
       async translated(upstream) {
         const { translatedUpstream } = await import('./translated-server.ts');
         return translatedUpstream({ upstream, clock, log });
@@ -86,7 +85,10 @@ export function pipelineSteps(
   ];
   return {
     steps,
-    transport: streamableHttp({ ...way, toolHeaders: (message) => tools.headers(message) }),
+    transport: streamableHttp({
+      ...transportOptions,
+      toolHeaders: (message) => tools.headers(message),
+    }),
   };
 }
 
@@ -104,4 +106,22 @@ function toolRules(connection: Connection, options: Options, host: UserHost) {
     store: openAcceptedTools(url, options, host),
     remedy: `latchkey tools ${name}${configFile === undefined ? '' : ` --config ${configFile}`}`,
   };
+}
+
+/**
+ * A step of the pipeline. `on` gets the rest of the pipeline and returns the methods that the step changes. Answers come
+ * back through the `deliver` that it passes to `next`.
+ */
+export type Step = {
+  name: string;
+  on: (next: Upstream) => Partial<Upstream>;
+};
+
+/** Chains the steps, in that order, before `transport`. */
+export function compose(steps: readonly Step[], transport: Upstream): Upstream {
+  return steps.reduceRight(before, transport);
+}
+
+function before(next: Upstream, step: Step): Upstream {
+  return { ...next, ...step.on(next) };
 }

@@ -1,13 +1,13 @@
 import { stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Deliver } from '#transport/upstream';
 import { madeMessage } from './messages.ts';
-import type { Elicited } from './sign-in-tool.ts';
+import type { Elicited } from './offline-answers.ts';
 
 /** A page that waits for a person to sign in. */
 export type SignInPage = {
-  /** A new address that leads there, good for one browser. */
+  /** A new URL that leads there, valid for one browser. */
   link: () => URL;
-  /** Whether the browser was opened with one; otherwise the person opens the address. */
+  /** Whether we opened the browser; otherwise the person opens the URL. */
   opened: boolean;
   /** Resolves with whether the person signed in; never rejects. */
   done: Promise<boolean>;
@@ -15,47 +15,47 @@ export type SignInPage = {
   giveUp: () => void;
 };
 
-/** What a person can do about a connection that requires sign-in. */
+/** How a person signs in to a connection. */
 export interface SignInService {
-  /** Requests wait for the person, however long that takes. */
+  /** Whether requests wait for the person without a time limit. */
   readonly waits: boolean;
 
-  /** What to type instead: `latchkey login acme`. */
+  /** The command to run instead: `latchkey login acme`. */
   readonly command: string;
 
-  /** The page that waits now. */
+  /** The open page, if any. */
   page(): SignInPage | undefined;
 
-  /** Resolves when a page waits; at the latest when `signal` aborts. */
+  /** Resolves when a page is open, or `signal` aborts. */
   shown(signal: AbortSignal): Promise<void>;
 
   /**
-   * Begins a sign-in on request, or joins the one under way. The browser is opened where
-   * that is allowed, unless the page is `handed` to the assistant. `undefined` when no page came up, as
-   * the person is signed in already, or is signing in with another process.
+   * Starts a sign-in on request, or joins the current one. Opens the browser if that is allowed, unless the assistant
+   * shows the page (`handed`). Returns `undefined` without a page if the person is signed in already, or is signing in
+   * with another process.
    *
-   * @throws what a sign-in rejects with before its page is there
+   * @throws what a sign-in rejects with before its page is open
    */
   begin(handed: boolean): Promise<SignInPage | undefined>;
 
-  /** Whether the person has signed in since sign-in was required; cheap. */
+  /** Whether the person has signed in since sign-in was required. Fast. */
   signedIn(): Promise<boolean>;
 
   /** Checks for a sign-in with another process, and then ends the wait for the page. */
   lookAgain(): Promise<void>;
 }
 
-/** Pages that an assistant of the session era shows for us. MCP 2025-11-25 elicitation, URL mode */
+/** Pages that a legacy assistant shows for us. MCP 2025-11-25 elicitation, URL mode */
 export interface ElicitedPages {
-  /** Resolves with the person's answer; `accept` also when the page was finished before that. */
+  /** Resolves to the person's answer, or to `accept` if the sign-in is completed before it. */
   show(page: SignInPage, text: string, deliver: Deliver, signal: AbortSignal): Promise<Elicited>;
 
-  /** Takes an answer of the assistant; `false` when it is not to us. */
+  /** Takes an answer of the assistant. Returns `false` if it answers no request of ours. */
   take(answer: Message): boolean;
 }
 
-/** `say` delivers the notification that the page is finished. */
-export function elicitedPages(say: Deliver): ElicitedPages {
+/** `notify` delivers the notification that the sign-in is completed. */
+export function elicitedPages(notify: Deliver): ElicitedPages {
   const waiting = new Map<string, (answer: Message) => void>();
   let count = 0;
   return {
@@ -69,7 +69,7 @@ export function elicitedPages(say: Deliver): ElicitedPages {
       void page.done.then(async () => {
         resolve(undefined);
         const method = 'notifications/elicitation/complete';
-        await say(madeMessage({ method, params: { elicitationId } }));
+        await notify(madeMessage({ method, params: { elicitationId } }));
       });
       signal.addEventListener('abort', () => resolve(undefined), { once: true });
       const answer = await promise;

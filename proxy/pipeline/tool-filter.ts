@@ -11,32 +11,31 @@ import { elementsIn } from 'latchkey-mcp/json-edit';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { Step } from './step.ts';
+import type { Step } from './pipeline.ts';
 import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
 
 export type ToolFilterOptions = {
   rules: ToolRules;
-  /** What becomes of tools that are other than accepted. */
+  /** What happens to tools that changed since they were accepted. */
   changed: 'flag' | 'withhold';
   store: AcceptedToolStore;
-  /** How the person shall accept a changed tool. */
+  /** The command with which the person accepts a changed tool. */
   remedy: string;
   clock: Clock;
   log: Log;
 };
 
 /**
- * Hides the tools that `rules` do not allow: they are neither listed nor callable, and the server does
- * not see the call. Tools that changed since they were accepted are flagged, or kept back likewise.
- * What is let through keeps its bytes.
+ * Hides the tools that `rules` do not allow: they are neither listed nor callable, and calls of them do not reach the server.
+ * Tools that changed since they were accepted are flagged or hidden as well. Other messages keep their bytes.
  */
 export function toolFilter(options: ToolFilterOptions): Step {
   const { rules, changed, remedy, log } = options;
   const admits = admittedTools(rules);
   const withholds = changed === 'withhold';
-  const keepsBack = withholds || rules.allow !== undefined || rules.deny !== undefined;
+  const restricts = withholds || rules.allow !== undefined || rules.deny !== undefined;
   const watch = toolWatch({ ...options, strict: withholds });
-  /** Open requests for lists; their answers may come by whatever way. */
+  /** Open requests for lists. Their answers may arrive on any stream. */
   const lists = new Map<string, { modern: boolean }>();
 
   function through(deliver: Deliver): Deliver {
@@ -53,7 +52,7 @@ export function toolFilter(options: ToolFilterOptions): Step {
   async function filtered(message: Message, list: { modern: boolean }, deliver: Deliver) {
     const tools = listedTools(message);
     if (!tools) return deliver(message);
-    // Who only wants to be told does not wait for it.
+    // Flagging alone does not delay the list.
     const seen = watch.see(tools);
     const changedNames = withholds ? await seen : new Set<string>();
     const rest = withoutTools(
@@ -62,15 +61,16 @@ export function toolFilter(options: ToolFilterOptions): Step {
       ({ name }) => admits(name) && !changedNames.has(name),
     );
     await deliver(rest);
-    const news = [...(await seen)].filter((name) => admits(name) && watch.isNews(name));
-    for (const name of news) log.warn('tool changed', { tool: name, withheld: withholds, remedy });
-    if (news.length > 0 && !list.modern) await deliver(notice(news, withholds, remedy));
+    const reported = [...(await seen)].filter((name) => admits(name) && watch.isNew(name));
+    for (const name of reported)
+      log.warn('tool changed', { tool: name, withheld: withholds, remedy });
+    if (reported.length > 0 && !list.modern) await deliver(notice(reported, withholds, remedy));
   }
 
   async function called(message: Message, deliver: Deliver, signal: AbortSignal, next: Upstream) {
     const name = stringAt(message, 'params', 'name');
-    const kept = name !== undefined && withholds && (await watch.isChanged(name));
-    if (name !== undefined && (kept || !admits(name))) return deliver(unknown(message, name));
+    const isWithheld = name !== undefined && withholds && (await watch.isChanged(name));
+    if (name !== undefined && (isWithheld || !admits(name))) return deliver(unknown(message, name));
     return next.send(message, through(deliver), signal);
   }
 
@@ -92,9 +92,9 @@ export function toolFilter(options: ToolFilterOptions): Step {
   return {
     name: 'tool filter',
     on: (next) => ({
-      // Nearly every call only passes, so that costs no promise.
+      // Nearly every call passes unchanged, which costs no promise.
       send(message, deliver, signal) {
-        if (keepsBack && message.method === 'tools/call')
+        if (restricts && message.method === 'tools/call')
           return called(message, deliver, signal, next);
         if (message.kind === 'request' && message.method === 'tools/list')
           return listTools(message, deliver, signal, next);
@@ -105,25 +105,25 @@ export function toolFilter(options: ToolFilterOptions): Step {
   };
 }
 
-/** What servers say of a tool that they do not have. MCP 2025-11-25 tools, error handling */
+/** The answer of servers to a call of a tool that they do not have. MCP 2025-11-25 tools, error handling */
 function unknown({ id = 'null' }: Message, name: string): Message {
   return errorAnswer(id, { code: -32602, message: `Unknown tool: ${name}` });
 }
 
-/** The era before lets a server say something unasked. MCP 2025-11-25 logging */
+/** Legacy assistants accept log messages at any time. MCP 2025-11-25 logging */
 function notice(names: readonly string[], withheld: boolean, remedy: string): Message {
   const what = names.length === 1 ? `tool ${names[0]} has` : `tools ${names.join(', ')} have`;
-  const data = `the ${what} changed since accepted${withheld ? ' and kept back' : ''}; see ${remedy}`;
+  const data = `the ${what} changed since accepted${withheld ? ' and ' + (names.length === 1 ? 'is' : 'are') + ' hidden' : ''}; see ${remedy}`;
   const params = { level: 'warning', logger: 'latchkey', data };
   return readMessage(
     Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })),
   );
 }
 
-/** Which tools there are for the assistant: all, unless a list says otherwise. `*` is any text. */
+/** The tools that the assistant may use: all, unless a list restricts them. `*` matches any text. */
 export type ToolRules = { allow?: readonly string[]; deny?: readonly string[] };
 
-/** Whether `rules` admit a tool of that name. What is denied stays so, also when it is allowed. */
+/** Whether `rules` admit a tool with that name. `deny` takes precedence over `allow`. */
 export function admittedTools({ allow, deny }: ToolRules): (name: string) => boolean {
   const allowed = allow?.map(pattern);
   const denied = deny?.map(pattern) ?? [];
@@ -137,10 +137,10 @@ function pattern(glob: string): RegExp {
   return new RegExp(`^${parts.join('.*')}$`, 's');
 }
 
-/** One tool of a listing and where it stands in the message. */
+/** A tool of a list, and its position in the message. */
 export type ListedTool = { name: string; tool: Readonly<Record<string, unknown>>; span: Span };
 
-/** The tools in the answer to `tools/list`; `undefined` when it holds none, as an error does not. */
+/** The tools in the answer to `tools/list`; `undefined` if it contains no list, as in an error. */
 export function listedTools(answer: Message): ListedTool[] | undefined {
   const span = toolsSpan(answer);
   const elements = span && elementsIn(answer.bytes, span);
@@ -152,7 +152,7 @@ export function listedTools(answer: Message): ListedTool[] | undefined {
   });
 }
 
-/** `answer` with those `tools` alone that are to `stay`; every other byte is its own. */
+/** `answer` with only those `tools` that `stay`. All other bytes stay the same. */
 export function withoutTools(
   answer: Message,
   tools: readonly ListedTool[],

@@ -7,35 +7,33 @@ import {
   textAt,
   type Message,
 } from 'latchkey-mcp/raw-message';
-import { mirroredParameters, type MirroredParameter } from 'latchkey-mcp/headers';
-import { paramHeaders } from '#transport/modern-headers';
+import { mirroredParameters, parameterHeaders, type MirroredParameter } from 'latchkey-mcp/headers';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { Step } from './step.ts';
+import type { Step } from './pipeline.ts';
 import type { Log } from '#log/log';
 
-/** What the lists of tools of one connection said that later calls need. */
+/** What later calls need to know from the lists of tools of one connection. */
 export interface ToolHeaders {
-  /** The headers that a call has to carry for what is known of its tool. */
+  /** The headers that a call of a known tool requires. */
   headers(message: Message): Record<string, string>;
 
-  /** Reads lists of tools as they pass. */
+  /** Reads the lists of tools that pass. */
   step: Step;
 }
 
 const headerMismatch = '-32020';
-const mostPages = 100;
+const maxPages = 100;
 
 /**
- * Reads the lists of tools of a modern server as they pass, for the headers that their annotations
- * ask for, and leaves out the tools whose annotations are invalid. A call that is refused for headers
- * that were not known yet is made again once the list has been asked for.
+ * Reads the headers that calls require from the lists of tools of a modern server, and removes tools with invalid annotations.
+ * If a call is refused because its headers were not known yet, requests the list and repeats the call.
  *
  * MCP 2026-07-28 server tools, x-mcp-header; SEP-2243
  */
 export function toolHeaders(log: Log): ToolHeaders {
   const tools = new Map<string, MirroredParameter[]>();
 
-  /** The answer to a list of tools without those that must not be called. */
+  /** A list of tools without those whose annotations are invalid. */
   function learned(answer: Message): Message {
     const result = answer.members.get('result');
     const list = result && jsonMembers(answer.bytes, result)?.get('tools');
@@ -59,7 +57,7 @@ export function toolHeaders(log: Log): ToolHeaders {
     if (parameters) tools.set(name, parameters);
     else {
       tools.delete(name);
-      log.warn('tool left out: its x-mcp-header annotations are invalid', { tool: name });
+      log.warn('tool removed: its x-mcp-header annotations are invalid', { tool: name });
     }
     return parameters !== undefined;
   }
@@ -67,12 +65,13 @@ export function toolHeaders(log: Log): ToolHeaders {
   async function relist(upstream: Upstream, call: Message, signal: AbortSignal): Promise<void> {
     const meta = textAt(call, 'params', '_meta') ?? '{}';
     let cursor: string | undefined;
-    for (let page = 0; page < mostPages; page += 1) {
+    for (let page = 0; page < maxPages; page += 1) {
       const at = cursor === undefined ? '' : `,"cursor":${JSON.stringify(cursor)}`;
       const request = `{"jsonrpc":"2.0","id":"latchkey-tools-${page}","method":"tools/list","params":{"_meta":${meta}${at}}}`;
       cursor = undefined;
-      const learning: Deliver = (said) => {
-        if (said.kind === 'response') cursor = stringAt(learned(said), 'result', 'nextCursor');
+      const learning: Deliver = (received) => {
+        if (received.kind === 'response')
+          cursor = stringAt(learned(received), 'result', 'nextCursor');
         return Promise.resolve();
       };
       await upstream.send(readMessage(Buffer.from(request)), learning, signal);
@@ -89,14 +88,15 @@ export function toolHeaders(log: Log): ToolHeaders {
     let refused = false;
     await upstream.send(
       message,
-      async (said) => {
-        refused = said.kind === 'response' && textAt(said, 'error', 'code') === headerMismatch;
-        if (!refused) await deliver(said);
+      async (received) => {
+        refused =
+          received.kind === 'response' && textAt(received, 'error', 'code') === headerMismatch;
+        if (!refused) await deliver(received);
       },
       signal,
     );
     if (!refused) return;
-    log.info('call refused for its headers, asking for the list of tools', {});
+    log.info('call refused because of its headers, requesting the list of tools', {});
     await relist(upstream, message, signal);
     await upstream.send(message, deliver, signal);
   }
@@ -105,7 +105,8 @@ export function toolHeaders(log: Log): ToolHeaders {
     headers(message) {
       if (message.method !== 'tools/call' || tools.size === 0) return {};
       const known = tools.get(stringAt(message, 'params', 'name') ?? '');
-      return known ? paramHeaders(message, known) : {};
+      if (!known) return {};
+      return parameterHeaders(known, (path) => textAt(message, 'params', 'arguments', ...path));
     },
     step: {
       name: 'tool headers',
@@ -116,8 +117,8 @@ export function toolHeaders(log: Log): ToolHeaders {
           if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)
             return next.send(message, deliver, signal);
           if (!listing) return carry(next, message, deliver, signal);
-          const take: Deliver = async (said) =>
-            deliver(said.kind === 'response' ? learned(said) : said);
+          const take: Deliver = async (received) =>
+            deliver(received.kind === 'response' ? learned(received) : received);
           return next.send(message, take, signal);
         },
       }),

@@ -12,6 +12,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { withMembers } from 'latchkey-mcp/json-edit';
+import { logLevels } from 'latchkey-mcp/translation';
 import type { Log } from '#log/log';
 import { type Upstream, type Deliver, UpstreamError } from '#transport/upstream';
 import { changeStream, type ChangeStream } from './change-stream.ts';
@@ -37,18 +38,6 @@ export interface TranslatedUpstream extends Upstream {
 
 /** What the handshake left behind. */
 type Met = { initialize: Message; subscribable: boolean; changes: ChangeStream };
-
-/** RFC 5424 §6.2.1 */
-const logLevels = new Set([
-  'debug',
-  'info',
-  'notice',
-  'warning',
-  'error',
-  'critical',
-  'alert',
-  'emergency',
-]);
 
 /** Notifications of the legacy era that a modern server has no use for. */
 const unheard = new Set([

@@ -2,21 +2,21 @@ import type { Clock } from '#clock/clock';
 import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
 import type { SignInService } from './sign-in-page.ts';
 
-/** How long a request waits for a server that is just being tried. */
+/** How long a request waits for an attempt to reach the server. */
 const attemptMs = 5_000;
-/** How long it waits for a person; assistants give up after a minute. */
+/** How long a request waits for a person to sign in. Assistants give up after a minute. */
 const personMs = 45_000;
 
-/** How requests wait for a server that could not be asked. */
+/** How requests wait for a server that cannot be used. */
 export interface Waiting {
-  /** Whether the trouble is over; asks the keychain, never a server that is away. */
+  /** Whether the trouble has ended. Reads the keychain; contacts the server only after a new sign-in. */
   recovered(signal: AbortSignal): Promise<boolean>;
 
-  /** Tries the server now, and waits a little for it. */
+  /** Tries the server now, and waits briefly. */
   attempt(signal: AbortSignal): Promise<void>;
 
   /**
-   * Resolves when the server can be asked, or `signal` aborts.
+   * Resolves when the server can be used, or `signal` aborts.
    *
    * @throws {UnavailableError}
    */
@@ -39,15 +39,16 @@ export function waitingFor({
   }
 
   async function attempt(signal: AbortSignal): Promise<void> {
-    const enough = new AbortController();
-    const until = AbortSignal.any([enough.signal, signal]);
-    const over = contact.reach().then(
+    const done = new AbortController();
+    const until = AbortSignal.any([done.signal, signal]);
+    const attempted = contact.reach().then(
       () => undefined,
       () => undefined,
     );
-    await Promise.race([over, clock.sleep(attemptMs, until)]);
-    if (signInService?.waits && signInService.page()) await Promise.race([over, aborted(until)]);
-    enough.abort();
+    await Promise.race([attempted, clock.sleep(attemptMs, until)]);
+    if (signInService?.waits && signInService.page())
+      await Promise.race([attempted, aborted(until)]);
+    done.abort();
   }
 
   async function settle(signal: AbortSignal): Promise<void> {
@@ -55,10 +56,10 @@ export function waitingFor({
     if (!before) return;
     if (before.kind === 'signed_out') {
       const page = signInService?.page();
-      const enough = new AbortController();
-      const until = AbortSignal.any([enough.signal, signal]);
+      const done = new AbortController();
+      const until = AbortSignal.any([done.signal, signal]);
       if (page) await Promise.race([page.done, clock.sleep(personMs, until)]);
-      enough.abort();
+      done.abort();
       if (!page && !(await signInService?.signedIn())) throw troubled(contact.trouble() ?? before);
     }
     if (contact.trouble()) await attempt(signal);
@@ -68,10 +69,10 @@ export function waitingFor({
   return { recovered, attempt, settle };
 }
 
-/** The error of a request that met `trouble`. */
+/** The error of a request that failed because of `trouble`. */
 export function troubled({ kind, sinceAt, error }: Trouble): UnavailableError {
-  const message = error instanceof Error ? error.message : 'the server is not there';
-  // What the server said itself has no other words.
+  const message = error instanceof Error ? error.message : 'the server is unreachable';
+  // The message is the server's own, so there is no cause to add.
   const cause = error instanceof RefusedError ? undefined : error;
   return new UnavailableError(kind, message, { sinceAt, ...(cause !== undefined && { cause }) });
 }

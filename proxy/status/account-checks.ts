@@ -3,7 +3,7 @@ import { accountStatus } from '#auth/connection-views';
 import { discover } from '#auth/discovery';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 
-/** Who guards the server, and how the tokens for it stand. */
+/** Checks the authorization server of a connection, and its stored tokens. */
 export function accountChecks(account: Account, login: string): Check[] {
   const { connection, http, clock } = account;
   const { url, credentials } = connection;
@@ -11,16 +11,7 @@ export function accountChecks(account: Account, login: string): Check[] {
     {
       name: 'discovery',
       async run() {
-        const { issuer, resource } = credentials;
-        const found = await discover(
-          {
-            url,
-            ...(issuer !== undefined && { issuer }),
-            ...(resource !== undefined && { resource }),
-            publishedBefore: false,
-          },
-          http,
-        );
+        const found = await discover({ url, credentials, publishedBefore: false }, http);
         const published = found.published
           ? 'named by the server'
           : 'assumed, as nothing is published';

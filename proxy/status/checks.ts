@@ -29,7 +29,7 @@ export const fail = (check: string, what: string, hint: string): Finding => ({
   hint,
 });
 
-/** Puts what a check threw into words; throws what is a bug again. */
+/** Turns the error of a check into a finding; throws bugs again. */
 export type Words = (error: unknown) => { message: string; hint: string };
 
 export type ExaminePorts = {

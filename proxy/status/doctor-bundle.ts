@@ -1,19 +1,19 @@
 import type { Connection } from '#config/connection';
-import { redact } from '#log/redact';
+import { redact } from '#log/log';
 import { strToU8, zipSync } from 'fflate';
 
 /**
- * A zip of JSON documents, by their names, without the `secrets` and without whatever looks like one.
+ * A zip of JSON documents, by their names, without the `secrets` and any text that looks like one.
  */
 export function redactedBundle(
   documents: Readonly<Record<string, unknown>>,
   secrets: readonly string[],
 ): Uint8Array {
   const ways = [...new Set(secrets.flatMap((secret) => [secret, encodeURIComponent(secret)]))]
-    // The longest first, so that none leaves the rest of another behind.
+    // The longest first, so that no part of a longer secret remains.
     .toSorted((one, other) => other.length - one.length);
   const clean = (_: string, value: unknown) =>
-    // By shape first: a short known one may stand inside one that is known by its shape alone.
+    // By pattern first: a short known secret may be part of one that only the pattern finds.
     typeof value === 'string' ? redact(redact(value), ways) : value;
   const files = Object.entries(documents).map(([name, document]): [string, Uint8Array] => [
     `latchkey-doctor/${name}.json`,
@@ -24,7 +24,7 @@ export function redactedBundle(
 
 const secretNames = /secret|password|passphrase|key|token/i;
 
-/** A connection for other people's eyes: what is configured, and for a secret only that there is one. */
+/** A connection for other people to read: its configuration, with a mark in place of each secret. */
 export function redactedConnection(connection: Connection): Record<string, unknown> {
   const { credentials, headers, url, ...rest } = connection;
   return {

@@ -7,7 +7,7 @@ import { readConnection } from '#config/read-connection';
 import { defaultStateDirectory, userFiles } from '#config/user-files';
 import type { Host, UserHost } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
-import { redact } from '#log/redact';
+import { redact } from '#log/log';
 import type { NetworkSettings } from '#transport/http-client';
 import { accountChecks } from './account-checks.ts';
 import { examine, fail, ok, warn, type Check, type ExaminePorts, type Finding } from './checks.ts';
@@ -27,14 +27,14 @@ export type DoctorPorts = DoctorProgress &
     store: () => Promise<SecretStore>;
     account: (connection: OAuthConnection) => Promise<Account>;
     /** The handshake with the server, with the credential of the connection. */
-    endpoint: (connection: Connection) => Check;
+    endpoint: (connection: Connection) => Promise<Check>;
     words: (error: unknown, connection?: Connection) => { message: string; hint: string };
   };
 
 /**
- * Checks this host, and everything that `target` needs, to the end whatever fails.
+ * Checks this host, and everything that `target` needs. A failed check does not end the run.
  *
- * @throws what is a bug
+ * @throws bugs only
  */
 export async function runDoctor(
   target: string | undefined,
@@ -91,7 +91,7 @@ export async function runDoctor(
       ...networkChecks(url, ports.network),
       serverCheck(url, ports),
       ...(account ? accountChecks(account, `latchkey login ${about.name}${file}`) : []),
-      ports.endpoint(about),
+      await ports.endpoint(about),
     ];
   }
 

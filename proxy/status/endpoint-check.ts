@@ -2,10 +2,11 @@ import type { Connection } from '#config/connection';
 import type { Host } from '#host';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import { detectServer } from '#pipeline/detect-server';
-import { compose } from '#pipeline/step';
+import { compose } from '#pipeline/pipeline';
+import { admittedTools } from '#pipeline/tool-filter';
 import { jsonLinesLog } from '#log/log';
 import { streamableHttp } from '#transport/streamable-http';
-import type { Upstream } from '#transport/upstream';
+import { UpstreamError, type Upstream } from '#transport/upstream';
 import { TokenError } from '#auth/errors';
 import type { Credential } from '#transport/credential';
 import { ok, warn, type Check, type Words } from './checks.ts';
@@ -13,41 +14,26 @@ import { ok, warn, type Check, type Words } from './checks.ts';
 const client = '{"name":"latchkey-doctor","version":"0"}';
 const modern = `{"jsonrpc":"2.0","id":"latchkey","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":${client},"io.modelcontextprotocol/clientCapabilities":{}}}}`;
 const legacy = `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":${client}}}`;
+const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
-export type EndpointCheckPorts = Pick<Host, 'clock' | 'http'> & {
+type ServerPorts = Pick<Host, 'clock' | 'http'> & {
   /** How requests authenticate; it opens no browser. */
   credential: () => Promise<Credential>;
   maxMessageBytes: number;
-  words: Words;
 };
+
+export type EndpointCheckPorts = ServerPorts & { words: Words };
 
 /** Makes the handshake with the server, as an assistant does. */
 export function endpointCheck(
   connection: Connection,
-  { clock, http, credential, maxMessageBytes, words }: EndpointCheckPorts,
+  { words, ...ports }: EndpointCheckPorts,
 ): Check {
   return {
     name: 'endpoint',
     async run(signal) {
-      const log = jsonLinesLog('error', () => undefined);
-      const url = new URL(connection.url);
-      const target = { url, credential: await credential(), http, clock, log, maxMessageBytes };
-      let over = '';
-      const detection = detectServer(connection.transport ?? 'http-first', {
-        async sse() {
-          const { httpSse } = await import('#transport/http-sse');
-          over = ' over HTTP+SSE';
-          return httpSse(target);
-        },
-        async translated(upstream) {
-          const { translatedUpstream } = await import('#pipeline/translated-server');
-          return translatedUpstream({ upstream, clock, log });
-        },
-        // A check uses nothing that is cached, and caches nothing.
-        memory: { recall: () => undefined, remember: () => Promise.resolve() },
-        log,
-      });
-      const upstream = compose([detection], streamableHttp(target));
+      const server = await uncachedServer(connection, ports);
+      const { upstream } = server;
       try {
         const discovered = await answerOf(upstream, modern, signal);
         if (discovered?.members.has('result')) {
@@ -59,8 +45,10 @@ export function endpointCheck(
         const answer = await answerOf(upstream, legacy, signal, true);
         const version = answer && stringAt(answer, 'result', 'protocolVersion');
         const name = answer && stringAt(answer, 'result', 'serverInfo', 'name');
-        if (version !== undefined)
+        if (version !== undefined) {
+          const over = server.usesSse() ? ' over HTTP+SSE' : '';
           return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}${over}`)];
+        }
         return [warn('endpoint', 'MCP handshake failed', 'check the path of the URL')];
       } catch (error) {
         if (!(error instanceof TokenError) || error.code !== 'signed_out') throw error;
@@ -71,6 +59,87 @@ export function endpointCheck(
       }
     },
   };
+}
+
+/** The server of `connection`, for which nothing that is cached is used, and nothing is cached. */
+async function uncachedServer(
+  connection: Connection,
+  { clock, http, credential, maxMessageBytes }: ServerPorts,
+): Promise<{ upstream: Upstream; usesSse: () => boolean }> {
+  const log = jsonLinesLog('error', () => undefined);
+  const url = new URL(connection.url);
+  const target = { url, credential: await credential(), http, clock, log, maxMessageBytes };
+  let isSse = false;
+  const detection = detectServer(connection.transport ?? 'http-first', {
+    async sse() {
+      const { httpSse } = await import('#transport/http-sse');
+      isSse = true;
+      return httpSse(target);
+    },
+    async translated(upstream) {
+      const { translatedUpstream } = await import('#pipeline/translated-server');
+      return translatedUpstream({ upstream, clock, log });
+    },
+    memory: { recall: () => undefined, remember: () => Promise.resolve() },
+    log,
+  });
+  return { upstream: compose([detection], streamableHttp(target)), usesSse: () => isSse };
+}
+
+/** A server that lists more pages than this is not read further. */
+const mostPages = 100;
+
+/**
+ * The names of the tools that an assistant sees through `connection`, asked of the server now.
+ *
+ * @throws {UpstreamError} {@link TokenError} what the server or the sign-in answers instead
+ */
+export async function listTools(
+  connection: Connection,
+  ports: ServerPorts,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const { upstream } = await uncachedServer(connection, ports);
+  const { allowTools, denyTools } = connection;
+  const admits = admittedTools({
+    ...(allowTools && { allow: allowTools }),
+    ...(denyTools && { deny: denyTools }),
+  });
+  const names: string[] = [];
+  try {
+    const { capabilities } = resultOf(await answerOf(upstream, legacy, signal, true));
+    await answerOf(upstream, initialized, signal, true);
+    if (!isObject(capabilities) || !('tools' in capabilities)) return names;
+    let cursor: unknown;
+    for (let page = 0; page < mostPages; page += 1) {
+      const params = cursor === undefined ? {} : { cursor };
+      const request = { jsonrpc: '2.0', id: `tools-${page}`, method: 'tools/list', params };
+      const result = resultOf(await answerOf(upstream, JSON.stringify(request), signal, true));
+      const tools: unknown[] = Array.isArray(result['tools']) ? result['tools'] : [];
+      names.push(...tools.flatMap((tool) => (isNamed(tool) && admits(tool.name) ? tool.name : [])));
+      cursor = result['nextCursor'];
+      if (cursor === undefined) break;
+    }
+    return names;
+  } finally {
+    await upstream.close(signal);
+  }
+}
+
+/** @throws {UpstreamError} when there is none, as the answer is an error */
+function resultOf(answer: Message | undefined): Record<string, unknown> {
+  const { result }: { result?: unknown } = JSON.parse(answer?.bytes.toString() ?? '{}');
+  if (isObject(result)) return result;
+  const why = answer && stringAt(answer, 'error', 'message');
+  throw new UpstreamError('not_json_rpc', `the server refuses: ${why ?? 'no answer'}`);
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null;
+}
+
+function isNamed(tool: unknown): tool is { name: string } {
+  return isObject(tool) && typeof tool['name'] === 'string';
 }
 
 /** A legacy server may refuse the modern request in any target; only a refused credential ends the check. */

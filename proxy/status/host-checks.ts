@@ -39,7 +39,7 @@ export function keychainCheck(kind: string, open: () => Promise<SecretStore>): C
   };
 }
 
-/** Whether locks and what is kept between runs can be written. */
+/** Whether the files that this program keeps between runs can be written. */
 export function stateDirectoryCheck(directory: string): Check {
   return {
     name: 'state',
@@ -58,7 +58,13 @@ export function stateDirectoryCheck(directory: string): Check {
       const { bavail, bsize } = await statfs(directory);
       const free = bavail * bsize;
       if (free < scarceBytes)
-        return [warn('state', `${directory}: ${Math.round(free / 1024)} KiB free`, 'make room')];
+        return [
+          warn(
+            'state',
+            `${directory}: ${Math.round(free / 1024)} KiB free`,
+            'free some disk space',
+          ),
+        ];
       return [ok('state', `${directory} can be written`)];
     },
   };
@@ -71,7 +77,7 @@ const productFiles = [
   '/Applications/Visual Studio Code.app/Contents/Resources/app/product.json',
 ];
 
-/** Which assistants are configured here, and in which version, where a file tells. */
+/** Which assistants are configured here, and their versions if a file tells them. */
 export function assistantCheck(host: UserHost, readText: ReadText): Check {
   return {
     name: 'assistants',
@@ -116,7 +122,7 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
   };
 }
 
-/** The file that an entry needs to start this program and that is gone, as after an update of Node. */
+/** The missing file that an entry needs to start this program, as after an update of Node. */
 function missingFile(entry: unknown): string | undefined {
   if (!isLaunch(entry)) return undefined;
   const { command, args, env } = membersOf(entry);

@@ -1,6 +1,6 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
-import type { Presence, Standing } from '#pipeline/contact';
+import type { Presence, ConnectionState } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
 /** What is known when a proxy starts. */
@@ -30,7 +30,7 @@ export function proxyStatus(
   changed: () => void,
 ): ProxyStatus {
   const startedAt = clock.now();
-  let standing: Standing = { state: 'online' };
+  let connectionState: ConnectionState = { state: 'online' };
   let fault: (Fault & { sinceAt: EpochSeconds }) | undefined;
   let readyAt: EpochSeconds | undefined;
   let call: Call | undefined;
@@ -38,9 +38,10 @@ export function proxyStatus(
   let era: RunningProxy['era'];
 
   function stateNow(): { state: ProxyState; sinceAt: EpochSeconds; reason?: string } {
-    if (standing.state !== 'online') {
-      const state = standing.state === 'offline' ? 'offline' : 'needs_sign_in';
-      return { state, sinceAt: standing.sinceAt, reason: standing.reason };
+    if (connectionState.state !== 'online') {
+      const state = connectionState.state === 'offline' ? 'offline' : 'needs_sign_in';
+      const { sinceAt, reason } = connectionState;
+      return { state, sinceAt, reason };
     }
     if (fault) return fault;
     if (readyAt === undefined) return { state: 'connecting', sinceAt: startedAt };
@@ -55,7 +56,7 @@ export function proxyStatus(
 
   return {
     changed(now) {
-      standing = now;
+      connectionState = now;
       if (now.state === 'online') fault = undefined;
       readyAt = now.state === 'online' ? clock.now() : undefined;
       changed();
@@ -66,8 +67,8 @@ export function proxyStatus(
       handshake = request;
     },
     answerReceived(request, answer, durationMs) {
-      // While the server is away, it was not the server that answered.
-      if (standing.state === 'online') {
+      // While the server is unreachable, the answer came from the offline cache.
+      if (connectionState.state === 'online') {
         if (fault || readyAt === undefined) readyAt = clock.now();
         fault = undefined;
       }

@@ -63,7 +63,7 @@ export async function publishStatus(options: PublishOptions): Promise<PublishedS
       send(socket, { proxy: await snapshot() });
     } else if (request) {
       await onRequest(request).catch(() => undefined); // The next snapshot shows the failure.
-      send(socket, { heard: request });
+      send(socket, { acknowledged: request });
     }
   }
 
@@ -80,7 +80,7 @@ export async function publishStatus(options: PublishOptions): Promise<PublishedS
   if (platform === 'win32') await writeFile(file, '', { flag: 'wx', mode: 0o600 });
   else {
     await chmod(hidden, 0o600);
-    // Only now may watchers see it: a socket without a listener looks like one of a dead process.
+    // Watchers must not see it earlier: they would take a socket without a listener for one of a dead process.
     await rename(hidden, file);
   }
   void removeStaleSockets(directory, platform);

@@ -1,8 +1,8 @@
 import type { EpochSeconds } from '#clock/clock';
 
 /**
- * `connecting`: the server has yet to answer. `needs_sign_in`: only a person can help. `trouble`: the
- * server answers, and refuses. `offline`: it cannot be reached, and is tried again.
+ * `connecting`: no answer of the server yet. `needs_sign_in`: a person has to sign in. `trouble`: the server
+ * refuses requests. `offline`: it cannot be reached, and is tried again.
  */
 export const proxyStates = ['connecting', 'ready', 'needs_sign_in', 'trouble', 'offline'] as const;
 export type ProxyState = (typeof proxyStates)[number];

@@ -53,7 +53,7 @@ async function privateFolder(
  * The file by which a running proxy is found, and the address to connect to. On Unix both are the socket
  * itself. On Windows pipes are in no folder, every user can list them, and another user may connect to one:
  * a file that only this user can read names a pipe that cannot be guessed, and a proxy sends nothing
- * before it is asked.
+ * before a request.
  */
 export type StatusSocket = {
   /** The file that watchers look for. */

@@ -8,13 +8,13 @@ import type { RunningProxy } from './running-proxy.ts';
  *     {"ask":"sign_in_done"}   a person signed in with another process: read the keychain again
  *     {"ask":"reconnect"}      try the server now
  *
- * The proxy acknowledges the last two with `{"heard":"…"}` once they are done.
+ * The proxy acknowledges the last two with `{"acknowledged":"…"}` once they are done.
  */
 export const proxyRequests = ['sign_in_done', 'reconnect'] as const;
 export type ProxyRequest = (typeof proxyRequests)[number];
 
 export type StatusRequest = ProxyRequest | 'watch';
-export type StatusEvent = { proxy: RunningProxy } | { heard: ProxyRequest };
+export type StatusEvent = { proxy: RunningProxy } | { acknowledged: ProxyRequest };
 
 /** The request in a watcher's line; `undefined` for anything else. */
 export function parseRequest(line: string): StatusRequest | undefined {
@@ -24,9 +24,9 @@ export function parseRequest(line: string): StatusRequest | undefined {
 
 /** The event in a proxy's line; `undefined` for anything else. */
 export function parseEvent(line: string): StatusEvent | undefined {
-  const { proxy, heard } = objectOf(line);
-  const request = proxyRequests.find((one) => one === heard);
-  if (request) return { heard: request };
+  const { proxy, acknowledged } = objectOf(line);
+  const request = proxyRequests.find((one) => one === acknowledged);
+  if (request) return { acknowledged: request };
   return isRunningProxy(proxy) ? { proxy } : undefined;
 }
 

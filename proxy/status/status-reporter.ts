@@ -2,10 +2,9 @@ import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { SignInService } from '#pipeline/sign-in-page';
 import type { Presence } from '#pipeline/contact';
-import type { Log } from '#log/log';
-import { redact } from '#log/redact';
+import { type Log, redact } from '#log/log';
 import type { TokenRecord } from '#auth/token-vault';
-import type { Step } from '#pipeline/step';
+import type { Step } from '#pipeline/pipeline';
 import { proxyStatus, type Fault } from './proxy-status.ts';
 import type { PublishedStatus } from './publish-status.ts';
 import { displayUrl, type RunningProxy } from './running-proxy.ts';
@@ -32,7 +31,7 @@ export type StatusReporterOptions = {
 };
 
 export type StatusReporter = Presence & {
-  /** The step that observes requests; `onRequest` carries out what other programs ask of this proxy. */
+  /** The step that observes requests; `onRequest` carries out the requests of other programs to this proxy. */
   step(onRequest: (request: ProxyRequest) => Promise<void>): Step;
   close(): Promise<void>;
 };
@@ -43,8 +42,8 @@ const afterFirstMs = 200;
 const silentServerMs = 3_000;
 
 /**
- * Lets other programs of this user watch the proxy, once it has answered for the first time. A proxy that
- * cannot be watched works all the same.
+ * Lets other programs of this user watch the proxy, once it has answered for the first time. A failure to
+ * publish the status does not affect the proxy.
  */
 export function statusReporter(options: StatusReporterOptions): StatusReporter {
   const { connection, stateDirectory, clock, platform, pid, log } = options;
@@ -140,9 +139,9 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
   const publicReason = (reason: string) => redact(reason.replaceAll(url, displayUrl(url)));
 
   return {
-    changed(standing) {
-      const isOnline = standing.state === 'online';
-      status.changed(isOnline ? standing : { ...standing, reason: publicReason(standing.reason) });
+    changed(now) {
+      const isOnline = now.state === 'online';
+      status.changed(isOnline ? now : { ...now, reason: publicReason(now.reason) });
     },
     step(handler) {
       onRequest = handler;

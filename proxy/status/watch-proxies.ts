@@ -93,8 +93,8 @@ export function watchProxies({ directory, platform }: WatchOptions): ProxyWatch 
       eachLine(socket, maxEventBytes, (line) => {
         const event = parseEvent(line);
         if (!event) return;
-        if ('heard' in event) {
-          for (const { request, done } of one.pending) if (request === event.heard) done();
+        if ('acknowledged' in event) {
+          for (const { request, done } of one.pending) if (request === event.acknowledged) done();
           return;
         }
         one.proxy = event.proxy;

@@ -7,14 +7,14 @@ import {
   readMessage,
   type Message,
 } from 'latchkey-mcp/raw-message';
+import { sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Log } from '#log/log';
-import { eventStream, EventTooLargeError } from './event-stream.ts';
 import { reopenAfterMs, mayRetry } from './retry.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
 
 /**
- * The one answer in a response that is no event stream. An error status with a JSON-RPC error in
- * its body is an answer too, under whatever id, as the server may not have got to reading ours.
+ * The answer in a response that is not an event stream. A JSON-RPC error with an error status is an answer too, whatever its
+ * id, because the server may not have read ours.
  *
  * MCP 2025-11-25 and 2026-07-28 transports
  *
@@ -44,7 +44,7 @@ export async function readAnswer(
   throw refusal(response, status);
 }
 
-/** Whether `answer` is the one to `request`: same id, or none, since nothing else was asked. */
+/** Whether `answer` answers `request`: it has the same id, or none. */
 function isFor(request: Message, answer: Message): boolean {
   if (answer.kind !== 'response' || request.id === undefined || answer.id === undefined)
     return false;
@@ -82,10 +82,10 @@ function parseAnswer(body: Buffer): Message | undefined {
 }
 
 /**
- * The whole body, or `undefined` when it is longer than `maxBytes`; the rest is then dropped. Listens by
- * itself, as an iterator of the stream costs as much as all else that is done for a short answer.
+ * The whole body, or `undefined` if it is longer than `maxBytes`. Uses event listeners, because an iterator of the stream costs
+ * as much as everything else for a short answer.
  *
- * @throws {Error} when it breaks off
+ * @throws {Error} if it breaks off
  */
 export function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
@@ -93,7 +93,7 @@ export function readBody(response: IncomingMessage, maxBytes: number): Promise<B
     let bytes = 0;
     let over = false;
     const brokenOff = () => {
-      // An error is made for those who get it: its stack costs as much as the rest.
+      // Creates the error only when needed: its stack costs as much as everything else here.
       if (!over) reject(response.errored ?? new Error('the body broke off'));
     };
     response.on('data', (chunk: Buffer) => {
@@ -115,7 +115,7 @@ export function readBody(response: IncomingMessage, maxBytes: number): Promise<B
 
 type StreamedAnswerOptions = {
   deliver: Deliver;
-  /** Asks for the stream again, behind an event. */
+  /** Requests the stream again, after an event. */
   resume: (lastEventId: string) => Promise<IncomingMessage>;
   signal: AbortSignal;
   clock: Clock;
@@ -123,12 +123,12 @@ type StreamedAnswerOptions = {
   maxMessageBytes: number;
 };
 
-/** A server may leave the stream open behind its answer, but not forever. */
+/** How long a server may keep the stream open after its answer. */
 const lingerMs = 5_000;
 
 /**
- * Delivers what a stream says because of `request`, its answer among it. One that broke off is asked for
- * again where its events have ids, also while the server cannot be reached for a moment.
+ * Delivers the messages of a stream in response to `request`, including the answer. A stream that broke off is requested
+ * again if its events have ids, even if the server is briefly unreachable.
  *
  * MCP 2025-11-25 transports, resumability
  *
@@ -165,7 +165,7 @@ export async function streamedAnswer(
       } catch (error) {
         if (!(error instanceof UpstreamError) || error.code !== 'unreachable') throw error;
         log.debug('stream not resumed', { reason: error.message });
-        // What the server said about waiting was not meant for its absence.
+        // The server's `retry` was not meant for the time when it is unreachable.
         await clock.sleep(reopenAfterMs(attempt), signal);
         attempt += 1;
         continue;
@@ -190,7 +190,7 @@ export function isEventStream({ statusCode, headers }: IncomingMessage): boolean
   return statusCode === 200 && /^text\/event-stream\b/i.test(type);
 }
 
-/** Whether a server that answers so will not take the stream up again. */
+/** Whether a server that answers like this will not resume the stream. */
 function isFinal({ statusCode = 0 }: IncomingMessage): boolean {
   return statusCode < 500 && statusCode !== 429;
 }
@@ -199,15 +199,14 @@ function endedEarly(): UpstreamError {
   return new UpstreamError('no_answer', 'the stream ended without the answer', { status: 200 });
 }
 
-/** Where a stream was left, so that another can go on from there. */
+/** The position in a stream from which another one can continue. */
 export type StreamPosition = { lastEventId?: string; retryMs?: number };
 
 /**
- * Delivers the messages of an event stream until it ends or breaks off; both look the same to the
- * caller. Events of other types and what is no JSON-RPC are passed over. `position` moves
- * along.
+ * Delivers the messages of an event stream until it ends or breaks off, which look the same to the caller. Ignores events of
+ * other types and those that are not JSON-RPC. Updates `position`.
  *
- * @returns whether anything came
+ * @returns whether any event was received
  * @throws {UpstreamError} `too_large`
  */
 export async function readEvents(
@@ -217,10 +216,13 @@ export async function readEvents(
   { maxMessageBytes, log }: { maxMessageBytes: number; log: Log },
 ): Promise<boolean> {
   let moved = false;
-  const events = eventStream(response as AsyncIterable<Buffer>, maxMessageBytes);
+  const events = sseEvents(response as AsyncIterable<Buffer>, {
+    maxBytes: maxMessageBytes,
+    printableIds: true,
+  });
   for (;;) {
     const next = await events.next().catch((error: unknown) => {
-      if (!(error instanceof EventTooLargeError)) {
+      if (!(error instanceof SseEventTooLarge)) {
         log.debug('event stream broke off', { reason: String(error) });
         return { done: true as const, value: undefined };
       }
@@ -230,11 +232,13 @@ export async function readEvents(
       });
     });
     if (next.done) return moved;
-    const { type, id, data, ...event } = next.value;
+    const { id, event, data, retryMs, isComment } = next.value;
+    if (isComment) continue;
     moved = true;
     if (id !== undefined) position.lastEventId = id;
-    if (event.retryMs !== undefined) position.retryMs = event.retryMs;
-    const message = type === 'message' && data.length > 0 ? parseEvent(data, log) : undefined;
+    if (retryMs !== undefined) position.retryMs = retryMs;
+    const isMessage = (event || 'message') === 'message' && data.length > 0;
+    const message = isMessage ? parseEvent(data, log) : undefined;
     if (message) await deliver(message);
   }
 }
@@ -243,7 +247,7 @@ function parseEvent(data: Buffer, log: Log): Message | undefined {
   try {
     return readMessage(data);
   } catch (error) {
-    log.warn('event is no JSON-RPC message', { reason: String(error) });
+    log.warn('event is not a JSON-RPC message', { reason: String(error) });
     return undefined;
   }
 }

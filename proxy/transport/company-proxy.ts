@@ -15,21 +15,21 @@ import {
 import { trust } from './tls.ts';
 import { isLoopback } from './web-url.ts';
 
-/** A proxy on the way to somewhere. */
+/** A proxy to connect through. */
 export type ProxyRoute = {
-  /** With its credentials, so never for a message. */
+  /** Contains its credentials, so it must not appear in a message. */
   secretUrl: URL;
   /** `http://proxy.example:3128`, for messages. */
   origin: string;
-  /** Where it was named: `HTTPS_PROXY`. */
+  /** The setting that names it: `HTTPS_PROXY`. */
   setting: string;
 };
 
 /**
- * The proxy on the way to `url`; `undefined` for the direct way. Small letters win, as they do in
- * curl. This machine itself is reached directly, unless `--proxy` asks otherwise.
+ * The proxy for `url`; `undefined` for a direct connection. Variables in lower case take precedence, as in curl. Loopback
+ * addresses are reached directly, unless `--proxy` is set.
  *
- * @throws {HttpError} `proxy` when what is named is no proxy that we can use
+ * @throws {HttpError} `proxy` if the setting is not a proxy that we can use
  */
 export function proxyRoute(url: URL, { env, proxy }: NetworkSettings): ProxyRoute | undefined {
   if (proxy === 'none') return undefined;
@@ -56,7 +56,7 @@ function read(text: string, setting: string): ProxyRoute {
 }
 
 /**
- * Which hosts `NO_PROXY` exempts, in the forms that are customary: `*`, a host (and all below it), a
+ * Whether `NO_PROXY` exempts a host. Supports the usual forms: `*`, a host (and all below it), a
  * suffix (`.example.com`, `*.example.com`), an address, a network (`10.0.0.0/8`), each of the first
  * four with a port; separated by commas or blanks.
  */
@@ -96,7 +96,7 @@ function network(entry: string): (url: URL) => boolean {
   };
 }
 
-/** Without the brackets of IPv6 and the dot that ends a full name, in small letters. */
+/** In lower case, without the brackets of IPv6 and the trailing dot of a full name. */
 function bare(host: string): string {
   return host
     .replace(/^\[|\]$/g, '')
@@ -116,7 +116,7 @@ export function proxyAuthorization({ secretUrl }: ProxyRoute): Record<string, st
   return { 'proxy-authorization': `Basic ${Buffer.from(pair).toString('base64')}` };
 }
 
-/** What a proxy's refusal to lead us to `target` means. */
+/** The error for a proxy's refusal to connect to `target`. */
 export function refusedByProxy(
   route: ProxyRoute,
   target: string,
@@ -125,19 +125,19 @@ export function refusedByProxy(
   const { origin, setting, secretUrl } = route;
   const said = `${statusCode} ${statusMessage}`.trim();
   if (statusCode !== 407)
-    return new HttpError('proxy', `the proxy ${origin} refused the way to ${target}: ${said}`, {
-      remedy: `ask whoever runs the proxy to allow ${target}, or name it in NO_PROXY`,
+    return new HttpError('proxy', `the proxy ${origin} refused to connect to ${target}: ${said}`, {
+      remedy: `ask the administrator of the proxy to allow ${target}, or name it in NO_PROXY`,
     });
   const schemes = headers['proxy-authenticate'] ?? '';
   const basic = schemes === '' || /(^|[\s,])basic\b/i.test(schemes);
   const known = secretUrl.username !== '';
   return new HttpError(
     'proxy',
-    `the proxy ${origin} ${known ? 'does not accept the user and password' : 'wants a user and password'}: ${said}`,
+    `the proxy ${origin} ${known ? 'does not accept the user and password' : 'requires a user and password'}: ${said}`,
     {
       remedy: basic
         ? `${known ? 'correct' : 'put'} them in ${inEnvironment(setting)}, as http://USER:PASSWORD@${secretUrl.host}`
-        : `it takes ${schemes.split(/[\s,]/)[0]} only, which a local proxy such as px or cntlm can speak for you`,
+        : `it accepts ${schemes.split(/[\s,]/)[0]} only; a local proxy such as px or cntlm can do that for you`,
     },
   );
 }
@@ -153,7 +153,7 @@ export function unreachableProxy(
   });
 }
 
-/** Arguments are seen by every program of the machine, so a password belongs elsewhere. */
+/** Every program on this computer can read arguments, so a password belongs into the environment. */
 function inEnvironment(setting: string): string {
   return setting === '--proxy' ? 'LATCHKEY_PROXY' : setting;
 }
@@ -167,15 +167,15 @@ function decoded(text: string): string {
 }
 
 type TunnelOptions = {
-  /** For the TLS inside the tunnel, and for the proxy's own. */
+  /** For TLS inside the tunnel, and to the proxy. */
   secureContext: ConnectionOptions['secureContext'];
   idleTimeoutMs: number;
   connectTimeoutMs: number;
 };
 
 /**
- * Connections to https servers through a proxy, kept alive as direct ones are. A proxy's refusal is an
- * error of its own and never an answer of the server: its 401 or 407 must not cost us a credential.
+ * Keep-alive connections to https servers through a proxy. A proxy's refusal is an error of its own, never an answer of the
+ * server: a 401 or 407 of the proxy must not invalidate a credential.
  *
  * RFC 9110 §9.3.6
  */
@@ -274,29 +274,29 @@ type Platform = {
   tls: Pick<typeof tls, 'connect'>;
 };
 
-/** Required for the reason that `httpClient` gives. */
+/** Loaded with `require`, for the reason given at `httpClient`. */
 function platform(): Platform {
   const require = createRequire(import.meta.url);
   return { http: require('node:http'), https: require('node:https'), tls: require('node:tls') };
 }
 
-type SocketWay = { agent?: Agent; secureContext?: SecureContext };
+type SocketOptions = { agent?: Agent; secureContext?: SecureContext };
 
 /**
- * How a WebSocket reaches `url`: through the company's proxy where there is one, trusting what is trusted.
+ * The connection options of a WebSocket to `url`: the company proxy, if any, and the trusted authorities.
  *
  * @throws {HttpError} `settings`, `proxy`
  */
-export async function socketWay(
+export async function socketOptions(
   url: URL,
   settings: NetworkSettings,
   { trustsSystem, connectTimeoutMs }: { trustsSystem: boolean; connectTimeoutMs: number },
-): Promise<SocketWay> {
+): Promise<SocketOptions> {
   const secure = url.protocol === 'wss:';
   const { caFile, clientCertificateFile } = settings;
   const more = trustsSystem || (caFile ?? clientCertificateFile) !== undefined;
   const secureContext = secure && more ? trust(settings, trustsSystem) : undefined;
-  const direct: SocketWay = secureContext ? { secureContext } : {};
+  const direct: SocketOptions = secureContext ? { secureContext } : {};
   if (!namesProxy(settings) || !secure) return direct;
   const route = proxyRoute(new URL(url.href.replace(/^ws/, 'http')), settings);
   if (!route) return direct;

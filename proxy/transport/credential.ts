@@ -5,13 +5,12 @@ import { UpstreamError } from './upstream.ts';
 
 type Headers = Record<string, string>;
 
-/** How requests prove who is asking. */
+/** How requests authenticate. */
 export interface Credential {
   headers(): Promise<Headers>;
 
   /**
-   * Other headers, after the server refused `refused` with 401; `undefined` when there are none to
-   * be had.
+   * New headers after the server answered `refused` with 401; `undefined` if there are none.
    */
   renewed(refused: Headers, challenge: string | undefined): Promise<Headers | undefined>;
 
@@ -19,7 +18,7 @@ export interface Credential {
   widened(narrow: Headers, challenge: string): Promise<Headers | undefined>;
 }
 
-/** A key in `X-API-Key`, or nothing at all: what is refused once stays refused. */
+/** A key in `X-API-Key`, or no credential. It cannot be renewed. */
 export function staticCredential(headers: Headers): Credential {
   return {
     headers: () => Promise.resolve(headers),
@@ -29,8 +28,7 @@ export function staticCredential(headers: Headers): Credential {
 }
 
 /**
- * A key that stands elsewhere, too: once it is refused, it is read again, as it may have been
- * replaced since.
+ * A key from a store. If it is refused, it is read again, because it may have been replaced.
  */
 export function rereadCredential(first: Headers, reread: () => Promise<Headers>): Credential {
   let current = first;
@@ -49,8 +47,8 @@ export function rereadCredential(first: Headers, reread: () => Promise<Headers>)
 const bearer = 'Bearer ';
 
 /**
- * RFC 6750 §2.1. Where no token is `expected`, as no person has signed in, the server is first asked
- * without one: it may want none, and the keychain is left alone.
+ * RFC 6750 §2.1. If no token is `expected`, because no person has signed in, the first request goes without one: the server
+ * may not require any, and the keychain is not used.
  */
 export function bearerCredential(
   tokens: TokenSource,
@@ -79,7 +77,7 @@ export function bearerCredential(
   };
 }
 
-/** The same, with `headers` on every request besides; the credential's own win. */
+/** Adds `headers` to every request. Those of the credential take precedence. */
 export function withHeaders(credential: Credential, headers: Headers): Credential {
   const also = async (proof: Promise<Headers | undefined>) => {
     const own = await proof;
@@ -93,8 +91,8 @@ export function withHeaders(credential: Credential, headers: Headers): Credentia
 }
 
 /**
- * Sends a request with a credential; a 401 renews the credential and repeats the request, once, and
- * so does a 403 that names a missing scope.
+ * Sends a request with a credential. After a 401, or a 403 that names a missing scope, it renews the credential and repeats
+ * the request once.
  *
  * @throws {UpstreamError} `unauthorized`, `unreachable`, `aborted`
  */
@@ -131,7 +129,7 @@ function unreached(error: unknown): never {
   throw new UpstreamError(code, `cannot reach ${error.message}`, { cause: error });
 }
 
-/** What stands behind the path may be a key, and the assistant hears this. */
+/** The query may contain a key, and the assistant sees this message. */
 function unauthorized({ origin, pathname }: URL, proof: Record<string, string>): UpstreamError {
   const where = origin + pathname;
   return new UpstreamError(

@@ -18,13 +18,13 @@ export type HttpRequest = {
   headers: OutgoingHttpHeaders;
   body?: Buffer;
   signal?: AbortSignal;
-  /** For a URL that a server in this network named: nothing further inside is asked. */
+  /** For a URL named by a server in this network: the request may go no further inside. */
   within?: Network;
 };
 
 /**
- * Sends a request and resolves with the response's head; its body streams. Redirects are not
- * followed, as a credential meant for one host must not reach another.
+ * Sends a request and resolves to the response, whose body is a stream. Redirects are not followed, because a credential for
+ * one host must not reach another.
  *
  * @throws {HttpError}
  */
@@ -32,8 +32,8 @@ export interface HttpClient {
   request(request: HttpRequest): Promise<IncomingMessage>;
 
   /**
-   * The network that the server of `url` is in: as its host says, else as it was dialled last. `undefined` before that.
-   * Where a proxy leads there we do not learn its address, and take it for `public`, which may name the least.
+   * The network of the server of `url`, from its host if that is an address, otherwise from the last connection. `undefined`
+   * before that. Behind a proxy the address is unknown and counts as `public`, which has the fewest rights.
    */
   networkOf(url: URL): Promise<Network | undefined>;
 
@@ -41,19 +41,18 @@ export interface HttpClient {
   close(): void;
 }
 
-type Platform = Way['platform'];
+type Platform = Route['platform'];
 
-/** Shorter than what load balancers allow, so that a request rarely meets a dying connection. */
+/** Shorter than the limit of load balancers, so that a request rarely uses a connection that is closing. */
 const idleTimeoutMs = 30_000;
 
 /**
- * Keep-alive connections over `node:http`, or `node:https` once there is such a URL. They are
- * required, not imported: the import of `node:http` reads all its exports, among them WebSocket,
- * and so loads the whole of undici, which would double the time that this program takes to start.
- * Proxies and more trust than Node's own are loaded by the first request that needs them, too.
+ * Keep-alive connections over `node:http`, and `node:https` from the first https URL on. Both are loaded with `require`:
+ * importing `node:http` reads all its exports, including WebSocket, which loads undici and would double the start time of this
+ * program. Support for proxies and additional authorities is also loaded by the first request that needs it.
  *
- * Once the machine has `slept`, idle connections are not used again: whatever stood in between may have
- * forgotten them, and a request over one would wait for a quarter of an hour.
+ * After the computer has `slept`, idle connections are not used again: a device on the path may have forgotten them, and a
+ * request over one would wait for a quarter of an hour.
  */
 export function httpClient(
   settings: () => NetworkSettings,
@@ -62,53 +61,54 @@ export function httpClient(
 ): HttpClient {
   const require = createRequire(import.meta.url);
   const agents = new Map<string, Agent>();
-  /** By origin and confinement, as the way there is the same for every request. */
-  const ways = new Map<string, Way>();
+  /** By origin and network limit, because all such requests take the same route. */
+  const routes = new Map<string, Route>();
   let secureContext: SecureContext | undefined;
   let trusted: Promise<void> | undefined;
   let withSystem: Promise<void> | undefined;
 
-  /** From here on TLS trusts more; idle connections stay, as they were good enough before. */
+  /** From now on, TLS trusts more authorities. Idle connections remain in use. */
   async function trustMore(system: boolean): Promise<void> {
     const { trust } = await import('./tls.ts');
     secureContext = trust(settings(), system);
     agents.clear();
-    ways.clear();
+    routes.clear();
   }
 
-  async function findWay(url: URL, within: Network | undefined): Promise<Way> {
+  async function findRoute(url: URL, within: Network | undefined): Promise<Route> {
     const confined = within === undefined ? undefined : await import('./networks.ts');
     if (within !== undefined) confined?.refuseInside(url, within);
     const { caFile, clientCertificateFile } = settings();
     const secure = url.protocol === 'https:';
     if (secure && (caFile ?? clientCertificateFile) !== undefined)
       await (trusted ??= trustMore(false));
-    const route = await routeTo(url, settings());
+    const viaProxy = await routeTo(url, settings());
     const platform: Platform = require(
-      (route && !secure ? route.secretUrl.protocol : url.protocol) === 'https:'
+      (viaProxy && !secure ? viaProxy.secretUrl.protocol : url.protocol) === 'https:'
         ? 'node:https'
         : 'node:http',
     );
-    const key = `${url.protocol} ${route?.secretUrl.href ?? ''} ${within ?? ''}`;
+    const key = `${url.protocol} ${viaProxy?.secretUrl.href ?? ''} ${within ?? ''}`;
     const lookup = within === undefined ? undefined : confined?.confinedLookup(within, resolve);
-    const agent = agents.get(key) ?? (await agentFor(secure ? route : undefined, platform, lookup));
+    const agent =
+      agents.get(key) ?? (await agentFor(secure ? viaProxy : undefined, platform, lookup));
     agents.set(key, agent);
-    const way: Way = {
+    const route: Route = {
       platform,
       agent,
-      proxied: route !== undefined,
-      ...(route && !secure && { forwarding: route }),
+      proxied: viaProxy !== undefined,
+      ...(viaProxy && !secure && { forwarding: viaProxy }),
     };
-    ways.set(wayKey(url, within), way);
-    return way;
+    routes.set(routeKey(url, within), route);
+    return route;
   }
 
   async function agentFor(
-    route: ProxyRoute | undefined,
+    viaProxy: ProxyRoute | undefined,
     platform: Platform,
     lookup: LookupFunction | undefined,
   ): Promise<Agent> {
-    if (!route)
+    if (!viaProxy)
       return new platform.Agent({
         keepAlive: true,
         timeout: idleTimeoutMs,
@@ -116,7 +116,7 @@ export function httpClient(
         ...(lookup && { lookup }),
       });
     const { tunnelAgent } = await import('./company-proxy.ts');
-    return tunnelAgent(route, { secureContext, idleTimeoutMs, connectTimeoutMs });
+    return tunnelAgent(viaProxy, { secureContext, idleTimeoutMs, connectTimeoutMs });
   }
 
   function dropIdle(): void {
@@ -128,15 +128,18 @@ export function httpClient(
     if (slept()) dropIdle();
     const { url, within } = asked;
     try {
-      return await exchange(asked, ways.get(wayKey(url, within)) ?? (await findWay(url, within)));
+      return await exchange(
+        asked,
+        routes.get(routeKey(url, within)) ?? (await findRoute(url, within)),
+      );
     } catch (error) {
       if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
       const { isUnknownIssuer } = await import('./tls.ts');
       if (!isUnknownIssuer(error.cause)) throw error;
-      // The handshake failed, so nothing was sent. The system may know the issuer; reading what it
-      // knows takes longer than a start may.
+      // The TLS handshake failed, so nothing was sent. The system may trust the issuer; reading its authorities takes too
+      // long for every start.
       await (withSystem ??= trustMore(true));
-      return exchange(asked, await findWay(url, within));
+      return exchange(asked, await findRoute(url, within));
     }
   }
 
@@ -144,7 +147,7 @@ export function httpClient(
     const { networkOfAddress, networkOfHost } = await import('./networks.ts');
     const named = networkOfHost(url.hostname);
     if (named !== undefined) return named;
-    const { proxied, address } = ways.get(url.origin) ?? {};
+    const { proxied, address } = routes.get(url.origin) ?? {};
     if (proxied) return 'public';
     return address === undefined ? undefined : networkOfAddress(address);
   }
@@ -152,7 +155,7 @@ export function httpClient(
   return { request, networkOf, close: () => agents.forEach((agent) => agent.destroy()) };
 }
 
-function wayKey({ origin }: URL, within: Network | undefined): string {
+function routeKey({ origin }: URL, within: Network | undefined): string {
   return within === undefined ? origin : `${within} ${origin}`;
 }
 
@@ -162,15 +165,15 @@ async function routeTo(url: URL, settings: NetworkSettings): Promise<ProxyRoute 
   return proxyRoute(url, settings);
 }
 
-/** How one request travels. */
-type Way = {
+/** How a request reaches its server. */
+type Route = {
   platform: Pick<typeof http, 'Agent' | 'request'>;
   agent: Agent;
-  /** Whether a proxy leads there, which then looks the name up. */
+  /** Whether it goes through a proxy, which then resolves the name. */
   proxied: boolean;
-  /** The server's address, once it was reached; with a proxy that is the proxy's. */
+  /** The server's address after the first connection; with a proxy, the proxy's. */
   address?: string;
-  /** A proxy that is told the whole URL, as for plain http. RFC 9112 §3.2.2 */
+  /** A proxy for plain http, whose requests contain the whole URL. RFC 9112 §3.2.2 */
   forwarding?: ProxyRoute;
 };
 
@@ -178,13 +181,13 @@ const connectTimeoutMs = 20_000;
 const shortBytes = 16 * 1024;
 
 /**
- * One request and the head of its response.
+ * Sends one request and returns the response.
  *
  * @throws {HttpError}
  */
-async function exchange(request: HttpRequest, way: Way): Promise<IncomingMessage> {
+async function exchange(request: HttpRequest, route: Route): Promise<IncomingMessage> {
   const { url, signal, body } = request;
-  const { forwarding } = way;
+  const { forwarding } = route;
   if (signal?.aborted) throw new HttpError('aborted', 'aborted');
   const refusals = forwarding && (await import('./company-proxy.ts'));
   const headers = {
@@ -196,7 +199,7 @@ async function exchange(request: HttpRequest, way: Way): Promise<IncomingMessage
   };
   const progress = { sent: false };
   try {
-    const response = await respond(request, way, headers, progress);
+    const response = await respond(request, route, headers, progress);
     if (!forwarding || response.statusCode !== 407) return response;
     response.destroy();
     throw refusals?.refusedByProxy(forwarding, url.host, response);
@@ -205,27 +208,27 @@ async function exchange(request: HttpRequest, way: Way): Promise<IncomingMessage
     const { sent } = progress;
     if (signal?.aborted) throw new HttpError('aborted', 'aborted', { sent, cause: error });
     const reason = error instanceof Error ? error.message : '';
-    const said = reason || platformCode(error) || 'the connection failed';
-    if (forwarding && !sent) throw refusals?.unreachableProxy(forwarding, said, error);
-    throw await directFailure(url, said, error, sent);
+    const problem = reason || platformCode(error) || 'the connection failed';
+    if (forwarding && !sent) throw refusals?.unreachableProxy(forwarding, problem, error);
+    throw await directFailure(url, problem, error, sent);
   }
 }
 
-/** Rejects with what the platform says; `progress` tells how far it came. */
+/** Rejects with the platform's error. Records in `progress` whether anything was sent. */
 async function respond(
   { url, method, body, signal }: HttpRequest,
-  way: Way,
+  route: Route,
   headers: OutgoingHttpHeaders,
   progress: { sent: boolean },
 ): Promise<IncomingMessage> {
-  const { platform, agent, forwarding } = way;
-  const options: RequestOptions = { method, agent, headers: inARow(headers) };
+  const { platform, agent, forwarding } = route;
+  const options: RequestOptions = { method, agent, headers: flatHeaders(headers) };
   return new Promise((resolve, reject) => {
     const outgoing = forwarding
       ? platform.request(forwarding.secretUrl, { ...options, path: url.href, auth: '' })
       : platform.request({ ...options, ...addressOf(url) });
     const abort = () => outgoing.destroy();
-    // Most requests find a connection that stands.
+    // Most requests reuse a connection.
     const timer = outgoing.reusedSocket ? undefined : connectTimer(outgoing);
     const connected = () => {
       progress.sent = true;
@@ -239,17 +242,17 @@ async function respond(
     outgoing.on('socket', (socket) => {
       if (!socket.connecting) return connected();
       socket.once('encrypted' in socket ? 'secureConnect' : 'connect', () => {
-        if (socket.remoteAddress !== undefined) way.address = socket.remoteAddress;
+        if (socket.remoteAddress !== undefined) route.address = socket.remoteAddress;
         connected();
       });
     });
     outgoing.on('response', (response) => {
-      // The reader of the body gets the same error; without a reader it is not news.
-      response.on('error', nobodyAsked);
+      // The reader of the body gets the same error. Without a reader, it can be ignored.
+      response.on('error', ignoreError);
       resolve(response);
     });
     outgoing.on('error', reject);
-    // A short text goes out in one write with the headers, which a buffer does not.
+    // Node writes a short string together with the headers, but a buffer separately.
     if (body && body.length <= shortBytes) outgoing.end(body.toString('latin1'), 'latin1');
     else outgoing.end(body);
   });
@@ -262,10 +265,10 @@ function connectTimer(outgoing: ClientRequest): NodeJS.Timeout {
   );
 }
 
-function nobodyAsked(): void {}
+function ignoreError(): void {}
 
-/** Name, value, name, value: Node sends that as it stands, and takes longer for an object. */
-function inARow(headers: OutgoingHttpHeaders): string[] {
+/** The headers as a flat list of names and values, which Node sends faster than an object. */
+function flatHeaders(headers: OutgoingHttpHeaders): string[] {
   const fields: string[] = [];
   for (const name of Object.keys(headers)) {
     const value = headers[name];
@@ -275,7 +278,7 @@ function inARow(headers: OutgoingHttpHeaders): string[] {
   return fields;
 }
 
-/** What a request takes of a URL, spelled out once: most requests go to the same one. */
+/** The request options of a URL. Cached, because most requests have the same URL. */
 function addressOf(url: URL): RequestOptions {
   const known = addresses.get(url);
   if (known) return known;
@@ -304,18 +307,18 @@ async function directFailure(
 }
 
 /**
- * No response came. `cause` is the platform's own error.
+ * There was no response. `cause` is the platform's error.
  *
- * `unreachable`: no connection, or one that ended early. `proxy`: the proxy in between does not let us
- * through. `certificate`: TLS does not trust one of the two sides. `settings`: a file of ours for TLS
- * is of no use. `network`: it leads further inside than it may. `aborted`: the caller gave it up.
+ * `unreachable`: no connection, or it ended early. `proxy`: the proxy refuses or cannot be reached. `certificate`: one side does
+ * not trust the other's certificate. `settings`: one of our files for TLS is unusable. `network`: the URL is further inside than
+ * allowed. `aborted`: cancelled by the caller.
  */
 export class HttpError extends Error {
   override readonly name = 'HttpError';
   readonly code: 'unreachable' | 'proxy' | 'certificate' | 'settings' | 'network' | 'aborted';
-  /** What to do about it, where that is known. */
+  /** What to do about it, if that is known. */
   readonly remedy: string | undefined;
-  /** Whether some of the request may have reached the server. */
+  /** Whether part of the request may have reached the server. */
   readonly sent: boolean;
 
   constructor(
@@ -334,32 +337,32 @@ export class HttpError extends Error {
   }
 }
 
-/** The code that the platform gave an error: `ECONNREFUSED`, `CERT_HAS_EXPIRED`. */
+/** The platform's code of an error: `ECONNREFUSED`, `CERT_HAS_EXPIRED`. */
 export function platformCode(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : '';
 }
 
-/** How this machine reaches the network, where that is not the ordinary way. */
+/** Settings of this computer's network: proxies and certificates. */
 export type NetworkSettings = {
-  /** The environment, for `HTTPS_PROXY` and its kind, which a company sets for all programs. */
+  /** The environment, for `HTTPS_PROXY` and similar variables. */
   env: Readonly<Record<string, string | undefined>>;
-  /** A proxy for all there is, loopback included; `none` for none. Wins over the environment's. */
+  /** A proxy for all requests, including loopback; `none` for no proxy. Takes precedence over the environment. */
   proxy?: string;
-  /** PEM or DER: authorities to be trusted besides Node's and the system's. */
+  /** PEM or DER: authorities to trust besides Node's and the system's. */
   caFile?: string;
-  /** PEM: whom we are for servers that ask by TLS. */
+  /** PEM: our client certificate. */
   clientCertificateFile?: string;
   clientKeyFile?: string;
   clientKeyPassphraseSecret?: string;
 };
 
-/** The environment's variables for each kind of URL; the first that is set counts. */
+/** The environment variables for each scheme. The first one that is set is used. */
 export const proxyVariables = {
   'https:': ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'],
   'http:': ['http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY'],
 };
 
-/** Whether any proxy has to be considered. Asked before each request, so it looks at names only. */
+/** Whether any proxy is configured. Called for each request, so it checks names only. */
 export function namesProxy({ env, proxy }: NetworkSettings): boolean {
   const names = Object.values(proxyVariables).flat();
   return proxy !== undefined || names.some((name) => env[name]);

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import { answerTo, idKey, readMessage, type Message } from 'latchkey-mcp/raw-message';
+import { sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import { authorizedRequest } from './credential.ts';
-import { eventStream, EventTooLargeError } from './event-stream.ts';
 import {
   mayHaveRun,
   retryBrokenAnswer,
@@ -12,12 +12,12 @@ import {
 import type { StreamableHttpOptions } from './streamable-http.ts';
 import { unlessAborted, UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
-/** An `Upstream` of the oldest transport, which can be tried before it is used. */
+/** An `Upstream` over the oldest transport. It can be tried before use. */
 export interface HttpSse extends Upstream {
   /**
    * Opens the stream, unless it is open.
    *
-   * @throws {UpstreamError} `status` when the server has no such stream
+   * @throws {UpstreamError} `status` if the server has no such stream
    */
   open(): Promise<void>;
 }
@@ -30,9 +30,8 @@ const initialized = readMessage(
 const endpointMs = 10_000;
 
 /**
- * HTTP+SSE: one stream that is asked for by GET, whose first event names the address that messages are
- * posted to. That address has to be of the same origin, as the credential goes there. A stream that
- * broke off is opened again, and the handshake is made again on it.
+ * HTTP+SSE: one stream, requested with GET, whose first event contains the URL that messages are posted to. That URL must have
+ * the same origin, because the credential is sent there. A stream that broke off is opened again, with a new handshake.
  *
  * MCP 2024-11-05 transports
  */
@@ -95,13 +94,14 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
 
   async function follow(response: IncomingMessage, found: (endpoint: URL) => void): Promise<void> {
     try {
-      for await (const event of eventStream(response as AsyncIterable<Buffer>, maxMessageBytes)) {
-        if (event.type === 'endpoint') found(sameOrigin(event.data.toString()));
-        else if (event.type === 'message' && event.data.length > 0) await take(event.data);
+      const body = response as AsyncIterable<Buffer>;
+      for await (const { event, data } of sseEvents(body, { maxBytes: maxMessageBytes })) {
+        if (event === 'endpoint') found(sameOrigin(data.toString()));
+        else if ((event || 'message') === 'message' && data.length > 0) await take(data);
       }
     } catch (error) {
       response.destroy();
-      if (!(error instanceof EventTooLargeError)) throw error;
+      if (!(error instanceof SseEventTooLarge)) throw error;
       const message = `a message is over ${maxMessageBytes} bytes`;
       throw new UpstreamError('too_large', message, { status: 200 });
     }
@@ -111,7 +111,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     const target = URL.canParse(said, url.href) ? new URL(said, url) : undefined;
     if (target?.origin === url.origin) return target;
     const where = target?.origin ?? 'nowhere';
-    throw new UpstreamError('redirected', `the server wants messages sent to ${where}`);
+    throw new UpstreamError('redirected', `the server names another origin for messages: ${where}`);
   }
 
   async function take(data: Buffer): Promise<void> {
@@ -119,7 +119,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     try {
       message = readMessage(data);
     } catch (error) {
-      return log.warn('event is no JSON-RPC message', { reason: String(error) });
+      return log.warn('event is not a JSON-RPC message', { reason: String(error) });
     }
     if (message.kind !== 'response') return unasked?.(message);
     if (await answers.take(message)) return;
@@ -176,7 +176,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
   async function exchange(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     unasked ??= deliver;
     if (message.method === 'initialize') {
-      // A stream carries one handshake.
+      // Each stream has its own handshake.
       if (handshake) stream?.cut();
       if (handshake) await stream?.over;
       handshake = undefined;
@@ -186,7 +186,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     await ask(to, message, deliver, signal).catch(async (error: unknown) => {
       const gone = error instanceof UpstreamError && error.status === 404 && handshake;
       if (!gone || !mayRetry('session_lost', 1, () => repeatable.has(message))) throw error;
-      // The address is forgotten, so the request has not been carried out.
+      // The server no longer knows this URL, so it has not executed the request.
       await to.over;
       await ask(await unlessAborted(opened(), signal), message, deliver, signal);
     });
@@ -224,7 +224,7 @@ function brokenOff(cause: unknown): UpstreamError {
   return new UpstreamError('no_answer', 'the stream broke off', { cause });
 }
 
-/** Requests whose answers come by another way than the one they were sent by. */
+/** Requests whose answers arrive on another connection. */
 interface AwaitedAnswers {
   /**
    * Sends a request and resolves when its answer has been delivered.
@@ -237,16 +237,16 @@ interface AwaitedAnswers {
     { send, signal }: { readonly send: () => Promise<void>; readonly signal: AbortSignal },
   ): Promise<void>;
 
-  /** Gives an answer to the request that waits for it; `false` when none does. */
+  /** Delivers an answer to its request. Returns `false` if there is none. */
   take(answer: Message): Promise<boolean>;
 
-  /** Nothing will come any more for those that wait. */
+  /** Fails all open requests. */
   fail(error: UpstreamError): void;
 }
 
 type Waiting = { id: string; deliver: Deliver; resolve: () => void; fail: (e: Error) => void };
 
-/** Keeps who waits for which answer by the id of the request, in memory. */
+/** The open requests by id. */
 function awaitedAnswers(): AwaitedAnswers {
   const waiting = new Map<string, Waiting>();
 
@@ -266,7 +266,7 @@ function awaitedAnswers(): AwaitedAnswers {
           await sent;
           await promise;
         };
-        // Whether a request was taken is known once it is sent, though the way back broke off before.
+        // `send` tells whether the server accepted the request, even if the stream broke off earlier.
         const answered = async () => {
           try {
             await promise;

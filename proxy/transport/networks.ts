@@ -2,31 +2,31 @@ import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns';
 import { BlockList, isIPv6, type LookupFunction } from 'node:net';
 import { HttpError } from './http-client.ts';
 
-/** Where an address leads, from the outside inwards. */
+/** The kinds of networks, from public to loopback. */
 const networks = ['public', 'private', 'loopback'] as const;
 export type Network = (typeof networks)[number];
 
-/** Whether something in `from` may name something in `to`: whatever is no further inside than itself. */
+/** Whether a server in `from` may name a URL in `to`: only if that is not further inside. */
 export function mayName(from: Network, to: Network): boolean {
   return networks.indexOf(to) <= networks.indexOf(from);
 }
 
-/** The one that is further inside. */
+/** The network further inside. */
 export function innerOf(one: Network, other: Network): Network {
   return mayName(one, other) ? one : other;
 }
 
-/** The network that a URL's host names; `undefined` for a name, which may lead anywhere. */
+/** The network of a URL's host; `undefined` for a name, which may resolve to any address. */
 export function networkOfHost(hostname: string): Network | undefined {
   if (/(^|\.)localhost\.?$/i.test(hostname)) return 'loopback';
   const address = hostname.replace(/^\[(.*)\]$/, '$1');
   return isIPv6(address) || /^\d+(\.\d+){3}$/.test(address) ? networkOfAddress(address) : undefined;
 }
 
-/** Addresses that lead back to this machine; 0.0.0.0 and :: do on Linux. RFC 6890 */
+/** Loopback addresses. On Linux, they include 0.0.0.0 and ::. RFC 6890 */
 const here = blockList(['0.0.0.0/8', '127.0.0.0/8'], ['::/128', '::1/128']);
 
-/** Addresses that are not globally reachable, or are not assigned. RFC 6890, RFC 9637 */
+/** Addresses that are not globally reachable or not assigned. RFC 6890, RFC 9637 */
 const inside = blockList(
   [
     '10.0.0.0/8',
@@ -107,8 +107,8 @@ export function refuseInside({ hostname }: URL, within: Network): void {
 }
 
 /**
- * Looks names up as Node does, but for the addresses that are further inside than `within`: what was checked is
- * what is dialled, whatever the name resolves to a moment later.
+ * Resolves names as Node does, without addresses that are further inside than `within`. The checked address is the one that is
+ * used, even if the name resolves to another one a moment later.
  */
 export function confinedLookup(within: Network, resolve: AddressLookup = lookup): LookupFunction {
   return (hostname, options, found) => {

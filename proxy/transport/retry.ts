@@ -6,11 +6,11 @@ import { HttpError, platformCode } from './http-client.ts';
 import { UpstreamError } from './upstream.ts';
 
 type RetryOptions = {
-  /** Whether the request may run twice without harm; asked when that matters. */
+  /** Whether the request is safe to repeat. Called only when that matters. */
   isRepeatable: () => boolean;
-  /** Whether a connection that broke is to be made once more. */
+  /** Whether to reconnect once after a broken connection. */
   isWorthIt?: () => Promise<boolean>;
-  /** When the assistant will have lost its patience. */
+  /** When the assistant will stop waiting. */
   deadlineAt: EpochSeconds;
   signal: AbortSignal;
   clock: Clock;
@@ -20,27 +20,27 @@ type RetryOptions = {
 };
 
 /**
- * Why something is sent again: how often it is sent in all, and whether the server may have run it, as then only what may run
- * twice is. A rejected token is `authorizedRequest`'s matter: the request is sent once more with a renewed one.
+ * The reasons to send a request again: how often it is sent in total, and whether the server may have executed it, in which case
+ * only safe requests are repeated. Rejected tokens are handled by `authorizedRequest`, which repeats once with a renewed one.
  */
 const reasons = {
-  /** 429 or 503 with `Retry-After`, for as long as the assistant waits. RFC 6585 §4, RFC 9110 §15.6.4 */
+  /** 429 or 503 with `Retry-After`, while the assistant waits. RFC 6585 §4, RFC 9110 §15.6.4 */
   busy: { attempts: Infinity, mayHaveRun: false },
-  /** 429, 502, 503 or 504, whose `Retry-After` is missing or means nothing. */
+  /** 429, 502, 503 or 504, with no or an invalid `Retry-After`. */
   unavailable: { attempts: 3, mayHaveRun: true },
   not_connected: { attempts: 2, mayHaveRun: false },
   connection_broken: { attempts: 2, mayHaveRun: true },
-  /** What breaks off twice breaks off always. */
+  /** An answer that breaks off twice is likely to break off again. */
   answer_broken: { attempts: 2, mayHaveRun: true },
   /** 404 in a session: sent again in another session. */
   session_lost: { attempts: 2, mayHaveRun: false },
-  /** An event stream that ended before its answer is resumed behind its last event; events restart the count. */
+  /** An event stream that ended before the answer is resumed after its last event. Events reset the count. */
   stream_ended: { attempts: 5, mayHaveRun: false },
 } satisfies Record<string, { attempts: number; mayHaveRun: boolean }>;
 
 type Reason = keyof typeof reasons;
 
-/** Whether what was sent `attempts` times is sent again; `isRepeatable` is asked when that matters. */
+/** Whether a request that was sent `attempts` times is sent again. `isRepeatable` is called only when that matters. */
 export function mayRetry(reason: Reason, attempts: number, isRepeatable: () => boolean): boolean {
   const { attempts: most, mayHaveRun: mayRun } = reasons[reason];
   return attempts < most && (!mayRun || isRepeatable());
@@ -49,12 +49,12 @@ export function mayRetry(reason: Reason, attempts: number, isRepeatable: () => b
 const firstWaitMs = 250;
 const longestWaitMs = 8_000;
 
-/** A connection that was not made, or not any more; a firewall's silence is no such thing. */
+/** Errors of connections that were refused or reset. Timeouts do not count. */
 const brokenConnection =
   /^(ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET)$/;
 
 /**
- * The response to what `send` sends, as often as `reasons` allow and until the assistant stops waiting.
+ * Calls `send` as often as `reasons` allow, until the assistant stops waiting, and returns the response.
  *
  * @throws {UpstreamError} with `attempts`, or what the credential rejects with
  */
@@ -63,7 +63,7 @@ export async function requestWithRetries(
   options: RetryOptions,
 ): Promise<{ response: IncomingMessage; attempts: number }> {
   const { deadlineAt, signal, clock, log, random = Math.random } = options;
-  // Counted besides, as a clock that is set back would make the patience endless.
+  // Counted as well, because the deadline would move if the clock were set back.
   let leftMs = (deadlineAt - clock.now()) * 1000;
   for (let attempt = 1; ; attempt += 1) {
     const pauseMs = backOffMs(attempt, random());
@@ -76,7 +76,7 @@ export async function requestWithRetries(
       const isRetried = reason && mayRetry(reason, attempt, options.isRepeatable);
       if (!isRetried || waitMs > leftMs || clock.now() + waitMs / 1000 > deadlineAt)
         return { response, attempts: attempt };
-      log.debug('asked to come again', { status: response.statusCode, waitMs });
+      log.debug('server busy, retrying later', { status: response.statusCode, waitMs });
       response.resume();
     } catch (error) {
       const reason = connectionReason(error);
@@ -113,7 +113,7 @@ function connectionReason(error: unknown): Reason | undefined {
   return cause.sent ? 'connection_broken' : 'not_connected';
 }
 
-/** Doubled each time, and anywhere in its upper half, so that many who failed do not come together. */
+/** The pause doubles, and half of it is random, so that many proxies do not retry at the same moment. */
 function backOffMs(attempt: number, random: number): number {
   const full = Math.min(firstWaitMs * 2 ** attempt, longestWaitMs);
   return Math.round(full / 2 + (full / 2) * random);
@@ -124,8 +124,8 @@ function counted(error: unknown, attempts: number): unknown {
 }
 
 /**
- * Sends a request, and again when its answer broke off and it may be repeated. A complete answer without
- * a result is no reason.
+ * Sends a request, and sends it again if the answer broke off and it is safe to repeat. A complete answer without a result
+ * is not repeated.
  */
 export async function retryBrokenAnswer(
   ask: () => Promise<void>,
@@ -143,15 +143,15 @@ export async function retryBrokenAnswer(
   }
 }
 
-/** Which requests may run twice without harm. */
+/** Which requests are safe to repeat. */
 interface RepeatableRequests {
   has(request: Message): boolean;
 
-  /** Takes note of what the answer to `tools/list` says of each tool. */
+  /** Records the annotations of the tools in an answer to `tools/list`. */
   learn(request: Message, answer: Message): void;
 }
 
-/** They read, or set something to what it is set to again. */
+/** These read, or set a value that a repetition sets again. */
 const methods = new Set([
   'initialize',
   'ping',
@@ -172,8 +172,8 @@ const methods = new Set([
 ]);
 
 /**
- * A tool is called twice only when the server's last list said that it only reads (`readOnlyHint`) or
- * that a second call changes nothing more (`idempotentHint`).
+ * A tool call is repeated only if the server's last list says that the tool only reads (`readOnlyHint`) or that a second call has
+ * no further effect (`idempotentHint`).
  *
  * MCP 2025-11-25 tools, annotations
  */
@@ -209,7 +209,7 @@ function members(value: unknown): Record<string, unknown> {
   return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
-/** Whether a request that failed so may have run all the same. */
+/** Whether a request that failed with this error may have been executed. */
 export function mayHaveRun(error: unknown): error is UpstreamError {
   if (!(error instanceof UpstreamError)) return false;
   const { code, cause, status = 0 } = error;
@@ -220,7 +220,7 @@ export function mayHaveRun(error: unknown): error is UpstreamError {
       return true;
     case 'status':
       return status >= 500 && status !== 503;
-    // These two say what to do about them, which is not to ask again as before.
+    // These two require another reaction than repeating the request.
     case 'not_json_rpc':
     case 'too_large':
     case 'aborted':
@@ -232,7 +232,7 @@ export function mayHaveRun(error: unknown): error is UpstreamError {
 }
 
 /**
- * How long a server asks us to wait, in seconds; `undefined` when it does not say, or nonsense.
+ * How long a server asks us to wait, in seconds; `undefined` if the header is missing or invalid.
  *
  *     Retry-After: 120
  *     Retry-After: Fri, 20 Nov 2026 09:00:00 GMT
@@ -253,16 +253,16 @@ export function retryAfterSeconds(
 const firstMs = 1_000;
 const longestMs = 30_000;
 
-/** How long to wait before a stream is asked for again, the `attempt`th time (from 0) in a row. */
+/** How long to wait before a stream is requested again. `attempt` counts consecutive attempts from 0. */
 export function reopenAfterMs(attempt: number): number {
   return Math.min(firstMs * 2 ** attempt, longestMs);
 }
 
-/** Something that happens again and again, and those who wait for the next time. */
+/** An event that recurs, and its waiters. */
 export interface RecurringEvent {
   happened(): void;
 
-  /** Resolves when it happens, or at once when `signal` aborts; it never rejects. */
+  /** Resolves at the next event, or when `signal` aborts. Never rejects. */
   next(signal: AbortSignal): Promise<void>;
 }
 

@@ -8,29 +8,29 @@ import { UpstreamError, type Deliver } from './upstream.ts';
 
 type SessionStreamOptions = {
   session: HeldSession;
-  /** Asks for the stream, behind the event of that id. */
+  /** Requests the stream, after the event with that id. */
   get: (lastEventId: string | undefined, signal: AbortSignal) => Promise<IncomingMessage>;
-  /** The server takes a message. */
+  /** Occurs when the server accepts a message. */
   accepted: RecurringEvent;
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
 };
 
-/** A stream that stood this long was cut by something on the way, not refused. */
+/** A stream that lasted this long was not refused; something between us and the server cut it. */
 const steadySeconds = 10;
 
-/** However much else the server accepts, it is not asked for a stream more often. */
+/** The shortest time between two requests for a stream, however many messages the server accepts. */
 const leastMs = 1_000;
 
-/** What became of a stream: it `ended`, or was not opened, for which there may be no server or a refusal. */
+/** The outcome of a stream: it `ended`, or was not opened because the server was unreachable or refused. */
 type Outcome = 'ended' | 'absent' | 'none' | 'forgotten' | 'refused' | 'unauthorized';
 
 /**
- * Delivers what a server says in its session unasked, over a stream that is asked for by GET again and
- * again, in whichever session is the present one; resolves when there will be none. A server that has opened
- * a stream before and knows the session no more is given another session, as no call may come to find that
- * out. One that never opened any may know no GET at all: it is asked again in the next session only.
+ * Delivers what a server sends on its own, over a stream that is requested with GET in the current session and requested again
+ * whenever it ends. Resolves when no further stream is possible. If a server that has opened a stream before no longer knows the
+ * session, another session is started, because there may be no call that would discover this. A server that never opened a
+ * stream may not support GET, so it gets the request again in the next session only.
  *
  * MCP 2025-11-25 transports, listening for messages from the server
  */
@@ -76,7 +76,7 @@ export async function sessionStream(
     );
   }
 
-  /** Until it is worth while to ask again: less long, once a server that was absent takes messages. */
+  /** Waits before the next request: shorter once a server that was unreachable accepts messages. */
   async function pause(outcome: Outcome, within: AbortSignal): Promise<void> {
     const wantedMs = outcome === 'ended' ? position.retryMs : undefined;
     const ms = wantedMs ?? reopenAfterMs(attempt);
@@ -94,7 +94,7 @@ export async function sessionStream(
 
   for (let of: string | undefined; !signal.aborted;) {
     const revival = session.revival();
-    // Not a turn is lost otherwise: the first call may have the server ask something by this stream.
+    // The first request is immediate: the server may need this stream for requests during the first call.
     if (revival) await revival.catch(() => undefined);
     const { id } = session.current();
     if (id === undefined) return;

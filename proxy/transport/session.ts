@@ -2,15 +2,15 @@ import type { IncomingMessage } from 'node:http';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 
-/** What the era before 2026-07-28 remembers between requests. */
+/** The state of a legacy session. */
 type LegacySession = {
   id?: string;
   protocolVersion?: string;
-  /** The assistant's own handshake, to be made again when the server has forgotten the session. */
+  /** The assistant's handshake, for repetition after the server has forgotten the session. */
   initialize?: Message;
 };
 
-/** What every request of the session carries. MCP 2025-11-25 transports */
+/** The headers of every request in the session. MCP 2025-11-25 transports */
 export function sessionHeaders({ id, protocolVersion }: LegacySession): Record<string, string> {
   return {
     ...(id !== undefined && { 'mcp-session-id': id }),
@@ -18,7 +18,7 @@ export function sessionHeaders({ id, protocolVersion }: LegacySession): Record<s
   };
 }
 
-/** The session as the answer to `initialize` and the head of its response make it. */
+/** The session that results from the answer to `initialize` and its response headers. */
 export function agreedSession(
   session: LegacySession,
   answer: Message,
@@ -30,35 +30,35 @@ export function agreedSession(
   return {
     ...session,
     ...(typeof id === 'string' && { id }),
-    // It goes into a header, so it has to look like a version.
+    // It becomes a header, so it must look like a version.
     ...(version !== undefined && /^[\w.-]+$/.test(version) && { protocolVersion: version }),
   };
 }
 
 type HeldSessionPorts = {
-  /** Sends a message of a handshake that is ours; its answer has been taken once this resolves. */
+  /** Sends a message of a handshake of ours. Resolves after its answer has been processed. */
   send: (message: Message, signal: AbortSignal) => Promise<void>;
-  /** What another session is to be told once its handshake is made. */
+  /** The settings to repeat in a new session after its handshake. */
   settings: () => readonly Message[];
   log: Log;
 };
 
-/** The session that requests of the era before 2026-07-28 belong to. */
+/** The session of legacy requests. */
 export interface HeldSession {
   current(): LegacySession;
 
   set(session: LegacySession): void;
 
-  /** Aborts when another session takes the place of the present one. */
+  /** Aborts when another session replaces the current one. */
   readonly replaced: AbortSignal;
 
-  /** The making of another session, while it is under way. */
+  /** The handshake of a new session, while it is in progress. */
   revival(): Promise<void> | undefined;
 
-  /** Repeats the handshake, once for all requests that met the session of that id forgotten. */
+  /** Repeats the handshake, once for all requests that found the session with that id forgotten. */
   revive(forgotten: string): Promise<void>;
 
-  /** Nothing is begun any more; the session as it was. */
+  /** Starts no more sessions, and returns the current one. */
   close(): LegacySession;
 }
 
@@ -76,7 +76,7 @@ export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSess
   let reign = new AbortController();
 
   async function repeatHandshake(before: LegacySession, initialize: Message): Promise<void> {
-    // Others wait for it too, so it does not end with the request that happened to begin it.
+    // Other requests wait for it too, so it does not end with the request that started it.
     const signal = AbortSignal.any([life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
     log.info('session forgotten by the server, starting another');
     try {
@@ -84,7 +84,7 @@ export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSess
       await send(initialized, signal);
       for (const setting of settings()) await repeat(setting, signal);
     } catch (error) {
-      // The next request meets the 404 again and tries once more.
+      // The next request gets a 404 again and repeats the attempt.
       session = before;
       throw error;
     } finally {
@@ -92,11 +92,14 @@ export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSess
     }
   }
 
-  /** A session that does not know of a setting is better than none. */
+  /** Errors are only logged: a session without a setting is better than none. */
   async function repeat(setting: Message, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
     await send(setting, signal).catch((error: unknown) =>
-      log.warn('not told to the other session', { what: setting.method, reason: String(error) }),
+      log.warn('setting not repeated in the new session', {
+        what: setting.method,
+        reason: String(error),
+      }),
     );
   }
 
@@ -129,22 +132,22 @@ export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSess
   };
 }
 
-/** What an assistant wished of its session, for another one that takes the place of that. */
+/** The settings that an assistant made in its session, to repeat them in a new one. */
 interface SessionSettings {
-  /** Takes note of a request that the server agreed to. */
+  /** Records a request that the server has accepted. */
   learn(request: Message): void;
 
-  /** The requests that are to be made again. */
+  /** The requests to repeat. */
   all(): readonly Message[];
 
-  /** A session begins that knows of nothing. */
+  /** Forgets everything, because the assistant starts a new session. */
   forget(): void;
 }
 
 const most = 1000;
 
 /**
- * The log level that was set last, and the subscriptions to resources that stand, a thousand at most.
+ * The last log level, and the active subscriptions to resources, at most a thousand.
  *
  * MCP 2025-11-25 logging; resources, "Subscriptions"
  */

@@ -1,11 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { modernVersion, stringAt, type Message } from 'latchkey-mcp/raw-message';
+import { modernVersion, stringAt, type Message, modernHeaders } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { readAnswer, isEventStream, streamedAnswer } from './answers.ts';
 import { authorizedRequest, type Credential } from './credential.ts';
 import type { HttpClient } from './http-client.ts';
-import { modernHeaders } from './modern-headers.ts';
 import {
   recurringEvent,
   retryBrokenAnswer,
@@ -26,9 +25,9 @@ export type StreamableHttpOptions = {
   clock: Clock;
   log: Log;
   maxMessageBytes: number;
-  /** More headers that a modern request carries. */
+  /** Additional headers of a modern request. */
   toolHeaders?: (message: Message) => Record<string, string>;
-  /** Whether something else can be said in the server's place, so that a broken connection is told at once. */
+  /** Whether there is a cached answer, so that a broken connection is reported immediately. */
   hasCachedAnswer?: (message: Message) => Promise<boolean>;
 };
 
@@ -36,15 +35,15 @@ export type StreamableHttpOptions = {
 type Asking = {
   signal: AbortSignal;
   deadlineAt: EpochSeconds;
-  /** It belongs to a handshake that we repeat. */
+  /** Whether it belongs to a handshake that we repeat. */
   isOurs?: boolean;
 };
 
-/** What an assistant waits for an answer, in all. */
+/** How long an assistant waits for an answer in total. */
 const assistantTimeoutSeconds = 60;
 
 /**
- * Where the request may be repeated, a gateway's word that it lost the server while that answered counts as an answer that
+ * If the request is safe to repeat, a gateway's report that it lost the server during the answer counts as an answer that
  * broke off.
  */
 function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
@@ -56,8 +55,8 @@ function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
 }
 
 /**
- * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to
- * 2025-11-25, single exchanges since 2026-07-28. Which one a message belongs to is in the message.
+ * Streamable HTTP in both eras: sessions with a stream of their own, resumption and DELETE up to 2025-11-25, single exchanges
+ * since 2026-07-28. The message determines the era.
  */
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const { url, clock, log, maxMessageBytes } = options;
@@ -144,7 +143,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
         answered.response.statusCode === 404 &&
         inSession !== undefined &&
         message.kind === 'request' &&
-        // It is told to a session in the making, which would wait for itself.
+        // It belongs to a handshake in progress, which would wait for itself.
         !isOurs &&
         mayRetry('session_lost', 1, () => repeatable.has(message))
       ) {
@@ -172,7 +171,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     }
   }
 
-  /** Whether it is no matter of indifference if a message ran twice. */
+  /** Whether executing a message twice makes a difference. */
   function mattersTwice(message: Message): boolean {
     return message.kind === 'request' && !repeatable.has(message);
   }
@@ -187,7 +186,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     };
   }
 
-  /** Reads the session off the answer to `initialize` before anyone acts on that. */
+  /** Reads the session from the answer to `initialize` before the answer is delivered. */
   function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
     return async (message) => {
       if (message.kind === 'response')
@@ -218,7 +217,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
     );
   }
 
-  /** These have no answer, so a refusal is only logged. */
+  /** Sends a message without an answer, so a refusal is only logged. */
   function told({ method, kind }: Message, response: IncomingMessage): void {
     response.resume();
     const status = response.statusCode ?? 0;
@@ -231,7 +230,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   return { send, listen, close };
 }
 
-/** An event id is UTF-8 text, and a header takes the bytes of that. */
+/** The event id as a header value: the bytes of its UTF-8 text. */
 function headerBytes(text: string): string {
   return Buffer.from(text).toString('latin1');
 }

@@ -8,14 +8,14 @@ import { HttpError, platformCode, type NetworkSettings } from './http-client.ts'
 type Tls = Pick<typeof tls, 'createSecureContext' | 'getCACertificates'>;
 
 /**
- * Whom TLS trusts, and who we are for it: Node's roots (with `NODE_EXTRA_CA_CERTS`) and those of
+ * The authorities that TLS trusts, and our client certificate. Trusts Node's roots (with `NODE_EXTRA_CA_CERTS`) and those of
  * `caFile`; with `system` also those of the operating system, which take 0.1 s to read.
  *
  * @throws {HttpError} `settings`
  */
 export function trust(settings: NetworkSettings, system: boolean): SecureContext {
   const { caFile, clientCertificateFile, clientKeyFile, clientKeyPassphraseSecret } = settings;
-  // Imported, it would be loaded at every start of the bundled program.
+  // A static import would load it at every start of the bundled program.
   const { createSecureContext, getCACertificates }: Tls = createRequire(import.meta.url)(
     'node:tls',
   );
@@ -62,7 +62,7 @@ function authorities(path: string): string {
   try {
     return new X509Certificate(content).toString();
   } catch (error) {
-    throw new HttpError('settings', `${path}: holds no certificate`, {
+    throw new HttpError('settings', `${path}: contains no certificate`, {
       remedy: 'name a file of certificates in PEM with --ca-file (LATCHKEY_CA_FILE)',
       cause: error,
     });
@@ -83,7 +83,7 @@ function contentOf(path: string, option: string): Buffer {
 const authority =
   'if this is a company network, ask for its root certificate and name it with --ca-file (LATCHKEY_CA_FILE)';
 const ownCertificate =
-  'name a certificate that it takes with --client-certificate-file and --client-key-file';
+  'set a certificate that it accepts with --client-certificate-file and --client-key-file';
 
 type Problem = { problem: string; remedy: string };
 
@@ -91,7 +91,7 @@ const problems: [RegExp, Problem][] = [
   [
     /^DEPTH_ZERO_SELF_SIGNED_CERT$/,
     {
-      problem: 'its certificate is self-signed, by nobody this machine trusts',
+      problem: 'its certificate is self-signed and not trusted on this computer',
       remedy:
         'if you trust it, save that certificate and name it with --ca-file (LATCHKEY_CA_FILE)',
     },
@@ -99,7 +99,7 @@ const problems: [RegExp, Problem][] = [
   [
     /^(SELF_SIGNED_CERT_IN_CHAIN|UNABLE_TO_GET_ISSUER_CERT|UNABLE_TO_GET_ISSUER_CERT_LOCALLY|CERT_UNTRUSTED)$/,
     {
-      problem: 'its certificate comes from an authority this machine does not know',
+      problem: 'its certificate comes from an authority that this computer does not trust',
       remedy: authority,
     },
   ],
@@ -107,38 +107,38 @@ const problems: [RegExp, Problem][] = [
     /^UNABLE_TO_VERIFY_LEAF_SIGNATURE$/,
     {
       problem:
-        'its certificate comes from an authority this machine does not know, or the server leaves out the certificate in between',
-      remedy: `${authority}; else tell whoever runs the server that its chain is incomplete`,
+        'its certificate comes from an authority that this computer does not trust, or the server does not send the intermediate certificate',
+      remedy: `${authority}; otherwise tell the administrator of the server that its certificate chain is incomplete`,
     },
   ],
   [
     /^CERT_HAS_EXPIRED$/,
     {
       problem: 'its certificate has expired',
-      remedy: 'tell whoever runs the server, and see that the clock of this machine is right',
+      remedy: 'tell the administrator of the server, and check the clock of this computer',
     },
   ],
   [
     /^CERT_NOT_YET_VALID$/,
     {
       problem: 'its certificate is not valid yet',
-      remedy: 'see that the clock of this machine is right',
+      remedy: 'check the clock of this computer',
     },
   ],
   [
     /^CERT_REVOKED$/,
-    { problem: 'its certificate was revoked', remedy: 'tell whoever runs the server' },
+    { problem: 'its certificate was revoked', remedy: 'tell the administrator of the server' },
   ],
   [
     /ALERT_(CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE)$/,
     {
-      problem: 'it refuses the connection, most likely for want of a certificate of ours',
+      problem: 'it refuses the connection, most likely because it requires a client certificate',
       remedy: ownCertificate,
     },
   ],
   [
     /ALERT_(BAD_CERTIFICATE|UNKNOWN_CA|CERTIFICATE_UNKNOWN|CERTIFICATE_EXPIRED|ACCESS_DENIED|UNSUPPORTED_CERTIFICATE)$/,
-    { problem: 'it does not accept our certificate', remedy: ownCertificate },
+    { problem: 'it does not accept the client certificate', remedy: ownCertificate },
   ],
   [
     /(WRONG_VERSION_NUMBER|HTTP_REQUEST|PACKET_LENGTH_TOO_LONG|RECORD_LAYER_FAILURE)$/,
@@ -149,14 +149,14 @@ const problems: [RegExp, Problem][] = [
   ],
 ];
 
-/** What TLS did not like, and what to do; `undefined` when `error` is about something else. */
+/** The problem with a certificate and its remedy; `undefined` if `error` has another cause. */
 export function certificateProblem(error: unknown): Problem | undefined {
   const code = platformCode(error);
   if (code === 'ERR_TLS_CERT_ALTNAME_INVALID') {
     const names = error instanceof Error && 'cert' in error ? altNames(error.cert) : '';
     return {
       problem: `its certificate is for another host${names && ` (${names})`}`,
-      remedy: 'check the host in the URL, or tell whoever runs the server',
+      remedy: 'check the host in the URL, or tell the administrator of the server',
     };
   }
   const known = problems.find(([shape]) => shape.test(code))?.[1];

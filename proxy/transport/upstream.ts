@@ -1,41 +1,40 @@
 import type { Message } from 'latchkey-mcp/raw-message';
 
-/** Takes one message on; resolves when there is room for the next. */
+/** Receives a message. Resolves when the next one may follow. */
 export type Deliver = (message: Message) => Promise<void>;
 
-/** A way to an MCP server. It carries raw JSON-RPC bytes and reads only what it needs of them. */
+/** A connection to an MCP server. It carries JSON-RPC bytes and parses only what it needs. */
 export interface Upstream {
   /**
-   * Sends one message and delivers what the server says because of it; resolves once it said all.
-   * A request is answered then: an answer was delivered, or this rejects.
+   * Sends a message and delivers the messages that the server sends in response. Resolves after the last of them. For a
+   * request, either an answer has been delivered then, or this rejects.
    *
    * @throws {UpstreamError} or what the credential rejects with
    */
   send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void>;
 
-  /** Delivers what the server says unasked; resolves when it will say no more. */
+  /** Delivers what the server sends on its own. Resolves when no more can follow. */
   listen(deliver: Deliver, signal: AbortSignal): Promise<void>;
 
-  /** Ends the session, if there is one; never rejects. */
+  /** Ends the session, if there is one. Never rejects. */
   close(signal: AbortSignal): Promise<void>;
 }
 
 type UpstreamErrorDetails = {
   /** HTTP status, when there was an answer. */
   status?: number;
-  /** When the server says it can be asked again. */
+  /** The time until a retry, as the server gives it. */
   retryAfterSeconds?: number;
-  /** How often it was tried, when more than once. */
+  /** The number of attempts, if there was more than one. */
   attempts?: number;
-  /** The request may have run, or not, and is not harmless to repeat. */
+  /** Whether the request may have been executed and is not safe to repeat. */
   outcomeUnknown?: boolean;
 };
 
 /**
- * `unreachable`: no connection. `unauthorized`: a credential is missing, or the renewed one was
- * refused too. `forbidden`: it lacks a right. `redirected`: the server is elsewhere. `status`: any
- * other refusal. `not_json_rpc`: something else came. `no_answer`: the answer broke off.
- * `too_large`: it is over the limit. `aborted`: we no longer wanted it.
+ * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `forbidden`: the
+ * credential lacks a right. `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer
+ * is something else. `no_answer`: the answer broke off. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
  */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';

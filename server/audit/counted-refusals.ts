@@ -86,7 +86,7 @@ export class CountedRefusals implements RefusalLog {
     return event;
   }
 
-  /** Records everything that is not recorded yet, and begins to count anew. */
+  /** Records everything that is not recorded yet, and starts the counts again. */
   async flush(): Promise<void> {
     clearTimeout(this.#timer);
     this.#timer = undefined;

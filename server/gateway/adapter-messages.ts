@@ -1,6 +1,7 @@
 import { modernHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, readMessage, valueAt } from 'latchkey-mcp/message';
+import { messageEvent } from 'latchkey-mcp/sse';
 import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
 import { discardAnswer, eventsIn, wholeBody } from './answers.ts';
 import { orSilence } from './live-stream.ts';
@@ -84,20 +85,12 @@ async function* events(
         coming = messages.next();
         // The failure is handled when the promise is awaited, and may be ignored if it never is.
         coming.catch(() => undefined);
-        yield Buffer.concat([Buffer.from('event: message\ndata: '), line(next.value), eventEnd]);
+        yield messageEvent(next.value.body);
       }
     }
   } finally {
     void messages.return(undefined).catch(() => undefined);
   }
-}
-
-const eventEnd = Buffer.from('\n\n');
-
-/** A message on one line. Line breaks outside JSON strings have no meaning. */
-function line({ body }: Message): Buffer {
-  if (!body.includes(0x0a) && !body.includes(0x0d)) return body;
-  return Buffer.from(body.toString('utf8').replaceAll(/[\r\n]+/g, ' '));
 }
 
 const emptyHead: UpstreamAnswer = {

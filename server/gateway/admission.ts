@@ -201,7 +201,7 @@ function admitToken(
   asOf: string | undefined,
 ): Awaitable<Admission> {
   const verdict = ports.tokens.verify(token);
-  // What was written meanwhile is looked at anew.
+  // Something was written meanwhile, so it is read again.
   if (verdict instanceof Promise) return verdict.then((made) => admitVerified(made, place, ports));
   return admitVerified(verdict, place, ports, asOf);
 }

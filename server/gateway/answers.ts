@@ -1,5 +1,5 @@
 import { scanMessage } from 'latchkey-mcp/message';
-import { type SseEvent, SseEventTooLarge, SseEvents } from 'latchkey-mcp/sse';
+import { type SseEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Awaitable } from '#awaitable';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import {
@@ -98,10 +98,8 @@ type Body = UpstreamAnswer['body'];
 
 /** The events of a body as they come, each of up to `maxBytes`. */
 export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGenerator<SseEvent> {
-  const splitter = new SseEvents({ maxBytes });
   try {
-    if (body instanceof Uint8Array) return yield* splitter.push(body);
-    for await (const chunk of body) yield* splitter.push(chunk);
+    yield* sseEvents(body, { maxBytes });
   } catch (cause) {
     throw unfinished(cause);
   }

@@ -43,7 +43,7 @@ export class AnswerMessage {
   }
 
   /** The message as an event: the one that it came in, unless it was changed. */
-  get eventBytes(): Uint8Array {
+  get eventBytes(): Buffer {
     if (this.event && !this.#isChanged) return this.event.raw;
     return messageEvent(this.bytes, this.event);
   }

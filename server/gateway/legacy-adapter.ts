@@ -70,7 +70,7 @@ export class LegacyAdapter {
     signal: AbortSignal,
   ): Promise<UpstreamAnswer | undefined> {
     const client = {
-      capabilities: modernCapabilities(initialize),
+      capabilities: modernCapabilities(textAt(initialize, 'params', 'capabilities')),
       clientInfo: textAt(initialize, 'params', 'clientInfo'),
       logLevel: undefined,
     };

@@ -1,3 +1,5 @@
+import { messageEvent } from 'latchkey-mcp/sse';
+
 /** Proxies drop connections that are idle for a minute, some after half a minute. */
 const silentMs = 25_000;
 const beat = Buffer.from(': still here\n\n');
@@ -27,7 +29,7 @@ export async function* live(
   } catch (error) {
     const message = report?.(error);
     if (message === undefined) throw error;
-    yield Buffer.from(`event: message\ndata: ${message}\n\n`);
+    yield messageEvent(Buffer.from(message));
   } finally {
     await iterator.return?.();
   }

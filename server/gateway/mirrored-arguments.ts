@@ -1,4 +1,4 @@
-import { type MirroredParameter, encodeHeader, mirroredParameters } from 'latchkey-mcp/headers';
+import { type MirroredParameter, mirroredParameters, parameterHeaders } from 'latchkey-mcp/headers';
 import type { Span } from 'latchkey-mcp/json';
 import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
@@ -120,21 +120,14 @@ function withArguments(request: UpstreamRequest, tools: Tools): UpstreamRequest 
   const call = read(Buffer.from(request.body));
   const parameters = call && tools.get(call.name ?? '');
   if (!parameters) return request;
-  const headers: Record<string, string> = { ...request.headers };
-  for (const { path, header } of parameters) {
-    const value = plainValue(call, ['arguments', ...path]);
-    if (value !== undefined) headers[header] = encodeHeader(value);
-  }
-  return { ...request, headers };
+  const mirrored = parameterHeaders(parameters, (path) => argumentAt(call, path));
+  return { ...request, headers: { ...request.headers, ...mirrored } };
 }
 
-/** The header value of an argument; absent and `null` arguments have none. Numbers are normalized. */
-function plainValue({ message, params }: ReadMessage, path: readonly string[]): string | undefined {
+function argumentAt({ message, params }: ReadMessage, path: readonly string[]): string | undefined {
   let span = params;
-  for (const name of path) span = span && membersIn(message, span).get(name);
-  const value: unknown = span && JSON.parse(textAt(message, span));
-  if (typeof value === 'string') return value;
-  return typeof value === 'boolean' || Number.isSafeInteger(value) ? String(value) : undefined;
+  for (const name of ['arguments', ...path]) span = span && membersIn(message, span).get(name);
+  return span && textAt(message, span);
 }
 
 function isMismatch(bytes: Buffer): boolean {

@@ -53,10 +53,17 @@ export function throughSteps(
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';
   readonly code: 'unreachable' | 'timeout' | 'broken' | 'encoded' | 'offline';
+  /** The reason that an agent gave, for administrators: `connection refused at 127.0.0.1:3000`. */
+  readonly detail: string | undefined;
 
-  constructor(code: UpstreamError['code'], message: string, options?: ErrorOptions) {
+  constructor(
+    code: UpstreamError['code'],
+    message: string,
+    options: ErrorOptions & { readonly detail?: string } = {},
+  ) {
     super(message, options);
     this.code = code;
+    this.detail = options.detail;
   }
 }
 

@@ -1,12 +1,13 @@
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
+import { subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { networkOf } from '#accounts/guess-limit';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
 import { FailedAttempts } from '#oauth/failed-attempts';
 import { OAuthError } from '#oauth/oauth-error';
-import { type AcceptedRequest, subprotocol } from '#upstreams/tunnel/accept-socket';
+import type { AcceptedRequest } from '#upstreams/tunnel/accept-socket';
 import {
   admitAgent,
   type AdmittedAgent,

@@ -2,7 +2,7 @@
 import {
   type LocalServer,
   LocalServerError,
-  type LocalServerPlace,
+  type LocalServerHost,
   localServers,
 } from 'latchkey/agent';
 
@@ -21,7 +21,7 @@ export interface StdioCommandSettings {
 export class StdioCommands {
   readonly #servers: ReadonlyMap<string, LocalServer>;
 
-  constructor(commands: ReadonlyMap<string, StdioCommandSettings>, host: LocalServerPlace) {
+  constructor(commands: ReadonlyMap<string, StdioCommandSettings>, host: LocalServerHost) {
     const open = commands.size > 0 ? localServers(host) : undefined;
     this.#servers = new Map(
       [...commands].flatMap(([path, { cwd, ...command }]) =>

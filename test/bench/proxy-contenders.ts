@@ -16,6 +16,8 @@ export interface ProxyContender {
 const root = join(import.meta.dirname, '../..');
 /** The sources, unless a folder with the package as it is published is to be raced. */
 const latchkey = join(process.env['BENCH_LATCHKEY'] ?? join(root, 'proxy'), 'bin/latchkey.js');
+/** The folder of another package, raced beside it to compare two versions. */
+const before = process.env['BENCH_LATCHKEY_BEFORE'];
 
 /** The first is the floor: the others are told as ratios to it. */
 export const proxyContenders: readonly ProxyContender[] = [
@@ -55,20 +57,28 @@ export const proxyContenders: readonly ProxyContender[] = [
     args: (origin) => [join(import.meta.dirname, 'peers/mcp-proxy.mjs'), `${origin}/mcp`],
     env: { API_KEY: 'mcp_bench' },
   },
-  {
-    name: 'latchkey, API key',
-    installs: join(root, 'proxy'),
-    args: (origin) => [latchkey, `${origin}/mcp`],
-    env: { LATCHKEY_API_KEY: 'mcp_bench' },
-  },
-  {
-    // The trial start before the race signs in; every measured one reads its token from the keychain.
-    name: 'latchkey, token from the keychain',
-    keychain: true,
-    args: (origin) => [latchkey, `${origin}/signed-in`],
-    env: { LATCHKEY_OAUTH: JSON.stringify({ clientId: 'client_bench', clientSecret: 'bench' }) },
-  },
+  ...latchkeys('latchkey', latchkey),
+  ...(before === undefined ? [] : latchkeys('before', join(before, 'bin/latchkey.js'))),
 ];
+
+/** One version of Latchkey, with an API key and with a token. */
+function latchkeys(name: string, script: string): ProxyContender[] {
+  return [
+    {
+      name: `${name}, API key`,
+      ...(name === 'latchkey' && { installs: join(root, 'proxy') }),
+      args: (origin) => [script, `${origin}/mcp`],
+      env: { LATCHKEY_API_KEY: 'mcp_bench' },
+    },
+    {
+      // The trial start before the race signs in; every measured one reads its token from the keychain.
+      name: `${name}, token from the keychain`,
+      keychain: true,
+      args: (origin) => [script, `${origin}/signed-in`],
+      env: { LATCHKEY_OAUTH: JSON.stringify({ clientId: 'client_bench', clientSecret: 'bench' }) },
+    },
+  ];
+}
 
 /** The command line of `contender`, with a home of its own and the same Node as ours. */
 export function commandOf(

@@ -4,11 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
-import { chunkedSecretStore } from '#proxy/keychain/chunked-secret-store';
+import { chunkedSecretStore, osSecretStore } from '#proxy/keychain/os-secret-store';
 import { fileSecretStore } from '#proxy/keychain/file-secret-store';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
-import { osSecretStore } from '#proxy/keychain/os-secret-store';
-import type { SecretStore } from '#proxy/keychain/secret-store';
+import { memorySecretStore, type SecretStore } from '#proxy/keychain/secret-store';
 import { secretStoreContract } from './secret-store.ts';
 
 const { platform } = process;

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { homedir } from 'node:os';
-import { AccountsError, openAccounts } from '#proxy/open-accounts';
+import { AccountsError, openAccounts } from '#proxy/app-accounts';
 import { callDoor } from './call-door.ts';
 import { launcher } from './proxy-process.ts';
 

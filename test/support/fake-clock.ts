@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import type { Clock } from '#proxy/clock/clock';
 
 export type FakeClock = Clock & {
-  /** Lets that much time pass, and everything that waited for it happen. */
+  /** Lets that much time pass, and everything that waits for a part of it happen in its turn. */
   advance(seconds: number): Promise<void>;
   /** Resolves when somebody waits for time to pass. */
   asleep(): Promise<void>;
@@ -35,12 +35,18 @@ export function fakeClock(now = 1_800_000_000): FakeClock {
     settled,
     async advance(seconds) {
       await settled();
-      ms += seconds * 1000;
-      for (const sleeper of sleeping)
-        if (sleeper.untilMs <= ms) {
-          sleeping.delete(sleeper);
-          sleeper.wake();
-        }
+      const endMs = ms + seconds * 1000;
+      for (;;) {
+        const next = [...sleeping]
+          .filter(({ untilMs }) => untilMs <= endMs)
+          .toSorted((one, other) => one.untilMs - other.untilMs)[0];
+        if (!next) break;
+        ms = Math.max(ms, next.untilMs);
+        sleeping.delete(next);
+        next.wake();
+        await settled();
+      }
+      ms = endMs;
       await settled();
     },
   };

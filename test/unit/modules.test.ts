@@ -10,48 +10,49 @@ const root = join(import.meta.dirname, '../..');
  * `main` wires them and may itself be imported by any module of its program.
  */
 const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
-  'proxy/check-connection': {
-    imports: ['auth', 'config', 'host', 'log', 'transport'],
+  'proxy/app': {
+    imports: [
+      'auth',
+      'clock',
+      'config',
+      'errors',
+      'host',
+      'keychain',
+      'log',
+      'pipeline',
+      'status',
+      'transport',
+    ],
     packages: ['latchkey-mcp'],
   },
-  'proxy/connect': {
-    imports: ['auth', 'config', 'errors', 'host', 'log', 'pipeline'],
+  'proxy/app-accounts': {
+    imports: [
+      'auth',
+      'clock',
+      'config',
+      'errors',
+      'host',
+      'keychain',
+      'log',
+      'status',
+      'transport',
+    ],
+  },
+  'proxy/app-agent': {
+    imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'transport'],
   },
   'proxy/errors': {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp'],
   },
-  'proxy/host': { imports: ['clock', 'config', 'keychain', 'transport'] },
+  'proxy/host': {
+    imports: ['auth', 'clock', 'config', 'keychain', 'pipeline', 'status', 'transport'],
+  },
   'proxy/main': {
     imports: [
       'agent',
       'auth',
       'cli',
-      'clock',
-      'config',
-      'errors',
-      'keychain',
-      'log',
-      'pipeline',
-      'transport',
-    ],
-  },
-  'proxy/open-account': {
-    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'pipeline', 'transport'],
-  },
-  'proxy/open-accounts': {
-    imports: ['auth', 'clock', 'config', 'errors', 'log', 'status', 'transport'],
-  },
-  'proxy/open-agent': {
-    imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'transport'],
-  },
-  'proxy/open-assistants': { imports: ['auth', 'config'] },
-  'proxy/open-connections': {
-    imports: ['auth', 'config', 'errors', 'keychain', 'log', 'status'],
-  },
-  'proxy/open-credential': {
-    imports: [
-      'auth',
       'clock',
       'config',
       'errors',
@@ -62,10 +63,6 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'transport',
     ],
   },
-  'proxy/open-doctor': { imports: ['auth', 'config', 'errors', 'log', 'status', 'transport'] },
-  'proxy/open-embedded-keyring': { imports: ['clock', 'host', 'keychain'] },
-  'proxy/open-host': { imports: ['auth', 'config', 'host', 'keychain', 'pipeline', 'status'] },
-  'proxy/open-presence': { imports: ['config', 'errors', 'host', 'log', 'status'] },
   'proxy/agent': {
     imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
@@ -100,6 +97,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/subscriptions': {},
   'mcp/top-level-members': {},
   'mcp/translation': {},
+  'mcp/tunnel-frames': {},
 
   'server/main': {
     imports: [
@@ -231,7 +229,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'upstreams/skills',
       'upstreams/tunnel',
     ],
-    packages: ['undici', 'zod'],
+    packages: ['latchkey-mcp', 'undici', 'zod'],
   },
   'server/upstreams/credentials': {
     imports: ['accounts', 'audit', 'clock', 'db', 'gateway', 'oauth', 'organizations', 'outbound'],
@@ -274,7 +272,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'upstreams/tunnel',
       'web',
     ],
-    packages: ['@fastify/proxy-addr', 'fastify'],
+    packages: ['@fastify/proxy-addr', 'fastify', 'latchkey-mcp'],
   },
   'server/web': {
     imports: [
@@ -288,6 +286,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'http',
       'oauth',
       'organizations',
+      'outbound',
       'upstreams',
       'upstreams/credentials',
       'upstreams/tunnel',
@@ -301,7 +300,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/upstreams/tunnel': {
     imports: ['clock', 'gateway', 'oauth'],
-    packages: ['ws', 'zod'],
+    packages: ['latchkey-mcp', 'ws'],
   },
   'server/upstreams/demo': {
     imports: ['gateway'],

@@ -4,8 +4,7 @@ import { expect, test } from 'vitest';
 import { agentStatus, type StatusForm } from '#proxy/agent/agent-status';
 import { ConfigurationError, UsageError } from '#proxy/config/errors';
 import { words } from '#proxy/errors';
-import { jsonLinesLog } from '#proxy/log/log';
-import { printable as ofProxy } from '#proxy/log/printable';
+import { jsonLinesLog, printable as ofProxy } from '#proxy/log/log';
 import { OAuthError } from '#proxy/auth/errors';
 import { jsonLog } from '#server/log/log';
 import { printable as ofServer } from '#server/log/printable';
@@ -93,8 +92,8 @@ test('nothing but the main programs writes to a terminal', () => {
   const writing = sources.filter((file) => direct.test(readFileSync(join(root, file), 'utf8')));
 
   expect(writing.toSorted()).toEqual([
-    // Its lines come from log.ts, which makes them printable.
-    'proxy/log/log-file.ts',
+    // It makes the lines of the log printable, and writes them to the log file.
+    'proxy/log/log.ts',
     'proxy/main.ts',
     'server/main.ts',
     'tray-app/main/main.ts',

@@ -136,6 +136,8 @@ function start(): void {
     overview: () => live.now(),
     openWindow: windows.open,
     openBrowser: async (page) => openBrowser(new URL(page)),
+    // Resolves with the reason of a failure.
+    openFile: async (path) => (await shell.openPath(path)) === '',
     copySecret: async (text) => guard.copySecret(text),
   });
   const act = menuActions({

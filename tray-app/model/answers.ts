@@ -20,6 +20,8 @@ export type AnswersPorts = {
   overview: () => Overview;
   openWindow: (window: WindowName, name?: string) => void;
   openBrowser: (page: string) => Promise<boolean>;
+  /** Opens a text file in the user's editor. */
+  openFile: (path: string) => Promise<boolean>;
   copySecret: (text: string) => Promise<void>;
 };
 
@@ -32,7 +34,7 @@ export type Answers = {
 const serverTimeoutMs = 60_000;
 
 export function answers(ports: AnswersPorts): Answers {
-  const { accounts, signIns, overview, openWindow, openBrowser, copySecret } = ports;
+  const { accounts, signIns, overview, openWindow, openBrowser, openFile, copySecret } = ports;
   const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
   const connection = (name: string) => overview().connections.find((one) => one.name === name);
 
@@ -74,13 +76,12 @@ export function answers(ports: AnswersPorts): Answers {
     },
     async add(input) {
       const { name } = input;
-      const added = await outcomeOf(
-        accounts.add(addInput(input), limited()).then(({ checked }) => checked),
-        name,
-      );
-      if (!added.ok) return added;
-      if (added.message !== 'person')
-        return done(`${name} is added: ${checkedWords(added.message)}`);
+      try {
+        const { checked } = await accounts.add(addInput(input), limited());
+        if (checked !== 'person') return done(`${name} was added: ${checkedWords(checked)}`);
+      } catch (error) {
+        return refused(error, name);
+      }
       return signIns.begin(name, async (progress) => signIn(name, progress));
     },
     remove: async ({ name }) => {
@@ -92,10 +93,11 @@ export function answers(ports: AnswersPorts): Answers {
     cancelSignIn: async ({ name }) =>
       signIns.cancel(name)
         ? done('The sign-in was cancelled.')
-        : no('No sign-in is under way.', 'Begin one with Sign in.'),
+        : no('No sign-in is in progress.', 'Start one with Sign in.'),
     async copySignInAddress({ name }) {
       const address = signIns.address(name);
-      if (address === undefined) return no('No page waits any more.', 'Begin again with Sign in.');
+      if (address === undefined)
+        return no('The sign-in is no longer waiting.', 'Start again with Sign in.');
       await copySecret(address);
       return done('Copied. The clipboard is cleared in a minute.');
     },
@@ -121,8 +123,8 @@ export function answers(ports: AnswersPorts): Answers {
       return outcomeOf(
         rotating.then(({ onTrial }) =>
           onTrial
-            ? `The server takes the new ${what}, and it is stored. The old one is kept until a call has worked.`
-            : `The server takes the new ${what}, and it is stored.`,
+            ? `The server accepts the new ${what}. Latchkey stored it, and keeps the old one until a call succeeds.`
+            : `The server accepts the new ${what}, and Latchkey stored it.`,
         ),
         name,
       );
@@ -131,14 +133,16 @@ export function answers(ports: AnswersPorts): Answers {
       outcomeOf(
         accounts
           .undoRotation(name)
-          .then((back) => (back ? `${name} uses the old one again.` : 'No old one is kept.')),
+          .then((back) =>
+            back ? `${name} uses the old one again.` : 'There is no old one to go back to.',
+          ),
         name,
       ),
     assistants: async () => assistantViews(accounts),
     install: async ({ assistant, name }) =>
       outcomeOf(
         accounts.install(assistant, name).then(({ backup }) => {
-          const kept = backup === undefined ? '' : ` The file as it was: ${backup}`;
+          const kept = backup === undefined ? '' : ` Backup: ${backup}`;
           return `Restart the assistant to use ${name}.${kept}`;
         }),
         name,
@@ -168,9 +172,15 @@ export function answers(ports: AnswersPorts): Answers {
     async openDashboard({ name }) {
       const dashboard = connection(name)?.dashboard;
       if (dashboard === undefined)
-        return no(`No dashboard of ${name} is known.`, 'Ask the administrator of the server.');
-      if (await openBrowser(dashboard)) return done('The dashboard opens in your browser.');
-      return no('No browser could be opened.', `Open ${dashboard} yourself.`);
+        return no(`The dashboard of ${name} is unknown.`, 'Ask the administrator of the server.');
+      if (await openBrowser(dashboard)) return done('The dashboard opened in your browser.');
+      return no('No browser could be opened.', `Open ${dashboard} in a browser.`);
+    },
+    async openAssistantFile({ assistant }) {
+      const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
+      if (file === undefined) return no('There is no such assistant.', '');
+      if (await openFile(file)) return done('The file opened in your editor.');
+      return no('No program could open the file.', `Open ${file} in an editor.`);
     },
     async openWindow({ window, name }) {
       openWindow(window, name);
@@ -212,21 +222,21 @@ function addInput({ name, url, credential }: InputOf<'add'>): AddInput {
   }
 }
 
-function checkedWords(checked: string): string {
-  if (checked === 'api_key') return 'the server takes the key.';
-  if (checked === 'client') return 'the server takes the client.';
+function checkedWords(checked: 'api_key' | 'client' | null): string {
+  if (checked === 'api_key') return 'the server accepts the key.';
+  if (checked === 'client') return 'the server accepts the client.';
   return 'the server requires no authentication.';
 }
 
 const uninstalledWords = {
-  restored: 'The file is as it was before.',
-  removed: 'The entry is taken out; whatever else changed meanwhile stays.',
+  restored: 'The file was restored.',
+  removed: 'The entry was removed. Other changes to the file stay.',
   absent: 'There was no such entry.',
 };
 
 function removedWords(name: string, notRevoked: string | undefined): string {
-  if (notRevoked === undefined) return `${name} is removed.`;
-  return `${name} is removed from this machine. The server could not be informed: ${notRevoked}`;
+  if (notRevoked === undefined) return `${name} was removed.`;
+  return `${name} was removed from this computer, but the server could not be told: ${notRevoked}`;
 }
 
 function signedOutWords(
@@ -235,8 +245,8 @@ function signedOutWords(
 ): string {
   if (!wasSignedIn) return `You were not signed in to ${name}.`;
   if (notRevoked === undefined)
-    return `Signed out of ${name}: revoked at the server, forgotten here.`;
-  return `Signed out of ${name} on this machine. The server could not be informed: ${notRevoked}. Revoke the access there.`;
+    return `Signed out of ${name}. The access was revoked at the server.`;
+  return `Signed out of ${name} on this computer, but the server could not be told: ${notRevoked}. Revoke the access on the server.`;
 }
 
 function reconnectWords(name: string, proxies: number): string {

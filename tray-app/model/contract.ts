@@ -191,6 +191,8 @@ const operations = {
     input: z.strictObject({ assistant, entry: z.string().max(256) }),
     output: outcome,
   },
+  /** Opens the file of an assistant in the user's editor. */
+  openAssistantFile: { input: z.strictObject({ assistant }), output: outcome },
   doctor: { input: nothing, output: z.union([z.array(finding), failed]) },
   openDashboard: { input: named, output: outcome },
   openWindow: {

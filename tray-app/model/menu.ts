@@ -60,7 +60,7 @@ export function menu(overview: Overview): MenuItem[] {
 
 function connectionItem(one: ConnectionView, signIn: SignInView | undefined): MenuItem {
   const { name, as, state, account, dashboard, rotates } = one;
-  const word = signIn ? 'waiting for you in the browser' : stateWords[state];
+  const word = signIn ? 'Waiting for browser' : stateWords[state];
   const person = as === 'person';
   const readable = one.url !== '';
   const actions: MenuItem[] = [
@@ -81,12 +81,12 @@ function connectionItem(one: ConnectionView, signIn: SignInView | undefined): Me
     enabled: true,
     items: readable
       ? [
-          line(account === undefined ? asWords[as] : `As ${account}`),
+          line(account === undefined ? asWords[as] : `Signed in as ${account}`),
           line(hostOf(one.url)),
           { kind: 'separator' },
           ...actions,
         ]
-      : [line('Its configuration cannot be read'), open('Connections', 'connections')],
+      : [line('The configuration cannot be read'), open('Connections', 'connections')],
   };
 }
 
@@ -107,9 +107,9 @@ const stateShapes: Record<ConnectionView['state'], string> = {
 };
 
 const asWords: Record<ConnectionView['as'], string> = {
-  person: 'As a person',
-  client: 'As an OAuth client',
-  api_key: 'By API key',
+  person: 'Personal sign-in',
+  client: 'OAuth client',
+  api_key: 'API key',
 };
 
 function hostOf(url: string): string {

@@ -3,12 +3,12 @@ import type { ConnectionView, Overview, SignInView } from './contract.ts';
 
 /** The state of a connection in a word or two, in the menu and in the window Connections. */
 export const stateWords: Record<ConnectionView['state'], string> = {
-  ready: 'ready',
-  connecting: 'connecting',
-  needs_sign_in: 'needs sign-in',
-  needs_key: 'needs a key',
-  trouble: 'trouble',
-  offline: 'offline',
+  ready: 'Connected',
+  connecting: 'Connecting',
+  needs_sign_in: 'Sign-in required',
+  needs_key: 'Key required',
+  trouble: 'Error',
+  offline: 'Offline',
 };
 
 /** The credential of a connection that can be rotated; a personal sign-in can use a client with a secret. */
@@ -40,24 +40,27 @@ export function trayStatus({ known, connections, signIns, trouble }: Overview): 
   if (trouble) return { icon: 'trouble', tooltip: `Latchkey: ${trouble.problem}` };
   const waiting = signIns.find(({ phase }) => phase === 'waiting');
   if (waiting)
-    return { icon: 'attention', tooltip: `Latchkey: waiting for your sign-in to ${waiting.name}` };
+    return {
+      icon: 'attention',
+      tooltip: `Latchkey: waiting for the browser, to sign in to ${waiting.name}`,
+    };
   const needy = connections.filter(
     ({ state }) => state === 'needs_sign_in' || state === 'needs_key',
   );
   const troubled = connections.filter(({ state }) => state === 'trouble');
   const offline = connections.filter(({ state }) => state === 'offline');
   if (troubled.length > 0)
-    return { icon: 'trouble', tooltip: `Latchkey: trouble with ${listed(troubled)}` };
+    return { icon: 'trouble', tooltip: `Latchkey: error with ${listed(troubled)}` };
   if (needy.length > 0)
     return {
       icon: 'attention',
-      tooltip: `Latchkey: ${listed(needy)} ${needy.length === 1 ? 'needs' : 'need'} you`,
+      tooltip: `Latchkey: action required for ${listed(needy)}`,
     };
   if (offline.length > 0)
     return { icon: 'offline', tooltip: `Latchkey: ${listed(offline)} cannot be reached` };
   if (!known) return { icon: 'well', tooltip: 'Latchkey: loading connections' };
   if (connections.length === 0) return { icon: 'well', tooltip: 'Latchkey: no connections yet' };
-  return { icon: 'well', tooltip: 'Latchkey: all connections are ready' };
+  return { icon: 'well', tooltip: 'Latchkey: all connections work' };
 }
 
 function listed(some: readonly { name: string }[]): string {
@@ -102,22 +105,22 @@ function noticeOf(one: ConnectionView): Notice | undefined {
   if (state === 'needs_sign_in')
     return {
       name,
-      title: `${name} needs you to sign in`,
-      body: 'An assistant is waiting. Click to sign in with your browser.',
+      title: `Sign in to ${name}`,
+      body: 'An assistant is waiting for it. Click to sign in with your browser.',
       opens: 'signIn',
     };
   if (state === 'needs_key')
     return {
       name,
-      title: `${name} needs a new ${what}`,
-      body: `Its ${what} is missing or is no longer accepted. Click to enter one.`,
+      title: `New ${what} required for ${name}`,
+      body: `The ${what} is missing, or the server no longer accepts it. Click to enter a new one.`,
       opens: 'key',
     };
   if (keyDue)
     return {
       name,
-      title: `Time to rotate the ${what} of ${name}`,
-      body: 'It is 90 days old. Click to enter a new one.',
+      title: `Rotation due: ${what} of ${name}`,
+      body: `The ${what} is 90 days old. Click to enter a new one.`,
       opens: 'key',
     };
   return undefined;

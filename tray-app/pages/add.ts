@@ -18,7 +18,7 @@ type Step =
   | { at: 'done'; name: string; message: string };
 
 const preparing = 'Preparing the sign-in…';
-const trying = 'Trying it at the server…';
+const trying = 'Checking…';
 
 let step: Step = { at: 'url' };
 let busy = false;
@@ -45,8 +45,8 @@ async function lookUp(event: SubmitEvent): Promise<void> {
   if (url === '')
     return refuse({
       ok: false,
-      problem: 'The pasted text names no server.',
-      remedy: 'Type its URL too.',
+      problem: 'The pasted text contains no server URL.',
+      remedy: 'Enter the URL as well.',
     });
   const found = await ask('probe', { url });
   if (!found.ok) return refuse(found);
@@ -150,7 +150,9 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
         aria-describedby="url-help"
         autofocus
       />
-      <p id="url-help" class="help">From the dashboard, or from the administrator of the server.</p>
+      <p id="url-help" class="help">
+        You find it in the dashboard, or get it from the administrator of the server.
+      </p>
     </div>
     <details ?open=${pastedText !== ''}>
       <summary>Paste a configuration instead</summary>
@@ -172,7 +174,7 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
       </div>
     </details>
     <div class="actions">
-      <button class="primary" ?disabled=${busy}>${busy ? 'Asking the server…' : 'Continue'}</button>
+      <button class="primary" ?disabled=${busy}>${busy ? 'Connecting…' : 'Continue'}</button>
     </div>
   </form>`;
 }
@@ -180,10 +182,10 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
 /** The result, and the next step. */
 function addedView({ name: added, message }: Extract<Step, { at: 'done' }>): TemplateResult {
   return html`<div class="notice good" id="done" tabindex="-1">
-      <p><strong>${added} is ready.</strong></p>
+      <p><strong>${added} is connected.</strong></p>
       <p>${message}</p>
     </div>
-    <p>Next, let an assistant start it.</p>
+    <p>Next, install it in an assistant.</p>
     <div class="actions">
       <button
         type="button"

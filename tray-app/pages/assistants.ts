@@ -44,13 +44,13 @@ function draw(): void {
   show(html`
     <h1>Assistants</h1>
     <p class="lead">
-      Each change keeps a copy of the file as it was, and Remove brings it back. Restart an
-      assistant after a change.
+      Latchkey backs up the file before each change, and Remove restores it. Restart the assistant
+      after a change.
     </p>
     ${failed ? problemNotice(failed.problem, failed.remedy) : nothing}
     ${
       found.length === 0 && !failed
-        ? html`<p class="empty">No assistant was found on this machine.</p>`
+        ? html`<p class="empty">No assistant was found on this computer.</p>`
         : html`<ul class="cards">
             ${repeat(found, ({ id }) => id, card)}
           </ul>`
@@ -70,26 +70,35 @@ function card(one: AssistantView): TemplateResult {
       <h2>${title}</h2>
       ${
         problem !== ''
-          ? stateBadge('bad', 'cannot be read')
+          ? stateBadge('bad', 'Cannot be read')
           : one.installed.length > 0
-            ? stateBadge('good', `starts ${one.installed.length}`)
-            : stateBadge('quiet', 'starts none')
+            ? stateBadge('good', `${one.installed.length} installed`)
+            : stateBadge('quiet', 'None installed')
       }
     </div>
     <p class="mono soft">${address(file)}</p>
     ${
       problem === ''
         ? nothing
-        : problemNotice(
-            `The file ${problem}.`,
-            'Mend it by hand; Latchkey leaves it alone until then, and looks again when you come back.',
-          )
+        : html`${problemNotice(
+              `The file ${problem}.`,
+              'Correct it in an editor. Latchkey does not change it until then, and reads it again when you come back.',
+            )}
+            <div class="actions">
+              <button
+                type="button"
+                aria-label=${`Fix by hand: the file of ${title}`}
+                @click=${() => act(id, ask('openAssistantFile', { assistant: id }))}
+              >
+                Fix by hand
+              </button>
+            </div>`
     }
     ${outcomeNotice(outcomes.get(id))} ${problem === '' ? rows(one) : nothing}
     ${
       importable.length === 0
         ? nothing
-        : html`<h3>Can be taken over</h3>
+        : html`<h3>Can be imported</h3>
             <ul class="rows">
               ${importable.map(
                 ({ entry, url, fromMcpRemote }) =>
@@ -98,19 +107,17 @@ function card(one: AssistantView): TemplateResult {
                       <p dir="auto">${entry}</p>
                       <p class="help">
                         <span class="mono">${address(url)}</span><br />${
-                          fromMcpRemote
-                            ? 'Starts mcp-remote now.'
-                            : 'Holds a secret in the open now.'
+                          fromMcpRemote ? 'Uses mcp-remote.' : 'Contains a secret in plain text.'
                         }
                       </p>
                     </div>
                     <button
                       type="button"
-                      aria-label=${`Take over ${entry} of ${title}`}
+                      aria-label=${`Import ${entry} of ${title}`}
                       ?disabled=${busy.has(id)}
                       @click=${() => act(id, ask('importEntry', { assistant: id, entry }))}
                     >
-                      Take over
+                      Import
                     </button>
                   </li>`,
               )}
@@ -137,7 +144,7 @@ function row({ id, title, installed }: AssistantView, name: string): TemplateRes
   return html`<li>
     <div>
       <p dir="auto">${name}</p>
-      <p class="help">${there ? `${title} starts it.` : 'Not installed.'}</p>
+      <p class="help">${there ? `Installed.` : 'Not installed.'}</p>
     </div>
     <button
       type="button"

@@ -74,7 +74,10 @@ const addButton = (kind: string): TemplateResult =>
   </button>`;
 
 const empty = html`<div class="empty">
-  <p>No connections yet. A connection lets an assistant on this machine reach a server as you.</p>
+  <p>
+    No connections yet. A connection lets an assistant on this computer use a server with your
+    sign-in.
+  </p>
   ${addButton('primary')}
 </div>`;
 
@@ -85,9 +88,8 @@ function card(one: ConnectionView): TemplateResult {
   return html`<li class="card" aria-busy=${busy.has(name)}>
     <div class="card-head">
       <h2 dir="auto">${name}</h2>
-      ${waiting ? stateBadge('busy', 'waiting for you') : stateBadge(moods[state], stateWords[state])}
+      ${waiting ? stateBadge('busy', 'Waiting for browser') : stateBadge(moods[state], stateWords[state])}
     </div>
-    ${url === '' ? nothing : html`<p class="mono soft">${address(url)}</p>`}
     ${
       waiting
         ? waitingView(signIn, {
@@ -100,23 +102,22 @@ function card(one: ConnectionView): TemplateResult {
     ${
       one.keyDue && !one.oldKeyKept
         ? html`<p class="detail">
-            Its ${secretWords(one)} is 90 days old or more. Enter a new one.
+            Rotation due: the ${secretWords(one)} is 90 days old or more. Enter a new one.
           </p>`
         : nothing
     }
     ${
       one.oldKeyKept
         ? html`<p class="detail">
-            A new ${secretWords(one)} is stored. The old one is kept until a call has worked with
-            the new one.
+            The new ${secretWords(one)} is stored. Latchkey keeps the old one until a call with the
+            new one succeeds.
           </p>`
         : nothing
     }
     ${
       url === ''
         ? nothing
-        : html`${connectionFactsList(one)} ${outcomeNotice(outcomes.get(name))}
-          ${actions(one, waiting)}`
+        : html`${connectionFacts(one)} ${outcomeNotice(outcomes.get(name))} ${actions(one, waiting)}`
     }
   </li>`;
 }
@@ -171,20 +172,22 @@ function keyWords(one: ConnectionView): string {
 }
 
 const asWords: Record<ConnectionView['as'], string> = {
-  person: 'you, in person',
-  client: 'an OAuth client',
-  api_key: 'an API key',
+  person: 'personal sign-in',
+  client: 'OAuth client',
+  api_key: 'API key',
 };
 
-/** The details of a connection, one row each. Empty ones are omitted. */
-function connectionFactsList(one: ConnectionView): TemplateResult {
+/** One line about a connection, which opens to its details, one row each. Empty ones are omitted. */
+function connectionFacts(one: ConnectionView): TemplateResult {
   const { as, account, issuer, scopes, tokenExpiresAt, renewable, keySince, lastCall } = one;
-  const { signedInAs } = one;
+  const { signedInAs, url } = one;
+  const who = account ?? signedInAs;
   const rows: [string, unknown][] = [
-    ['Reaches it as', account ?? asWords[as]],
-    ['Signed in as', signedInAs],
+    ['URL', html`<span class="mono">${address(url)}</span>`],
+    ['Authentication', asWords[as]],
+    ['Signed in as', who],
     ['Signed in at', issuer && html`<span class="mono">${issuer}</span>`],
-    ['May', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
+    ['Scopes', scopes.length > 0 && html`<span class="mono">${scopes.join(' ')}</span>`],
     ['Access token', tokenExpiresAt !== undefined && tokenLife(tokenExpiresAt, renewable)],
     [as === 'api_key' ? 'Key stored' : 'Secret stored', keySince !== undefined && moment(keySince)],
     [
@@ -196,14 +199,21 @@ function connectionFactsList(one: ConnectionView): TemplateResult {
     ['In use by', one.usedBy.join(', ')],
     ['Installed in', one.startedBy.join(', ')],
   ];
-  return html`<dl class="facts">
-    ${rows.map(([term, fact]) =>
-      fact
-        ? html`<dt>${term}</dt>
-            <dd>${fact}</dd>`
-        : nothing,
-    )}
-  </dl>`;
+  return html`<details class="more">
+    <summary>
+      ${who === undefined ? capitalized(asWords[as]) : html`Signed in as <bdi>${who}</bdi>`}${
+        lastCall ? html` · last call ${moment(lastCall.at)}` : nothing
+      }
+    </summary>
+    <dl class="facts">
+      ${rows.map(([term, fact]) =>
+        fact
+          ? html`<dt>${term}</dt>
+              <dd>${fact}</dd>`
+          : nothing,
+      )}
+    </dl>
+  </details>`;
 }
 
 const callWords: Record<NonNullable<ConnectionView['lastCall']>['outcome'], string> = {
@@ -211,6 +221,10 @@ const callWords: Record<NonNullable<ConnectionView['lastCall']>['outcome'], stri
   tool_error: 'the tool failed',
   failed: 'failed',
 };
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
 
 function tokenLife(expiresAt: number, renewable: boolean): TemplateResult {
   const past = expiresAt <= Date.now() / 1000;
@@ -224,10 +238,10 @@ function confirmRemoval({ name, url, startedBy, as }: ConnectionView, remove: ()
   if (!dialog) return;
   const used =
     startedBy.length === 0
-      ? 'No assistant starts it.'
-      : `${startedBy.join(', ')} ${startedBy.length === 1 ? 'starts it and loses' : 'start it and lose'} access now.`;
+      ? 'No assistant uses it.'
+      : `${startedBy.join(', ')} ${startedBy.length === 1 ? 'loses' : 'lose'} access immediately.`;
   const forgotten =
-    as === 'person' ? 'You are signed out at the server.' : 'What is kept of it is forgotten.';
+    as === 'person' ? 'You are signed out at the server.' : 'Its key is deleted from the keychain.';
   const words: [string, string][] = [
     ['h2', `Remove ${name}?`],
     ['p', `${url}. ${used} ${forgotten}`],
@@ -260,7 +274,7 @@ function choices(dialog: HTMLDialogElement, remove: () => void): HTMLElement {
   };
   row.append(
     choice('Remove', 'danger', remove),
-    choice('Keep it', '', () => {}),
+    choice('Cancel', '', () => {}),
   );
   return row;
 }

@@ -13,10 +13,10 @@ export type Method = 'person' | 'client' | 'api_key' | 'pasted';
 const methods: Record<Exclude<Method, 'pasted'>, { title: string; help: string }> = {
   person: {
     title: 'Sign in with the browser',
-    help: 'Your own account, with your consent. Choose this unless you were given something else.',
+    help: 'With your own account. Choose this unless your administrator gave you a credential.',
   },
-  client: { title: 'OAuth client', help: 'A client id and its secret, from the dashboard.' },
-  api_key: { title: 'API key', help: 'A key that begins with mcp_, from the dashboard.' },
+  client: { title: 'OAuth client', help: 'A client ID and its secret, from the dashboard.' },
+  api_key: { title: 'API key', help: 'A key from the dashboard. It begins with mcp_.' },
 };
 
 /** What a pasted configuration contains, without its secret. */
@@ -49,7 +49,7 @@ export function credentialForm(form: CredentialForm): TemplateResult {
       ${
         found.issuer === undefined
           ? nothing
-          : html`<p class="help">Signs people in at <span class="mono">${found.issuer}</span></p>`
+          : html`<p class="help">Signs you in at <span class="mono">${found.issuer}</span></p>`
       }
     </div>
     <div class="field">
@@ -66,7 +66,7 @@ export function credentialForm(form: CredentialForm): TemplateResult {
         aria-describedby="name-help"
       />
       <p id="name-help" class="help">
-        What you and your assistants call it: letters, digits, dots, dashes and underscores.
+        The name in your assistants: letters, digits, dots, dashes and underscores.
       </p>
     </div>
     ${method === 'pasted' ? pastedFacts(pasted) : choice(offered, form)}
@@ -89,7 +89,7 @@ function choice(
       The server requires no authentication. Anyone who can reach it can use it.
     </p>`;
   return html`<fieldset>
-    <legend>How do you prove who you are?</legend>
+    <legend>Authentication</legend>
     ${offered.map(
       (method) =>
         html`<label class="choice">
@@ -109,10 +109,10 @@ function choice(
 function pastedFacts(pasted: ReadBack | undefined): TemplateResult {
   const { as, clientId, scopes = [] } = pasted ?? { as: 'person' as const };
   return html`<div class="notice">
-    <p><strong>${methods[as].title}, as pasted</strong></p>
+    <p><strong>${methods[as].title}, from the pasted configuration</strong></p>
     ${clientId === undefined ? nothing : html`<p class="mono">${clientId}</p>`}
     ${scopes.length === 0 ? nothing : html`<p class="mono soft">${scopes.join(' ')}</p>`}
-    ${as === 'person' ? nothing : html`<p class="help">Its secret goes to the keychain.</p>`}
+    ${as === 'person' ? nothing : html`<p class="help">The secret is stored in the keychain.</p>`}
   </div>`;
 }
 
@@ -132,11 +132,12 @@ function credentialFields(found: Found, method: Method): TemplateResult | typeof
         aria-describedby="secret-help"
       />
       <p id="secret-help" class="help">
-        It is tried at the server, then kept in the keychain of this machine, and never shown again.
+        Latchkey checks it at the server, stores it in the keychain of this computer, and never
+        shows it again.
       </p>
     </div>`;
   const client = html`<div class="field">
-    <label for="client">Client id</label>
+    <label for="client">Client ID</label>
     <input
       id="client"
       name="client"
@@ -165,7 +166,7 @@ function credentialFields(found: Found, method: Method): TemplateResult | typeof
             aria-describedby="scopes-help"
           />
           <p id="scopes-help" class="help">
-            Separated by blanks. Empty: all that the client may have.
+            Separated by spaces. Leave it empty for all scopes of the client.
           </p>
         </div>`;
   }

@@ -4,9 +4,9 @@ import { problemNotice, stateBadge, type Mood } from './notices.ts';
 import { announce, ask, show } from './page.ts';
 
 const moods: Record<Finding['state'], [mood: Mood, word: string]> = {
-  ok: ['good', 'fine'],
-  warn: ['warn', 'look at this'],
-  fail: ['bad', 'trouble'],
+  ok: ['good', 'OK'],
+  warn: ['warn', 'Warning'],
+  fail: ['bad', 'Error'],
 };
 
 let findings: Finding[] | undefined;
@@ -27,10 +27,10 @@ async function run(): Promise<void> {
 function summary(all: readonly Finding[]): string {
   const failing = all.filter(({ state }) => state === 'fail').length;
   const warning = all.filter(({ state }) => state === 'warn').length;
-  if (failing + warning === 0) return 'Everything that Latchkey needs is here.';
+  if (failing + warning === 0) return 'Everything works.';
   const parts = [
-    failing > 0 ? `${failing} in trouble` : '',
-    warning > 0 ? `${warning} to look at` : '',
+    failing > 0 ? `${failing} ${failing === 1 ? 'error' : 'errors'}` : '',
+    warning > 0 ? `${warning} ${warning === 1 ? 'warning' : 'warnings'}` : '',
   ];
   return `${parts.filter(Boolean).join(', ')}.`;
 }
@@ -40,11 +40,11 @@ function draw(): void {
     <header class="head">
       <h1>Doctor</h1>
       <button type="button" ?disabled=${busy} @click=${run}>
-        ${busy ? 'Looking…' : 'Look again'}
+        ${busy ? 'Checking…' : 'Check again'}
       </button>
     </header>
     <p class="lead">
-      ${findings ? summary(findings) : 'Looks at the keychain, the network and every connection.'}
+      ${findings ? summary(findings) : 'Checks the keychain, the network and every connection.'}
     </p>
     ${failed ? problemNotice(failed.problem, failed.remedy) : nothing}
     ${

@@ -41,7 +41,7 @@ function draw(): void {
   if (!connection)
     return show(
       html`<h1>Key</h1>
-        <p>There is no connection ${name} any more.</p>`,
+        <p>The connection ${name} no longer exists.</p>`,
     );
   const what = secretWords(connection);
   show(html`
@@ -52,7 +52,7 @@ function draw(): void {
       ${
         connection.keySince === undefined
           ? nothing
-          : html`<p class="help">The present one was stored ${moment(connection.keySince)}.</p>`
+          : html`<p class="help">The current one was stored ${moment(connection.keySince)}.</p>`
       }
     </div>
     ${stored ? storedView(what, connection) : form(what, connection)}
@@ -64,7 +64,7 @@ function form(what: string, { as, dashboard }: ConnectionView): TemplateResult {
     ${outcomeNotice(outcome)}
     <ol class="steps">
       <li>
-        Make a new ${what} in the dashboard.
+        Create a new ${what} in the dashboard.
         ${
           dashboard === undefined
             ? nothing
@@ -73,8 +73,8 @@ function form(what: string, { as, dashboard }: ConnectionView): TemplateResult {
               </button>`
         }
       </li>
-      <li>Enter it here. It is tried at the server before it is stored.</li>
-      <li>Revoke the old one, once a call has worked.</li>
+      <li>Enter it here. Latchkey checks it at the server before it stores it.</li>
+      <li>Revoke the old one after the first successful call.</li>
     </ol>
     <div class="field">
       <label for="secret">New ${what}</label>
@@ -89,14 +89,12 @@ function form(what: string, { as, dashboard }: ConnectionView): TemplateResult {
         autofocus
       />
       <p id="secret-help" class="help">
-        It goes to the keychain of this machine and is never shown again. The old one works until
-        you revoke it.
+        It is stored in the keychain of this computer and never shown again. Both work until you
+        revoke the old one.
       </p>
     </div>
     <div class="actions">
-      <button class="primary" ?disabled=${busy}>
-        ${busy ? 'Trying it at the server…' : 'Check and store'}
-      </button>
+      <button class="primary" ?disabled=${busy}>${busy ? 'Checking…' : 'Check and store'}</button>
     </div>
   </form>`;
 }
@@ -106,14 +104,14 @@ function storedView(what: string, { oldKeyKept, dashboard }: ConnectionView): Te
       <p><strong>The new ${what} is stored.</strong></p>
       ${
         oldKeyKept
-          ? html`<p>The old one is kept until a call has worked with the new one.</p>`
-          : html`<p>It has worked. Nothing here needs the old one any more.</p>`
+          ? html`<p>Latchkey keeps the old one until a call with the new one succeeds.</p>`
+          : html`<p>It works. Nothing on this computer needs the old one.</p>`
       }
     </div>
     ${outcome?.ok === false ? outcomeNotice(outcome) : nothing}
     <p>
       ${oldKeyKept ? 'After that, revoke' : 'Now revoke'} the old one in the dashboard, so that no
-      one else can use it.
+      one can use it.
     </p>
     <div class="actions">
       ${

@@ -29,11 +29,11 @@ export function waitingView(
         >${
           browserOpened
             ? 'Finish in your browser.'
-            : 'No browser opened. Copy the address and open it yourself.'
+            : 'No browser opened. Copy the address and open it in a browser.'
         }</strong
       >
     </p>
-    <p>Read there who asks for what, and allow or deny it. This waits up to ten minutes.</p>
+    <p>Check the request there, then allow or deny it. Latchkey waits up to ten minutes.</p>
     <div class="actions">
       <button type="button" @click=${cancel}>Cancel</button>
       <button type="button" class="quiet" @click=${copyAddress}>Copy the address</button>

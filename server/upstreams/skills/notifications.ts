@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { UpstreamAnswer, UpstreamRequest, UpstreamSend } from '#gateway/upstream';
 import { membersIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
-import { type SseEvent, SseEvents } from 'latchkey-mcp/sse';
+import { type SseEvent, sseEvents } from 'latchkey-mcp/sse';
 import { isUnknownMethod, readResponse, wholeAnswer } from './responses.ts';
 import type { SkillSession } from './sessions.ts';
 import type { SkillChange, SkillFolder } from './skill-folder.ts';
@@ -57,7 +57,7 @@ export async function listenWithSkills(
   const theirs = await next({ ...request, signal });
   const own = skillNotifications(folder, subscription, signal);
   if (theirs.status === 200 && theirs.mediaType === 'text/event-stream') {
-    const events = withAcknowledgement(wholeEvents(theirs.body), subscription);
+    const events = withAcknowledgement(sseEvents(theirs.body, { maxBytes }), subscription);
     return { ...theirs, body: joinStreams(events, own, stop) };
   }
   const response = await readResponse(theirs);
@@ -109,7 +109,7 @@ async function* acknowledged(subscription: Required<Subscription>, own: AsyncIte
 
 /** The upstream's events, with the notifications of the skills added to its acknowledgement. */
 async function* withAcknowledgement(
-  events: ReturnType<typeof wholeEvents>,
+  events: AsyncGenerator<SseEvent, void, undefined>,
   subscription: Required<Subscription>,
 ): AsyncGenerator<Uint8Array> {
   let isFirst = true;
@@ -181,7 +181,7 @@ async function* sessionNotifications(
 }
 
 async function* rawEvents(body: UpstreamAnswer['body']): AsyncGenerator<Uint8Array> {
-  for await (const event of wholeEvents(body)) yield event.raw;
+  for await (const event of sseEvents(body, { maxBytes })) yield event.raw;
 }
 
 async function* withStop(own: AsyncIterable<Uint8Array>, stop: () => void) {
@@ -256,10 +256,4 @@ export async function* joinStreams<Item>(
     ofLeading.catch(() => undefined);
     ofOther?.catch(() => undefined);
   }
-}
-
-/** Splits a stream into its events, so that others can go between them. */
-async function* wholeEvents(body: UpstreamAnswer['body']): AsyncGenerator<SseEvent> {
-  const splitter = new SseEvents({ maxBytes });
-  for await (const chunk of body instanceof Uint8Array ? [body] : body) yield* splitter.push(chunk);
 }

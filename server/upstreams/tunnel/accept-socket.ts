@@ -1,13 +1,10 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
+import { batchWrites, closeCode, maxFrameBytes, subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { AdmittedAgent } from './agent-admission.ts';
 import type { AgentTunnels } from './agent-tunnels.ts';
-import { maxFrameBytes } from './frames.ts';
-import { closeCode, type Tunnel, type TunnelSocket } from './tunnel.ts';
-
-/** Both ends must name it. */
-export const subprotocol = 'latchkey-agent-1';
+import type { Tunnel, TunnelSocket } from './tunnel.ts';
 
 const closeTimeoutMs = 1000;
 /** More than all streams of a tunnel may have unsent, so the other end has stopped reading. */
@@ -76,31 +73,4 @@ function attach(
   webSocket.on('close', () => tunnels.remove(tunnel));
   // `ws` has closed it with the right code, such as 1009 for a frame that is too long; `close` follows.
   webSocket.on('error', () => undefined);
-}
-
-/** Holds back what is written to a connection until the end of the current turn of the event loop. */
-export interface WriteBatch {
-  /** Holds back everything from now until the end of this turn. */
-  readonly hold: () => void;
-  /** Writes it now. */
-  readonly release: () => void;
-}
-
-/** Frames are small and come several at a time. Written one by one, each would be a system call and wake the other end. */
-export function batchWrites(connection: Duplex): WriteBatch {
-  let isHeld = false;
-  const release = () => {
-    if (!isHeld) return;
-    isHeld = false;
-    connection.uncork();
-  };
-  return {
-    hold() {
-      if (isHeld) return;
-      isHeld = true;
-      connection.cork();
-      setImmediate(release);
-    },
-    release,
-  };
 }

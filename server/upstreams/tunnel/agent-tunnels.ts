@@ -1,9 +1,10 @@
+import { closeCode } from 'latchkey-mcp/tunnel-frames';
 import { createHmac } from 'node:crypto';
 import type { Clock } from '#clock/clock';
 import type { Upstream } from '#gateway/upstream';
 import type { AdmittedAgent, AgentDirectory } from './agent-admission.ts';
 import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-agent.ts';
-import { closeCode, Tunnel, type TunnelSocket } from './tunnel.ts';
+import { Tunnel, type TunnelSocket } from './tunnel.ts';
 
 const checkIntervalMs = 500;
 /** Pages of a busy agent refresh no more often than this. */
@@ -86,8 +87,9 @@ export class AgentTunnels {
     this.#touch(organization);
   }
 
-  upstreamOf(agentId: string, server: string, caller: string): Upstream {
-    return this.#agentOf(agentId).upstream(server, caller);
+  /** `isProbe`: its requests are not calls of a person, and not counted as such. */
+  upstreamOf(agentId: string, server: string, caller: string, isProbe = false): Upstream {
+    return this.#agentOf(agentId).upstream(server, caller, isProbe);
   }
 
   /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */

@@ -1,9 +1,10 @@
+import { isListening } from 'latchkey-mcp/tunnel-frames';
 import type { EpochSeconds } from '#clock/clock';
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
 import { maxCalls, WaitingCalls, type WaitingCall } from './call-slots.ts';
 import { MemoryBudget } from './flow-control.ts';
 import { busyAnswer } from './tunnel-stream.ts';
-import { isListening, type Tunnel, type TunnelRequest } from './tunnel.ts';
+import type { Tunnel, TunnelRequest } from './tunnel.ts';
 
 const maxSessions = 20_000;
 const maxCallers = 20_000;
@@ -159,12 +160,12 @@ export class ConnectedAgent {
   }
 
   /** Returns a server of this agent as an upstream for one caller. */
-  upstream(server: string, caller: string): Upstream {
-    return { send: (request) => this.#send({ ...request, server, caller }) };
+  upstream(server: string, caller: string, isProbe = false): Upstream {
+    return { send: (request) => this.#send({ ...request, server, caller }, isProbe) };
   }
 
-  async #send(request: TunnelRequest): Promise<UpstreamAnswer> {
-    this.#calls += 1;
+  async #send(request: TunnelRequest, isProbe: boolean): Promise<UpstreamAnswer> {
+    if (!isProbe) this.#calls += 1;
     const { caller, body, signal } = request;
     // A caller who lost access has its sessions ended; that is not a call of its own.
     if (request.method !== 'DELETE') this.#knownCallers.noteCall(caller);
@@ -187,7 +188,7 @@ export class ConnectedAgent {
       release();
       // The agent has not received the whole request, so it has done nothing.
       if (eviction?.signal.aborted && !signal.aborted) return busyAnswer;
-      if (error instanceof UpstreamError) this.#failed += 1;
+      if (error instanceof UpstreamError && !isProbe) this.#failed += 1;
       throw error;
     }
   }

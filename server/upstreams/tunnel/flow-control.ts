@@ -1,5 +1,5 @@
 // What is buffered for a tunnel: a window for each body, and a limit for all of them.
-import { frameType, maxPayloadBytes, writeFrame } from './frames.ts';
+import { frameType, maxPayloadBytes, writeFrame } from 'latchkey-mcp/tunnel-frames';
 
 const maxPieces = 256;
 

@@ -1,15 +1,16 @@
-import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
-import { IncomingBody, OutgoingBody } from './flow-control.ts';
 import {
   creditFrame,
   frameType,
   jsonFrame,
+  windowBytes,
   type Head,
+  type Opening,
   type Reset,
   type ResetCode,
-} from './frames.ts';
+} from 'latchkey-mcp/tunnel-frames';
+import { UpstreamError, type UpstreamAnswer } from '#gateway/upstream';
+import { IncomingBody, OutgoingBody } from './flow-control.ts';
 
-const windowBytes = 256 * 1024;
 /** Answers up to this length are delivered whole, which costs half as much as streaming them. */
 const shortBytes = 64 * 1024;
 const idleTimeoutMs = 600_000;
@@ -23,15 +24,6 @@ export const busyAnswer: UpstreamAnswer = {
   retryAfterSeconds: 1,
   body: new Uint8Array(),
 };
-
-/** The payload of OPEN. */
-export interface OpenPayload {
-  readonly server: string;
-  readonly method: UpstreamRequest['method'];
-  readonly headers: Readonly<Record<string, string>>;
-  /** Identifies the caller and reveals nothing about it. */
-  readonly caller: string;
-}
 
 export interface TunnelStreamOptions {
   readonly id: number;
@@ -77,7 +69,7 @@ export class TunnelStream {
   }
 
   /** @throws {RangeError} when the headers are longer than a frame may be */
-  open(payload: OpenPayload, body: Uint8Array | undefined): void {
+  open(payload: Opening, body: Uint8Array | undefined): void {
     const { id, send, onSent, nowMs } = this.#options;
     send(jsonFrame(frameType.open, id, payload));
     this.#waitingSinceMs = nowMs();
@@ -126,7 +118,8 @@ export class TunnelStream {
       this.#isDelivered = true;
       this.#answered.resolve(busyAnswer);
     }
-    this.fail(new UpstreamError(errorCode(code), `the agent ended the call, ${message}`));
+    const said = `the agent ended the call, ${message}`;
+    this.fail(new UpstreamError(errorCode(code), said, { detail: detail || code }));
   }
 
   onCredit(bytes: number | undefined): boolean {

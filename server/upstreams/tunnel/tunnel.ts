@@ -1,18 +1,21 @@
-import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
-import type { AdmittedAgent } from './agent-admission.ts';
-import { ActiveCalls } from './call-slots.ts';
 import {
+  closeCode,
   frameType,
+  isListening,
   jsonFrame,
   readCredit,
   readFrame,
   readHead,
   readHello,
   readReset,
+  requestHeaders,
   writeFrame,
   type Frame,
   type Hello,
-} from './frames.ts';
+} from 'latchkey-mcp/tunnel-frames';
+import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
+import type { AdmittedAgent } from './agent-admission.ts';
+import { ActiveCalls } from './call-slots.ts';
 import { TunnelStream } from './tunnel-stream.ts';
 
 const helloTimeoutMs = 10_000;
@@ -21,14 +24,6 @@ const pingIntervalMs = 2000;
 const silenceTimeoutMs = 4000;
 const maxViolations = 100;
 const maxStreamId = 0xffff_ffff;
-
-/** Why a tunnel ends: WebSocket close codes. Those of this protocol start at 4000. RFC 6455 §7.4.1 */
-export const closeCode = {
-  goingAway: 1001,
-  notBinary: 1003,
-  revoked: 4401,
-  violation: 4403,
-} as const;
 
 /** The WebSocket that carries a tunnel. */
 export interface TunnelSocket {
@@ -143,7 +138,7 @@ export class Tunnel {
     this.#streams.set(id, stream);
     this.#activeCalls.count(caller, listens, 1);
     signal.addEventListener('abort', abort);
-    const headers = forwardedHeaders(request.headers);
+    const headers = requestHeaders(request.headers);
     try {
       stream.open({ server, method, headers, caller }, body);
     } catch (cause) {
@@ -297,39 +292,4 @@ export class Tunnel {
     }
     this.#options.onChange();
   }
-}
-
-/** `docs/tunnel.md`, "Frames" */
-const forwarded = new Set([
-  'content-type',
-  'accept',
-  'mcp-session-id',
-  'mcp-protocol-version',
-  'mcp-method',
-  'mcp-name',
-  'last-event-id',
-  'traceparent',
-  'tracestate',
-]);
-
-/** Returns the headers that may go through a tunnel. */
-export function forwardedHeaders(
-  headers: Readonly<Record<string, string>>,
-): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(headers).filter(
-      ([name]) => forwarded.has(name) || name.startsWith('mcp-param-'),
-    ),
-  );
-}
-
-/** Whether the answer to a request is a stream without an end of its own. MCP 2025-11-25 and 2026-07-28 transports */
-export function isListening({
-  method,
-  headers,
-}: {
-  readonly method: string;
-  readonly headers: Readonly<Record<string, string>>;
-}): boolean {
-  return method === 'GET' || headers['mcp-method'] === 'subscriptions/listen';
 }

@@ -192,11 +192,11 @@ test('agent: reloading the configuration adds new servers and drops no call', as
   await writeFile(join(folder.path, 'main.json'), JSON.stringify(changed));
 
   agent.kill('SIGHUP');
-  await agent.line(/configuration read again: .*another/, limit);
+  await agent.line(/configuration reloaded: .*another/, limit);
   const said = await call;
   await writeFile(join(folder.path, 'main.json'), '{"servers": {"legacy": {}}}');
   agent.kill('SIGHUP');
-  await agent.line(/not taken over: .*servers\.legacy: needs either/, limit);
+  await agent.line(/not reloaded: .*servers\.legacy: needs either/, limit);
 
   expect(textOf(said)).toBe('done');
   expect(tunnel.hellos.at(-1)?.servers.map(({ name }) => name)).toContain('another');
@@ -257,7 +257,7 @@ test('agent: SIGTERM lets a call finish, accepts nothing new and exits with 0', 
   await dana.call('echo', { text: 'so the call is under way' });
 
   ending.kill('SIGTERM');
-  await ending.line(/stopping, once 1 calls have ended/, limit);
+  await ending.line(/stopping; calls still open: 1/, limit);
   const said = await call;
   const exit = await ending.exited;
 
@@ -300,7 +300,7 @@ test('agent: a rejected key, a readable key file and an invalid configuration ar
   own.refuse = 401;
   await using refused = await started('refused', own, configuration());
   await refused.line(
-    /does not accept the agent's key.*\n.*start again with it in LATCHKEY_AGENT_KEY/,
+    /does not accept the agent's key.*\n.*restart with it in LATCHKEY_AGENT_KEY/,
     limit,
   );
   const keyFile = join(folder.path, 'key');
@@ -317,7 +317,7 @@ test('agent: a rejected key, a readable key file and an invalid configuration ar
   await using wrong = run('--config', bad);
 
   expect(await open.exited).toMatchObject({ code: 1 });
-  expect(open.stderr).toContain(`hint: make it yours alone: chmod 600 ${keyFile}`);
+  expect(open.stderr).toContain(`hint: restrict it to its owner: chmod 600 ${keyFile}`);
   expect(await wrong.exited).toMatchObject({ code: 1 });
   for (const problem of ['servers.A: ', 'servers.A.url: ', 'servers.b.arg: '])
     expect(wrong.stderr).toContain(`${bad}: ${problem}`);

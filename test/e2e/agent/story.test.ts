@@ -176,7 +176,7 @@ test('agent: its key is rotated in four steps during continuous calls, and none 
   const { id, key } = await world.ask('POST', '/agents/berlin/keys', { name: 'second' });
   await world.replaceKey(String(key));
   await world.agent.line(/connected with the new key/, { timeoutMs: 30_000 });
-  await world.agent.line(/not used here any more, and can be revoked/, { timeoutMs: 30_000 });
+  await world.agent.line(/no longer used here and can be revoked/, { timeoutMs: 30_000 });
   const ofAgent = async () => known((await world.ask('GET', '/agents/berlin'))['keys']);
   const used = async () => (await ofAgent()).find((one) => one.id === id)?.used;
   await expect.poll(used, patient).toEqual(expect.any(Number));
@@ -193,7 +193,7 @@ test('agent: its key is rotated in four steps during continuous calls, and none 
   expect(failures).toEqual([]);
   expect(answered.size).toBe(callers.length);
   expect(await refusedDial(world.server.base, { key: world.firstKey })).toBe(401);
-  expect(await world.standing()).toBe('Online');
+  expect(await world.standing()).toBe('Connected');
   await Promise.all([hearsItsChild(assistant), hearsItsChild(other)]);
   expect([...assistant.surprises, ...other.surprises]).toEqual([]);
 });

@@ -67,7 +67,7 @@ test('HTTP proxy: one that refuses or is absent is an error of its own, and its 
   await proxy[Symbol.asyncDispose]();
   const gone = await client.request('tools/call', { name: 'x' });
 
-  expect(refused.error?.message).toContain('refused the way to mcp.company.test:443: 401');
+  expect(refused.error?.message).toContain('refused to connect to mcp.company.test:443: 401');
   expect(refused.error?.message).toContain('NO_PROXY');
   expect(gone.error?.message).toMatch(/\(https_proxy\) cannot be reached: .*check https_proxy/);
 });
@@ -100,7 +100,7 @@ test('TLS: an untrusted certificate is explained with a remedy, and nothing is s
   const past = { notBefore: new Date(Date.now() - 9e8), notAfter: new Date(Date.now() - 8e8) };
   const future = { notBefore: new Date(Date.now() + 8e8) };
   const cases = [
-    [await company.issue('mcp'), {}, 'authority this machine does not know', '--ca-file'],
+    [await company.issue('mcp'), {}, 'authority that this computer does not trust', '--ca-file'],
     [await selfSigned(), trusting(), 'self-signed', '--ca-file'],
     [await company.issue('mcp', past), trusting(), 'has expired', 'clock'],
     [await company.issue('mcp', future), trusting(), 'not valid yet', 'clock'],

@@ -1,6 +1,6 @@
 import { cp, mkdir, readdir, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import { isLaunch, type LaunchEntry } from '#proxy/config/launch-entry';
 import { parseJsonc } from '#proxy/config/jsonc';
@@ -9,6 +9,7 @@ import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { launcher } from '#support/proxy-process';
+import { recordingServer } from '#support/recording-server';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -43,6 +44,25 @@ function entryIn(text: string | undefined, servers: string, name: string): Launc
   const { type, env, command = '', args = [] } = entry ?? {};
   return { command, args, ...(type && { type }), ...(env && { env }) };
 }
+
+test('connection: a server that requires no authentication is added without a kind of credential', async () => {
+  const result = { protocolVersion: '2025-11-25', capabilities: {}, serverInfo: { name: 'open' } };
+  const server = await recordingServer(async (_, response) => {
+    response.setHeader('Content-Type', 'application/json');
+    response.end(JSON.stringify({ jsonrpc: '2.0', id: 'latchkey', result }));
+  });
+  onTestFinished(() => server.close());
+  await using home = await latchkeyHome({});
+  const store = ['--secret-store', 'memory'];
+
+  const added = await home.json(['add', 'open', server.url, ...store]);
+  const unchecked = await home.json(['add', 'closed', server.url, '--no-check', ...store]);
+  const words = await home.run(['add', 'open', server.url, '--replace', ...store]);
+
+  expect(added).toMatchObject({ name: 'open', checked: { as: null } });
+  expect(unchecked).toMatchObject({ name: 'closed', checked: null });
+  expect(words.stdout).toContain('requires no authentication');
+});
 
 test('connection: status reports a missing key, and remove deletes the offline cache', async () => {
   await using server = await oauthFront(legacyMcp().handle);

@@ -140,11 +140,11 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     await page.getByLabel('New password, again').fill(password);
     await button(page, 'Make the account').click();
 
-    await page.waitForURL('**/account?done=set-up');
+    await page.waitForURL('**/dashboard/*');
     const text = await page.locator('main').textContent();
     await page.context().close();
 
-    expect(text).toContain('You are the first owner.');
+    expect(text).toContain('First steps');
   });
 
   test('status and a first call say that no one is signed in, and what to do', async () => {

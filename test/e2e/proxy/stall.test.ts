@@ -24,7 +24,7 @@ test.each(kinds)(
     expect(said.map(({ id }) => String(id)).toSorted()).toEqual(['100', '101']);
     for (const { error } of said)
       expect(error).toMatchObject({
-        message: expect.stringContaining('the server said nothing for 2 s'),
+        message: expect.stringContaining('the server sent nothing for 2 s'),
         data: { outcome: 'unknown' },
       });
     expect(after.result).toBeDefined();

@@ -67,8 +67,9 @@ await suite(['keychain', 'browser'], 'tray app adds a connection', () => {
           if (victim === 'app') expect([where, await bench.orphans()]).toEqual([where, []]);
           if (victim === 'proxy') expect([where, told]).toMatchObject([where, { ok: true }]);
           if (told?.ok) expect([where, there]).toEqual([where, true]);
-          if (way !== 'consent' && there) expect([where, state]).toEqual([where, 'ready']);
-          if (state === 'ready') expect([where, await bench.works('work')]).toEqual([where, true]);
+          if (way !== 'consent' && there) expect([where, state]).toEqual([where, 'Connected']);
+          if (state === 'Connected')
+            expect([where, await bench.works('work')]).toEqual([where, true]);
           else if (there) expect([where, await signIn()]).toMatchObject([where, { ok: true }]);
           else expect([where, await add(way)]).toMatchObject([where, { ok: true }]);
           expect([where, await bench.ask('remove', { name: 'work' })]).toMatchObject([
@@ -91,7 +92,7 @@ await suite(['keychain', 'browser'], 'tray app adds a connection', () => {
   async function whenShown(): Promise<string | undefined> {
     await expect
       .poll(async () => bench.stateOf('work'), patient)
-      .toMatch(/^(ready|needs sign-in)$/);
+      .toMatch(/^(Connected|Sign-in required)$/);
     return bench.stateOf('work');
   }
 });

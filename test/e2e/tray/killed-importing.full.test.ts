@@ -69,7 +69,7 @@ await suite(['keychain', 'browser'], 'tray app imports a secret', () => {
           const orphans = async () => bench.orphans([taken.file]);
           if (victim === 'app') expect([where, await orphans()]).toEqual([where, []]);
           if (untouched) expect([where, await taken.take()]).toMatchObject([where, { ok: true }]);
-          await taken.shown(/^ready$/);
+          await taken.shown(/^Connected$/);
           const { text } = await taken.read();
           expect([where, text.includes(secret), await kept()]).toEqual([where, false, true]);
           expect([where, await bench.works('taken')]).toEqual([where, true]);

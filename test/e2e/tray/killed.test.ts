@@ -78,7 +78,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
 
   test('rotate an API key: a keychain killed before it stored the new key keeps the old one, and a retry works', async () => {
     await using app = await tray();
-    await shown(app, 'work — ready');
+    await shown(app, 'work — Connected');
     const rotate = async () => ask(app, 'rotate', { name: 'work', secret: keys[1] });
     app.killAt(1, keychain.keyringPid(), 'keep api key');
     const refused = await rotate();
@@ -95,7 +95,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
 
   test('rotate an API key: a proxy killed meanwhile does not stop it, and the next one works', async () => {
     await using app = await tray();
-    await shown(app, 'work — ready');
+    await shown(app, 'work — Connected');
     await using proxy = connect();
     await proxy.handshake();
     app.killAt(1, proxy.pid, 'keep api key');

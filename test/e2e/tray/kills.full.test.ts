@@ -113,7 +113,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     await expect.poll(names, patient).toEqual(['work']);
     await app.kill();
     await using again = await tray();
-    await shown(again, 'work — ready');
+    await shown(again, 'work — Connected');
 
     expect(await secretsOf('work')).toHaveLength(1);
     expect(await works()).toBeDefined();
@@ -121,7 +121,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
 
   test('remove a connection: killed, it is complete until the file has lost its name', async () => {
     await using app = await tray();
-    await shown(app, 'work — ready');
+    await shown(app, 'work — Connected');
     await add(app, 'other');
     await registryHeld(async () => {
       void ask(app, 'remove', { name: 'other' }).catch(() => undefined);
@@ -129,7 +129,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
       await app.kill();
     });
     await using again = await tray();
-    await shown(again, 'other — ready');
+    await shown(again, 'other — Connected');
     await ask(again, 'remove', { name: 'other' });
 
     expect(await secretsOf('other')).toEqual([]);
@@ -140,7 +140,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     'rotate an API key: killed when %s, one of the keys works and the rotation can be repeated',
     async (moment) => {
       await using app = await tray();
-      await shown(app, 'work — ready');
+      await shown(app, 'work — Connected');
       const [next = '', other = ''] = (await inUse()) === keys[0] ? [keys[1], keys[0]] : keys;
       const asked = server.upstream.received.length;
       void rotate(app, next).catch(() => undefined);
@@ -154,7 +154,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
       await app.kill();
       const used = await inUse();
       await using again = await tray();
-      await shown(again, 'work — ready');
+      await shown(again, 'work — Connected');
       const repeated = await rotate(again, next);
 
       expect([next, other]).toContain(used);
@@ -178,7 +178,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
 
   test('dead keychain daemon: adding and rotating report it and change nothing; then both work', async () => {
     await using app = await tray();
-    await shown(app, 'work — ready');
+    await shown(app, 'work — Connected');
     const before = await inUse();
     await keychain.killKeyring();
     const added = await add(app, 'late');

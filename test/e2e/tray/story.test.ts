@@ -54,7 +54,7 @@ await suite(
       await dana.getByLabel('New password', { exact: true }).fill(password);
       await dana.getByLabel('New password, again').fill(password);
       await button(dana, 'Make the account').click();
-      await dana.waitForURL('**/account?done=set-up');
+      await dana.waitForURL('**/dashboard/*');
       firstKey = await newKey('first');
       desktop = await trayDesktop({
         browser,
@@ -122,9 +122,9 @@ await suite(
       const refusal = await alert.textContent();
       await page.locator('#secret').fill(firstKey.key);
       await button(page, 'Check and add').click();
-      await page.getByText('nightly is ready.').waitFor();
+      await page.getByText('nightly is connected.').waitFor();
       await desktop.trayWhere(({ menu }) =>
-        menu.some(({ label }) => label.includes('nightly — ready')),
+        menu.some(({ label }) => label.includes('nightly — Connected')),
       );
 
       expect(refusal).toContain('credential');
@@ -146,15 +146,15 @@ await suite(
       );
       const page = await addWindow('robot');
       await page.getByRole('radio', { name: 'OAuth client' }).check();
-      await page.getByLabel('Client id', { exact: true }).fill(robot.client_id);
+      await page.getByLabel('Client ID', { exact: true }).fill(robot.client_id);
       await page.locator('#secret').fill(robot.client_secret);
       await button(page, 'Check and add').click();
-      await page.getByText('robot is ready.').waitFor();
+      await page.getByText('robot is connected.').waitFor();
       const { tooltip } = await desktop.trayWhere(({ menu }) =>
-        menu.some(({ label }) => label.includes('robot — ready')),
+        menu.some(({ label }) => label.includes('robot — Connected')),
       );
 
-      expect(tooltip).toBe('Latchkey: all connections are ready');
+      expect(tooltip).toBe('Latchkey: all connections work');
     });
 
     test('a connection is added by consent: first denied, then allowed', async () => {
@@ -168,18 +168,18 @@ await suite(
       await desktop.click('sales', 'Sign in');
       await decide('Allow');
       const { tooltip } = await desktop.trayWhere(({ menu }) =>
-        menu.some(({ label }) => label.includes('sales — ready')),
+        menu.some(({ label }) => label.includes('sales — Connected')),
       );
 
       expect(refusal).toMatch(/denied|refused|declined/i);
-      expect(tooltip).toBe('Latchkey: all connections are ready');
+      expect(tooltip).toBe('Latchkey: all connections work');
       expect(await dana.locator('main').textContent()).toContain(`You are signed in as ${email}`);
       expect(desktop.browserEnvironment()).toContain('HOME');
       expect(desktop.browserEnvironment().filter((name) => /^latchkey_/i.test(name))).toEqual([]);
 
       await desktop.click('Connections');
       const connections = await desktop.window('connections');
-      await connections.locator('dt:text-is("Signed in as") + dd', { hasText: email }).waitFor();
+      await connections.locator('summary', { hasText: `Signed in as ${email}` }).waitFor();
     });
 
     test('an entry installed in Claude Desktop starts exactly as written, and its proxy is shown at work', async () => {
@@ -191,6 +191,7 @@ await suite(
         await desktop.click('Connections');
         return desktop.window('connections');
       });
+      await page.locator('.card', { hasText: 'sales' }).locator('summary').click();
       await page.getByText('tools/call').first().waitFor();
 
       expect(JSON.stringify(result)).toMatch(/\d{3,}/);
@@ -199,7 +200,7 @@ await suite(
     test('signing out revokes at the server; then a waiting call, a notification and consent sign in again', async () => {
       await desktop.click('sales', 'Sign out');
       await desktop.trayWhere(({ menu }) =>
-        menu.some(({ label }) => label.includes('sales — needs sign-in')),
+        menu.some(({ label }) => label.includes('sales — Sign-in required')),
       );
       const text = (await home.read(claude)) ?? '';
       const entry = entries.parse(JSON.parse(text)).mcpServers['sales'];

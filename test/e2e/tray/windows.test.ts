@@ -81,15 +81,20 @@ await suite('browser', 'tray app windows', () => {
     const page = await desktop.window('connections');
     await page.getByRole('heading', { name: 'nightly' }).waitFor();
     await lookAt(page, 'connections');
+    const closed = await page.locator('dl').first().isVisible();
+    await page.locator('summary').first().click();
+    await page.locator('dl').first().waitFor();
+    await lookAt(page, 'connections-open');
 
+    expect(closed).toBe(false);
     expect(icon).toContain('trouble-dark.png');
-    expect(tooltip).toBe('Latchkey: trouble with warehouse');
+    expect(tooltip).toBe('Latchkey: error with warehouse');
     expect(menu.map(({ label }) => label)).toEqual([
-      '● library — ready',
-      '◇ sales — needs sign-in',
-      '● nightly — ready',
-      '▲ warehouse — trouble',
-      '○ wiki — offline',
+      '● library — Connected',
+      '◇ sales — Sign-in required',
+      '● nightly — Connected',
+      '▲ warehouse — Error',
+      '○ wiki — Offline',
       '',
       ...windowNames.flatMap((name) => windows[name].menuLabel ?? []),
       '',
@@ -126,7 +131,7 @@ await suite('browser', 'tray app windows', () => {
 
     for (const { label } of [...menu, ...(menu[open]?.items ?? [])]) expect(words).toContain(label);
     expect(menu[open]?.items.map(({ label }) => label)).toEqual([
-      'As a person',
+      'Personal sign-in',
       'cloud.example.com/mcp/acme/library',
       '',
       'Sign out',
@@ -148,9 +153,11 @@ await suite('browser', 'tray app windows', () => {
     await button(page, 'Cancel').click();
     await button(page, 'Sign in sales').waitFor();
 
-    expect(notice).toMatchObject({ title: 'sales needs you to sign in' });
-    expect(desktop.notices.filter(({ title }) => title.startsWith('sales'))).toHaveLength(1);
-    expect(waiting).toMatchObject({ tooltip: 'Latchkey: waiting for your sign-in to sales' });
+    expect(notice).toMatchObject({ title: 'Sign in to sales' });
+    expect(desktop.notices.filter(({ title }) => title.endsWith('sales'))).toHaveLength(1);
+    expect(waiting).toMatchObject({
+      tooltip: 'Latchkey: waiting for the browser, to sign in to sales',
+    });
     expect(copied).toContain('https://cloud.example.com/oauth/consent');
   });
 
@@ -164,14 +171,14 @@ await suite('browser', 'tray app windows', () => {
     await lookAt(page, 'add-refused');
     await page.getByLabel('Server URL').fill('https://cloud.example.com/mcp/acme/slow');
     await button(page, 'Continue').click();
-    await lookWhile(page, 'Asking the server…', 'add-asking');
+    await lookWhile(page, 'Connecting…', 'add-asking');
     await page.getByLabel('Name').waitFor();
     await lookAt(page, 'add-who');
     await page.getByLabel('API key').check();
     await page.getByLabel('Name').fill('mine');
     await page.locator('#secret').fill('mcp_wrong');
     await button(page, 'Check and add').click();
-    await lookWhile(page, 'Trying it at the server…', 'add-trying');
+    await lookWhile(page, 'Checking…', 'add-trying');
     const alert = page.getByRole('alert');
     await alert.waitFor();
     await lookAt(page, 'add-wrong-key');
@@ -189,10 +196,10 @@ await suite('browser', 'tray app windows', () => {
     await details.click();
     await page.getByLabel('Configuration').fill('{"oauth": {"clientSecret": "secret_typed"}}');
     await button(page, 'Continue').click();
-    await page.getByText('OAuth client, as pasted').waitFor();
+    await page.getByText('OAuth client, from the pasted configuration').waitFor();
     await lookAt(page, 'add-pasted');
     await button(page, 'Check and add').click();
-    await page.getByText('acme is ready.').waitFor();
+    await page.getByText('acme is connected.').waitFor();
     await lookAt(page, 'add-done');
 
     expect(await page.content()).not.toContain('secret_typed');
@@ -205,7 +212,7 @@ await suite('browser', 'tray app windows', () => {
     await lookAt(page, 'key');
     await page.getByLabel('New API key').fill('mcp_slow_and_wrong');
     await button(page, 'Check and store').click();
-    await lookWhile(page, 'Trying it at the server…', 'key-trying');
+    await lookWhile(page, 'Checking…', 'key-trying');
     await page.getByRole('alert').waitFor();
     await lookAt(page, 'key-wrong');
     await page.getByLabel('New API key').fill('mcp_right');
@@ -229,10 +236,18 @@ await suite('browser', 'tray app windows', () => {
     expect(await page.locator('main').textContent()).toContain('Restart the assistant');
   });
 
+  test('a file that cannot be read is opened in an editor', async () => {
+    const page = await desktop.window('assistants');
+    await button(page, 'Fix by hand: the file of VS Code').click();
+    await page.getByText('The file opened in your editor.').first().waitFor();
+
+    expect(await desktop.nextOpened()).toBe('/home/dana/.config/Code/User/mcp.json');
+  });
+
   test('the doctor says what works, what does not, and what to do', async () => {
     await desktop.click('Doctor');
     const page = await desktop.window('doctor');
-    await page.getByText('1 in trouble, 1 to look at.').first().waitFor();
+    await page.getByText('1 error, 1 warning.').first().waitFor();
     await lookAt(page, 'doctor');
 
     expect(await page.locator('main').textContent()).toContain('Enter a new one');
@@ -253,12 +268,12 @@ await suite('browser', 'tray app windows', () => {
   test('a doctor that fails says why, and can be asked again', async () => {
     desktop.script([seenConnection({ name: 'no-doctor' })]);
     const page = await desktop.window('doctor');
-    await button(page, 'Look again').click();
+    await button(page, 'Check again').click();
     const alert = await page.getByRole('alert').textContent();
     await lookAt(page, 'doctor-failed');
     desktop.script(everyState());
-    await button(page, 'Look again').click();
-    await page.getByText('1 in trouble, 1 to look at.').first().waitFor();
+    await button(page, 'Check again').click();
+    await page.getByText('1 error, 1 warning.').first().waitFor();
 
     expect(alert).toContain('The configuration cannot be read.');
     expect(await page.getByRole('alert').count()).toBe(0);
@@ -271,11 +286,11 @@ await suite('browser', 'tray app windows', () => {
     await dialog.waitFor();
     await lookAt(page, 'connections-remove');
     const words = await dialog.textContent();
-    await button(page, 'Keep it').click();
+    await button(page, 'Cancel').click();
     await dialog.waitFor({ state: 'hidden' });
 
     expect(words).toContain('Remove library?');
-    expect(words).toContain('loses access now');
+    expect(words).toContain('loses access immediately');
   });
 
   test('long names, right-to-left names and many connections leave the window usable', async () => {

@@ -43,7 +43,7 @@ export async function networkCut(
     }),
   );
   await expect.poll(longCalls, patient).toBe(before + 1);
-  await expect.poll(() => world.standing(), patient).toBe('Online');
+  await expect.poll(() => world.standing(), patient).toBe('Connected');
 
   const dials = world.network.count(dial);
   const cutAtMs = performance.now();
@@ -64,7 +64,7 @@ export async function networkCut(
   }
   const outcomes = await Promise.all([open, ...meanwhile]);
   world.network.join();
-  await expect.poll(() => world.standing(), patient).toBe('Online');
+  await expect.poll(() => world.standing(), patient).toBe('Connected');
   return { outcomes, asked: meanwhile.length, offlineAfterMs };
 }
 

@@ -45,7 +45,7 @@ export interface StoryWorld extends AsyncDisposable {
   /** The admin API, as an owner. */
   ask(method: string, path: string, body?: object): Promise<Record<string, unknown>>;
   /** The words of the agent's page on how it is connected. */
-  standing(): Promise<'Online' | 'Offline' | undefined>;
+  standing(): Promise<'Connected' | 'Offline' | undefined>;
 }
 
 export async function storyWorld(): Promise<StoryWorld> {
@@ -139,8 +139,8 @@ export async function storyWorld(): Promise<StoryWorld> {
     ask,
     async standing() {
       const html = await (await person.get('/dashboard/acme/agents/berlin')).text();
-      if (/>\s*Online/.test(html)) return 'Online';
-      return />\s*Offline/.test(html) ? 'Offline' : undefined;
+      if (/>\s*Connected</.test(html)) return 'Connected';
+      return />\s*Offline</.test(html) ? 'Offline' : undefined;
     },
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };

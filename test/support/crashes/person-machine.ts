@@ -6,11 +6,10 @@ import { settleRotation } from '#proxy/auth/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { readOptions } from '#proxy/config/options';
-import { openEndpointCheck } from '#proxy/open-doctor';
+import { openEndpointCheck } from '#proxy/app';
 import { httpClient } from '#proxy/transport/http-client';
-import { openAssistants } from '#proxy/open-assistants';
-import { openConnections } from '#proxy/open-connections';
-import { openHost } from '#proxy/open-host';
+import { openAssistants, openConnections } from '#proxy/app-accounts';
+import { openHost } from '#proxy/host';
 import { cookieBrowser } from '../cookie-browser.ts';
 import { callDoor } from '../call-door.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
@@ -115,7 +114,8 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
         },
         async works(name) {
           const connection = await host.readConnection(name, options);
-          const [found] = await openEndpointCheck(connection, options, { ...host, stop }).run(stop);
+          const check = await openEndpointCheck(connection, options, { ...host, stop });
+          const [found] = await check.run(stop);
           const store = async () => host.store(options);
           await settleRotation(connection, startedAtMs, options, host, store);
           return found?.state === 'ok';

@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
-import type { Child } from '#proxy/agent/child';
+import type { Child } from '#proxy/agent/child-process';
 import type { Said } from './local-caller.ts';
 
 export type FakeChild = Child & {
@@ -62,7 +62,7 @@ export function fakeChild(): FakeChild {
     },
     dies,
     async end() {
-      dies('was ended by SIGTERM');
+      dies('was killed by SIGTERM');
     },
   };
 }

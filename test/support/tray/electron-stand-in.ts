@@ -137,6 +137,10 @@ export const shell = {
   async openExternal(url: string): Promise<void> {
     tell({ tell: 'external', url, environment: Object.keys(process.env) });
   },
+  async openPath(path: string): Promise<string> {
+    tell({ tell: 'external', url: path, environment: Object.keys(process.env) });
+    return '';
+  },
 };
 
 type Template = {

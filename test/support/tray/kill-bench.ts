@@ -185,7 +185,7 @@ async function benchOf(
       if (victim !== 'app') return;
       await app[Symbol.asyncDispose]();
       app = await start();
-      await expect.poll(async () => stateOf('steady'), patient).toBe('ready');
+      await expect.poll(async () => stateOf('steady'), patient).toBe('Connected');
     },
     keyringPid: () => keychain.keyringPid(),
     names,

@@ -17,7 +17,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
       for (const kind of kinds) {
         const added = await add(kind);
         if (!added.ok) throw new Error(JSON.stringify(added));
-        const ready = `${kind} — ready`;
+        const ready = `${kind} — Connected`;
         await bench.app().trayWhere(({ menu }) => menu.some(({ label }) => label.includes(ready)));
       }
     }, 120_000);
@@ -49,7 +49,7 @@ export async function killedRotations(kinds: readonly RotatedKind[]): Promise<vo
       return secretsOf(kind).find((secret) => found?.includes(secret));
     };
     const shownReady = async (kind: RotatedKind) => {
-      await expect.poll(async () => bench.stateOf(kind), patient).toBe('ready');
+      await expect.poll(async () => bench.stateOf(kind), patient).toBe('Connected');
     };
 
     test.each(kinds.flatMap((kind) => victims.map((victim) => ({ kind, victim }))))(

@@ -4,7 +4,7 @@ import {
   type ConnectionView,
   type SignedIn,
 } from '#proxy/auth/accounts-service';
-export { printable } from '#proxy/log/printable';
+export { printable } from '#proxy/log/log';
 export { helperEnvironment } from '#proxy/config/options';
 export { packagedLauncher } from '#proxy/config/launch-entry';
 import type { ToApp } from './wire.ts';

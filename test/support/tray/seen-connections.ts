@@ -54,7 +54,7 @@ export function everyState(): ConnectionView[] {
       renewable: false,
       scopes: [],
       state: 'needs_sign_in',
-      reason: 'Nobody is signed in. An assistant is waiting for you.',
+      reason: 'Not signed in. An assistant is waiting for you.',
       proxies: [proxy('sales', 'needs_sign_in')],
       startedBy: ['claude-desktop', 'cursor'],
     },

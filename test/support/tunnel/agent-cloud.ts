@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { setTimeout as after } from 'node:timers/promises';
 import { WebSocketServer, type WebSocket } from 'ws';
-import { creditFrame, frameType, jsonFrame, readFrame, writeFrame } from '#proxy/agent/frame';
+import { creditFrame, frameType, jsonFrame, readFrame, writeFrame } from '#mcp/tunnel-frames';
 import { listen } from '../loopback.ts';
 
 export type CloudAnswer = {

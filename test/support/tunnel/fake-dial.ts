@@ -1,31 +1,30 @@
-import { readFrame, type Frame } from '#proxy/agent/frame';
-import type { TunnelError } from '#proxy/agent/tunnel-error';
-import type { Dial, SocketHears, TunnelSocket } from '#proxy/agent/tunnel-socket';
+import { readFrame, type Frame } from '#mcp/tunnel-frames';
+import type { TunnelError, Dial, SocketEvents, TunnelSocket } from '#proxy/agent/tunnel';
 
 export type FakeSocket = TunnelSocket & {
-  readonly hears: SocketHears;
+  readonly events: SocketEvents;
   readonly sent: Frame[];
-  /** How it was let go. */
+  /** How it was closed. */
   ended: number | 'terminated' | undefined;
-  /** Whether the other side answers; what waits for that goes on when it does again. */
+  /** Sets whether the server answers pings. `settled` waits until it does. */
   answers(does: boolean): void;
 };
 
-/** Connections that a test holds the other end of; an error instead of a socket refuses a dial. */
+/** Connections whose other end is the test. Each of `refusals` fails one attempt to connect. */
 export function fakeDial(): { dial: Dial; sockets: FakeSocket[]; refusals: TunnelError[] } {
   const sockets: FakeSocket[] = [];
   const refusals: TunnelError[] = [];
   return {
     sockets,
     refusals,
-    async dial(hears) {
+    async dial(events) {
       const refusal = refusals.shift();
       if (refusal) throw refusal;
       const sent: Frame[] = [];
       let answering = Promise.withResolvers<void>();
       answering.resolve();
       const socket: FakeSocket = {
-        hears,
+        events,
         sent,
         ended: undefined,
         async send(frame) {

@@ -2,7 +2,14 @@ import type { IncomingHttpHeaders } from 'node:http';
 
 import { describe, expect, test } from 'vitest';
 
-import { legacyHeaders, mirroredParameters, modernHeaders, traceHeaders } from '#mcp/headers';
+import {
+  legacyHeaders,
+  mirroredParameters,
+  modernHeaders,
+  parameterHeaders,
+  traceHeaders,
+} from '#mcp/headers';
+import { readMessage, textAt } from '#mcp/raw-message';
 import { scannedRequest } from '#support/scanned-message';
 
 /** What a caller may send, good and bad. */
@@ -183,4 +190,75 @@ test.each([
   ['the whole', text('A')],
 ])('an annotation of %s makes a tool unusable', (_, inputSchema) => {
   expect(mirroredParameters(inputSchema)).toBeUndefined();
+});
+
+const objectSchema = (properties: object, more: object = {}) => ({
+  type: 'object',
+  properties,
+  ...more,
+});
+const annotated = (header: unknown) => ({ type: 'string', 'x-mcp-header': header });
+
+test('parameter headers: annotated properties are found at any depth', () => {
+  const found = mirroredParameters(
+    objectSchema({
+      region: annotated('Region'),
+      plain: { type: 'string' },
+      inner: objectSchema({ count: { type: 'integer', 'x-mcp-header': 'Count' } }),
+    }),
+  );
+
+  expect(found).toEqual([
+    { path: ['region'], header: 'mcp-param-region' },
+    { path: ['inner', 'count'], header: 'mcp-param-count' },
+  ]);
+});
+
+test.each([
+  ['an empty name', objectSchema({ a: annotated('') })],
+  ['a name that is no text', objectSchema({ a: annotated(1) })],
+  ['a name with a blank', objectSchema({ a: annotated('My Region') })],
+  ['a name with a line break', objectSchema({ a: annotated('A\r\nB') })],
+  ['a name beyond ASCII', objectSchema({ a: annotated('Région') })],
+  ['an object', objectSchema({ a: { type: 'object', 'x-mcp-header': 'A' } })],
+  ['a number', objectSchema({ a: { type: 'number', 'x-mcp-header': 'A' } })],
+  ['several types', objectSchema({ a: { type: ['string', 'null'], 'x-mcp-header': 'A' } })],
+  ['one name twice', objectSchema({ a: annotated('Region'), b: annotated('region') })],
+  ['elements of a list', objectSchema({ a: { type: 'array', items: annotated('A') } })],
+  ['one of several schemas', objectSchema({}, { anyOf: [objectSchema({ a: annotated('A') })] })],
+  ['a schema that is referred to', objectSchema({}, { $defs: { a: annotated('A') } })],
+  ['the whole', { ...annotated('A'), type: 'string' }],
+])('parameter headers: an invalid annotation makes a tool unusable: %s', (_, inputSchema) => {
+  expect(mirroredParameters(inputSchema)).toBeUndefined();
+});
+
+function headersOf(call: string, parameters: Parameters<typeof parameterHeaders>[0]) {
+  const message = readMessage(Buffer.from(call));
+  return parameterHeaders(parameters, (path) => textAt(message, 'params', 'arguments', ...path));
+}
+
+test.each([
+  ['"us-west1"', 'us-west1'],
+  ['"us west"', 'us west'],
+  ['" padded"', '=?base64?IHBhZGRlZA==?='],
+  ['"world: 世"', '=?base64?d29ybGQ6IOS4lg==?='],
+  ['"a\\r\\nb"', '=?base64?YQ0KYg==?='],
+  ['""', '=?base64??='],
+  ['42', '42'],
+  ['1e2', '100'],
+  ['true', 'true'],
+  ['null', undefined],
+  ['[1]', undefined],
+  ['12345678901234567890', undefined],
+])('parameter headers: the argument %s is sent as %s', (json, value) => {
+  const call = `{"id":1,"method":"tools/call","params":{"arguments":{"in":{"a":${json}}}}}`;
+  const parameters = [{ path: ['in', 'a'], header: 'mcp-param-a' }];
+
+  expect(headersOf(call, parameters)).toEqual(value === undefined ? {} : { 'mcp-param-a': value });
+});
+
+test('parameter headers: an omitted argument has none', () => {
+  const call = '{"id":1,"method":"tools/call","params":{"name":"x"}}';
+
+  expect(headersOf(call, [{ path: ['a'], header: 'mcp-param-a' }])).toEqual({});
 });

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 
-import { SseEventTooLarge, SseEvents } from '#mcp/sse';
+import { messageEvent, sseEvents, SseEvents, SseEventTooLarge, withEventId } from '#mcp/sse';
 
-type Read = { data: string; id?: string; event?: string };
+type Read = { data: string; id?: string; event?: string; retryMs?: number; isComment?: true };
 
 function read(chunks: (string | Buffer)[], maxBytes = 10_000): { events: Read[]; raw: string } {
   const splitter = new SseEvents({ maxBytes });
@@ -32,8 +32,8 @@ describe('an event has its fields', () => {
     ],
     ['an id of nothing, which starts a stream', 'id: 0\ndata:\n\n', [{ id: '0', data: '' }]],
     ['an id with NUL', 'id: a\0b\ndata: x\n\n', [{ data: 'x' }]],
-    ['other fields', 'retry: 10\ndatax: 1\nDATA: 2\ndata: x\n\n', [{ data: 'x' }]],
-    ['a comment', ': keep-alive\n\n', [{ data: '' }]],
+    ['other fields', 'retry: 10\ndatax: 1\nDATA: 2\ndata: x\n\n', [{ data: 'x', retryMs: 10 }]],
+    ['a comment', ': keep-alive\n\n', [{ data: '', isComment: true }]],
     ['a comment among lines', 'data: a\n:no\ndata: b\n\n', [{ data: 'a\nb' }]],
     ['two events', 'data: a\n\ndata: b\n\n', [{ data: 'a' }, { data: 'b' }]],
     ['blank lines between', '\n\ndata: a\n\n\n\n\ndata: b\n\n', [{ data: 'a' }, { data: 'b' }]],
@@ -67,7 +67,7 @@ test('a stream cut anywhere, twice over, gives the same events and every byte', 
 
   expect(wrong).toEqual([]);
   expect(whole.events.map(({ data }) => data)).toEqual(['', '{"é":1}', 'a\nb', 'c', 'd', '', '😀']);
-  expect(whole.raw).toBe(sample);
+  expect(whole.raw).toBe(sample.slice(1));
 });
 
 test('a stream in single bytes gives the same events', () => {
@@ -90,21 +90,76 @@ test('an event of more bytes than the limit is refused, in one chunk and in many
   expect(() => read(['x'.repeat(101)], 100)).toThrow(SseEventTooLarge);
 });
 
-test('too large an event can come in pieces without data, and what follows it whole', () => {
-  const large = `data: ${'x'.repeat(200)}\r\ndata: y\r\n\r\n`;
-  const body = Buffer.from(`data: a\n\n${large}data: b\n\n`);
-  for (let cut = 0; cut <= body.length; cut++) {
-    const events = new SseEvents({ maxBytes: 100, passLarge: true });
-    const pieces = [
-      ...events.push(body.subarray(0, cut)),
-      ...events.push(body.subarray(cut, cut + 20)),
-      ...events.push(body.subarray(cut + 20)),
-    ];
+test.each([
+  ['LF', '\n'],
+  ['CRLF', '\r\n'],
+  ['CR', '\r'],
+])('events of a body with lines ending in %s arrive with their fields', async (_, lineEnd) => {
+  const lines =
+    '\ufeff: comment\nid: 1\nevent: message\ndata: a\ndata:b\n\nretry: 50\ndata\n\ndata: c\n';
+  const body = async function* () {
+    for (const byte of Buffer.from(lines.replaceAll('\n', lineEnd))) yield Buffer.from([byte]);
+  };
+  const events = [];
+  for await (const { raw: _raw, data, ...fields } of sseEvents(body(), { maxBytes: 1000 }))
+    events.push({ data: data.toString(), ...fields });
 
-    expect(Buffer.concat(pieces.map(({ raw }) => raw)).toString()).toBe(body.toString());
-    expect(pieces.map(({ data }) => Buffer.from(data).toString()).filter(Boolean)).toEqual([
-      'a',
-      'b',
-    ]);
-  }
+  expect(events).toEqual([
+    { id: '1', event: 'message', data: 'a\nb' },
+    { retryMs: 50, data: '' },
+  ]);
+});
+
+test('a body over the limit is refused, in one line or in many', async () => {
+  const refused = async (text: string) => {
+    const events = sseEvents(Buffer.from(text), { maxBytes: 1000 });
+    await expect(events.next()).rejects.toThrow(SseEventTooLarge);
+  };
+
+  await refused(`data: ${'x'.repeat(2_000)}`);
+  await refused('data: 0123456789\n'.repeat(100));
+});
+
+test('an id with control characters is ignored where ids must be printable', () => {
+  const stream = 'id: a\x01b\ndata: x\n\nid: é\nid: a\tb\ndata: y\n\n';
+  const ids = (printableIds: boolean) =>
+    [...new SseEvents({ maxBytes: 1000, printableIds }).push(Buffer.from(stream))].map(
+      ({ id }) => id,
+    );
+
+  expect(ids(true)).toEqual([undefined, 'é']);
+  expect(ids(false)).toEqual(['a\x01b', 'a\tb']);
+});
+
+test('a byte order mark after the start of the stream is part of a field name', () => {
+  const stream = '\ufeffdata: a\n\n\ufeffdata: b\n\n';
+
+  expect(read([stream])).toEqual({
+    events: [{ data: 'a' }, { data: '' }],
+    raw: stream.slice(1),
+  });
+  // A stream that gets an id in front of the event must not turn it into data either.
+  const [, second] = [...new SseEvents({ maxBytes: 1000 }).push(Buffer.from(stream))];
+  if (!second) throw new Error('no second event');
+  expect(read([withEventId(second, '1')]).events).toEqual([{ id: '1', data: '' }]);
+});
+
+test('an event gets another id, and loses every id that it had', () => {
+  const replaced = (raw: string, id?: string) =>
+    withEventId({ raw: Buffer.from(raw), ...(id !== undefined && { id }) }, '2').toString();
+
+  expect(replaced('\n\r\ndata: x\n\n')).toBe('id: 2\ndata: x\n\n');
+  expect(replaced('id: 1\rdata: id: 1\rid\r\r', '')).toBe('id: 2\ndata: id: 1\r\r');
+  expect(replaced('id: a\0b\ndata: x\n\n')).toBe('id: 2\ndata: x\n\n');
+  // The line ends around ids must not become one.
+  expect(read([replaced('data: x\rid: 1\nid\n\n', '')]).events).toEqual([{ id: '2', data: 'x' }]);
+});
+
+test('a message becomes one line of data, or the lines of the event that it came in', () => {
+  const message = Buffer.from('{"a":\r\n1,\r"b":\n2}');
+
+  expect(messageEvent(message).toString()).toBe('event: message\ndata: {"a": 1, "b": 2}\n\n');
+  expect(messageEvent(message, { id: '7', event: 'x', retryMs: 5 }).toString()).toBe(
+    'id: 7\nevent: x\nretry: 5\ndata: {"a":\ndata: 1,\ndata: "b":\ndata: 2}\n\n',
+  );
 });

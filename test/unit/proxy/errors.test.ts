@@ -10,3 +10,9 @@ test.each([
 
   expect(words(error).hint).toBe(hint);
 });
+
+test('errors: an error of no known class is a bug, and is thrown as it came', () => {
+  const bug = new Error('cannot read properties of undefined');
+
+  expect(() => words(bug)).toThrow(bug);
+});

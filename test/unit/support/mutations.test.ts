@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { mutate, readMutations, verdictOf, type TestReport } from '#support/mutations';
 
@@ -122,4 +124,17 @@ describe('the verdict on a mutation', () => {
       why: 'vitest wrote no report',
     });
   });
+});
+
+const root = join(import.meta.dirname, '../../..');
+
+test.each(
+  readMutations(readFileSync(join(root, 'test/mutations.md'), 'utf8')).map((one) => [
+    one.title,
+    one,
+  ]),
+)('mutation “%s” applies to the sources as they are', (_, mutation) => {
+  const source = readFileSync(join(root, mutation.file), 'utf8');
+
+  expect(mutate(source, mutation)).not.toBe(source);
 });

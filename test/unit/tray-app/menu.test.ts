@@ -48,7 +48,7 @@ test('menu: a personal connection offers sign-in while signed out, and sign-out 
 test('menu: a running sign-in can be cancelled, and no second one can be started', () => {
   const items = menu(overview([connection({ state: 'needs_sign_in' })], [signIn('waiting')]));
 
-  expect(labels(items)[0]).toBe('◐ sales — waiting for you in the browser');
+  expect(labels(items)[0]).toBe('◐ sales — Waiting for browser');
   expect(below(items)).toContain('Cancel sign-in');
   expect(below(items)).not.toContain('Sign in…');
 });
@@ -70,8 +70,8 @@ test('menu: a connection that uses a client with a secret offers to rotate that 
 test('menu: a connection that cannot be read opens the window that says why', () => {
   const items = menu(overview([connection({ url: '', state: 'trouble' })]));
 
-  expect(labels(items)[0]).toBe('▲ sales — trouble');
-  expect(below(items)).toEqual(['Its configuration cannot be read', 'Connections']);
+  expect(labels(items)[0]).toBe('▲ sales — Error');
+  expect(below(items)).toEqual(['The configuration cannot be read', 'Connections']);
 });
 
 test('menu: connections that do not fit are counted', () => {
@@ -81,11 +81,11 @@ test('menu: connections that do not fit are counted', () => {
 });
 
 test.for([
-  [['ready'], 'well', 'Latchkey: all connections are ready'],
+  [['ready'], 'well', 'Latchkey: all connections work'],
   [['ready', 'offline'], 'offline', 'Latchkey: s1 cannot be reached'],
-  [['offline', 'needs_sign_in'], 'attention', 'Latchkey: s1 needs you'],
-  [['needs_key', 'needs_sign_in'], 'attention', 'Latchkey: s0 and s1 need you'],
-  [['needs_key', 'trouble'], 'trouble', 'Latchkey: trouble with s1'],
+  [['offline', 'needs_sign_in'], 'attention', 'Latchkey: action required for s1'],
+  [['needs_key', 'needs_sign_in'], 'attention', 'Latchkey: action required for s0 and s1'],
+  [['needs_key', 'trouble'], 'trouble', 'Latchkey: error with s1'],
 ] as const)('tray icon: of %j it shows the worst', ([states, icon, tooltip]) => {
   const all = states.map((state, at) => connection({ name: `s${at}`, state }));
 
@@ -97,7 +97,7 @@ test('notification: a required sign-in is announced once, and not while one is r
   const needy = overview([connection({ state: 'needs_sign_in' })]);
   const atIt = overview(needy.connections, [signIn('waiting')]);
 
-  expect(notices(well, needy).map(({ title }) => title)).toEqual(['sales needs you to sign in']);
+  expect(notices(well, needy).map(({ title }) => title)).toEqual(['Sign in to sales']);
   expect(notices(needy, needy)).toEqual([]);
   expect(notices(well, atIt)).toEqual([]);
 });

@@ -35,20 +35,23 @@ test('agent configuration: commands, URLs, comments and stored headers are read'
 });
 
 test.each([
-  [undefined, 'agent.json: there is no such file; name another with --config'],
-  ['{"a": secret-text}', 'agent.json: is not JSON'],
+  [undefined, 'agent.json: does not exist; name another file with --config'],
+  ['{"a": secret-text}', 'agent.json: is not valid JSON'],
   ['[]', 'agent.json: is not a JSON object'],
   ['{}', 'agent.json: servers: is missing'],
   ['{"servers": {}}', 'agent.json: servers: is empty'],
-  ['{"servers": {"Big": {"command": "x"}}}', 'servers.Big: is no name of a server'],
+  ['{"servers": {"Big": {"command": "x"}}}', 'servers.Big: is not a server name'],
   ['{"servers": {"a": {}}}', 'servers.a: needs either a command or a url'],
   ['{"servers": {"a": {"command": "x", "url": "y"}}}', 'servers.a: needs either'],
   ['{"servers": {"a": {"command": ""}}}', 'servers.a.command: is not text'],
-  ['{"servers": {"a": {"command": "x", "headers": {}}}}', 'servers.a.headers: is unknown here'],
-  ['{"servers": {"a": {"command": "x", "args": "y"}}}', 'servers.a.args: is not a list of texts'],
+  [
+    '{"servers": {"a": {"command": "x", "headers": {}}}}',
+    'servers.a.headers: is unknown; known are command',
+  ],
+  ['{"servers": {"a": {"command": "x", "args": "y"}}}', 'servers.a.args: is not a list of strings'],
   ['{"servers": {"a": {"command": "x", "env": {"N": 1}}}}', 'servers.a.env.N: is not text'],
   ['{"servers": {"a": {"url": "file:///x"}}}', 'servers.a.url: is not a URL'],
-  ['{"servers": {"a": {"url": "http://u:p@h/"}}}', 'servers.a.url: holds a password'],
+  ['{"servers": {"a": {"url": "http://u:p@h/"}}}', 'servers.a.url: contains a password'],
   ['{"servers": {"a": {"url": "http://h/", "headers": {"x": {"env": "NO"}}}}}', 'NO is not set'],
   ['{"servers": {"a": {"url": "http://h/", "headers": {"x": "a\\nb"}}}}', 'headers.x: is neither'],
 ])('agent configuration: %s is refused', (text, problem) => {

@@ -1,8 +1,8 @@
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
 import { agentKeyAccount, readAgentKey, replaceAgentKey } from '#proxy/agent/agent-key';
-import { serverBase, tunnelUrl } from '#proxy/agent/server-base';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { serverBase, tunnelUrl } from '#proxy/agent/agent-key';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 
 const base = 'https://cloud.example.com';
 const key = (letter: string) => `pk_live_${letter.repeat(36)}`;
@@ -33,8 +33,8 @@ test('agent key: a file that others can read, a missing one and other text are r
   const foreign = { env: { LATCHKEY_AGENT_KEY: `mcp_${'m'.repeat(36)}` } };
 
   await expect(readAgentKey(base, '/key', await ports({ mode: 0o100640 }))).rejects.toMatchObject({
-    message: '/key can be read by others than its owner',
-    remedy: 'make it yours alone: chmod 600 /key',
+    message: '/key can be read by other users',
+    remedy: 'restrict it to its owner: chmod 600 /key',
   });
   await expect(readAgentKey(base, '/no', await ports())).rejects.toThrow(
     'there is no key file /no',
@@ -58,8 +58,8 @@ test('agent key: a systemd credential may be group-readable, and nothing more', 
   };
 
   expect(await read(0o100440)).toBe(key('c'));
-  await expect(read(0o100444)).rejects.toThrow('can be read by others');
-  await expect(read(0o100440, '/run/credentials')).rejects.toThrow('can be read by others');
+  await expect(read(0o100444)).rejects.toThrow('can be read by other users');
+  await expect(read(0o100440, '/run/credentials')).rejects.toThrow('can be read by other users');
 });
 
 test('agent key: instructions for a replacement name the place where the current one is read', () => {

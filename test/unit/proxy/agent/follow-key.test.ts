@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
-import type { AgentEvent } from '#proxy/agent/agent-event';
-import { followKey } from '#proxy/agent/follow-key';
-import { keyInUse } from '#proxy/agent/key-in-use';
-import { TunnelError } from '#proxy/agent/tunnel-error';
+import type { AgentEvent } from '#proxy/agent/agent-status';
+import { followKey, keyInUse } from '#proxy/agent/keep-tunnel';
+import { TunnelError } from '#proxy/agent/tunnel';
 import { fakeClock } from '#support/fake-clock';
 
 /** A key that a test replaces, and a tunnel that takes what `take` says. */
@@ -10,7 +9,7 @@ async function followed({ watches = true } = {}) {
   const clock = fakeClock();
   const stop = new AbortController();
   const events: AgentEvent[] = [];
-  const left = Promise.withResolvers<void>();
+  const drained = Promise.withResolvers<void>();
   const place: { key: string | TunnelError; refusal?: TunnelError; dials: string[] } = {
     key: 'old',
     dials: [],
@@ -20,7 +19,7 @@ async function followed({ watches = true } = {}) {
     throw place.key;
   });
   await key.read();
-  const look = followKey(
+  const check = followKey(
     {
       key,
       watches,
@@ -29,26 +28,26 @@ async function followed({ watches = true } = {}) {
       async renew() {
         place.dials.push(await key.read());
         if (place.refusal) throw place.refusal;
-        return { left: left.promise };
+        return { drained: drained.promise };
       },
     },
     stop.signal,
   );
-  return { clock, events, left, place, look, stop };
+  return { clock, events, drained, place, check, stop };
 }
 
 test('agent key: a replaced key is used once, and reported when the old one has no open call', async () => {
-  const { clock, events, left, place } = await followed();
+  const { clock, events, drained, place } = await followed();
   await clock.advance(4);
   place.key = 'new';
   for (let turn = 0; turn < 5; turn += 1) await clock.advance(2);
   const before = events.map(({ event }) => event);
-  left.resolve();
+  drained.resolve();
   await clock.settled();
 
   expect(place.dials).toEqual(['new']);
   expect(before).toEqual(['key_replaced']);
-  expect(events.at(-1)).toEqual({ event: 'key_left' });
+  expect(events.at(-1)).toEqual({ event: 'key_unused' });
 });
 
 test('agent key: a rejected new key is reported once and not retried until it changes', async () => {
@@ -56,12 +55,12 @@ test('agent key: a rejected new key is reported once and not retried until it ch
   place.key = 'wrong';
   place.refusal = new TunnelError('refused', 'not accepted', { remedy: 'make one' });
   for (let turn = 0; turn < 5; turn += 1) await clock.advance(2);
-  const told = [...events];
+  const reported = [...events];
   delete place.refusal;
   place.key = 'right';
   await clock.advance(2);
 
-  expect(told).toEqual([
+  expect(reported).toEqual([
     { event: 'key_not_replaced', problem: 'not accepted', remedy: 'make one' },
   ]);
   expect(place.dials).toEqual(['wrong', 'right']);
@@ -94,11 +93,11 @@ test('agent key: a file that is being written is ignored; one that stays unreada
 });
 
 test('agent key: an unwatched key is read on request, and none is read after the end', async () => {
-  const { clock, place, look } = await followed({ watches: false });
+  const { clock, place, check } = await followed({ watches: false });
   place.key = 'new';
   await clock.advance(10);
   const unasked = place.dials.length;
-  look();
+  check();
   await clock.settled();
 
   expect([unasked, place.dials.length]).toEqual([0, 1]);

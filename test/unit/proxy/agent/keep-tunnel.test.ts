@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
-import { creditFrame, frameType, jsonFrame, writeFrame } from '#proxy/agent/frame';
+import { creditFrame, frameType, jsonFrame, writeFrame, type Bound } from '#mcp/tunnel-frames';
 import { keepTunnel, type TunnelState } from '#proxy/agent/keep-tunnel';
-import type { Bound } from '#proxy/agent/payloads';
-import { StreamRefusal, type Responder, type TunnelRequest } from '#proxy/agent/responder';
-import { TunnelError } from '#proxy/agent/tunnel-error';
+import { StreamRefusal, type Responder, type TunnelRequest } from '#proxy/agent/served-stream';
+import { TunnelError } from '#proxy/agent/tunnel';
 import { fakeClock } from '#support/fake-clock';
 import { fakeDial, type FakeSocket } from '#support/tunnel/fake-dial';
+import { wireFrame } from '#support/wire-frames';
 
 const hello = {
   version: '1',
@@ -35,7 +35,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
     random: () => 1,
     network: () => place.network,
     hello: () => hello,
-    tell: (state) => states.push(state),
+    onState: (state) => states.push(state),
     bound: (bound) => bounds.push(bound),
     left: (caller) => lefts.push(caller),
     maxBodyBytes: 200_000,
@@ -59,10 +59,10 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
 
 const opening = { server: 'sales', method: 'POST', headers: {}, caller: 'dana' };
 
-function ask({ hears }: FakeSocket, id: number, body: string, more: object = {}): void {
-  hears.frame(jsonFrame(frameType.open, id, { ...opening, ...more }));
-  hears.frame(writeFrame(frameType.data, id, Buffer.from(body)));
-  hears.frame(writeFrame(frameType.end, id));
+function ask({ events }: FakeSocket, id: number, body: string, more: object = {}): void {
+  events.frame(jsonFrame(frameType.open, id, { ...opening, ...more }));
+  events.frame(wireFrame(frameType.data, id, body));
+  events.frame(writeFrame(frameType.end, id));
 }
 
 const typesOf = ({ sent }: FakeSocket, id: number) =>
@@ -72,7 +72,7 @@ test('agent tunnel: HELLO comes first, and a request gets its head, its bytes an
   const { clock, socket, requests, bounds } = kept();
   await clock.settled();
   const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'], unknown: 1 };
-  socket(0).hears.frame(jsonFrame(frameType.bound, 0, bound));
+  socket(0).events.frame(jsonFrame(frameType.bound, 0, bound));
   const headers = { accept: 'text/event-stream', cookie: 'a=b', authorization: 'Bearer x' };
   ask(socket(0), 1, 'hello', { headers: { ...headers, 'mcp-param-region': 'eu' } });
   await clock.settled();
@@ -93,10 +93,10 @@ test('agent tunnel: HELLO comes first, and a request gets its head, its bytes an
 test('agent tunnel: a caller who left is reported; unreadable and unknown frames are ignored', async () => {
   const { clock, socket, lefts } = kept();
   await clock.settled();
-  const { hears } = socket(0);
-  hears.frame(jsonFrame(frameType.left, 0, { caller: 'dana', why: 'of a newer server' }));
-  for (const caller of ['', 7, undefined]) hears.frame(jsonFrame(frameType.left, 0, { caller }));
-  hears.frame(writeFrame(9, 0, Buffer.from('of a newer server')));
+  const { events } = socket(0);
+  events.frame(jsonFrame(frameType.left, 0, { caller: 'dana', why: 'of a newer server' }));
+  for (const caller of ['', 7, undefined]) events.frame(jsonFrame(frameType.left, 0, { caller }));
+  events.frame(wireFrame(9, 0, Buffer.from('of a newer server')));
   ask(socket(0), 1, 'hello');
   await clock.settled();
 
@@ -107,15 +107,15 @@ test('agent tunnel: a caller who left is reported; unreadable and unknown frames
 test('agent tunnel: a long request gets credit before it has to wait, in steps of 64 KiB', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
-  const { hears } = socket(0);
-  hears.frame(jsonFrame(frameType.open, 1, opening));
+  const { events } = socket(0);
+  events.frame(jsonFrame(frameType.open, 1, opening));
   for (let piece = 0; piece < 3; piece += 1) {
-    hears.frame(writeFrame(frameType.data, 1, Buffer.alloc(40_000, 'x')));
+    events.frame(writeFrame(frameType.data, 1, Buffer.alloc(40_000, 'x')));
   }
   const given = socket(0)
     .sent.filter(({ type }) => type === frameType.credit)
     .map(({ payload }) => payload.readUInt32BE());
-  hears.frame(writeFrame(frameType.end, 1));
+  events.frame(writeFrame(frameType.end, 1));
   await clock.settled();
 
   expect(given).toEqual([80_000]);
@@ -134,10 +134,10 @@ test('agent tunnel: an answer waits for credit after 256 KiB, and continues with
   await clock.settled();
   const before = sentBytes();
 
-  socket(0).hears.frame(creditFrame(1, 1_000));
+  socket(0).events.frame(creditFrame(1, 1_000));
   await clock.settled();
   const between = sentBytes();
-  socket(0).hears.frame(creditFrame(1, 1_000_000));
+  socket(0).events.frame(creditFrame(1, 1_000_000));
   await clock.settled();
 
   expect([before, between, sentBytes()]).toEqual([262_144, 263_144, 400_000]);
@@ -157,7 +157,7 @@ test('agent tunnel: a reset ends the request, and a failure is a reset with its 
   ask(socket(0), 2, 'a', { server: 'gone' });
   ask(socket(0), 3, 'x'.repeat(200_001));
   await clock.settled();
-  socket(0).hears.frame(jsonFrame(frameType.reset, 1, { code: 'cancelled' }));
+  socket(0).events.frame(jsonFrame(frameType.reset, 1, { code: 'cancelled' }));
   await clock.settled();
 
   const resets = socket(0).sent.filter(({ type }) => type === frameType.reset);
@@ -171,10 +171,10 @@ test('agent tunnel: a reset ends the request, and a failure is a reset with its 
 test('agent tunnel: frames that break the rules, and frames for ended streams, do no harm', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
-  const { hears } = socket(0);
+  const { events } = socket(0);
   for (const frame of [
     Buffer.from([1, 2]),
-    writeFrame(99, 4),
+    wireFrame(99, 4),
     writeFrame(frameType.open, 1, Buffer.from('no JSON')),
     jsonFrame(frameType.open, 2, { ...opening, method: 'TRACE' }),
     jsonFrame(frameType.open, 3, { ...opening, caller: '' }),
@@ -182,7 +182,7 @@ test('agent tunnel: frames that break the rules, and frames for ended streams, d
     jsonFrame(frameType.bound, 0, { servers: 'all' }),
     jsonFrame(frameType.open, 3, opening),
   ])
-    hears.frame(frame);
+    events.frame(frame);
   ask(socket(0), 4, 'fine');
   await clock.settled();
 
@@ -210,7 +210,7 @@ test('agent tunnel: a server that is silent for five seconds is disconnected and
   const { clock, socket, sockets, states } = kept();
   await clock.settled();
   for (let second = 0; second < 20; second += 1) {
-    socket(0).hears.alive();
+    socket(0).events.alive();
     await clock.advance(1);
   }
   const alive = socket(0).ended;
@@ -218,7 +218,7 @@ test('agent tunnel: a server that is silent for five seconds is disconnected and
 
   expect(alive).toBeUndefined();
   expect(socket(0).ended).toBe('terminated');
-  expect(states).toContainEqual({ state: 'lost', reason: 'the server fell silent' });
+  expect(states).toContainEqual({ state: 'lost', reason: 'the server stopped responding' });
   expect(sockets).toHaveLength(2);
 });
 
@@ -231,12 +231,12 @@ test('agent tunnel: a draining server is dialled again immediately, and open cal
   await clock.settled();
   ask(socket(0), 1, 'a');
   await clock.advance(1);
-  socket(0).hears.frame(writeFrame(frameType.drain, 0));
+  socket(0).events.frame(writeFrame(frameType.drain, 0));
   await clock.settled();
   const both = tunnel.tunnels;
   done.resolve();
   await clock.settled();
-  socket(0).hears.closed(1001, '');
+  socket(0).events.closed(1001, '');
 
   expect(sockets).toHaveLength(2);
   expect(both).toBe(2);
@@ -246,7 +246,7 @@ test('agent tunnel: a draining server is dialled again immediately, and open cal
 test('agent tunnel: after a revoked key it dials again with a pause, because the key may be replaced', async () => {
   const { clock, socket, sockets, states } = kept();
   await clock.settled();
-  socket(0).hears.closed(4401, 'revoked');
+  socket(0).events.closed(4401, 'revoked');
   await clock.settled();
   const before = sockets.length;
   await clock.advance(1);
@@ -285,9 +285,9 @@ test('agent tunnel: drain tells the server and waits for open calls', async () =
 });
 
 /** Says what is bound, as the server does to every HELLO. */
-function greet({ hears }: FakeSocket): void {
+function greet({ events }: FakeSocket): void {
   const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'] };
-  hears.frame(jsonFrame(frameType.bound, 0, bound));
+  events.frame(jsonFrame(frameType.bound, 0, bound));
 }
 
 const lastHello = ({ sent }: FakeSocket) =>
@@ -307,7 +307,7 @@ test('tunnel renewal: the new tunnel serves before the old one drains, which end
   await clock.settled();
   const beforeGreeting = lastHello(socket(0));
   greet(socket(1));
-  const left = (await renewed)?.left;
+  const left = (await renewed)?.drained;
   await clock.settled();
   ask(socket(0), 2, 'crossed on the way');
   ask(socket(1), 1, 'at the new one');
@@ -323,9 +323,9 @@ test('tunnel renewal: the new tunnel serves before the old one drains, which end
   expect([1, 2].map((id) => typesOf(socket(0), id).at(-1))).toEqual([frameType.end, frameType.end]);
   expect(typesOf(socket(1), 1).at(-1)).toBe(frameType.end);
   expect([socket(0).ended, socket(1).ended]).toEqual([1000, undefined]);
-  socket(0).hears.closed(1000, '');
+  socket(0).events.closed(1000, '');
   for (let second = 0; second < 20; second += 1) {
-    socket(1).hears.alive();
+    socket(1).events.alive();
     await clock.advance(1);
   }
   expect(sockets).toHaveLength(2);
@@ -339,7 +339,7 @@ test('tunnel renewal: the old tunnel stays open until the server has acknowledge
   const renewed = tunnel.renew();
   await clock.settled();
   greet(socket(1));
-  const left = (await renewed)?.left;
+  const left = (await renewed)?.drained;
   await clock.settled();
   const unheard = socket(0).ended;
   ask(socket(0), 1, 'crossed on the way');
@@ -361,7 +361,7 @@ test('tunnel renewal: a refused one leaves the tunnel as it was', async () => {
   await clock.settled();
   const revoked = tunnel.renew();
   await clock.settled();
-  socket(1).hears.closed(4401, '');
+  socket(1).events.closed(4401, '');
 
   await expect(revoked).rejects.toMatchObject({ message: 'the key was revoked' });
   expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
@@ -374,13 +374,13 @@ test('tunnel renewal: an old tunnel that ends meanwhile is not dialled again', a
   await clock.settled();
   const renewed = tunnel.renew();
   await clock.settled();
-  socket(0).hears.closed(1006, '');
+  socket(0).events.closed(1006, '');
   greet(socket(1));
   await (
     await renewed
-  )?.left;
+  )?.drained;
   for (let second = 0; second < 60; second += 1) {
-    for (const { hears } of sockets) hears.alive();
+    for (const { events } of sockets) events.alive();
     await clock.advance(1);
   }
 

@@ -18,7 +18,7 @@ test('agent service: a systemd system unit has its own user, and the key as a cr
   expect(path).toBe('/etc/systemd/system/latchkey-agent.service');
   expect(text).toContain('LoadCredential=agent-key:/etc/key\n');
   expect(text).toContain('\nRefreshOnReload=credentials\n');
-  expect(newKey).toContain('/etc/key counts after systemctl restart latchkey-agent');
+  expect(newKey).toContain('/etc/key takes effect after systemctl restart latchkey-agent');
   expect(text).toContain(
     String.raw`ExecStart="/opt/my node/node" /opt/latchkey.js agent --config "/etc/100%%$$HOME\"\\" --key-file "%d/agent-key"`,
   );

@@ -95,14 +95,14 @@ test('stdio server: when its child dies open requests fail once, and the next se
   await child(0).hears('tools/call');
 
   child(0).says({ method: 'notifications/tools/list_changed' });
-  child(0).dies('was ended by SIGSEGV');
+  child(0).dies('was killed by SIGSEGV');
   const said = await Promise.all(open);
   const heard = await saidIn(listening);
   const after = await dana.open('tools/list');
   await localCaller(server).initialize();
 
   expect(said.map(({ error }) => error?.message)).toEqual(
-    Array(2).fill('the MCP server was ended by SIGSEGV'),
+    Array(2).fill('the MCP server was killed by SIGSEGV'),
   );
   expect(heard.map(({ method }) => method)).toEqual(['notifications/tools/list_changed']);
   expect(after.status).toBe(404);
@@ -121,7 +121,7 @@ test('stdio server: garbage, unexpected answers and oversized lines are ignored'
   child(0).says({ id, result: content('still here') });
 
   expect(textOf(await answer)).toBe('still here');
-  expect(logged.filter((line) => line.includes('no message'))).toHaveLength(4);
+  expect(logged.filter((line) => line.includes('ignored a message'))).toHaveLength(4);
 });
 
 test('stdio server: a disconnect cancels the call at the child, under the child’s own id', async () => {

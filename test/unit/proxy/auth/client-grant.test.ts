@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { clientGrant } from '#proxy/auth/grants';
 import { secretAccount } from '#proxy/auth/stored-secrets';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { fakeClock } from '#support/fake-clock';
 import { web } from '#support/web';
 

@@ -14,6 +14,7 @@ const discovery: Discovery = {
   sendsIssuer: true,
   takesMetadataUrls: true,
   resource: `${issuer}/mcp/acme/sales`,
+  tokenParams: {},
   published: true,
   within: 'public',
 };

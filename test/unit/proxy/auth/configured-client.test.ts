@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { bindSecret } from '#proxy/auth/client-authentication';
 import { secretAccount } from '#proxy/auth/stored-secrets';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 
 const url = 'https://acme.example/mcp';
 const account = secretAccount(url, 'client_1');

@@ -6,7 +6,7 @@ import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
 /** Changes of what `state` holds, told by `tell` or by a file. */
-function changing(places: string[] = []) {
+function changing(paths: string[] = []) {
   const clock = fakeClock();
   const state = { view: 'first', reads: 0 };
   const life = new AbortController();
@@ -22,7 +22,7 @@ function changing(places: string[] = []) {
           wake = resolve;
           signal.addEventListener('abort', () => resolve());
         }),
-      places,
+      paths,
       clock,
     },
     life.signal,

@@ -24,8 +24,9 @@ type Overrides = Partial<Parameters<typeof fetchClientToken>[0]>;
 async function fetched(pages: Record<string, Page>, overrides: Overrides = {}) {
   const { http, requests, asked } = web(pages);
   const clock = fakeClock(1_000);
-  const credentials = { clientId: 'client id', clientSecret, scopes: ['a', 'b'] };
-  const result = fetchClientToken({ url, credentials, ...overrides }, { http, clock });
+  const client = { clientId: 'client id', clientSecret };
+  const credentials = { scopes: ['a', 'b'] };
+  const result = fetchClientToken({ url, client, credentials, ...overrides }, { http, clock });
   result.catch(() => undefined);
   return { result, requests, asked };
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { personGrant } from '#proxy/auth/grants';
 import { registeredClients } from '#proxy/auth/client-registration';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
 import { web, type Page, type SeenForm } from '#support/web';

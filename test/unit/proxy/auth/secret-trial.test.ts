@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { secretTrial } from '#proxy/auth/secret-trial';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
-import type { SecretStore } from '#proxy/keychain/secret-store';
+import { memorySecretStore, type SecretStore } from '#proxy/keychain/secret-store';
 
 const account = 'api key ["https://acme.example/mcp","work"]';
 

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { Account } from '#proxy/auth/account';
 import { signInService } from '#proxy/auth/sign-in-service';
 import { HttpError } from '#proxy/transport/http-client';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { processRefreshLock } from '#proxy/auth/refresh-lock';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { storeSecrets, withStoredSecrets } from '#proxy/auth/stored-secrets';
 import { ConfigurationError } from '#proxy/config/errors';
 import type { Connection } from '#proxy/config/connection';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
 
 const apiKeySecret = `mcp_${'k'.repeat(36)}`;
 const signIn: Connection['credentials'] = { kind: 'authorization_code' };

@@ -1,28 +1,45 @@
 import { expect, test } from 'vitest';
 import { tokenAccount } from '#proxy/auth/token-vault';
+import type { OAuthSettings } from '#proxy/config/oauth-fields';
 
 const purpose = {
   url: 'https://a.example/mcp',
-  issuer: undefined,
-  clientId: 'c',
-  scopes: ['x', 'y'],
+  credentials: { clientId: 'c', scopes: ['x', 'y'] },
 };
+
+const withCredentials = (credentials: Partial<OAuthSettings>) => ({
+  ...purpose,
+  credentials: { ...purpose.credentials, ...credentials },
+});
 
 test('token account: differs by server, client, issuer, scopes, name and resource, whatever the scopes’ order', async () => {
   const accounts = await Promise.all(
     [
       purpose,
       { ...purpose, url: 'https://a.example/mcp/' },
-      { ...purpose, clientId: 'd' },
-      { ...purpose, issuer: 'https://i.example' },
-      { ...purpose, scopes: ['x'] },
+      withCredentials({ clientId: 'd' }),
+      withCredentials({ issuer: 'https://i.example' }),
+      withCredentials({ scopes: ['x'] }),
       { ...purpose, account: 'work' },
-      { ...purpose, resource: 'https://a.example/tenant' },
+      withCredentials({ resource: 'https://a.example/tenant' }),
     ].map(tokenAccount),
   );
 
   expect(new Set(accounts).size).toBe(7);
-  expect(await tokenAccount({ ...purpose, scopes: ['y', 'x'] })).toBe(accounts[0]);
+  expect(await tokenAccount(withCredentials({ scopes: ['y', 'x'] }))).toBe(accounts[0]);
+});
+
+test.each([
+  [{ ...purpose, credentials: {} }, '["https://a.example/mcp","","",""]'],
+  [purpose, '["https://a.example/mcp","c","x y",""]'],
+  [{ ...purpose, account: 'work' }, '["https://a.example/mcp","c","x y","","work"]'],
+  [withCredentials({ issuer: 'i', resource: '' }), '["https://a.example/mcp","c","x y","i","",""]'],
+  [
+    { ...withCredentials({ resource: 'r' }), account: 'work' },
+    '["https://a.example/mcp","c","x y","","work","r"]',
+  ],
+])('token account: of %j is found under the name of earlier versions', async (of, name) => {
+  expect(await tokenAccount(of)).toBe(`access token ${name}`);
 });
 
 test('token account: a long one is shortened to what every platform accepts, and stays unique', async () => {

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
-import { SecretStoreError, type SecretStore } from '#proxy/keychain/secret-store';
+import {
+  memorySecretStore,
+  type SecretStore,
+  SecretStoreError,
+} from '#proxy/keychain/secret-store';
 import { TokenError } from '#proxy/auth/errors';
 import { storedTokenSource } from '#proxy/auth/token-source';
 import { tokenVault, type TokenRecord } from '#proxy/auth/token-vault';

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
-import { SecretStoreError } from '#proxy/keychain/secret-store';
+import { memorySecretStore, SecretStoreError } from '#proxy/keychain/secret-store';
 import { tokenVault } from '#proxy/auth/token-vault';
 
 const token = { accessToken: 'a', obtainedAt: 0, issuer: 'https://i', published: true };

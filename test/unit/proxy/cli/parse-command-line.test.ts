@@ -64,6 +64,7 @@ test.each(
     ask: 'help',
     about,
   });
+  expect(await parseCommandLine(['help', ...name.split(' ')])).toEqual({ ask: 'help', about });
   expect(text.split('\n').length).toBeLessThan(40);
   expect(text.match(new RegExp(`^  .*latchkey ${name}`, 'gm'))?.length).toBeGreaterThanOrEqual(2);
 });

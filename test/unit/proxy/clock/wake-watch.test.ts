@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { wakeWatch } from '#proxy/clock/wake-watch';
+import { wakeWatch } from '#proxy/clock/clock';
 
 function machine() {
   const at = { wallMs: 5_000_000, steadyMs: 100 };

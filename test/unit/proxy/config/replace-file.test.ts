@@ -86,8 +86,12 @@ test('file replacement: a file that changed meanwhile is not overwritten', async
   const present = await fileSnapshot(path);
   await writeFile(path, 'theirs again');
 
-  await expect(replaceFile(absent, text('ours'))).rejects.toThrow('was changed by somebody else');
-  await expect(replaceFile(present, text('ours'))).rejects.toThrow('was changed by somebody else');
+  await expect(replaceFile(absent, text('ours'))).rejects.toThrow(
+    'was just changed by another program',
+  );
+  await expect(replaceFile(present, text('ours'))).rejects.toThrow(
+    'was just changed by another program',
+  );
   expect(await readdir(folder.path)).toEqual(['mcp.json']);
 });
 

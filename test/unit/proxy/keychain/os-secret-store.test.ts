@@ -1,8 +1,11 @@
 import { expect, test } from 'vitest';
-import { lazySecretStore, withMemoryFallback } from '#proxy/keychain/lazy-secret-store';
-import { memorySecretStore } from '#proxy/keychain/memory-secret-store';
+import {
+  lazySecretStore,
+  memorySecretStore,
+  SecretStoreError,
+  withMemoryFallback,
+} from '#proxy/keychain/secret-store';
 import { osSecretStore } from '#proxy/keychain/os-secret-store';
-import { SecretStoreError } from '#proxy/keychain/secret-store';
 import { memoryEntries } from '#support/crashes/memory-keychain';
 
 /** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */

@@ -1,8 +1,7 @@
 import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { jsonLinesLog } from '#proxy/log/log';
-import { openLogFile } from '#proxy/log/log-file';
+import { jsonLinesLog, openLogFile } from '#proxy/log/log';
 import { temporaryFolder } from '#support/temporary-folder';
 
 test('log file: lines are appended without secrets, in a file and folder of the owner alone', async () => {

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import { jsonLinesLog } from '#proxy/log/log';
-import { redact } from '#proxy/log/redact';
+import { jsonLinesLog, redact } from '#proxy/log/log';
 
 test.each([
   `secret_${'a'.repeat(36)}`,

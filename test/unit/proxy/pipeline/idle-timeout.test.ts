@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { idleTimeout } from '#proxy/pipeline/idle-timeout';
-import { compose } from '#proxy/pipeline/step';
+import { compose } from '#proxy/pipeline/pipeline';
 import { UpstreamError, type Deliver, type Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 
@@ -65,7 +65,7 @@ test('idle timeout: a silent call fails once, and the server is told that it was
   expect(before).toBe(0);
   expect(await given).toMatchObject({
     code: 'no_answer',
-    message: 'the server said nothing for 10 s',
+    message: 'the server sent nothing for 10 s',
     details: { outcomeUnknown: true },
   });
   expect(sent.map(({ bytes }) => bytes.toString()).at(-1)).toBe(

@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import type { CachedAnswers } from '#proxy/pipeline/cached-answers';
-import type { Standing } from '#proxy/pipeline/contact';
+import type { ConnectionState } from '#proxy/pipeline/contact';
 import { offlineCache, redactedServer } from '#proxy/pipeline/offline-cache';
-import { compose } from '#proxy/pipeline/step';
+import { compose } from '#proxy/pipeline/pipeline';
 import type { SignInService, SignInPage } from '#proxy/pipeline/sign-in-page';
-import { signInTool } from '#proxy/pipeline/sign-in-tool';
+import { signInTool } from '#proxy/pipeline/offline-answers';
 import { type Deliver, type Upstream, UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 
@@ -55,7 +55,7 @@ function machine(answers = memoryAnswers(), signInService?: SignInService) {
   const clock = fakeClock();
   const asked: string[] = [];
   const said: Said[] = [];
-  const standings: Standing[] = [];
+  const standings: ConnectionState[] = [];
   const server = { script: works };
   const upstream: Upstream = {
     async send(message, deliver) {

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { readOptions } from '#proxy/config/options';
 import { jsonLinesLog } from '#proxy/log/log';
 import { pipelineSteps } from '#proxy/pipeline/pipeline';
-import { compose, type Step } from '#proxy/pipeline/step';
+import { compose, type Step } from '#proxy/pipeline/pipeline';
 import { staticCredential } from '#proxy/transport/credential';
 import { httpClient } from '#proxy/transport/http-client';
 import { fakeClock } from '#support/fake-clock';

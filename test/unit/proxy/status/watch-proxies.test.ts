@@ -68,7 +68,7 @@ test('presence: a watcher sees running proxies, new ones, changes and exits', as
   const before = await watch.until((all) => all.length === 1);
   const second = await announced(at.directory, running(2));
   const both = await watch.until((all) => all.length === 2);
-  first.state.snapshot = running(1, { state: 'needs_sign_in', reason: 'nobody is signed in' });
+  first.state.snapshot = running(1, { state: 'needs_sign_in', reason: 'not signed in' });
   first.changed();
   const [changed] = await watch.until(([one]) => one?.state === 'needs_sign_in');
   await second.close();
@@ -76,7 +76,7 @@ test('presence: a watcher sees running proxies, new ones, changes and exits', as
 
   expect(before).toEqual([running(1)]);
   expect(both.map(({ name }) => name)).toEqual(['c1', 'c2']);
-  expect(changed?.reason).toBe('nobody is signed in');
+  expect(changed?.reason).toBe('not signed in');
   expect(after.map(({ pid }) => pid)).toEqual([1]);
   expect(await readdir(at.directory)).toHaveLength(1);
 });

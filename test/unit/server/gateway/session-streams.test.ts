@@ -61,7 +61,7 @@ test('every event has an id of ours in the place of its own, and a comment none'
   void end();
 
   expect(await rest(body)).toBe(
-    `\ufeff\n: hi\n\nid: a1-1\nevent: message\r\ndata: ${response}\r\n\r\nid: a1-2\ndata: idx\ndata: id: 7\n\n`,
+    `\n: hi\n\nid: a1-1\nevent: message\r\ndata: ${response}\r\n\r\nid: a1-2\ndata: idx\ndata: id: 7\n\n`,
   );
 });
 

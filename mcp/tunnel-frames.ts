@@ -1,0 +1,279 @@
+// What crosses the tunnel between an agent and the server: frames, and the payloads in them. `docs/tunnel.md`
+
+/** Both ends name it when they connect. */
+export const subprotocol = 'latchkey-agent-1';
+
+/** The types of frames, as `docs/tunnel.md` numbers them. */
+export const frameType = {
+  hello: 1,
+  bound: 2,
+  drain: 3,
+  left: 4,
+  open: 16,
+  head: 17,
+  data: 18,
+  end: 19,
+  reset: 20,
+  credit: 21,
+} as const;
+
+export type FrameType = (typeof frameType)[keyof typeof frameType];
+
+/** Why a tunnel ends: WebSocket close codes. Those of this protocol start at 4000. RFC 6455 §7.4.1 */
+export const closeCode = {
+  goingAway: 1001,
+  notBinary: 1003,
+  revoked: 4401,
+  violation: 4403,
+} as const;
+
+const headerBytes = 5;
+
+export const maxPayloadBytes = 64 * 1024;
+export const maxFrameBytes = headerBytes + maxPayloadBytes;
+
+/** How many bytes of DATA a side may send on a stream before it has any credit. */
+export const windowBytes = 256 * 1024;
+/** A receiver gives credit once it has passed on so many bytes, so that a sender rarely waits for it. */
+export const creditBytes = windowBytes / 4;
+
+/** One message of a tunnel: a byte of type, four bytes of stream id, the payload. */
+export interface Frame {
+  /** The number as the other side sent it, known or not. */
+  readonly type: number;
+  /** 0 means the tunnel itself. */
+  readonly stream: number;
+  /** A view of the message. */
+  readonly payload: Buffer;
+}
+
+/** `undefined` for a message that is too short to be a frame. */
+export function readFrame(message: Buffer): Frame | undefined {
+  if (message.length < headerBytes) return undefined;
+  return {
+    type: message.readUInt8(0),
+    stream: message.readUInt32BE(1),
+    payload: message.subarray(headerBytes),
+  };
+}
+
+/** @throws {RangeError} when the payload is longer than a frame may be */
+export function writeFrame(type: FrameType, stream: number, payload?: Uint8Array): Buffer {
+  const length = payload?.length ?? 0;
+  if (length > maxPayloadBytes) throw new RangeError(`a payload of ${length} bytes`);
+  const frame = Buffer.allocUnsafe(headerBytes + length);
+  frame.writeUInt8(type, 0);
+  frame.writeUInt32BE(stream, 1);
+  if (payload) frame.set(payload, headerBytes);
+  return frame;
+}
+
+/** A frame whose payload is a JSON object. @throws {RangeError} as `writeFrame` does */
+export function jsonFrame(type: FrameType, stream: number, value: object): Buffer {
+  return writeFrame(type, stream, Buffer.from(JSON.stringify(value)));
+}
+
+/** A CREDIT frame: the other side may send that many more bytes. */
+export function creditFrame(stream: number, bytes: number): Buffer {
+  const payload = Buffer.allocUnsafe(4);
+  payload.writeUInt32BE(bytes, 0);
+  return writeFrame(frameType.credit, stream, payload);
+}
+
+/** The bytes that a CREDIT allows; `undefined` when it allows none. */
+export function readCredit(payload: Buffer): number | undefined {
+  if (payload.length !== 4) return undefined;
+  return payload.readUInt32BE(0) || undefined;
+}
+
+const maxServers = 1000;
+
+/** How an agent describes itself. */
+export interface Hello {
+  readonly version: string;
+  /** The same for the life of the agent's process. */
+  readonly instance?: string | undefined;
+  readonly servers: readonly { readonly name: string; readonly kind: string }[];
+}
+
+/** `undefined` when the payload is not a HELLO. */
+export function readHello(payload: Buffer): Hello | undefined {
+  const { version, instance, servers } = readObject(payload);
+  if (!isText(version, 64)) return undefined;
+  if (instance !== undefined && (!isText(instance, 128) || instance === '')) return undefined;
+  if (!Array.isArray(servers) || servers.length > maxServers) return undefined;
+  const offered = servers.flatMap((server: unknown) => {
+    const { name, kind } = membersOf(server);
+    return isText(name, 63) && isText(kind, 32) ? [{ name, kind }] : [];
+  });
+  if (offered.length < servers.length) return undefined;
+  return { version, ...(instance !== undefined && { instance }), servers: offered };
+}
+
+/** The servers that the dashboard bound to an agent. */
+export interface Bound {
+  readonly organization: string;
+  readonly agent: string;
+  readonly servers: readonly string[];
+}
+
+/** `undefined` when the payload is not a BOUND. */
+export function readBound(payload: Buffer): Bound | undefined {
+  const { organization, agent, servers } = readObject(payload);
+  if (typeof organization !== 'string' || typeof agent !== 'string') return undefined;
+  if (!Array.isArray(servers)) return undefined;
+  const names = servers.filter((name) => typeof name === 'string');
+  return { organization, agent, servers: names };
+}
+
+/** The caller that a LEFT names; `undefined` when the payload is not a LEFT. */
+export function readLeft(payload: Buffer): string | undefined {
+  const { caller } = readObject(payload);
+  return typeof caller === 'string' && caller !== '' ? caller : undefined;
+}
+
+/** What OPEN requests. The body follows in DATA. */
+export interface Opening {
+  readonly server: string;
+  readonly method: 'POST' | 'GET' | 'DELETE';
+  readonly headers: Readonly<Record<string, string>>;
+  /** Identifies the caller and reveals nothing about it. */
+  readonly caller: string;
+}
+
+/** `undefined` when the payload is not an OPEN. Headers that do not belong in a tunnel are dropped. */
+export function readOpen(payload: Buffer): Opening | undefined {
+  const { server, method, headers, caller } = readObject(payload);
+  if (typeof server !== 'string' || typeof caller !== 'string' || caller === '') return undefined;
+  if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return undefined;
+  const valid = Object.entries(membersOf(headers)).flatMap(([name, value]): [string, string][] =>
+    typeof value === 'string' && !/[\r\n\0]/.test(value) ? [[name, value]] : [],
+  );
+  return { server, method, caller, headers: requestHeaders(Object.fromEntries(valid)) };
+}
+
+const inRequest =
+  /^(?:content-type|accept|last-event-id|traceparent|tracestate|mcp-(?:session-id|protocol-version|method|name)|mcp-param-[\w-]+)$/;
+
+/** The headers of a request that may go through a tunnel. Names are lower case. */
+export function requestHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => inRequest.test(name)));
+}
+
+/** Whether the answer to a request is a stream without an end of its own. MCP 2025-11-25 and 2026-07-28 transports */
+export function isListening({ method, headers }: Pick<Opening, 'method' | 'headers'>): boolean {
+  return method === 'GET' || headers['mcp-method'] === 'subscriptions/listen';
+}
+
+const inAnswer = ['content-type', 'mcp-session-id', 'retry-after'] as const;
+
+/** The head of an agent's answer. */
+export interface Head {
+  readonly status: number;
+  readonly headers: { readonly [name in (typeof inAnswer)[number]]?: string };
+}
+
+/**
+ * `undefined` when the payload is not a HEAD, or has a value that is not valid in a header: a line break would start
+ * another header. Headers that do not belong in a tunnel are dropped.
+ */
+export function readHead(payload: Buffer): Head | undefined {
+  const { status, headers = {} } = readObject(payload);
+  if (typeof status !== 'number' || !Number.isInteger(status)) return undefined;
+  if (status < 200 || status > 599 || !isObject(headers)) return undefined;
+  const given = membersOf(headers);
+  const answer: Record<string, string> = {};
+  for (const name of inAnswer) {
+    const value = given[name];
+    if (value === undefined) continue;
+    if (!isText(value, 1024) || !/^[\x20-\x7e]*$/.test(value)) return undefined;
+    if (name === 'mcp-session-id' && value === '') return undefined;
+    answer[name] = value;
+  }
+  return { status, headers: answer };
+}
+
+/** The headers of an answer that may go through a tunnel. Names are lower case. */
+export function answerHeaders(headers: Readonly<Record<string, string>>): Head['headers'] {
+  const names: ReadonlySet<string> = new Set(inAnswer);
+  return Object.fromEntries(Object.entries(headers).filter(([name]) => names.has(name)));
+}
+
+const resetCodes = [
+  'cancelled',
+  'unknown_server',
+  'unreachable',
+  'timeout',
+  'too_large',
+  'broken',
+  'busy',
+] as const;
+
+/** Why a stream ends early. */
+export type ResetCode = (typeof resetCodes)[number];
+
+const maxDetailLength = 300;
+
+export interface Reset {
+  readonly code: ResetCode;
+  /** One line for a log or a page. */
+  readonly detail: string;
+}
+
+/** A RESET that cannot be parsed still resets its stream, as `broken`. */
+export function readReset(payload: Buffer): Reset {
+  const { code, detail } = readObject(payload);
+  const text = typeof detail === 'string' ? detail : '';
+  return {
+    code: resetCodes.find((known) => known === code) ?? 'broken',
+    detail: text.replaceAll(/\p{C}+/gu, ' ').slice(0, maxDetailLength),
+  };
+}
+
+/** Holds back what is written to a connection until the end of the current turn of the event loop. */
+export interface WriteBatch {
+  /** Holds back everything from now until the end of this turn. */
+  readonly hold: () => void;
+  /** Writes it now. */
+  readonly release: () => void;
+}
+
+/** Frames are small and come several at a time. Written one by one, each would be a system call and wake the other end. */
+export function batchWrites(connection: { cork(): void; uncork(): void }): WriteBatch {
+  let isHeld = false;
+  const release = () => {
+    if (!isHeld) return;
+    isHeld = false;
+    connection.uncork();
+  };
+  return {
+    hold() {
+      if (isHeld) return;
+      isHeld = true;
+      connection.cork();
+      setImmediate(release);
+    },
+    release,
+  };
+}
+
+function isText(value: unknown, maxLength: number): value is string {
+  return typeof value === 'string' && value.length <= maxLength;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** The members of an object; none for any other value. */
+function membersOf(value: unknown): Partial<Record<string, unknown>> {
+  return isObject(value) ? { ...value } : {};
+}
+
+function readObject(payload: Buffer): Partial<Record<string, unknown>> {
+  try {
+    return membersOf(JSON.parse(payload.toString('utf8')));
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,389 @@
+import { signsIn } from '#auth/account';
+import { accountStatus } from '#auth/connection-views';
+import { TokenError } from '#auth/errors';
+import { describedConnection, probeServer, suggestedName } from '#auth/new-connection';
+import { addConnection, checkFree, checkName, registered, registeredFor } from '#auth/registry';
+import type { AddInput, AssistantView } from '#auth/accounts-service';
+import { hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
+import { assistantFile } from '#config/assistants';
+import { assistantViews } from '#config/assistant-views';
+import type { Connection } from '#config/connection';
+import { ConfigurationError, UsageError } from '#config/errors';
+import { connectionNames } from '#config/find-entry';
+import { installLaunch } from '#config/install';
+import { launchEnvironment } from '#config/launch-entry';
+import type { Options, OptionTexts } from '#config/options';
+import { userFiles } from '#config/user-files';
+import type { Checked } from '#host';
+import { secretFor } from './add.ts';
+import type { Command, CommandInput } from './command.ts';
+import type { CommandHost } from './command-host.ts';
+import { login } from './login.ts';
+
+/** `latchkey setup URL`. */
+export const setupCommand: Command = {
+  name: 'setup',
+  operands: 'URL',
+  arity: [1, 1],
+  summary: 'connect your assistants to an MCP server, from nothing to a first call',
+  about: `Does what add, login and install do: asks the server what it needs, signs you in or asks for an API key,
+lets the assistants that you choose start the connection, and lists the server's tools to prove that it
+works. Without a terminal, or with --yes, it chooses every assistant that it finds. Run it again to
+repair what is missing. latchkey remove NAME reverts all of it.`,
+  flags: {
+    name: { value: 'NAME', doc: 'what to call the connection; by default a name from the URL' },
+    assistant: {
+      value: 'NAME',
+      repeated: true,
+      doc: 'install it in this assistant only; may be repeated',
+    },
+    'api-key': { doc: 'asks for an API key, or reads it from standard input' },
+    'client-id': {
+      value: 'ID',
+      doc: 'the OAuth client, if the server does not register one itself',
+    },
+    'client-secret': { doc: 'asks for the secret of that client, or reads it from standard input' },
+    yes: { doc: 'do not ask which assistants' },
+    json: { doc: 'one JSON object; does not ask which assistants' },
+  },
+  options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
+  examples: [
+    'latchkey setup https://cloud.example.com/mcp/acme/sales',
+    'latchkey setup https://cloud.example.com/mcp/acme/sales --yes --api-key <key.txt',
+  ],
+  async run(input, host) {
+    return (await setup(input, host)) ? 0 : 1;
+  },
+};
+
+/** A connection of our own, and what the server says about its credential. */
+type Found = { connection: Connection; as: Checked['as']; isNew: boolean };
+
+/** What became of an assistant; `problem` where its file was left as it is. */
+type Written = { assistant: string; title: string; file: string } & (
+  | { changed: boolean }
+  | { problem: string }
+);
+
+/** `latchkey setup`: `false` when an assistant was left out. */
+async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
+  const { operands, flags } = input;
+  const [url = ''] = operands;
+  const { config: _, ...options } = host.options(input.options);
+  const json = flags.has('json');
+  const print = (line: string) => (json ? host.warn(line) : host.print(line));
+  // A name that is wrong is refused before anything is done.
+  for (const name of flags.get('assistant') ?? []) assistantFile(name, undefined, host);
+  const found = await findOrAdd(url, flags, options, host);
+  const { name } = found.connection;
+  const connection = await host.connection(name, options);
+  if (found.isNew) print(`added ${name}: ${url}`);
+  const signIn = async () => signInTo(connection, options, { ...host, print }, flags.has('yes'));
+  const signedIn = found.as === 'person' && !(await isSignedIn(connection, options, host));
+  if (signedIn) await signIn();
+  const chosen = await choose(name, flags, host);
+  const written: Written[] = [];
+  for (const id of chosen) written.push(await install(name, id, options, input.options, host));
+  for (const one of written) report(one, name, print, host);
+  const tools = await host.listTools(connection, options).catch(async (error: unknown) => {
+    if (signedIn || !(error instanceof TokenError && error.code === 'signed_out')) throw error;
+    // The stored sign-in was ended at the server.
+    await signIn();
+    return host.listTools(connection, options);
+  });
+  const isChanged = (one: Written) => 'changed' in one && one.changed;
+  if (!found.isNew && !signedIn && chosen.length > 0 && !written.some(isChanged))
+    print(`${name} was already set up`);
+  print(`${name}: ${tools.length === 1 ? '1 tool' : `${tools.length} tools`}`);
+  if (json)
+    host.print(
+      JSON.stringify({
+        name,
+        url,
+        added: found.isNew,
+        checked: { as: found.as },
+        assistants: written.map(({ title: __, ...one }) => one),
+        tools: tools.length,
+      }),
+    );
+  const restart = written.filter(isChanged).map(({ title }) => title);
+  if (restart.length > 0) host.warn(`next: restart ${restart.join(', ')}`);
+  if (chosen.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
+  return !written.some((one) => 'problem' in one);
+}
+
+/**
+ * The connection to `url`: the one there is, or a new one under a name that is free. A secret that is missing, or that
+ * was given, is stored; all else about an existing connection stays.
+ */
+async function findOrAdd(
+  url: string,
+  flags: CommandInput['flags'],
+  options: Options,
+  host: CommandHost,
+): Promise<Found> {
+  if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
+    throw new UsageError('an API key and an OAuth client exclude each other');
+  if (flags.has('client-secret') && !flags.has('client-id'))
+    throw new UsageError('--client-secret needs --client-id');
+  const name = flags.get('name')?.[0];
+  if (name !== undefined) await refuseOtherUrl(name, url, options, host);
+  const existing = await registeredFor(url, name, options, host);
+  if (existing) {
+    refuseOtherCredential(existing, flags);
+    const given = flags.has('api-key') || flags.has('client-secret');
+    if (!given && (await hasStoredSecrets(existing, async () => host.store(options)))) {
+      const { as } = await host.check(existing, options, host.stop());
+      return { connection: existing, as, isNew: false };
+    }
+    const { connection, secrets } = await withNewSecret(existing, host);
+    const as = await keep(connection, secrets, true, options, host);
+    return { connection, as, isNew: false };
+  }
+  const taken = await connectionNames(userFiles(host), (path) => host.readText(path));
+  const free = name ?? suggestedName(URL.canParse(url) ? url : '', taken);
+  await checkFree({ name: free, url }, false, options, host);
+  const described = await describe(free, url, flags, options, host);
+  const { connection, secrets } = describedConnection(described, host);
+  const as = await keep(connection, secrets, false, options, host);
+  return { connection, as, isNew: true };
+}
+
+async function keep(
+  connection: Connection,
+  secrets: ConnectionSecrets,
+  replace: boolean,
+  options: Options,
+  host: CommandHost,
+): Promise<Checked['as']> {
+  const how = { replace, check: true, signal: host.stop() };
+  return (await addConnection(connection, secrets, how, options, host))?.as ?? null;
+}
+
+async function refuseOtherUrl(name: string, url: string, options: Options, host: CommandHost) {
+  checkName(name);
+  const before = await registered(name, options, host);
+  if (before && before.url !== url)
+    throw new UsageError(
+      `${name} is there already, for ${before.url}`,
+      'choose another name with --name',
+    );
+}
+
+/** Another way to authenticate, or another client, makes another connection. */
+function refuseOtherCredential(existing: Connection, flags: CommandInput['flags']): void {
+  const { credentials, name } = existing;
+  const isKey = credentials.kind === 'api_key';
+  const clientId = flags.get('client-id')?.[0];
+  const isOther =
+    (flags.has('api-key') && !isKey) ||
+    (clientId !== undefined && (isKey || credentials.clientId !== clientId)) ||
+    (flags.has('client-secret') && credentials.kind !== 'client_credentials');
+  if (isOther)
+    throw new UsageError(
+      `${name} is there already, and authenticates in another way`,
+      `add a second connection with --name, or run latchkey remove ${name} first`,
+    );
+}
+
+async function withNewSecret(
+  existing: Connection,
+  host: CommandHost,
+): Promise<{ connection: Connection; secrets: ConnectionSecrets }> {
+  const { credentials } = existing;
+  if (credentials.kind === 'api_key') {
+    const apiKeySecret = await secretFor('API key', 'LATCHKEY_API_KEY', host);
+    const connection = { ...existing, credentials: { kind: credentials.kind, apiKeySecret } };
+    return { connection, secrets: { apiKeySecret } };
+  }
+  const clientSecret = await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', host);
+  const connection = { ...existing, credentials: { ...credentials, clientSecret } };
+  return { connection, secrets: { clientSecret } };
+}
+
+/** How the person authenticates: as the flags say, else as the server asks for. */
+async function describe(
+  name: string,
+  url: string,
+  flags: CommandInput['flags'],
+  options: Options,
+  host: CommandHost,
+): Promise<AddInput> {
+  const at = { name, url };
+  const apiKey = async (): Promise<AddInput> => ({
+    ...at,
+    as: 'api_key',
+    apiKeySecret: await secretFor('API key', 'LATCHKEY_API_KEY', host),
+  });
+  if (flags.has('api-key')) return apiKey();
+  const [clientId] = flags.get('client-id') ?? [];
+  if (clientId !== undefined && flags.has('client-secret')) {
+    const clientSecret = await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', host);
+    return { ...at, as: 'client', clientId, clientSecret };
+  }
+  const { needs, needsClientId, serverName } = await probeServer(
+    url,
+    name,
+    options,
+    host,
+    host.stop(),
+  );
+  if (needs !== 'nothing') await checkStore(options, host);
+  if (needs === 'api_key' && clientId === undefined) {
+    host.warn(`${serverName} requires an API key`);
+    return apiKey();
+  }
+  if (needs === 'person' && needsClientId && clientId === undefined)
+    throw new UsageError(
+      `${serverName} does not register applications`,
+      'ask its administrator for a client id, and add --client-id ID; or add --api-key',
+    );
+  return { ...at, as: 'person', ...(clientId !== undefined && { clientId }) };
+}
+
+/** Before anybody signs in in vain. Deleting what is not there reads the key of a store of files, and any keychain. */
+async function checkStore(options: Options, host: CommandHost): Promise<void> {
+  await (await host.store(options)).remove('latchkey setup');
+}
+
+async function isSignedIn(
+  connection: Connection,
+  options: Options,
+  host: CommandHost,
+): Promise<boolean> {
+  if (!signsIn(connection)) return true;
+  const { vault } = await host.account(connection, options);
+  return (await accountStatus(connection, vault, host.clock.now())).state === 'ready';
+}
+
+async function signInTo(
+  connection: Connection,
+  options: Options,
+  host: CommandHost,
+  asksNothing: boolean,
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const { name, url } = connection;
+  const terminal = {
+    ...host,
+    async openBrowser(page: URL) {
+      const isOpen = await host.openBrowser(page);
+      if (isOpen || host.interactive || !asksNothing) return isOpen;
+      throw new UsageError(
+        `${name} requires a sign-in, and there is neither a browser nor a terminal here`,
+        `run latchkey login ${name} in a terminal, or use --api-key`,
+      );
+    },
+  };
+  try {
+    await login(await host.account(connection, options), terminal, host.stop());
+  } catch (error) {
+    host.warn(`${name} is added, but you are not signed in to it yet`);
+    host.warn(
+      `next: latchkey setup ${url} to continue, or latchkey remove ${name} to take it back`,
+    );
+    throw error;
+  }
+  // Running proxies need not wait; that none can be asked is no failure.
+  await host.askProxies('sign_in_done', connection, options).catch(() => 0);
+}
+
+/** The assistants to install into, by the names that commands take. */
+async function choose(
+  name: string,
+  flags: CommandInput['flags'],
+  host: CommandHost,
+): Promise<readonly string[]> {
+  const named = flags.get('assistant');
+  if (named) return [...new Set(named)];
+  const views = await assistantViews(host);
+  const found = views.filter((view) => view.found).map(({ id }) => id);
+  if (found.length === 0) host.warn('found none of the assistants that Latchkey can set up');
+  if (flags.has('yes') || flags.has('json') || !host.interactive) return found;
+  for (const line of choiceLines(name, views)) host.warn(line);
+  const stop = host.stop();
+  const stopped = new Promise<undefined>((resolve) => {
+    stop.addEventListener('abort', () => resolve(undefined), { once: true });
+  });
+  const lines = host.lines()[Symbol.asyncIterator]();
+  for (;;) {
+    host.warn('Which ones? Numbers, all or none; Enter for those marked with *:');
+    const line = await Promise.race([lines.next(), stopped]);
+    if (line === undefined || line.done)
+      throw new UsageError(
+        `no assistant was chosen; ${name} is added`,
+        `run latchkey setup again to continue, or latchkey remove ${name} to take it back`,
+      );
+    const chosen = chosenAssistants(line.value, views);
+    if (chosen) return chosen;
+    host.warn(`type numbers from 1 to ${views.length}, such as: 1 3`);
+  }
+}
+
+type Offered = Pick<AssistantView, 'id' | 'title' | 'found' | 'starts'>;
+
+/** What the person chooses from. */
+export function choiceLines(name: string, offered: readonly Offered[]): string[] {
+  const width = Math.max(...offered.map(({ title }) => title.length));
+  return [
+    'Assistants:',
+    ...offered.map(({ title, found, starts }, at) => {
+      const state = starts.includes(name) ? `starts ${name} already` : found ? '' : 'not found';
+      return `${found ? '*' : ' '} ${at + 1}  ${title.padEnd(width)}  ${state}`.trimEnd();
+    }),
+  ];
+}
+
+/** The ids that `answer` chooses: numbers, `all` or `none`; nothing: those found. `undefined` if it is anything else. */
+export function chosenAssistants(
+  answer: string,
+  offered: readonly Offered[],
+): string[] | undefined {
+  const words = answer
+    .toLowerCase()
+    .split(/[\s,]+/)
+    .filter(Boolean);
+  const [only] = words.length === 1 ? words : [];
+  if (words.length === 0) return offered.filter(({ found }) => found).map(({ id }) => id);
+  if (only === 'all') return offered.map(({ id }) => id);
+  if (only === 'none') return [];
+  const chosen = words.map((word) =>
+    /^\d+$/.test(word) ? offered[Number(word) - 1]?.id : undefined,
+  );
+  return chosen.includes(undefined)
+    ? undefined
+    : [...new Set(chosen.filter((id) => id !== undefined))];
+}
+
+/** One assistant whose file cannot be changed does not keep the connection from the others. */
+async function install(
+  name: string,
+  assistant: string,
+  options: Options,
+  given: OptionTexts,
+  host: CommandHost,
+): Promise<Written> {
+  const target = assistantFile(assistant, undefined, host);
+  const { title, file } = target;
+  try {
+    const env = launchEnvironment(options, given, host);
+    const { changed } = await installLaunch(name, target, { options, env, host, replace: false });
+    return { assistant, title, file, changed };
+  } catch (error) {
+    if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
+    return { assistant, title, file, problem: error.message };
+  }
+}
+
+function report(
+  one: Written,
+  name: string,
+  print: (line: string) => void,
+  host: CommandHost,
+): void {
+  const { title, file, assistant } = one;
+  if ('changed' in one)
+    return print(`${title} starts ${name}${one.changed ? '' : ' already'}: ${file}`);
+  host.warn(`latchkey: ${title} was left as it is: ${one.problem}`);
+  host.warn(`hint: correct that, then run latchkey install ${assistant} ${name}`);
+}

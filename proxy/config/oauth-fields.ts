@@ -1,0 +1,245 @@
+import { resolve } from 'node:path';
+
+type Json = Record<string, unknown>;
+type Complain = (problem: string) => void;
+
+/** The option of `latchkey add` for a field; rare fields have none, so that its help fits on a screen. */
+type FieldFlag = {
+  name: string;
+  /** The placeholder of the value in the help; none for a secret, which is prompted for. */
+  value?: string;
+  repeated?: boolean;
+  doc: string;
+  /** The texts that were given, as a value to read; the first one as it is unless given. */
+  of?: (texts: readonly string[]) => unknown;
+};
+
+/** One member of the `oauth` object that desktop assistants and `LATCHKEY_OAUTH` take. */
+type OAuthField<Value> = {
+  /** The value, or `undefined` where there is none or it is wrong, after a complaint without the value itself. */
+  read: (value: unknown, complain: Complain) => Value | undefined;
+  /** Another name that is read when the field's own is absent. */
+  alias?: string;
+  /** What it is, for the documentation: a phrase, lowercase. */
+  doc: string;
+  flag?: FieldFlag;
+  /** The environment variable that overrides it. */
+  env?: string;
+  /** Another value needs another token, so the value is part of the keychain account; and what is written there when it is absent. */
+  identity?: 'or empty' | 'or omitted';
+  /** The parameter that carries it in every token request. */
+  tokenParam?: string;
+};
+
+/** Infers the type of a field's value. */
+const field = <Value>(declared: OAuthField<Value>): OAuthField<Value> => declared;
+
+/**
+ * Every member of the `oauth` object but `grant`; all are optional. Configuration files, the environment, `latchkey add`,
+ * the names of tokens in the keychain, token requests and the documentation follow from this table. Its order is the
+ * order in files and, for the fields with an identity, in the names of keychain accounts: append, never reorder those.
+ */
+export const oauthFields = {
+  clientId: field({
+    read: text,
+    doc: 'the OAuth client',
+    flag: {
+      name: 'client-id',
+      value: 'ID',
+      doc: 'the OAuth client; not needed for a person who signs in',
+    },
+    env: 'LATCHKEY_CLIENT_ID',
+    identity: 'or empty',
+  }),
+  clientSecret: field({
+    read: text,
+    doc: 'its secret, with which the client signs in as itself; `"keychain"` if it is stored there',
+    flag: { name: 'client-secret', doc: 'asks for its secret, or reads it from standard input' },
+    env: 'LATCHKEY_CLIENT_SECRET',
+  }),
+  privateKeyFile: field({
+    read: text,
+    doc: 'a file with a private key (PEM) instead of a secret (`private_key_jwt`)',
+    flag: {
+      name: 'private-key-file',
+      value: 'FILE',
+      doc: 'a PEM file instead of a secret',
+      of: ([file = '']) => resolve(file),
+    },
+  }),
+  clientMetadataUrl: field({
+    read: checkedText((url) => URL.parse(url)?.protocol === 'https:', 'is not an https URL'),
+    doc: 'the https URL of a client metadata document; it is the client id',
+  }),
+  redirectPort: field({
+    read: port,
+    doc: 'the port of the redirect URI, if the client was registered with a fixed one',
+    flag: {
+      name: 'redirect-port',
+      value: 'N',
+      doc: 'the port that the client was registered with',
+      of: ([number]) => Number(number),
+    },
+  }),
+  redirectHost: field({
+    read: checkedText(
+      (host) => /^(localhost|127\.0\.0\.1)$/.test(host),
+      'is neither localhost nor 127.0.0.1',
+    ),
+    doc: 'the host of the redirect URI, `localhost` or `127.0.0.1` (default)',
+  }),
+  redirectPath: field({
+    read: checkedText(
+      (path) => /^\/[\w./~-]*$/.test(path),
+      'is not a path such as /oauth/callback',
+    ),
+    doc: 'the path of the redirect URI, `/callback` by default',
+  }),
+  resource: field({
+    // An empty text is a value too: no parameter is sent.
+    read: (value, complain) =>
+      value === ''
+        ? ''
+        : checkedText((uri) => URL.canParse(uri), 'is not an absolute URI')(value, complain),
+    doc: 'the `resource` parameter (RFC 8707) instead of what the server says; empty to send none',
+    identity: 'or omitted',
+  }),
+  authorizeParams: field({
+    read: params,
+    doc: 'an object with more parameters of the authorization request',
+  }),
+  scopes: field({
+    read: scopeList,
+    alias: 'scope',
+    doc: 'the scopes to ask for: a list, or one string',
+    flag: {
+      name: 'scope',
+      value: 'SCOPE',
+      repeated: true,
+      doc: 'a scope to ask for; may be repeated',
+      of: (texts) => texts,
+    },
+    env: 'LATCHKEY_SCOPES',
+    identity: 'or empty',
+  }),
+  issuer: field({
+    read: text,
+    doc: 'accept this authorization server only',
+    flag: { name: 'issuer', value: 'URL', doc: 'accept this authorization server only' },
+    identity: 'or empty',
+  }),
+};
+
+type OAuthFields = typeof oauthFields;
+export type OAuthFieldName = keyof OAuthFields;
+
+/** What the `oauth` object says. */
+export type OAuthSettings = {
+  [Name in OAuthFieldName]?: NonNullable<ReturnType<OAuthFields[Name]['read']>>;
+};
+
+const fieldNames = Object.keys(oauthFields).filter((name): name is OAuthFieldName =>
+  Object.hasOwn(oauthFields, name),
+);
+
+/** The fields in the table's order. */
+export const oauthFieldList = fieldNames.map((name): [OAuthFieldName, OAuthField<unknown>] => [
+  name,
+  oauthFields[name],
+]);
+
+/** What `values` say, in the table's order; what is wrong goes to `complain`. */
+export function readOAuthFields(
+  values: Json,
+  complain: (name: string, problem: string) => void,
+): OAuthSettings {
+  const settings = oauthFieldList.flatMap(([own, { read, alias = own }]) => {
+    const name = values[own] === undefined ? alias : own;
+    const given = values[name];
+    if (given === undefined || given === null) return [];
+    const value: unknown = read(given, (problem) => complain(name, problem));
+    return value === undefined ? [] : [[own, value]];
+  });
+  return Object.fromEntries(settings);
+}
+
+/** The texts that tell tokens of these settings from others; `null` where an optional one is absent. */
+export function oauthIdentity(settings: OAuthSettings): {
+  always: string[];
+  optional: (string | null)[];
+} {
+  const always: string[] = [];
+  const optional: (string | null)[] = [];
+  for (const [name, { identity }] of oauthFieldList) {
+    if (!identity) continue;
+    const value = settings[name];
+    const said = textOf(value);
+    if (identity === 'or empty') always.push(said ?? '');
+    else optional.push(said ?? null);
+  }
+  return { always, optional };
+}
+
+/** A value as one text, whatever the order of a list. */
+function textOf(value: OAuthSettings[OAuthFieldName]): string | undefined {
+  if (value === undefined || typeof value === 'string') return value;
+  return Array.isArray(value) ? value.toSorted().join(' ') : JSON.stringify(value);
+}
+
+/** The parameters of every token request that these settings name. */
+export function oauthTokenParams(settings: OAuthSettings): Record<string, string> {
+  const sent = oauthFieldList.flatMap(([name, { tokenParam }]) => {
+    const value = textOf(settings[name]);
+    return tokenParam === undefined || value === undefined ? [] : [[tokenParam, value]];
+  });
+  return Object.fromEntries(sent);
+}
+
+function text(value: unknown, complain: Complain): string | undefined {
+  if (value === '') return undefined;
+  if (typeof value === 'string') return value;
+  complain('is not a string');
+  return undefined;
+}
+
+function checkedText(isRight: (value: string) => boolean, problem: string) {
+  return (value: unknown, complain: Complain): string | undefined => {
+    const said = text(value, complain);
+    if (said === undefined || isRight(said)) return said;
+    complain(problem);
+    return undefined;
+  };
+}
+
+function port(value: unknown, complain: Complain): number | undefined {
+  if (typeof value === 'number' && Number.isInteger(value) && value > 0 && value < 65_536)
+    return value;
+  complain('is not a port between 1 and 65535');
+  return undefined;
+}
+
+/** The protocol's own parameters cannot be chosen. RFC 6749 §4.1.1, RFC 7636 §4.3 */
+const ownParams =
+  /^(client_id|redirect_uri|response_type|state|code_challenge(_method)?|scope|resource)$/;
+
+function params(value: unknown, complain: Complain): Readonly<Record<string, string>> {
+  const entries = isObject(value) ? Object.entries(value) : [['', undefined] as const];
+  const right = entries.filter((entry): entry is [string, string] => {
+    const isRight = entry[0] !== '' && typeof entry[1] === 'string' && !ownParams.test(entry[0]);
+    if (!isRight) complain(`does not take ${entry[0] || 'this'}`);
+    return isRight;
+  });
+  return Object.fromEntries(right);
+}
+
+/** A list, or one string with spaces or commas. */
+function scopeList(value: unknown, complain: Complain): string[] | undefined {
+  if (typeof value === 'string') return value.split(/[\s,]+/).filter(Boolean);
+  if (Array.isArray(value) && value.every((scope) => typeof scope === 'string')) return value;
+  complain('is neither a list of scopes nor a string of them');
+  return undefined;
+}
+
+function isObject(value: unknown): value is Json {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,102 @@
+import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8';
+import type { Clock } from '#clock/clock';
+import { idKey, textAt, type Message } from 'latchkey-mcp/raw-message';
+
+/** At either limit, reading stops after the message that reached it. */
+const maxMessages = 1_024;
+const maxBytes = 16 * 1024 * 1024;
+
+/** If nothing finishes for this long, the assistant may want to cancel requests. */
+const stallMs = 30_000;
+
+/**
+ * The assistant's messages that were read and are not finished. Reading pauses while there are too many, so that a flood
+ * fills the assistant's pipe and not our memory. There are two exceptions: answers to requests of the server, for which
+ * the open requests may be waiting, and cancellations, after nothing has finished for half a minute. Other messages that
+ * are read before these are refused.
+ */
+export interface Backlog {
+  /** Counts a message of `bytes` until the function that it returns is called. */
+  add(bytes: number): () => void;
+
+  /** Records the server's requests, and those that it cancels. */
+  received(message: Message): void;
+
+  /** The assistant has answered the request of that id. */
+  answered(id: string): void;
+
+  /** Whether the limit is reached, so that another message is refused. */
+  isFull(): boolean;
+
+  /** Resolves when more may be read, or `signal` aborts. */
+  whenReadable(signal: AbortSignal): Promise<void>;
+}
+
+export function backlog(clock: Clock): Backlog {
+  const requests = new Set<string>();
+  let messages = 0;
+  let bytes = 0;
+  let finished = 0;
+  let stalledAt: number | undefined;
+  let wake = () => {};
+
+  const isFull = () => messages >= maxMessages || bytes >= maxBytes;
+
+  async function change(signal: AbortSignal): Promise<void> {
+    const over = new AbortController();
+    const woken = new Promise<void>((resolve) => (wake = resolve));
+    await Promise.race([woken, clock.sleep(stallMs, AbortSignal.any([signal, over.signal]))]);
+    over.abort();
+  }
+
+  return {
+    add(length) {
+      messages += 1;
+      bytes += length;
+      return () => {
+        messages -= 1;
+        bytes -= length;
+        finished += 1;
+        if (!isFull()) wake();
+      };
+    },
+    received(message) {
+      if (message.kind === 'request') requests.add(idKey(message.id ?? 'null'));
+      else if (message.method === 'notifications/cancelled')
+        requests.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
+      if (requests.size > 0) wake();
+    },
+    answered: (id) => void requests.delete(idKey(id)),
+    isFull,
+    async whenReadable(signal) {
+      while (isFull() && requests.size === 0 && finished !== stalledAt && !signal.aborted) {
+        const before = finished;
+        await change(signal);
+        if (finished === before) stalledAt = before;
+      }
+    },
+  };
+}
+
+const maxYoungBytes = 16 * 1024 * 1024;
+const messagesBetweenChecks = 128;
+
+/**
+ * Keeps V8 from growing the memory for short-lived objects. Under load it doubles repeatedly, up to 134 MB,
+ * although 16 MB are collected just as fast. Node accepts `--max-semi-space-size` only when it starts, and starting a second
+ * Node would take as long as starting the proxy. Call the returned function for each message; it checks now and then.
+ */
+export function youngGenerationLimit(): () => void {
+  let messages = 0;
+  let isLimited = false;
+  return () => {
+    messages += 1;
+    if (messages % messagesBetweenChecks !== 0) return;
+    const space = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
+    // V8 shrinks it while there is little to do, and must be free to grow it again.
+    const isLarge = space !== undefined && space.space_size >= maxYoungBytes;
+    if (isLarge === isLimited) return;
+    isLimited = isLarge;
+    setFlagsFromString(`--semi-space-growth-factor=${isLarge ? 1 : 2}`);
+  };
+}

@@ -1,0 +1,305 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { expect, onTestFinished, test } from 'vitest';
+
+import { browserHandover } from '#support/browser-handover';
+import { chromium } from '#support/chromium';
+import { countedServer } from '#support/counted-server';
+import { desktop } from '#support/desktop';
+import { keychainSession } from '#support/keychain-session';
+import { latchkeyHome } from '#support/latchkey-home';
+import { legacyMcp } from '#support/legacy-mcp';
+import { oauthFront } from '#support/oauth-front';
+import { startProgram } from '#support/processes';
+import { launcher, proxyProcess } from '#support/proxy-process';
+import { serverProcess } from '#support/server-process';
+import { signInFront } from '#support/sign-in-front';
+import { statelessMcp } from '#support/stateless-mcp';
+import { suite } from '#support/suite';
+
+const apiKey = `mcp_${'k'.repeat(36)}`;
+const cursor = '.cursor/mcp.json';
+const gemini = '.gemini/settings.json';
+
+/** The computer of one person with Cursor and Gemini CLI, and the text of their files. */
+async function withAssistants(env: Record<string, string> = {}) {
+  const machine = await desktop(env);
+  const at = (file: string) => join(machine.folder, file);
+  for (const file of [cursor, gemini]) mkdirSync(dirname(at(file)), { recursive: true });
+  const read = (file: string) => {
+    try {
+      return readFileSync(at(file), 'utf8');
+    } catch {
+      return undefined;
+    }
+  };
+  const write = (file: string, text: string) => writeFileSync(at(file), text);
+  const entry = (file: string, name: string): { command: string; args: string[] } =>
+    JSON.parse(read(file) ?? '{}').mcpServers?.[name];
+  return { ...machine, read, write, entry, at };
+}
+
+test('setup: a person signs in once, and every assistant that was found starts the connection', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+
+  const done = await machine.run('setup', server.url);
+  const again = await machine.run('setup', server.url, '--yes');
+  await using proxy = proxyProcess({ ...machine.entry(cursor, 'sales'), env: machine.env });
+  const { result } = await proxy.handshake();
+
+  expect(done).toMatchObject({ code: 0 });
+  expect(done.stdout).toContain(`added sales: ${server.url}`);
+  expect(done.stdout).toContain(`signed in to sales (${server.url})`);
+  expect(done.stdout).toContain(`Cursor starts sales: ${machine.at(cursor)}`);
+  expect(done.stdout).toContain(`Gemini CLI starts sales: ${machine.at(gemini)}`);
+  expect(done.stdout).not.toContain('Claude');
+  expect(done.stdout).toMatch(/^sales: \d+ tools$/m);
+  expect(done.stderr).toContain('next: restart Gemini CLI, Cursor');
+  expect(again.stdout).toContain('sales was already set up');
+  expect(again.stdout).toMatch(/^sales: \d+ tools$/m);
+  expect(server.asked).toHaveLength(1);
+  expect(server.registrations).toHaveLength(1);
+  expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
+});
+
+test('setup: an API key that the server requires is asked for, and another run repairs what is missing', async () => {
+  await using server = await oauthFront(legacyMcp().handle, { published: false });
+  await using home = await latchkeyHome({});
+  const keyFile = join(home.path, 'key');
+  writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
+  const store = ['--secret-store', 'file', '--secret-store-key-file', keyFile];
+  const place = [...store, '--state-dir', join(home.path, 'state')];
+  await home.write(cursor, '{}');
+
+  const done = await home.json(['setup', server.url, '--name', 'work', ...place], `${apiKey}\n`);
+  const first = await home.read(cursor);
+  await home.write(cursor, '{}');
+  rmSync(join(home.path, 'state', 'secrets'), { recursive: true });
+  const repaired = await home.json(['setup', server.url, ...place], `${apiKey}\n`);
+  const second = await home.read(cursor);
+  const unchanged = await home.json(['setup', server.url, ...place]);
+
+  expect(done).toMatchObject({
+    name: 'work',
+    url: server.url,
+    added: true,
+    checked: { as: 'api_key' },
+    assistants: [{ assistant: 'cursor', changed: true }],
+  });
+  expect(done['tools']).toBeGreaterThan(1);
+  expect(repaired).toMatchObject({ name: 'work', added: false, assistants: [{ changed: true }] });
+  expect(second).toBe(first);
+  expect(second).not.toContain(apiKey);
+  expect(unchanged).toMatchObject({ added: false, assistants: [{ changed: false }] });
+});
+
+test('setup: the tools of a server of the modern era alone, which requires nothing, are counted', async () => {
+  const { handle } = statelessMcp({ legacy: 'reject' });
+  await using server = await countedServer(handle);
+  await using machine = await withAssistants();
+
+  const { code, stdout } = await machine.run('setup', `${server.origin}/mcp`, '--name', 'open');
+
+  expect({ code, stdout }).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('open: 2 tools'),
+  });
+});
+
+test('setup: a sign-in that was ended at the server is renewed by another run', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+  await machine.run('setup', server.url);
+  server.expireAll();
+  server.endSignIns();
+
+  const { code, stdout } = await machine.run('setup', server.url, '--yes');
+
+  expect(code).toBe(0);
+  expect(stdout).toContain('signed in to sales');
+  expect(stdout).toMatch(/^sales: \d+ tools$/m);
+});
+
+test('setup: a wrong URL is reported with what was found there, and nothing is kept', async () => {
+  await using server = await countedServer((request, response) => {
+    if (request.url !== '/page') response.writeHead(404).end();
+    else response.writeHead(200, { 'content-type': 'text/html' }).end('<html></html>');
+  });
+  await using machine = await withAssistants();
+
+  const absent = await machine.run('setup', `${server.origin}/mcp/acme/none`, '--yes');
+  const page = await machine.run('setup', `${server.origin}/page`, '--yes');
+  const plain = await machine.run('setup', 'http://cloud.example.com/mcp', '--yes');
+  const status = await machine.run('status', '--json');
+
+  expect(absent).toMatchObject({ code: 1, stdout: '' });
+  expect(absent.stderr).toContain('404');
+  expect(absent.stderr).toContain('check the URL');
+  expect(page).toMatchObject({ code: 1, stdout: '' });
+  expect(page.stderr).toContain('text/html');
+  expect(page.stderr).toContain('check the URL');
+  expect(plain.stderr).toContain('must be https');
+  expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
+  expect(machine.read(cursor)).toBeUndefined();
+});
+
+test('setup: words that do not fit are refused before the server is asked', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+  const setup = async (...words: string[]) => machine.run('setup', server.url, ...words);
+
+  const wrong = await Promise.all([
+    setup('--assistant', 'clippy'),
+    setup('--name', 'a b'),
+    setup('--api-key', '--client-id', 'client_1'),
+    setup('--client-secret'),
+  ]);
+
+  expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2]);
+  expect(wrong[0]?.stderr).toContain('which assistant?');
+  expect(server.seen).toEqual([]);
+});
+
+test('setup: without browser and terminal it says that a sign-in is needed, and how to continue', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants({ BROWSER: '', SSH_TTY: '/dev/pts/1' });
+
+  const refused = await machine.run('setup', server.url, '--yes');
+
+  expect(refused).toMatchObject({ code: 2 });
+  expect(refused.stderr).toContain('sales requires a sign-in, and there is neither a browser');
+  expect(refused.stderr).toContain('sales is added, but you are not signed in to it yet');
+  expect(refused.stderr).toContain(`next: latchkey setup ${server.url} to continue`);
+  expect(machine.read(cursor)).toBeUndefined();
+});
+
+test('setup: a store of files without its key is reported before anyone signs in, and nothing is kept', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants({
+    LATCHKEY_SECRET_STORE_KEY_FILE: '/nonexistent/key',
+  });
+
+  const { code, stdout, stderr } = await machine.run('setup', server.url, '--yes');
+
+  expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
+  expect(stderr).toContain('/nonexistent/key');
+  expect(server.asked).toEqual([]);
+  expect(machine.read('.config/latchkey/connections.json')).toBeUndefined();
+});
+
+test('setup: Ctrl-C during the sign-in says what there is, and another run continues', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using browser = await browserHandover();
+  await using machine = await withAssistants();
+  await using running = startProgram(process.execPath, {
+    args: [launcher, 'setup', server.url],
+    env: { ...machine.env, ...browser.env },
+  });
+  await browser.next();
+  running.kill('SIGINT');
+
+  expect(await running.exited).toMatchObject({ code: 1 });
+  expect(running.stderr).toContain('sales is added, but you are not signed in to it yet');
+  expect(machine.read(cursor)).toBeUndefined();
+  expect(await machine.run('setup', server.url, '--yes')).toMatchObject({ code: 0 });
+  expect(machine.entry(cursor, 'sales').args).toContain('sales');
+});
+
+test('setup: an assistant whose file is broken is left alone, and the others are set up', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+  machine.write(gemini, '{"mcpServers": ');
+
+  const { code, stdout, stderr } = await machine.run('setup', server.url);
+
+  expect(code).toBe(1);
+  expect(stdout).toContain('Cursor starts sales');
+  expect(stdout).toMatch(/^sales: \d+ tools$/m);
+  expect(stderr).toContain('Gemini CLI was left as it is');
+  expect(stderr).toContain('latchkey install gemini sales');
+  expect(machine.read(gemini)).toBe('{"mcpServers": ');
+});
+
+test('setup: a name that means something else gets a suffix, or is refused if it was given', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+  machine.write(cursor, '{"mcpServers":{"sales":{"url":"https://other.example.com/mcp"}}}');
+
+  const done = await machine.run('setup', server.url, '--assistant', 'cursor', '--json');
+  const other = await machine.run('setup', `${server.url}?x`, '--name', 'sales-2');
+  const client = await machine.run('setup', server.url, '--client-id', 'client_1');
+
+  expect(JSON.parse(done.stdout)).toMatchObject({
+    name: 'sales-2',
+    assistants: [{ changed: true }],
+  });
+  expect(machine.entry(cursor, 'sales')).toEqual({ url: 'https://other.example.com/mcp' });
+  expect(other).toMatchObject({ code: 2 });
+  expect(other.stderr).toContain(`sales-2 is there already, for ${server.url}`);
+  expect(client).toMatchObject({ code: 2 });
+  expect(client.stderr).toContain('authenticates in another way');
+});
+
+test('remove: it takes the entries of setup out of the assistants, byte for byte', async () => {
+  await using server = await signInFront(legacyMcp().handle);
+  await using machine = await withAssistants();
+  const before = '{\r\n\t// mine\r\n\t"mcpServers": {},\r\n}\r\n';
+  machine.write(cursor, before);
+  await machine.run('setup', server.url);
+
+  const removed = await machine.run('remove', 'sales');
+  const gone = await machine.run('remove', 'sales');
+
+  expect(removed).toMatchObject({ code: 0 });
+  expect(removed.stdout).toContain(`Cursor no longer starts sales: ${machine.at(cursor)}`);
+  expect(removed.stdout).toContain('sales is forgotten');
+  expect(machine.read(cursor)).toBe(before);
+  expect(machine.read(gemini)).toBeUndefined();
+  expect(server.revocations.length).toBeGreaterThan(0);
+  expect(gone).toMatchObject({ code: 2 });
+});
+
+await suite(['keychain', 'browser'], 'setup with a real server, keychain and browser', () => {
+  test('an assistant lists tools through the entry that it wrote, after one consent of the person', async () => {
+    const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
+    await using session = await keychainSession();
+    await using server = await serverProcess({ args: ['--demo'] });
+    await server.command(
+      ['user', 'create', dana.email, '--organization', 'demo', '--role', 'member'],
+      `${dana.password}\n`,
+    );
+    await using home = await latchkeyHome(session.env);
+    await using handover = await browserHandover();
+    await home.write(cursor, '{}');
+    const engine = await chromium();
+    onTestFinished(async () => engine.close());
+    const page = await engine.newPage();
+    const url = `${server.base}/mcp/demo/library`;
+    const env = { ...home.env, ...handover.env, PATH: process.env['PATH'] ?? '' };
+    await using running = startProgram(process.execPath, { args: [launcher, 'setup', url], env });
+
+    await page.goto(await handover.next());
+    await page.getByLabel('E-mail').fill(dana.email);
+    await page.getByLabel('Password', { exact: true }).fill(dana.password);
+    await page.getByRole('button', { name: 'Sign in', exact: true }).click();
+    await page.getByRole('button', { name: 'Allow', exact: true }).click();
+    await page.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
+    const { code } = await running.exited;
+    const text = (await home.read(cursor)) ?? '';
+    const entry = JSON.parse(text).mcpServers.library;
+    const client = new Client({ name: 'assistant', version: '1' });
+    await client.connect(new StdioClientTransport({ ...entry, env: { ...env, ...entry.env } }));
+    const { tools } = await client.listTools();
+    await client.close();
+
+    expect(code).toBe(0);
+    expect(running.stdout).toContain('signed in as dana@example.com');
+    expect(running.stdout).toContain(`library: ${tools.length} tools`);
+    expect(tools.map(({ name }) => name)).toContain('query');
+    expect(text).not.toMatch(/eyJ[\w-]+|rt_[0-9A-Za-z]{36}/);
+  });
+});

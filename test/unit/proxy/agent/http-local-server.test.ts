@@ -1,0 +1,75 @@
+import { createServer } from 'node:http';
+import { expect, test } from 'vitest';
+
+import { agentStatus } from '#proxy/agent/agent-status';
+import { httpLocalServer } from '#proxy/agent/http-local-server';
+import { servedServers } from '#proxy/agent/run-agent';
+import { httpClient } from '#proxy/transport/http-client';
+import { fakeClock } from '#support/fake-clock';
+import { freePort, listen } from '#support/loopback';
+
+const request = () => ({
+  server: 'crm',
+  method: 'POST' as const,
+  headers: {},
+  body: Buffer.from('{}'),
+  caller: 'dana',
+  signal: new AbortController().signal,
+});
+
+/** An agent that serves `crm` at a port, and what it prints for a journal. */
+function agentFor(port: number, host = '127.0.0.1') {
+  let printed = '';
+  const status = agentStatus(
+    'plain',
+    (text) => (printed += text),
+    () => 0,
+  );
+  const url = new URL(`http://${host}:${port}/mcp`);
+  const servers = servedServers(new Map([['crm', { kind: 'http', url }]]), {
+    open: () => httpLocalServer({ url, headerSecrets: {}, http: httpClient(() => ({ env: {} })) }),
+    clock: fakeClock(),
+    failed: (server, { message }) => status({ event: 'failed', server, problem: message }),
+    recovered: (server) => status({ event: 'recovered', server }),
+  });
+  servers.bind(['crm']);
+  return { servers, printed: () => printed };
+}
+
+test('agent: a server that refuses connections is reported once, with its address, until it answers again', async () => {
+  const port = await freePort();
+  const { servers, printed } = agentFor(port);
+  const refused = { code: 'unreachable', message: `connection refused at 127.0.0.1:${port}` };
+  await expect(servers.respond(request())).rejects.toMatchObject(refused);
+  await expect(servers.respond(request())).rejects.toMatchObject(refused);
+  const before = printed();
+  const server = createServer((_, response) => void response.end('{}'));
+  await new Promise<void>((resolve) => void server.listen(port, '127.0.0.1', resolve));
+  await servers.respond(request());
+  await servers.respond(request());
+  server.closeAllConnections();
+  await new Promise((resolve) => void server.close(resolve));
+  await expect(servers.respond(request())).rejects.toMatchObject(refused);
+  await servers.close();
+
+  const line = `crm: connection refused at 127.0.0.1:${port}\n`;
+  expect(before).toBe(line);
+  expect(printed()).toBe(`${line}crm: answers again\n${line}`);
+});
+
+test('agent: a host that is unknown is named', async () => {
+  const { servers } = agentFor(3000, 'crm.invalid');
+
+  await expect(servers.respond(request())).rejects.toThrow('host crm.invalid not found');
+  await servers.close();
+});
+
+test('agent: any other failure of a connection is reported as the platform says it', async () => {
+  const server = createServer(({ socket }) => void socket.destroy());
+  const { servers, printed } = agentFor(await listen(server));
+  await expect(servers.respond(request())).rejects.toThrow('socket hang up');
+  await servers.close();
+  await new Promise((resolve) => void server.close(resolve));
+
+  expect(printed()).toMatch(/^crm: http:\/\/127\.0\.0\.1:\d+: socket hang up\n$/);
+});

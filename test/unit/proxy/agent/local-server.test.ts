@@ -1,0 +1,51 @@
+import { expect, test } from 'vitest';
+import type { LocalServer } from '#proxy/agent/local-server';
+import { narrowedServer } from '#proxy/agent/local-server';
+
+/** A server that answers every request with one event stream, of which a narrowed server offers `echo` only. */
+async function narrowedStream(stream: string): Promise<string> {
+  const server: LocalServer = {
+    send: () =>
+      Promise.resolve({
+        status: 200,
+        headers: { 'content-type': 'text/event-stream' },
+        body: (async function* () {
+          yield Buffer.from(stream);
+        })(),
+      }),
+    leave: () => Promise.resolve(),
+    reset: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
+  const answer = await narrowedServer(server, { allow: ['echo'] }, 1_000_000).send({
+    method: 'GET',
+    headers: {},
+    caller: 'dana',
+    signal: new AbortController().signal,
+  });
+  let text = '';
+  for await (const chunk of answer.body instanceof Uint8Array ? [answer.body] : answer.body)
+    text += String(chunk);
+  return text;
+}
+
+test('narrowed server: a message on several lines goes on with the fields of its event', async () => {
+  const fields = 'id: 7\nevent: message\nretry: 50\n';
+
+  expect(
+    await narrowedStream(`${fields}data: {"jsonrpc":"2.0",\ndata: "id":1,"result":{}}\n\n`),
+  ).toBe(`${fields}data: {"jsonrpc":"2.0", "id":1,"result":{}}\n\n`);
+});
+
+test('narrowed server: events lose tools that are not allowed, and comments are dropped', async () => {
+  const listed = (...names: string[]) =>
+    JSON.stringify({
+      jsonrpc: '2.0',
+      id: 1,
+      result: { tools: names.map((name) => ({ name, inputSchema: { type: 'object' } })) },
+    });
+
+  expect(await narrowedStream(`: still here\n\ndata: ${listed('echo', 'drop')}\n\n`)).toBe(
+    `data: ${listed('echo')}\n\n`,
+  );
+});

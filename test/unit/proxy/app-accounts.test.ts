@@ -1,0 +1,155 @@
+import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { expect, test } from 'vitest';
+import { AccountsError, openAccounts } from '#proxy/app-accounts';
+import { temporaryFolder } from '#support/temporary-folder';
+
+const secret = `mcp_${'k'.repeat(36)}`;
+
+/** The door on a machine with Claude Desktop, which starts mcp-remote with a key. */
+async function host() {
+  const folder = await temporaryFolder('home');
+  const claude = join(folder.path, '.config', 'Claude');
+  const file = join(claude, 'claude_desktop_config.json');
+  await mkdir(claude, { recursive: true });
+  const args = ['mcp-remote', 'https://acme.example/mcp', '--header', `X-API-Key:${secret}`];
+  const document = { mcpServers: { acme: { command: 'npx', args }, other: { command: 'x' } } };
+  await writeFile(file, JSON.stringify(document));
+  const keyFile = join(folder.path, 'key');
+  await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
+  const door = openAccounts({
+    platform: 'linux',
+    home: folder.path,
+    env: {},
+    pid: 2,
+    parentPid: 1,
+    nodeVersion: process.versions.node,
+    launcher: { node: '/opt/node', script: '/opt/latchkey.js' },
+    options: { 'secret-store': 'file', 'secret-store-key-file': keyFile },
+  });
+  const own = join(folder.path, '.config', 'latchkey', 'connections.json');
+  return { door, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+}
+
+test('accounts service: assistants are found, with what they start and what can be imported', async () => {
+  await using at = await host();
+  const before = await at.door.assistants();
+  const imports = await at.door.importable();
+  const imported = await at.door.import(at.file, 'acme');
+  const after = await at.door.assistants();
+
+  expect(before.filter(({ found }) => found)).toMatchObject([
+    { id: 'claude-desktop', title: 'Claude Desktop', file: at.file, starts: [], backups: [] },
+  ]);
+  expect(imports).toMatchObject({
+    entries: [{ entry: 'acme', name: 'acme', moved: ['header x-api-key'], fromMcpRemote: true }],
+    problems: [],
+  });
+  expect(JSON.stringify(imports)).not.toContain(secret);
+  expect(after[0]).toMatchObject({ starts: ['acme'], backups: [imported.backup] });
+  expect(await readFile(at.file, 'utf8')).not.toContain(secret);
+});
+
+test.each([
+  ['-e NAME=value', ['run', '-i', '-e', 'GITHUB_TOKEN=ghp_secret', 'image']],
+  ['-eNAME=value', ['run', '-eGITHUB_TOKEN=ghp_secret', 'image']],
+  ['--env=NAME=value', ['run', '--env=GITHUB_TOKEN=ghp_secret', 'image']],
+])(
+  'accounts service: a secret among the arguments of a container, %s, is reported',
+  async (_, args) => {
+    await using at = await host();
+    const env = { GITHUB_TOKEN: 'ghp_secret' };
+    const named = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN', 'image'], env };
+    const filled = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN=${TOKEN}', 'image'] };
+    const other = { command: 'node', args: ['-e', 'TOKEN=1'] };
+    const mcpServers = { github: { command: '/usr/bin/docker', args }, named, filled, other };
+    await writeFile(at.file, JSON.stringify({ mcpServers }));
+
+    const { entries, problems } = await at.door.importable();
+
+    expect(entries).toEqual([]);
+    expect(problems).toMatchObject([
+      { name: 'github', problem: expect.stringMatching(/GITHUB_TOKEN.*under "env"/) },
+    ]);
+    expect(JSON.stringify(problems)).not.toContain('ghp_secret');
+  },
+);
+
+test('accounts service: a secret moved out of an entry is found by the account that the entry names', async () => {
+  await using at = await host();
+  const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
+  await writeFile(at.file, JSON.stringify({ mcpServers: { desk } }));
+  await at.door.import(at.file, 'desk');
+
+  expect(await readFile(at.file, 'utf8')).not.toContain(secret);
+  expect(await at.door.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
+});
+
+test('accounts service: an assistant’s file that is not JSON is a problem of that assistant alone', async () => {
+  await using at = await host();
+  await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
+
+  const [claude] = await at.door.assistants();
+
+  expect(claude).toMatchObject({ problem: 'is not JSON', starts: [] });
+});
+
+test('accounts service: an unreadable connections file is reported, not shown as no connections', async () => {
+  await using at = await host();
+  await mkdir(dirname(at.own), { recursive: true });
+  await writeFile(at.own, `{"mcpServers": {"acme": "${secret}"`);
+
+  const told = at.door.listConnections();
+
+  await expect(told).rejects.toThrow(AccountsError);
+  await expect(told).rejects.toThrow(/connections\.json.*is not JSON/);
+  await expect(told).rejects.not.toThrow(secret);
+});
+
+test('accounts service: a connection that cannot be read has the error state and no URL', async () => {
+  await using at = await host();
+  await mkdir(dirname(at.own), { recursive: true });
+  await writeFile(at.own, JSON.stringify({ mcpServers: { bad: { oauth: {} } } }));
+
+  expect(await at.door.listConnections()).toMatchObject([
+    { name: 'bad', url: '', state: 'trouble', reason: expect.stringContaining('url') },
+  ]);
+});
+
+test('accounts service: a subscriber sees a connection appear and disappear', async () => {
+  await using at = await host();
+  const life = new AbortController();
+  const seen: string[] = [];
+  for await (const all of at.door.watch(life.signal)) {
+    seen.push(all.map(({ name, as, startedBy }) => `${name} ${as} ${startedBy.join()}`).join());
+    if (seen.length === 1) await at.door.import(at.file);
+    if (all.some(({ startedBy }) => startedBy.length > 0)) life.abort();
+  }
+
+  expect(seen[0]).toBe('');
+  expect(seen.at(-1)).toBe('acme api_key claude-desktop');
+});
+
+test('accounts service: every refusal has a message and a remedy, and none is a bug', async () => {
+  await using at = await host();
+  const { door } = at;
+  const oauthText = `{"clientSecret": "${secret}", "grant": 7}`;
+  const refused = await Promise.allSettled([
+    door.signIn('nobody', {}),
+    door.remove('nobody'),
+    door.rotateKey('nobody', secret),
+    door.install('claude-desktop', 'nobody'),
+    door.install('notepad', 'nobody'),
+    door.import(at.file, 'nobody'),
+    door.readPasted(secret),
+    door.probe('ftp://acme.example'),
+    door.add({ name: 'a b', url: 'https://acme.example', as: 'person' }),
+    door.add({ name: 'ok', url: 'https://acme.example', as: 'pasted', oauthText }),
+  ]);
+
+  const reasons = refused.map((one) => (one.status === 'rejected' ? one.reason : 'was done'));
+  for (const reason of reasons) {
+    expect(reason).toBeInstanceOf(AccountsError);
+    expect(JSON.stringify([reason.message, reason.hint])).not.toContain(secret);
+  }
+});

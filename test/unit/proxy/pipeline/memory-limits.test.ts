@@ -1,0 +1,34 @@
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
+import { expect, test } from 'vitest';
+
+const run = promisify(execFile);
+
+/** Megabytes of V8's young generation after 20,000 messages that outlive several collections each. */
+async function youngGenerationAfterLoad(limit: string): Promise<number> {
+  const source = new URL('../../../../proxy/pipeline/memory-limits.ts', import.meta.url).href;
+  const script = `
+    import { getHeapSpaceStatistics } from 'node:v8';
+    import { youngGenerationLimit } from ${JSON.stringify(source)};
+    const limit = ${limit};
+    const open = [];
+    for (let message = 0; message < 20_000; message += 1) {
+      limit();
+      open.push(Array.from({ length: 200 }, (_, at) => ({ at, text: [at] })));
+      if (open.length > 64) open.shift();
+    }
+    const space = getHeapSpaceStatistics().find(({ space_name: name }) => name === 'new_space');
+    console.log(space.space_size / 2 ** 20);
+  `;
+  const { stdout, stderr } = await run(process.execPath, ['--input-type=module', '-e', script]);
+  expect(stderr).toBe('');
+  return Number(stdout);
+}
+
+test('young generation: it stays small under load, where it would grow', async () => {
+  const limited = await youngGenerationAfterLoad('youngGenerationLimit()');
+  const unlimited = await youngGenerationAfterLoad('() => {}');
+
+  expect(limited).toBeLessThanOrEqual(32);
+  expect(unlimited).toBeGreaterThan(limited);
+});
