@@ -38,7 +38,7 @@ import { openUpstreams, type UpstreamOptions } from '#upstreams/open-upstreams';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
 import { CallMeter } from '#usage/call-meter';
 import { accountGrantsOf } from '#web/account-routes';
-import { changesWithAgents } from '#web/dashboard/live';
+import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
@@ -136,11 +136,8 @@ async function open(
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const { directory, tunnels, upstreamOf, pinned, left, endedTokens } = await openUpstreams(
-    options,
-    { stores, masterKey, tokens, guard, endpointUrl },
-    closers,
-  );
+  const { directory, tunnels, health, upstreamOf, pinned, left, endedTokens, ...inspections } =
+    await openUpstreams(options, { stores, masterKey, tokens, guard, endpointUrl }, closers);
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({
     write: (event) => insertAuditEvent(stores.db, event),
@@ -169,7 +166,10 @@ async function open(
     tokens,
     clock,
     used,
-    note: (call) => meter.note(call),
+    note(call) {
+      meter.note(call);
+      health.noteCall(call.serverId, call.outcome);
+    },
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
     upstreamOf,
@@ -257,7 +257,10 @@ async function open(
             sealing: masterKey,
             authorizationClientOf: clientOf,
             cleanUpCredentials: () => credentialCleanup.runNow(),
-            changes: changesWithAgents(changes, tunnels),
+            ...inspections,
+            serverHealth: (serverId) => health.of(serverId),
+            learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
+            changes: changesWithHealth(changes, [tunnels, health]),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),
             proxy,

@@ -10,7 +10,7 @@ import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { Sealing } from '#oauth/master-key';
 
-/** Loaded when somebody uses a passkey: it takes as much memory and time to start as all of our own modules. */
+/** Loaded when a person uses a passkey: it takes as much memory and time to start as all of our own modules. */
 const webAuthn = () => import('@simplewebauthn/server');
 
 /** EdDSA, ES256, RS256: every authenticator supports one of them, and so does Node. */

@@ -81,7 +81,7 @@ export const agentList = organizationOperation({
 
 export const agentCreate = organizationOperation({
   name: 'agent.create',
-  doc: 'Make an on-premise agent; its key is in this answer and never again',
+  doc: 'Create an on-premise agent; only this response contains its key',
   route: {
     method: 'POST',
     path: '/organizations/{organization}/agents',
@@ -95,7 +95,7 @@ export const agentCreate = organizationOperation({
         kind: 'text',
         label: 'Name',
         subject: 'The name',
-        help: 'Where it runs, as head-office: lower-case letters, digits and hyphens.',
+        help: 'For example the place where it runs: head-office. Lower-case letters, digits and hyphens.',
         attributes: {
           spellcheck: 'false',
           autocapitalize: 'none',
@@ -106,14 +106,14 @@ export const agentCreate = organizationOperation({
     }),
   }),
   output: agentViewSchema
-    .extend({ key: z.string().describe('Shown this once') })
+    .extend({ key: z.string().describe('Shown only once') })
     .meta({ id: 'CreatedAgent' }),
   target: ({ organization, name }) => target({ organization, agent: name }),
   async run({ name }, { organization }, ports) {
     const id = `agent_${randomBase62(16)}`;
     const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
     if (!(await insertAgent(ports.db, made))) {
-      const why = `there is an agent ${organization.name}/${name} already`;
+      const why = `an agent ${organization.name}/${name} already exists`;
       throw new AdministrationRefusal('conflict', why);
     }
     const owner = { type: 'agent', agentId: id } as const;
@@ -124,7 +124,7 @@ export const agentCreate = organizationOperation({
 
 export const agentRead = organizationOperation({
   name: 'agent.read',
-  doc: 'Read an agent with its keys and the servers that are bound to it',
+  doc: 'Read an agent with its keys and the servers that use it',
   route: { method: 'GET', path: agentPath },
   permission: 'agent.read',
   input: z.strictObject(ofAgent),
@@ -148,7 +148,7 @@ export const agentRead = organizationOperation({
 
 export const agentRevoke = organizationOperation({
   name: 'agent.revoke',
-  doc: 'Revoke an agent and every key of it immediately; this cannot be undone',
+  doc: 'Revoke an agent and all its keys immediately; this cannot be undone',
   route: { method: 'DELETE', path: agentPath },
   permission: 'agent.manage',
   input: z.strictObject(ofAgent),
@@ -157,7 +157,7 @@ export const agentRevoke = organizationOperation({
   async run(input, { organization }, ports) {
     const { id } = await ownAgent(organization.name, input.agent, ports);
     if (!(await revokeAgent(ports.db, id, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the agent was revoked before');
+      throw new AdministrationRefusal('conflict', 'the agent is already revoked');
     }
     return toAgentView(await ownAgent(organization.name, input.agent, ports));
   },
@@ -208,14 +208,14 @@ export const agentCommands: readonly Command[] = [
   command(agentCreate, {
     words: 'agent create',
     positionals: [newAgent],
-    doc: 'make an on-premise agent; its pk_live_ key is shown once',
+    doc: 'create an on-premise agent; its pk_live_ key is shown once',
     prints: ['id', 'name', 'key'],
     secret: 'key',
   }),
   command(agentKeyCreate, {
     words: 'agent create-key',
     positionals: [agentArgument],
-    doc: 'give an agent one more key, shown once; the older ones count until they are revoked',
+    doc: 'create another key for an agent, shown once; older keys work until they are revoked',
     prints: ['id', 'name', 'key'],
     secret: 'key',
   }),
@@ -237,7 +237,7 @@ export const agentCommands: readonly Command[] = [
   command(agentRevoke, {
     words: 'agent revoke',
     positionals: [activeAgent],
-    doc: 'revoke an agent and its keys at once',
+    doc: 'revoke an agent and its keys immediately',
     prints: ['id', 'revokedAt'],
   }),
 ];

@@ -106,7 +106,7 @@ const leastRole = {
   'key.manage': 'admin',
   'agent.read': 'viewer',
   'agent.manage': 'admin',
-  'people.read': 'viewer',
+  'people.read': 'admin',
   'people.manage': 'admin',
   'owners.manage': 'owner',
   'grants.read': 'admin',

@@ -90,22 +90,22 @@ function isGiven({ name, value }: Option, input: Input): boolean {
 
 const path = [serverArgument.usage];
 const words: readonly Option[] = [
-  { name: 'title', value: 'T', doc: 'what people call it' },
-  { name: 'description', value: 'D', doc: 'what it is for' },
-  { name: 'instructions', value: 'I', doc: 'what an assistant is told about using it' },
+  { name: 'title', value: 'T', doc: 'the name that people see' },
+  { name: 'description', value: 'D', doc: 'a description' },
+  { name: 'instructions', value: 'I', doc: 'instructions for assistants' },
 ];
 
 const changedTools: Option = {
   name: 'changed-tools',
   value: 'flag|withhold',
-  doc: 'what becomes of a tool that turns into another one',
+  doc: 'what happens to a tool whose definition changed: reported, or blocked until approved',
 };
 
 export const serverCreateCommand: Command = {
   words: 'server create',
   positionals: path,
   options: [...upstreamOptions, httpHeaderFile, masterKeyFile, json],
-  doc: 'make an MCP endpoint and say where its calls go',
+  doc: 'create a server: an MCP endpoint and its upstream',
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
     await namedOrganization(organization, ports.stores);
@@ -133,7 +133,7 @@ const pathOf = ({ name }: { readonly name: string }, { given }: { readonly given
 export const serverListCommand = listCommand(serverList, {
   words: 'server list',
   positionals: [listedOrganization],
-  doc: 'list MCP endpoints, and where their calls go',
+  doc: 'list servers and their upstreams',
   prints: [
     'id',
     { name: pathOf },
@@ -154,7 +154,7 @@ export const serverUpdateCommand: Command = {
   words: 'server update',
   positionals: path,
   options: [...words, changedTools, ...upstreamOptions, httpHeaderFile, masterKeyFile, json],
-  doc: 'change a server; what is not given stays, and counts from the next call on',
+  doc: 'change a server from the next call on; omitted options keep their value',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const chosen = words.map(({ name }) => [name, input.text(name)] as const);
@@ -177,7 +177,7 @@ export const serverUpdateCommand: Command = {
     printMade({ ...shown, removed_headers: removed }, { json: input.flag('json'), out });
     if (removed.length > 0 && !input.flag('json')) {
       const names = removed.map((name) => `--http-header-file ${name}=FILE`).join(' ');
-      out('hint: the removed headers were entered for another origin: enter them again with');
+      out('hint: the removed headers were for another origin; to set them again:');
       out(`      latchkey-server server set-header ${facts.name} ${names}`);
     }
   },
@@ -191,11 +191,11 @@ export const serverHideToolsCommand: Command = {
       name: 'tool',
       value: 'NAME',
       repeated: true,
-      doc: 'a tool that may be neither seen nor called',
+      doc: 'a tool to hide',
     },
     json,
   ],
-  doc: 'hide exactly these tools of a server; none given shows all again',
+  doc: 'hide exactly these tools of a server; without --tool, show all again',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const { id, hiddenTools } = await administer(
@@ -218,22 +218,25 @@ export const serverDisableCommand = command(serverDisable, {
 export const serverEnableCommand = command(serverEnable, {
   words: 'server enable',
   positionals: [serverArgument],
-  doc: 'let a disabled server serve again',
+  doc: 'enable a disabled server',
   prints: ['id', { name: pathOf }, 'disabledAt'],
 });
 
 export const serverDeleteCommand: Command = {
   words: 'server delete',
   positionals: path,
-  options: [{ name: 'yes', doc: 'do it; without this it says what would stop working' }, json],
-  doc: 'remove a server with its clients, keys and grants immediately; this cannot be undone',
+  options: [
+    { name: 'yes', doc: 'delete it; without this option, only show what would stop working' },
+    json,
+  ],
+  doc: 'delete a server with its clients, keys and grants immediately; this cannot be undone',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const name = `${at.organization}/${at.server}`;
     if (!input.flag('yes')) {
       const { activeClients, activeKeys, activeGrants } = await administer(serverRead, at, ports);
       throw new CommandError(
-        `nothing was removed: with ${name} would end OAuth clients (${activeClients}), MCP keys (${activeKeys}) and grants of people (${activeGrants})`,
+        `nothing was deleted: ${name} has active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants of people (${activeGrants}), which would stop working`,
         `latchkey-server server delete ${name} --yes`,
       );
     }
@@ -248,7 +251,7 @@ function headersBeside(input: Input): { headers?: GivenHeader[] } {
   if (headers.length === 0) return {};
   if (input.text('http-url') !== undefined) return { headers };
   const hint = 'latchkey-server server set-header ORG/SERVER --http-header-file NAME=FILE';
-  throw new UsageError('--http-header-file goes with --http-url', hint);
+  throw new UsageError('--http-header-file requires --http-url', hint);
 }
 
 const limitOptionNames = {
@@ -260,11 +263,11 @@ const limitOptionNames = {
 } as const;
 
 const limitDocs = {
-  callsPerMinute: 'requests of one caller in any minute; notifications twice as many',
-  concurrentCalls: 'requests of one caller under way at once; open streams four times as many',
-  requestBytes: 'the largest body of a request',
-  answerBytes: 'the largest answer',
-  callSeconds: 'the longest that a request and its answer may take',
+  callsPerMinute: 'requests per caller in any minute; notifications: twice as many',
+  concurrentCalls: 'concurrent requests per caller; open streams: four times as many',
+  requestBytes: 'the largest request body, in bytes',
+  answerBytes: 'the largest response, in bytes',
+  callSeconds: 'the longest that a request and its response may take, in seconds',
 } as const;
 
 const limitOptions: readonly Option[] = limitNames.map((limit) => ({
@@ -277,7 +280,7 @@ export const serverLimitCommand: Command = {
   words: 'server limit',
   positionals: ['ORG/SERVER'],
   options: [...limitOptions, json],
-  doc: 'limit what a server takes and gives; none given shows what is limited',
+  doc: 'set the limits of a server; without options, show them',
   async run(input, { out, ...ports }) {
     const { organization, name } = await namedServer(input.positionals[0] ?? '', ports.stores);
     const typed = limitNames.flatMap((limit) => {

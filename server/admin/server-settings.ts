@@ -49,30 +49,34 @@ const limitFields = z
   .strictObject({
     callsPerMinute: limit(
       'callsPerMinute',
-      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+      'Requests per caller in any minute; notifications and listening streams: twice as many each',
       {
-        label: 'Calls a minute',
-        help: 'Of one caller: a key, or what an application does for one person. Twice as many notifications.',
+        label: 'Calls per minute',
+        help: 'For each caller: a key, or an application acting for one person. Notifications may be twice as many.',
       },
     ),
     concurrentCalls: limit(
       'concurrentCalls',
-      'Requests of one caller under way at once; streams by which it listens four times as many',
+      'Concurrent requests per caller; listening streams: four times as many',
       {
-        label: 'Calls at once',
-        help: 'Of one caller. It may listen by four times as many streams.',
+        label: 'Concurrent calls',
+        help: 'For each caller. Four times as many streams may be open.',
       },
     ),
-    requestBytes: limit('requestBytes', 'The largest body of a request', {
-      label: 'Bytes of a request',
+    requestBytes: limit('requestBytes', 'The largest request body, in bytes', {
+      label: 'Max request size',
+      help: 'In bytes.',
     }),
-    answerBytes: limit('answerBytes', 'The largest answer', { label: 'Bytes of an answer' }),
-    callSeconds: limit('callSeconds', 'The longest that a request and its answer may take', {
-      label: 'Seconds a call',
-      help: 'From its arrival to the end of its answer.',
+    answerBytes: limit('answerBytes', 'The largest response, in bytes', {
+      label: 'Max response size',
+      help: 'In bytes.',
+    }),
+    callSeconds: limit('callSeconds', 'The longest that a request and its response may take', {
+      label: 'Timeout',
+      help: 'In seconds, from the arrival of a call to the end of its response.',
     }),
   })
-  .describe('Only those that are given change; null lifts one');
+  .describe('Omitted limits keep their value; null removes a limit');
 
 /** The settings of a server apart from its upstream. Omitted members keep their value. */
 export const serverSettingFields = {
@@ -82,7 +86,7 @@ export const serverSettingFields = {
         kind: 'text',
         label: 'Title',
         subject: 'The title',
-        help: 'What people and assistants see, in any script.',
+        help: 'The name that people and assistants see.',
         optional: true,
         attributes: { maxlength: '200' },
       },
@@ -112,7 +116,7 @@ export const serverSettingFields = {
         kind: 'textarea',
         label: 'Instructions for assistants',
         subject: 'The instructions',
-        help: 'Said to every assistant that connects, as when to use which tool.',
+        help: 'Sent to every assistant that connects. Example: which tool to use for what.',
         optional: true,
         rows: 5,
         attributes: { maxlength: '20000' },
@@ -123,17 +127,6 @@ export const serverSettingFields = {
     .array(z.string().min(1).max(200))
     .max(1000)
     .transform((tools) => [...new Set(tools)])
-    .register(surfaces, {
-      control: {
-        kind: 'textarea',
-        label: 'Hidden tools',
-        subject: 'A name of a hidden tool',
-        help: 'One name per line. From the next call, these tools can be neither seen nor called.',
-        optional: true,
-        attributes: { class: 'code-like', spellcheck: 'false' },
-        entries: { between: 'lines' },
-      },
-    })
     .optional(),
   limits: limitFields.optional(),
 };
@@ -142,16 +135,16 @@ const maybeLimit = z.int().nullable();
 export const limitsViewSchema = z
   .object({
     callsPerMinute: maybeLimit.describe(
-      'Requests of one caller in any minute; notifications, and streams to listen by, twice as many each',
+      'Requests per caller in any minute; notifications and listening streams: twice as many each',
     ),
     concurrentCalls: maybeLimit.describe(
-      'Requests of one caller under way at once; streams by which it listens four times as many',
+      'Concurrent requests per caller; listening streams: four times as many',
     ),
-    requestBytes: maybeLimit.describe('The largest body of a request'),
-    answerBytes: maybeLimit.describe('The largest answer'),
-    callSeconds: maybeLimit.describe('The longest that a request and its answer may take'),
+    requestBytes: maybeLimit.describe('The largest request body, in bytes'),
+    answerBytes: maybeLimit.describe('The largest response, in bytes'),
+    callSeconds: maybeLimit.describe('The longest that a request and its response may take'),
   })
-  .describe('null where only what holds for every server does');
+  .describe('null: the default limit applies');
 
 /** The view of limits, which contains all of them: `null` for none. */
 export function toLimitsView(limits: ServerLimits = {}): z.output<typeof limitsViewSchema> {
@@ -203,7 +196,7 @@ export async function changeServer(
     const isDone = await updateServer(ports.db, now.id, change(now), now.revision);
     if (isDone) return ownServer(at.organization, at.server, ports);
   }
-  throw new AdministrationRefusal('conflict', 'others change this server just now: try again');
+  throw new AdministrationRefusal('conflict', 'this server is being changed by others: try again');
 }
 
 /**
@@ -212,7 +205,7 @@ export async function changeServer(
  */
 export function checkRevision(now: ServerRecord, read: number | undefined): void {
   if (read === undefined || read === now.revision) return;
-  const why = 'the server was changed meanwhile: read it again, then change it';
+  const why = 'the server has changed since it was read: read it again, then change it';
   throw new AdministrationRefusal('conflict', why);
 }
 

@@ -41,15 +41,15 @@ export const serverViewSchema = z
     endpoint: z.string().describe('The path of its MCP endpoint'),
     title: z.string(),
     description: z.string(),
-    instructions: z.string().describe('What an assistant is told about using it'),
+    instructions: z.string().describe('Instructions for assistants'),
     upstream: upstreamViewSchema,
     hiddenTools: z.array(z.string()).describe('Tools that are neither listed nor callable'),
     changedTools: z
       .enum(['flag', 'withhold'])
-      .describe('What becomes of a tool that turns into another one'),
-    withheldTools: z.array(z.string()).describe('Tools that are closed for that reason now'),
+      .describe('What happens to a tool whose definition changed'),
+    withheldTools: z.array(z.string()).describe('Tools that are blocked because they changed'),
     limits: limitsViewSchema,
-    revision: z.int().describe('Another after each change'),
+    revision: z.int().describe('Differs after each change'),
     createdAt: fields.at,
     disabledAt: fields.maybeAt,
   })
@@ -155,7 +155,7 @@ export const serverList = organizationOperation({
 
 export const serverCreate = organizationOperation({
   name: 'server.create',
-  doc: 'Make an MCP endpoint and say where its calls go',
+  doc: 'Create a server: an MCP endpoint and its upstream',
   route: {
     method: 'POST',
     path: '/organizations/{organization}/servers',
@@ -169,7 +169,7 @@ export const serverCreate = organizationOperation({
         kind: 'text',
         label: 'Name',
         subject: 'The name',
-        help: 'Stands in the address of the endpoint and stays: lower-case letters, digits and hyphens, as sales.',
+        help: 'Used in the endpoint URL; cannot be changed. Lower-case letters, digits and hyphens. Example: sales',
         attributes: {
           spellcheck: 'false',
           autocapitalize: 'none',
@@ -201,7 +201,7 @@ export const serverCreate = organizationOperation({
       createdAt: ports.clock.now(),
     });
     if (!added) {
-      const why = `there is a server ${organization.name}/${name} already`;
+      const why = `a server ${organization.name}/${name} already exists`;
       throw new AdministrationRefusal('conflict', why);
     }
     const made = await ownServer(organization.name, name, ports);
@@ -212,7 +212,7 @@ export const serverCreate = organizationOperation({
 
 export const serverRead = organizationOperation({
   name: 'server.read',
-  doc: 'Read a server, and what would stop working with it',
+  doc: 'Read a server and the number of its active credentials',
   route: { method: 'GET', path: serverPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),
@@ -229,7 +229,7 @@ export const serverRead = organizationOperation({
 
 export const serverUpdate = organizationOperation({
   name: 'server.update',
-  doc: 'Change a server; what is not given stays, and everything counts from the next call on',
+  doc: 'Change a server from the next call on; omitted fields keep their value',
   route: { method: 'PATCH', path: serverPath },
   permission: 'server.manage',
   input: z.strictObject({
@@ -240,15 +240,17 @@ export const serverUpdate = organizationOperation({
     changedTools: z
       .enum(['flag', 'withhold'])
       .optional()
-      .describe('What becomes of a tool that turns into another one: flagged, or closed besides'),
+      .describe(
+        'What happens to a tool whose definition changed: reported, or blocked until approved',
+      ),
     limits: limitsField,
-    revision: z.int().optional().describe('Change it only while it is at this revision'),
+    revision: z.int().optional().describe('Change it only if it still has this revision'),
   }),
   output: serverViewSchema
     .extend({
       removedHeaders: z
         .array(z.string())
-        .describe('Fixed headers that were for another origin and are no longer there'),
+        .describe('Fixed headers that were removed because they were for another origin'),
     })
     .meta({ id: 'ChangedServer' }),
   target: serverTarget,
@@ -281,7 +283,7 @@ export const serverUpdate = organizationOperation({
 });
 
 export const serverDisable = switching('disable', 'Disable a server immediately', true);
-export const serverEnable = switching('enable', 'Let a disabled server serve again', false);
+export const serverEnable = switching('enable', 'Enable a disabled server', false);
 
 function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
   return organizationOperation({
@@ -305,7 +307,7 @@ function switching(verb: 'disable' | 'enable', doc: string, off: boolean) {
 
 export const serverDelete = organizationOperation({
   name: 'server.delete',
-  doc: 'Remove a server with its clients, keys and grants immediately; this cannot be undone',
+  doc: 'Delete a server with its clients, keys and grants immediately; this cannot be undone',
   route: { method: 'DELETE', path: serverPath },
   permission: 'server.manage',
   input: z.strictObject(ofServer),

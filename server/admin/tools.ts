@@ -12,18 +12,18 @@ import { placeOf, serverArgument } from './positionals.ts';
 import { printMade } from './print.ts';
 
 const path = `${serverPath}/tools`;
-const digest = z.string().max(100).describe('SHA-256 of what the server says of the tool');
+const digest = z.string().max(100).describe('SHA-256 of the tool’s definition');
 const toolName = z.string().max(1_000);
 
 const toolViewSchema = z
   .object({
     name: z.string(),
-    accepted: z.string().describe('What the server said of it when it was accepted, as JSON'),
+    accepted: z.string().describe('The accepted definition, as JSON'),
     acceptedAt: fields.at,
     changed: z
-      .object({ seen: z.string().describe('What it says now'), digest, changedAt: fields.at })
+      .object({ seen: z.string().describe('The current definition'), digest, changedAt: fields.at })
       .nullable()
-      .describe('Null while it is as it was accepted'),
+      .describe('Null if the definition is the accepted one'),
   })
   .meta({ id: 'Tool' });
 
@@ -32,7 +32,7 @@ export type ToolView = z.output<typeof toolViewSchema>;
 
 export const toolList = organizationOperation({
   name: 'tool.list',
-  doc: 'List the tools that a server told its callers of, and which of them turned into others since',
+  doc: 'List the tools of a server that were seen so far, and which of them changed',
   route: { method: 'GET', path },
   permission: 'server.read',
   input: z.strictObject(ofServer),
@@ -49,7 +49,7 @@ export const toolList = organizationOperation({
 
 export const toolAccept = organizationOperation({
   name: 'tool.accept',
-  doc: 'Accept changed tools as their server tells them now; each by the digest of what was read',
+  doc: 'Accept the current definitions of changed tools; each by the digest of what was read',
   route: { method: 'POST', path: `${path}/accept` },
   permission: 'server.manage',
   input: z.strictObject({
@@ -68,7 +68,7 @@ export const toolAccept = organizationOperation({
     if (accepted.length > 0) return { accepted };
     throw new AdministrationRefusal(
       'conflict',
-      'none of these tools is still as you read it; look at the list again',
+      'these tools have changed since you read them; read the list again',
     );
   },
 });
@@ -85,10 +85,10 @@ const acceptCommand: Command = {
   words: 'server accept-tools',
   positionals: ['ORG/SERVER'],
   options: [
-    { name: 'tool', value: 'NAME', repeated: true, doc: 'a tool that turned into another one' },
+    { name: 'tool', value: 'NAME', repeated: true, doc: 'a tool whose definition changed' },
     json,
   ],
-  doc: 'accept changed tools as their server tells them now',
+  doc: 'accept the current definitions of changed tools',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const names = input.list('tool');
@@ -100,7 +100,7 @@ const acceptCommand: Command = {
     if (names.length === 0 || missing.length > 0)
       throw new CommandError(
         names.length === 0
-          ? 'no tool is named'
+          ? 'no tool is given'
           : `no changed tool of ${at.organization}/${at.server} is called ${missing.join(', ')}`,
         `latchkey-server server tools ${at.organization}/${at.server}`,
       );
@@ -114,7 +114,7 @@ export const toolCommands: readonly Command[] = [
   listCommand(toolList, {
     words: 'server tools',
     positionals: [serverArgument],
-    doc: 'list the tools that a server told its callers of, and which turned into others since',
+    doc: 'list the tools of a server that were seen so far, and which of them changed',
     prints: [
       'name',
       'acceptedAt',
@@ -123,7 +123,7 @@ export const toolCommands: readonly Command[] = [
         digest: ({ changed }) => changed?.digest ?? null,
       },
     ],
-    empty: 'no caller has listed its tools yet',
+    empty: 'no tools were seen yet',
   }),
   acceptCommand,
 ];

@@ -10,26 +10,39 @@ import { connectionEnd as end, connectionList as list } from './upstream-connect
 
 const path = ['ORG/SERVER'];
 const setOptions: readonly Option[] = [
-  { name: 'none', doc: 'ask it with no token' },
-  { name: 'client-credentials', doc: 'ask it with one token for all callers' },
-  { name: 'per-person', doc: 'ask it with a token of the account that each person connects' },
-  { name: 'issuer', value: 'URL', doc: 'its authorization server (default: the one it names)' },
+  { name: 'none', doc: 'send no token' },
+  { name: 'client-credentials', doc: 'send one token for all callers' },
+  { name: 'per-person', doc: 'send a token of the account that each person connects' },
+  {
+    name: 'issuer',
+    value: 'URL',
+    doc: 'the authorization server (default: the one that the upstream announces)',
+  },
   {
     name: 'client-id',
     value: 'ID',
-    doc: 'what this server is called there (default: as it was, or it introduces itself)',
+    doc: 'the client id there (default: the current one, or a new registration)',
   },
   {
     name: 'client-secret-file',
     value: 'FILE',
-    doc: 'where its secret there is (default: as it was)',
+    doc: 'a file with the client secret (default: the current secret)',
   },
-  { name: 'scope', value: 'S', repeated: true, doc: 'a scope to ask for (default: what it names)' },
+  {
+    name: 'scope',
+    value: 'S',
+    repeated: true,
+    doc: 'a scope to request (default: those that the upstream announces)',
+  },
   {
     name: 'omit-resource',
-    doc: 'ask for tokens without saying for what, where it refuses to be told: other servers may take them',
+    doc: 'request tokens without a resource, if the authorization server refuses one: other servers may accept them',
   },
-  { name: 'tell-callers', value: 'yes|no', doc: 'send a signed assertion of who calls' },
+  {
+    name: 'tell-callers',
+    value: 'yes|no',
+    doc: 'forward the caller’s identity in a signed assertion',
+  },
   masterKeyFile,
   outboundHost,
   knownBaseUrl,
@@ -40,7 +53,7 @@ export const serverSetAccess: Command = {
   words: 'server set-access',
   positionals: path,
   options: setOptions,
-  doc: 'say what an HTTP server is asked with: nothing, a token for all, each person’s own',
+  doc: 'set the upstream authentication: no token, one token for all callers, or one for each person',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const kind = kindOf(input);
@@ -48,7 +61,7 @@ export const serverSetAccess: Command = {
     const scopes = input.list('scope');
     const now = kind === undefined ? await administer(read, at, ports) : undefined;
     if (now && now.kind !== 'none') {
-      throw new UsageError('give one of --none, --client-credentials, --per-person');
+      throw new UsageError('choose one of --none, --client-credentials, --per-person');
     }
     const shown = await administer(
       set,
@@ -72,7 +85,7 @@ export const serverShowAccess: Command = {
   words: 'server show-access',
   positionals: path,
   options: [json],
-  doc: 'say what an HTTP server is asked with',
+  doc: 'show the upstream authentication',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const shown = await administer(read, at, ports);
@@ -84,7 +97,7 @@ export const connectionList: Command = {
   words: 'connection list',
   positionals: path,
   options: [json],
-  doc: 'list the people who connected an account at the server behind an endpoint',
+  doc: 'list the people who connected an account at the upstream of a server',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const { items } = await administer(list, at, ports);
@@ -103,7 +116,7 @@ export const connectionEnd: Command = {
   words: 'connection end',
   positionals: [...path, 'EMAIL'],
   options: [json],
-  doc: 'disconnect a person’s account, at once; a running server tells its authorization server',
+  doc: 'disconnect a person’s account immediately; a running server revokes its tokens',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const user = await requireUser(input.positionals[1] ?? '', ports.stores);
@@ -140,11 +153,13 @@ function kindOf(input: Input): AccessView['kind'] | undefined {
     ...(input.flag('per-person') ? (['authorization_code'] as const) : []),
   ];
   if (chosen.length > 1) {
-    throw new UsageError('give one of --none, --client-credentials, --per-person');
+    throw new UsageError('choose one of --none, --client-credentials, --per-person');
   }
   const [kind] = chosen;
   if (kind === undefined && input.text('tell-callers') === undefined) {
-    throw new UsageError('give one of --none, --client-credentials, --per-person, --tell-callers');
+    throw new UsageError(
+      'choose one of --none, --client-credentials, --per-person, --tell-callers',
+    );
   }
   return kind;
 }

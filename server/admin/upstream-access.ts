@@ -28,18 +28,21 @@ const accessKinds = ['none', 'client_credentials', 'authorization_code'] as cons
 const accessViewSchema = z
   .object({
     server: z.string(),
-    kind: z
-      .enum(accessKinds)
-      .describe('`authorization_code`: each person by an account of their own'),
+    kind: z.enum(accessKinds).describe('`authorization_code`: each person with their own account'),
     issuer: z.string().nullable(),
     clientId: z.string().nullable(),
     hasClientSecret: z.boolean(),
     scopes: z.array(z.string()),
-    resource: z.string().nullable().describe('What tokens are asked for. RFC 8707'),
-    omitsResource: z.boolean().describe('Whether tokens are asked for without saying for what'),
+    resource: z
+      .string()
+      .nullable()
+      .describe('The resource that tokens are requested for. RFC 8707'),
+    omitsResource: z.boolean().describe('Whether tokens are requested without a resource'),
     redirectPath: z.string().describe('The path of the redirect URI to register there'),
     connections: z.int().describe('How many people have connected an account'),
-    tellsCallers: z.boolean().describe('Whether calls carry a signed assertion of who calls'),
+    tellsCallers: z
+      .boolean()
+      .describe('Whether calls contain a signed assertion of the caller’s identity'),
   })
   .meta({ id: 'UpstreamAccess' });
 
@@ -170,24 +173,31 @@ async function answeredAhead(
     async discover(again) {
       // Read again inside the transaction: the responses are valid only for the same requests.
       if (isDeepStrictEqual(again, request)) return found;
-      throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
+      throw new AdministrationRefusal(
+        'conflict',
+        'the upstream was changed in the meantime: try again',
+      );
     },
     async register() {
       if (client) return client;
-      throw new AdministrationRefusal('conflict', 'how it is asked was changed meanwhile');
+      throw new AdministrationRefusal(
+        'conflict',
+        'the upstream authentication was changed in the meantime: try again',
+      );
     },
   };
 }
 
 /** The refusal for a server whose upstream is not HTTP. */
 function onlyHttp(): AdministrationRefusal {
-  const words = 'only an HTTP server can want this, and the calls of this server go elsewhere';
+  const words =
+    'only an HTTP upstream can have authentication, and this server has another kind of upstream';
   return new AdministrationRefusal('conflict', words);
 }
 
 function authorizationIsFixed(): AdministrationRefusal {
   const words =
-    'a fixed header sends Authorization already, where the token would go: remove the header first';
+    'a fixed header already sets Authorization, which the token needs: remove that header first';
   return new AdministrationRefusal('conflict', words);
 }
 
@@ -228,7 +238,7 @@ async function findOut(
   } catch (error) {
     if (!(error instanceof UpstreamAccessError)) throw error;
     const remedy =
-      error.code === 'forbidden' ? '; --outbound-host allows a host of this network' : '';
+      error.code === 'forbidden' ? '; the operator can allow the host with --outbound-host' : '';
     throw invalidField('issuer', `cannot be used: ${error.message}${remedy}`);
   }
 }
@@ -267,11 +277,11 @@ const visible = (most: number) =>
   z
     .string()
     .max(most)
-    .regex(/^[\x20-\x7e]*$/, 'may hold printable ASCII alone');
+    .regex(/^[\x20-\x7e]*$/, 'may contain only printable ASCII characters');
 const scope = z
   .string()
   .max(200)
-  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'is not one word');
+  .regex(/^[\x21\x23-\x5b\x5d-\x7e]+$/, 'must not contain spaces or quotes');
 
 const identifier = { spellcheck: 'false', autocapitalize: 'none', autocomplete: 'off' };
 /** The fields about the client that this server is there are part of the form only where it has one. */
@@ -283,7 +293,7 @@ const withToken: NonNullable<FieldControl['when']> = {
 
 export const accessRead = organizationOperation({
   name: 'server.read-access',
-  doc: 'Read what the MCP server behind an endpoint wants before it answers',
+  doc: 'Read the upstream authentication of a server',
   route: { method: 'GET', path },
   permission: 'server.manage',
   input: z.strictObject(ofServer),
@@ -294,7 +304,7 @@ export const accessRead = organizationOperation({
 
 export const accessSet = organizationOperation({
   name: 'server.set-access',
-  doc: 'Say how the MCP server behind an endpoint is to be asked: with nothing, with a token for all, with each person’s own',
+  doc: 'Set the upstream authentication of a server: no token, one token for all callers, or a token for each person',
   route: { method: 'PATCH', path },
   permission: 'server.manage',
   input: z.strictObject({
@@ -302,22 +312,23 @@ export const accessSet = organizationOperation({
     kind: z.enum(accessKinds).register(surfaces, {
       control: {
         kind: 'radio',
-        label: 'How it is asked',
+        label: 'Upstream authentication',
+        subject: 'The upstream authentication',
         choices: [
           {
             value: 'none',
-            text: 'Without a token',
-            help: 'Everybody who may use this endpoint reaches it alike.',
+            text: 'No token',
+            help: 'Use this for an upstream that is open or that needs only the fixed headers below.',
           },
           {
             value: 'client_credentials',
-            text: 'With one token for all',
-            help: 'It sees this server as one application and does not tell people apart.',
+            text: 'One token for all callers',
+            help: 'Latchkey gets a token with its client id and secret. The upstream cannot tell people apart.',
           },
           {
             value: 'authorization_code',
-            text: 'With each person’s own account',
-            help: 'Every person connects an account there once, and only their own calls use it. API keys and applications without a person get nothing.',
+            text: 'Each person’s own account',
+            help: 'Each person connects an account once, and only their own calls use it. API keys and applications without a person cannot call this server.',
           },
         ],
       },
@@ -326,14 +337,14 @@ export const accessSet = organizationOperation({
       .string()
       .max(2000)
       .optional()
-      .describe('Discovered unless given')
+      .describe('Discovered if omitted')
       .register(surfaces, {
         control: {
           kind: 'text',
           type: 'url',
           label: 'Authorization server',
           subject: 'The authorization server',
-          help: 'Its issuer URL. Left empty, the one is taken that the MCP server names.',
+          help: 'The issuer URL. Leave it empty to use the one that the MCP server announces.',
           attributes: identifier,
           when: withToken,
         },
@@ -341,14 +352,14 @@ export const accessSet = organizationOperation({
     clientId: visible(500)
       .optional()
       .describe(
-        'Stays unless given; for people’s accounts we introduce ourselves where there is none',
+        'Omit it to keep the current one; for people’s accounts, Latchkey registers a client if there is none',
       )
       .register(surfaces, {
         control: {
           kind: 'text',
           label: 'Client id',
           subject: 'The client id',
-          help: 'What its authorization server calls this server. Left empty for people’s accounts, this server introduces itself there.',
+          help: 'From the authorization server. For people’s accounts, leave it empty to register a client automatically.',
           optional: 'unmarked',
           attributes: { ...identifier, maxlength: '500' },
           when: withToken,
@@ -356,14 +367,14 @@ export const accessSet = organizationOperation({
       }),
     clientSecret: visible(2000)
       .optional()
-      .describe('Stays unless given')
+      .describe('Omit it to keep the current one')
       .register(surfaces, {
         control: {
           kind: 'text',
           type: 'password',
           label: 'Client secret',
           subject: 'The client secret',
-          help: 'Stored encrypted and never shown again.',
+          help: 'Stored encrypted. You won’t see it again.',
           attributes: { autocomplete: 'off', spellcheck: 'false', maxlength: '2000' },
           when: withToken,
         },
@@ -372,13 +383,13 @@ export const accessSet = organizationOperation({
       .array(scope)
       .max(100)
       .optional()
-      .describe('What the upstream asks for unless given')
+      .describe('Those that the upstream announces if omitted')
       .register(surfaces, {
         control: {
           kind: 'text',
           label: 'Scopes',
           subject: 'A scope',
-          help: 'With spaces between. Left empty, what the MCP server asks for.',
+          help: 'Separated by spaces. Leave it empty to use the scopes that the MCP server announces.',
           attributes: identifier,
           entries: { between: 'spaces' },
           when: withToken,
@@ -388,28 +399,28 @@ export const accessSet = organizationOperation({
       .boolean()
       .optional()
       .describe(
-        'For an authorization server that refuses `resource`: other servers may take its tokens',
+        'For an authorization server that refuses `resource`: other servers may accept its tokens',
       )
       .register(surfaces, {
         control: {
           kind: 'checkbox',
           name: 'omits',
-          group: { name: 'resource', label: 'What tokens are for' },
-          label: 'Ask without naming the MCP server',
-          help: 'Only where its authorization server answers invalid_target. Its tokens are then not bound to this MCP server, which could use them at others.',
+          group: { name: 'resource', label: 'Resource' },
+          label: 'Request tokens without a resource',
+          help: 'Only if the authorization server answers invalid_target. The tokens are then not bound to this MCP server, which could use them at other servers.',
           when: withToken,
         },
       }),
     tellsCallers: z
       .boolean()
       .optional()
-      .describe('Stays unless given')
+      .describe('Omit it to keep the current setting')
       .register(surfaces, {
         control: {
           kind: 'checkbox',
           name: 'tells',
-          group: { name: 'caller', label: 'Who is calling' },
-          label: 'Tell it who calls',
+          group: { name: 'caller', label: 'Caller identity' },
+          label: 'Forward caller identity',
         },
       }),
   }),
@@ -432,7 +443,10 @@ export const accessSet = organizationOperation({
     } else {
       const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
       if (!(await replaceUpstreamAccess(ports.db, access))) {
-        throw new AdministrationRefusal('conflict', 'where its calls go was changed meanwhile');
+        throw new AdministrationRefusal(
+          'conflict',
+          'the upstream was changed in the meantime: try again',
+        );
       }
     }
     if (tellsCallers !== undefined) {

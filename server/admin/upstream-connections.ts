@@ -20,12 +20,12 @@ const connectionViewSchema = z.object({
   email: z.string(),
   createdAt: fields.at,
   renewedAt: fields.at,
-  failedAt: fields.maybeAt.describe('Since when the authorization server takes it no longer'),
+  failedAt: fields.maybeAt.describe('When the authorization server stopped accepting it'),
 });
 
 export const connectionList = organizationOperation({
   name: 'connection.list',
-  doc: 'List the people who connected an account at the MCP server behind an endpoint',
+  doc: 'List the people who connected an account at the upstream of a server',
   route: { method: 'GET', path },
   permission: 'server.manage',
   input: z.strictObject(ofServer),
@@ -43,7 +43,7 @@ export const connectionList = organizationOperation({
 
 export const connectionEnd = organizationOperation({
   name: 'connection.end',
-  doc: 'End the connection of a person’s account, at once, and tell its authorization server',
+  doc: 'Disconnect a person’s account immediately and revoke its tokens',
   route: { method: 'DELETE', path: `${path}/{userId}` },
   permission: 'server.manage',
   input: z.strictObject({ ...ofServer, userId }),
@@ -61,10 +61,10 @@ export const connectionEnd = organizationOperation({
 const ownConnectionViewSchema = z
   .object({
     server: z.string(),
-    isNeeded: z.boolean().describe('Whether the server is used by each person’s own account'),
-    issuer: z.string().nullable().describe('Who asks for the consent'),
+    isNeeded: z.boolean().describe('Whether each person uses their own account'),
+    issuer: z.string().nullable().describe('The authorization server'),
     state: z.enum(['none', 'connected', 'ended']),
-    scopes: z.array(z.string()).describe('What is asked for there'),
+    scopes: z.array(z.string()).describe('The requested scopes'),
     createdAt: fields.maybeAt,
   })
   .meta({ id: 'OwnConnection' });
@@ -74,7 +74,7 @@ export type OwnConnectionView = z.output<typeof ownConnectionViewSchema>;
 
 export const ownConnectionRead = organizationOperation({
   name: 'connection.read-own',
-  doc: 'Read whether you connected your account at the MCP server behind an endpoint',
+  doc: 'Read whether you connected your account at the upstream of a server',
   route: { method: 'GET', path: ownPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),
@@ -85,7 +85,7 @@ export const ownConnectionRead = organizationOperation({
 
 export const ownConnectionEnd = organizationOperation({
   name: 'connection.end-own',
-  doc: 'Disconnect your account, at once, and tell its authorization server',
+  doc: 'Disconnect your account immediately and revoke its tokens',
   route: { method: 'DELETE', path: ownPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),

@@ -21,12 +21,12 @@ export const serverSetHeader: Command = {
   words: 'server set-header',
   positionals: path,
   options: [{ ...httpHeaderFile, required: true }, masterKeyFile, json],
-  doc: 'add a fixed header, or replace its value; for seven days the one before is sent where the new one is refused',
+  doc: 'add a fixed header, or replace its value; for seven days, the previous value is sent if the new one is refused',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const given = readHeaders(input);
     if (new Set(given.map(({ name }) => name.toLowerCase())).size < given.length) {
-      throw new UsageError('--http-header-file names one header twice');
+      throw new UsageError('--http-header-file names a header twice');
     }
     for (const { name, value } of given) await administer(set, { ...at, name, value }, ports);
     print(await administer(list, at, ports), input, out);
@@ -48,7 +48,7 @@ export const serverRestoreHeader: Command = {
   words: 'server restore-header',
   positionals: header,
   options: [json],
-  doc: 'send the previous value of a fixed header again; the present one becomes the previous',
+  doc: 'send the previous value of a fixed header again; the current one becomes the previous',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     print(await administer(restore, { ...at, header: nameIn(input) }, ports), input, out);
@@ -58,8 +58,8 @@ export const serverRestoreHeader: Command = {
 export const serverRemoveHeader: Command = {
   words: 'server remove-header',
   positionals: header,
-  options: [{ name: 'previous', doc: 'forget the previous value alone' }, json],
-  doc: 'send a fixed header no more and forget its values, at once; this cannot be undone',
+  options: [{ name: 'previous', doc: 'forget only the previous value' }, json],
+  doc: 'remove a fixed header and its values immediately; this cannot be undone',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const operation = input.flag('previous') ? forgetPrevious : remove;

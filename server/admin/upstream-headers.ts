@@ -25,14 +25,20 @@ import { changeServer, checkRevision } from './server-settings.ts';
 
 const path = `${serverPath}/upstream-headers`;
 const permission = 'server.manage';
-const ofHeader = { ...ofServer, header: z.string().min(1).max(100).describe('Its name') };
+const ofHeader = {
+  ...ofServer,
+  header: z.string().min(1).max(100).describe('The name of the header'),
+};
 const headerPath = `${path}/{header}`;
 const atRevision = {
-  revision: z.int().optional().describe('Change it only while the server is at this revision'),
+  revision: z.int().optional().describe('Change it only if the server still has this revision'),
 };
 
 const headerValueFields = {
-  hint: z.string().nullable().describe('Its last characters; null where it is too short for that'),
+  hint: z
+    .string()
+    .nullable()
+    .describe('The last characters; null if the value is too short to show any'),
   setAt: fields.at,
 };
 const headersViewSchema = z
@@ -46,14 +52,14 @@ const headersViewSchema = z
           previous: z
             .object({ ...headerValueFields, until: fields.at })
             .nullable()
-            .describe('Sent where the upstream refuses the present value with 401, until then'),
+            .describe('Sent until then, if the upstream refuses the current value with 401'),
         })
         .meta({ id: 'FixedHeader' }),
     ),
     refusedAt: fields.maybeAt.describe(
-      'When the upstream last refused the present values and took the previous ones',
+      'When the upstream last refused the current values and accepted the previous ones',
     ),
-    revision: z.int().describe('Of the server; another after each change'),
+    revision: z.int().describe('The revision of the server; it differs after each change'),
   })
   .meta({ id: 'FixedHeaders' });
 
@@ -73,7 +79,7 @@ export const headerList = organizationOperation({
 
 export const headerSet = organizationOperation({
   name: 'server.set-header',
-  doc: 'Add a fixed header, or replace its value; for seven days the one before is sent where the upstream refuses the new one',
+  doc: 'Add a fixed header, or replace its value; for seven days, the previous value is sent if the upstream refuses the new one',
   route: { method: 'POST', path },
   permission,
   input: z.strictObject({
@@ -84,7 +90,7 @@ export const headerSet = organizationOperation({
         name: 'headerName',
         label: 'Header',
         subject: 'The name',
-        help: 'As X-Api-Key.',
+        help: 'Example: X-Api-Key',
         attributes: {
           spellcheck: 'false',
           autocapitalize: 'none',
@@ -100,7 +106,7 @@ export const headerSet = organizationOperation({
         name: 'headerValue',
         label: 'Value',
         subject: 'The value',
-        help: 'The whole value, with Bearer or Basic before it where the MCP server wants that. The value that it replaces stays for seven days, for calls for which the new one is refused.',
+        help: 'The whole value, including Bearer or Basic if the MCP server expects it. When you replace a value, the previous one is kept for seven days and used if the new one is refused.',
         attributes: { autocomplete: 'off', spellcheck: 'false', maxlength: '4096' },
       },
     }),
@@ -117,7 +123,7 @@ export const headerSet = organizationOperation({
 
 export const headerRestore = organizationOperation({
   name: 'server.restore-header',
-  doc: 'Send the previous value of a fixed header again; the present one becomes the previous',
+  doc: 'Send the previous value of a fixed header again; the current one becomes the previous',
   route: { method: 'POST', path: `${headerPath}/restore` },
   permission,
   input: z.strictObject({ ...ofHeader, ...atRevision }),
@@ -192,7 +198,7 @@ async function changeHeaders(
 
 function noHeadersThere(): AdministrationRefusal {
   const words =
-    'only a server with an HTTP upstream has fixed headers, and the calls of this server go elsewhere';
+    'only an HTTP upstream can have fixed headers, and this server has another kind of upstream';
   return new AdministrationRefusal('conflict', words);
 }
 
@@ -278,7 +284,7 @@ export function upstreamWith(
     headers = withHeader(headers, { name, sealed, hint: headerHint(value), setAt: now }, now);
   }
   if (headers.length > maxHeaders) {
-    const why = `the server has ${maxHeaders} fixed headers already: remove one first`;
+    const why = `the server already has ${maxHeaders} fixed headers: remove one first`;
     throw new AdministrationRefusal('conflict', why);
   }
   return { ...upstream, headers };
@@ -319,6 +325,6 @@ function headerTarget({
 
 function authorizationIsToken(): AdministrationRefusal {
   const words =
-    'the authorization of this server sends a token in Authorization already: set it to none first, or use another header';
+    'the upstream authentication already sends a token in Authorization: set it to none first, or use another header';
   return new AdministrationRefusal('conflict', words);
 }

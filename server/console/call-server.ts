@@ -139,11 +139,11 @@ type AnswerResult =
 export function answerResult(answer: ConsoleAnswer): AnswerResult {
   switch (answer.outcome) {
     case 'late':
-      return error('There was no answer within 30 seconds. The call may still be running.');
+      return error('No response within 30 seconds. The call may still be running.');
     case 'too-large':
-      return error('The answer is larger than 1 MiB, too large to be shown here.');
+      return error('The response is larger than 1 MiB, too large to show here.');
     case 'broken':
-      return error('The answer broke off.');
+      return error('The response ended early.');
     case 'answered':
       return parsed(answer.text);
   }
@@ -154,10 +154,10 @@ function parsed(text: string): AnswerResult {
   try {
     value = JSON.parse(text);
   } catch {
-    return error('The answer is not JSON.');
+    return error('The response is not JSON.');
   }
   const { data } = answerSchema.safeParse(value);
-  if (!data) return error('The answer is not a JSON-RPC response.');
+  if (!data) return error('The response is not a JSON-RPC response.');
   if ('result' in data) return { outcome: 'result', result: data.result };
   const { code, message } = data.error;
   return { ...error(sentence(message)), code };
@@ -173,7 +173,7 @@ function error(message: string): AnswerError {
  */
 function sentence(message: string): string {
   const text = message.trim();
-  if (text === '') return 'The server answered with an error, and says no more.';
+  if (text === '') return 'The server responded with an error without a message.';
   const begun = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
   return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
 }
@@ -218,13 +218,13 @@ export function toResultView(answer: AnswerResult): ResultView {
     .map((part) =>
       part.type === 'text' && part.text !== undefined
         ? shown('Text', part.text)
-        : shown(`Content of the type ${part.type}`, pretty(part)),
+        : shown(`Content of type ${part.type}`, pretty(part)),
     );
   const structured =
     structuredContent === undefined ? [] : [shown('Structured content', pretty(structuredContent))];
   const whole = content.length === 0 && structured.length === 0;
-  const parts = whole ? [shown('Result', pretty(answer.result))] : [...texts, ...structured];
-  const summary = isError ? 'The tool says that it failed.' : 'The tool has answered.';
+  const parts = whole ? [shown('JSON', pretty(answer.result))] : [...texts, ...structured];
+  const summary = isError ? 'The tool reported an error.' : 'Result';
   return { isError, summary, code: undefined, parts };
 }
 

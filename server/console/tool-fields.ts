@@ -78,7 +78,8 @@ export function typedArguments(
   for (const field of fields) {
     const text = typed.get(field.name);
     if (text === undefined) {
-      if (field.required) problems.push({ name: field.name, message: `${field.name} is needed.` });
+      if (field.required)
+        problems.push({ name: field.name, message: `${field.name} is required.` });
       continue;
     }
     const read = valueOf(field, text);
@@ -110,10 +111,10 @@ function valueOf(
         const value: unknown = JSON.parse(text);
         if (!isDeeper(value, deepest)) return { value };
         return {
-          problem: `${name} is nested deeper than ${deepest} levels, which no call may be.`,
+          problem: `${name} is nested deeper than ${deepest} levels.`,
         };
       } catch {
-        return { problem: `${name} is not JSON. A text stands in double quotes there.` };
+        return { problem: `${name} is not valid JSON. Put text in double quotes.` };
       }
   }
 }

@@ -267,6 +267,18 @@ export async function listGrants(
   return { items, total: Number(total) };
 }
 
+/** Whether a person ever connected an application to a server of the organization. */
+export async function hasGrants(db: Db, organizationId: string): Promise<boolean> {
+  const row = await db
+    .selectFrom('oauth_grant')
+    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_grant.server_id')
+    .select('oauth_grant.id')
+    .where('mcp_server.organization_id', '=', organizationId)
+    .limit(1)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
 /** Revokes the grant, and with it all its tokens. @returns `false` when there is no such grant, or it is already revoked */
 export async function revokeGrant(db: Db, id: string, now: EpochSeconds): Promise<boolean> {
   const { numUpdatedRows } = await db

@@ -333,13 +333,50 @@ export async function setGroupsOfServer(
 /** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
 export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
   const [organization = '', server = ''] = serverPath.split('/');
-  const row = await db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .innerJoin('membership', 'membership.organization_id', 'organization.id')
+  const row = await selectUsable(db, userId)
     .select('mcp_server.id')
     .where('organization.name', '=', organization)
     .where('mcp_server.name', '=', server)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** A server as the people who use it see it. */
+export interface UsableServer {
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+}
+
+/** At most `limit` enabled servers of an organization that a person may use, by name. */
+export async function listUsableServers(
+  db: Db,
+  userId: string,
+  organization: string,
+  limit: number,
+): Promise<UsableServer[]> {
+  const rows = await selectUsable(db, userId)
+    .select(['mcp_server.id', 'mcp_server.name', 'mcp_server.title', 'mcp_server.description'])
+    .where('organization.name', '=', organization)
+    .where('mcp_server.disabled_at', 'is', null)
+    .orderBy('mcp_server.name')
+    .limit(limit)
+    .execute();
+  return rows.map(({ id, name, title, description }) => ({
+    id,
+    name,
+    title: title || name,
+    description,
+  }));
+}
+
+/** The servers of the organizations of a person that no group keeps from them. */
+function selectUsable(db: Db, userId: string) {
+  return db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('membership', 'membership.organization_id', 'organization.id')
     .where('membership.person_id', '=', userId)
     .where((where) =>
       where.or([
@@ -360,9 +397,7 @@ export async function mayUseServer(db: Db, userId: string, serverPath: string): 
             .where('group_person.person_id', '=', userId),
         ),
       ]),
-    )
-    .executeTakeFirst();
-  return row !== undefined;
+    );
 }
 
 /**

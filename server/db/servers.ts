@@ -149,6 +149,41 @@ export async function findServer(
   return row && readServer(row);
 }
 
+const byId = preparedQuery((db, id: string) =>
+  db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('mcp_server')
+    .select('organization.name as organization')
+    .where('mcp_server.id', '=', id),
+);
+
+/** Finds disabled servers, too. */
+export async function findServerById(db: Db, id: string): Promise<ServerRecord | undefined> {
+  const [row] = await byId(db, id);
+  return row && readServer(row);
+}
+
+/** The enabled servers of all organizations whose ids follow `after`, by id. */
+export async function listEnabledServers(
+  db: Db,
+  after: string,
+  limit: number,
+): Promise<readonly ServerRecord[]> {
+  const rows = await db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectAll('mcp_server')
+    .select('organization.name as organization')
+    .where('mcp_server.id', '>', after)
+    .where('mcp_server.disabled_at', 'is', null)
+    .where('organization.disabled_at', 'is', null)
+    .orderBy('mcp_server.id')
+    .limit(limit)
+    .execute();
+  return rows.map(readServer);
+}
+
 const sortColumns = { name: 'mcp_server.name', createdAt: 'mcp_server.created_at' } as const;
 
 export async function listServers(

@@ -90,7 +90,7 @@ interface Driver<
 }
 
 const intoPrivateNetwork =
-  'leads into a private network: use an agent there, or ask the operator of this server to allow its host by --outbound-host';
+  'is in a private network: use an agent, or ask the operator to start the server with --outbound-host HOST:PORT';
 
 const credentials = {
   /** The `UpstreamAccess` that the server uses: the upstream requires a token. */
@@ -105,8 +105,8 @@ const credentials = {
 
 const drivers = {
   demo: driver({
-    title: 'The demo library',
-    help: 'Sample data to try things with; no other system is involved.',
+    title: 'Demo library',
+    help: 'Sample data for trying Latchkey. No other system is involved.',
     isSample: true,
     option: { name: 'demo', doc: 'the demo library' },
     settings: {},
@@ -114,8 +114,8 @@ const drivers = {
     describe: () => 'Demo library',
   }),
   http: driver({
-    title: 'An HTTP server',
-    help: 'An MCP server that speaks Streamable HTTP, at a public URL.',
+    title: 'HTTP server',
+    help: 'An MCP server with a public Streamable HTTP URL.',
     settings: {
       url: z.string(),
       /** Set unless the operator entered the URL: it must lead to the public internet, or to a host that the operator named. */
@@ -128,10 +128,10 @@ const drivers = {
         .register(settingNotes, {
           label: 'URL of the HTTP server',
           subject: 'The URL',
-          missing: 'Type the URL of the HTTP server.',
-          help: 'As https://mcp.example.com/mcp.',
+          missing: 'Enter the URL of the HTTP server.',
+          help: 'Example: https://mcp.example.com/mcp',
           helpOnChange:
-            'Another one forgets its authorization and the accounts that people connected, and another origin its fixed headers.',
+            'A new URL removes the upstream authentication and the accounts that people connected. A new origin also removes the fixed headers.',
           control: 'url',
           option: { name: 'http-url', value: 'URL', doc: 'a Streamable HTTP MCP server' },
           column: 'upstream_url',
@@ -154,13 +154,13 @@ const drivers = {
     view: ({ url }) => ({ url }),
     describe: ({ url }) => url,
     nextStep: ({ url }) => ({
-      text: `Its calls go to ${url}. This server reaches it on the public internet only, unless the operator allowed the host by --outbound-host; a private network needs an agent. The log of this server has the reason, under the request number below.`,
-      link: { text: 'To its settings', to: 'settings' },
+      text: `The upstream is ${url}. Latchkey reaches it only on the public internet, unless the operator allows its host with --outbound-host. For a private network, use an agent.`,
+      link: { text: 'Open settings', to: 'settings' },
     }),
   }),
   agent: driver({
-    title: 'An on-premise agent',
-    help: 'A program inside your private network that dials out to this server.',
+    title: 'On-premise agent',
+    help: 'A program in your private network that connects to Latchkey and reaches MCP servers there.',
     settings: { agentId: z.string() },
     entered: {
       agent: z
@@ -171,7 +171,7 @@ const drivers = {
           label: 'Agent',
           subject: 'The agent',
           missing: 'Choose the agent.',
-          help: 'It serves this server from inside your network, where its configuration has one of the same name.',
+          help: 'The agent’s configuration must have a server of the same name.',
           control: 'agent',
           option: { name: 'agent', value: 'NAME', doc: 'an on-premise agent of the organization' },
           column: 'agent',
@@ -188,19 +188,19 @@ const drivers = {
     view: ({ agentId }, agentNames) => ({ agent: agentNames.get(agentId) ?? '' }),
     describe: ({ agent }) => `Agent ${agent}`,
     nextStep: ({ agent }, server) => ({
-      text: `The agent ${agent} serves it. Its page says whether it is online, and whether its configuration has a server ${server}.`,
-      link: { text: 'To the agent', to: { agent } },
+      text: `The upstream is the agent ${agent}. Check that it is connected and that its configuration has a server ${server}.`,
+      link: { text: 'View agent', to: { agent } },
     }),
   }),
   stdio: driver({
-    title: 'A command of the server',
-    help: 'The operator of this server configured it, and only the operator can.',
+    title: 'Command on the Latchkey server',
+    help: 'Configured by the operator of the Latchkey server; it cannot be changed here.',
     isOperators: true,
     doc: 'A command that the operator configured',
     settings: {},
     open: (_, { organization, server, owner }, { stdio }) =>
       stdio(`${organization}/${server}`, owner),
-    describe: () => 'A command of the server',
+    describe: () => 'Command on the Latchkey server',
   }),
 };
 

@@ -4,7 +4,8 @@ import { noteHeadersRefused, type ServerRecord } from '#db/servers';
 import type { Clock } from '#clock/clock';
 import { sqliteAgentDirectory } from '#db/sqlite/agent-directory';
 import type { GatewayPorts } from '#gateway/gateway';
-import { throughSteps } from '#gateway/upstream';
+import { PlainLinks } from '#gateway/plain-calls';
+import { throughSteps, type Upstream } from '#gateway/upstream';
 import type { Logger } from '#log/log';
 import { declareStdioServers } from '#organizations/declare-stdio-servers';
 import type { OutboundGuard } from '#outbound/checked-addresses';
@@ -19,8 +20,15 @@ import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
 import type { OpenStores } from '#stores';
-import { openUpstream, takesCredentials, type UpstreamResources } from './drivers.ts';
+import {
+  openUpstream,
+  takesCredentials,
+  upstreamLocation,
+  type UpstreamResources,
+} from './drivers.ts';
+import { type ProbedUpstream, UpstreamHealth } from './health.ts';
 import { HttpPools } from './http.ts';
+import { inspect, type Inspected, type Inspection } from './inspect.ts';
 import { StdioCommands, type StdioCommandSettings } from './stdio.ts';
 
 export interface UpstreamOptions {
@@ -54,6 +62,11 @@ export interface OpenUpstreams {
   readonly tunnels: AgentTunnels;
   readonly upstreamOf: GatewayPorts['upstreamOf'];
   readonly pinned: GatewayPorts['pinned'];
+  readonly health: UpstreamHealth;
+  /** Asks an MCP server that no server leads to yet. */
+  readonly inspectUrl: (url: string) => Promise<Inspection>;
+  /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. */
+  readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
   readonly left: GatewayPorts['left'];
   /** Removes and returns the tokens of servers (not of people) that must be revoked. */
   readonly endedTokens: () => Promise<readonly EndedTokens[]>;
@@ -94,7 +107,8 @@ export async function openUpstreams(
   closers.push(() => pools.close());
   const resources: UpstreamResources = {
     http: (url, publicOnly) => pools.upstream(url, publicOnly),
-    agent: (agentId, server, owner) => tunnels.upstreamOf(agentId, server, callerName(owner)),
+    agent: (agentId, server, owner) =>
+      tunnels.upstreamOf(agentId, server, callerName(owner), isProbe(owner)),
     demo: demo.upstream,
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
   };
@@ -120,9 +134,72 @@ export async function openUpstreams(
     guard,
     clock,
   });
+  /** The upstream of a server for a probe, with the credentials that the server has itself, or those of a person. */
+  const probed = (server: ServerRecord, owner: string, userId?: string): ProbedUpstream => {
+    const at = { organization: server.organization, server: server.name, owner };
+    const open = openUpstream(server.upstream, at, resources);
+    const send: Upstream['send'] = (request) => open.send(request);
+    if (!isCredentialed(server)) {
+      const withoutToken = undefined;
+      return { upstream: { send }, name: server.name, withoutToken, tellsCallers: false };
+    }
+    const { tellsCallers = false, ...upstream } = server.upstream;
+    // There is no person whom an assertion could be about.
+    const silent = userId === undefined ? { ...server, upstream } : server;
+    const caller = { userId, credentialId: probeName, scopes: [] };
+    const required = authorizations.credentialsFor(silent, caller);
+    const headers = fixedHeaderStep(server, fixedHeaders);
+    const steps = [required && authorizationStep(required), headers];
+    return {
+      upstream: { send: throughSteps(steps, send) },
+      withoutToken: required && { send: throughSteps([headers], send) },
+      tellsCallers,
+      name: new URL(upstream.url).host,
+    };
+  };
+  const health = new UpstreamHealth({
+    db: stores.db,
+    clock,
+    presenceOf: (agentId) => tunnels.presenceOf(agentId),
+    open: (server) => probed(server, `${probeName} ${server.id}`),
+    random: Math.random,
+    onError: (err) => log.error({ err }, 'servers not probed'),
+  });
+  closers.push(() => health.close());
+  const inspectOnce = async (inspected: Omit<Inspected, 'key' | 'timeoutMs' | 'wantsTools'>) => {
+    const links = new PlainLinks(clock);
+    const all = { key: probeName, timeoutMs: 10_000, wantsTools: true };
+    try {
+      return await inspect({ ...inspected, ...all }, links);
+    } finally {
+      links.close().catch(() => undefined);
+    }
+  };
+  const left = (owner: string) => {
+    const caller = callerName(owner);
+    tunnels.endCaller(caller);
+    stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
+  };
   return {
     directory,
     tunnels,
+    health,
+    inspectUrl: (url) =>
+      inspectOnce({ upstream: pools.upstream(url, true), place: url, name: new URL(url).host }),
+    async inspectTools(server, userId) {
+      const owner = `${probeName} ${server.id} ${userId}`;
+      const { upstream, name } = probed(server, owner, userId);
+      try {
+        const place = upstreamLocation(server.upstream);
+        const inspection = await inspectOnce({ upstream, name, place });
+        await health.learn(server.id, inspection);
+        const { tools } = inspection.outcome === 'connected' ? inspection : {};
+        if (tools) await watch.look(server, tools).catch(notLooked);
+        return inspection;
+      } finally {
+        left(owner);
+      }
+    },
     endedTokens: () => authorizations.takeEnded(),
     pinned: pinnedTools({ watch, failed: notLooked }),
     upstreamOf(server, owner, { userId, credential, scopes }) {
@@ -141,15 +218,18 @@ export async function openUpstreams(
         ...(required?.isConnected && { isConnected: required.isConnected }),
       };
     },
-    left(owner) {
-      const caller = callerName(owner);
-      tunnels.endCaller(caller);
-      stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
-    },
+    left,
   };
 }
 
-/** The demo library, loaded with the MCP SDK when somebody first calls it. */
+/** Begins the owner of every session that no caller has asked for. */
+const probeName = 'probe';
+
+function isProbe(owner: string): boolean {
+  return owner.startsWith(`${probeName} `);
+}
+
+/** The demo library, loaded with the MCP SDK at the first call. */
 function demoLibrary(settings: {
   readonly dataDir: string;
   readonly nodePath: string;

@@ -38,8 +38,6 @@ import {
 } from './sign-in-routes.ts';
 
 const notices: Readonly<Record<string, string>> = {
-  'set-up':
-    'You are the first owner. Your organization is listed below; servers are created on its page.',
   password: 'Your password is changed, and every other browser is signed out.',
   session: 'The session is ended.',
   sessions: 'Every other session is ended.',

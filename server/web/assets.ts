@@ -17,7 +17,9 @@ interface Asset {
 }
 
 /** Each file by what it is. */
-type Assets = Readonly<Record<'stylesheet' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>>;
+type Assets = Readonly<
+  Record<'stylesheet' | 'icon' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>
+>;
 
 let made: Assets | undefined;
 
@@ -25,6 +27,7 @@ let made: Assets | undefined;
 export function pageAssets(): Assets {
   made ??= {
     stylesheet: asset('latchkey', 'css', 'text/css; charset=utf-8', stylesheet),
+    icon: asset('icon', 'svg', 'image/svg+xml', icon),
     passkeys: asset('passkeys', 'js', 'text/javascript; charset=utf-8', passkeysScript),
     copy: asset('copy', 'js', 'text/javascript; charset=utf-8', copyScript),
     htmx: asset('htmx', 'js', 'text/javascript; charset=utf-8', htmxScript()),
@@ -38,6 +41,18 @@ function asset(name: string, extension: string, type: string, content: string): 
   const integrity = `sha256-${createHash('sha256').update(content).digest('base64')}`;
   return { path: `/assets/${name}.${hash}.${extension}`, type, content, integrity };
 }
+
+/** The logo, a key about to lift a latch, on a field of 16 by 16: lines without a colour of their own. */
+export const markPaths = `<circle cx="4.25" cy="8" r="2.75"/>
+<path d="M7 8h5.25M10 8v2.5"/>
+<path d="M12.25 2.75H14.5v10.5h-2.25"/>`;
+
+/** The mark for the tab of a browser, in the accent of its colour scheme. */
+const icon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16" fill="none" stroke-width="1.75" stroke-linecap="round" stroke-linejoin="round">
+<style>svg { stroke: #00615c } @media (prefers-color-scheme: dark) { svg { stroke: #6cc9c0 } }</style>
+${markPaths}
+</svg>
+`;
 
 /** htmx as published, served from this server, because pages load nothing from other sites. */
 function htmxScript(): string {

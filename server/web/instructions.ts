@@ -134,15 +134,19 @@ export interface AgentStep {
 
 const exampleUrl = 'http://127.0.0.1:3000/mcp';
 
-/** How to run an agent: its file, its key, the agent itself, and a service. `servers` are already bound to it. */
+/**
+ * How to run an agent: its file, its key, the agent itself, and a service. `servers` use it already, or soon will; `urls` has the
+ * URLs of those that are known.
+ */
 export function agentSteps(
   base: string,
   proxy: ProxyReference,
   servers: readonly string[] = [],
+  urls: Readonly<Record<string, string>> = {},
 ): readonly AgentStep[] {
   const at = `--server-url ${base}`;
   const names = servers.length > 0 ? servers : ['crm'];
-  const served = Object.fromEntries(names.map((name) => [name, { url: exampleUrl }]));
+  const served = Object.fromEntries(names.map((name) => [name, { url: urls[name] ?? exampleUrl }]));
   return [
     {
       heading: 'Say what it serves',
@@ -156,7 +160,7 @@ export function agentSteps(
     },
     {
       heading: 'Start it',
-      help: 'It says what it serves, and its page here says Online.',
+      help: 'It prints what it serves, and its page here shows Connected.',
       text: `${typedStart(proxy)} agent ${at} --config agent.json`,
     },
     {

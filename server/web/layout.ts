@@ -1,13 +1,14 @@
-import { pageAssets } from './assets.ts';
+import { markPaths, pageAssets } from './assets.ts';
 import { csrfField } from './forms.ts';
-import { displayName, html, type Html } from './html.ts';
+import { displayName, html, trustedHtml, type Html } from './html.ts';
 
 /** A page: its data and what surrounds it, rendered as a whole document. */
 export type Page<Data> = (data: Data, frame: Frame) => Html;
 
 /** What surrounds every page. */
 export interface Frame {
-  readonly requestId: string;
+  /** On pages about an error: what its line in the log is found by. */
+  readonly requestId: string | undefined;
   /** Paths of our ES modules; a page works without them. */
   readonly scripts: readonly string[];
   /** For every form that changes something; see `postForm`. */
@@ -23,6 +24,8 @@ export interface DashboardFrame {
   readonly organization: string;
   /** The person's other organizations, for the switcher. */
   readonly others: readonly string[];
+  /** Whether the person may create an organization. */
+  readonly mayCreate: boolean;
   /** The entry of the navigation that the page belongs to, if any. */
   readonly section: DashboardSection | undefined;
   /** Entries that the person has no permission for; they are left out. */
@@ -68,9 +71,7 @@ interface PageHead {
 
 /** The logo, a key about to lift a latch; single-colour, readable at 16 px. */
 const mark = html`<svg class="mark" viewBox="0 0 16 16" width="20" height="20" fill="none" stroke="currentColor" stroke-width="1.75" stroke-linecap="round" stroke-linejoin="round" aria-hidden="true">
-<circle cx="4.25" cy="8" r="2.75"/>
-<path d="M7 8h5.25M10 8v2.5"/>
-<path d="M12.25 2.75H14.5v10.5h-2.25"/>
+${trustedHtml(markPaths)}
 </svg>`;
 
 /** A whole document: `content` in the frame of every page. */
@@ -84,7 +85,7 @@ export function layout({ title, width }: PageHead, frame: Frame, content: Html):
 <meta name="color-scheme" content="light dark">
 <title>${title} · Latchkey</title>
 ${dashboard && html`<meta name="htmx-config" content='{"includeIndicatorCSS":false,"history":false,"extensions":""}'>`}
-<link rel="icon" href="data:,">
+<link rel="icon" type="image/svg+xml" href="${pageAssets().icon.path}">
 <link rel="stylesheet" href="${pageAssets().stylesheet.path}">
 ${frame.scripts.map((path) => html`<script type="module" src="${path}" integrity="${integrityOf(path)}"></script>`)}
 </head>
@@ -100,7 +101,7 @@ ${dashboard && sideNavigation(dashboard)}
 ${dashboard && breadcrumb(dashboard)}
 ${content}
 </main>
-<footer class="small">Request <code>${frame.requestId}</code></footer>
+${frame.requestId !== undefined && html`<footer class="small">Request <code>${frame.requestId}</code></footer>`}
 </body>
 </html>
 `;
@@ -120,12 +121,13 @@ ${csrfField(frame)}
 </nav>`;
 }
 
-function switcher({ organization, others }: DashboardFrame): Html {
+function switcher({ organization, others, mayCreate }: DashboardFrame): Html {
   return html`<details class="switcher">
 <summary><span class="soft">Organization</span> <strong>${organization}</strong></summary>
 <ul>
 ${others.map((name) => html`<li><a href="${dashboardPath(name)}">${name}</a></li>`)}
 <li><a href="/organizations">All organizations</a></li>
+${mayCreate && html`<li><a href="/new-organization">Create organization</a></li>`}
 </ul>
 </details>`;
 }

@@ -77,7 +77,7 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const chosen = { email, password, organization };
     const owner = await setUp(linkToken, chosen, visitOf(request), people);
     await signInBrowser(request, reply, { userId: owner.id, factors: 1 }, options);
-    return sendOnward(reply, '/account?done=set-up', base);
+    return sendOnward(reply, '/dashboard', base);
   });
 }
 

@@ -173,7 +173,7 @@ export function sendPage<Data>(
   { status = 200, person, csrfToken, scripts = [], formAction, dashboard }: PageOptions = {},
 ): FastifyReply {
   const html = page(data, {
-    requestId: reply.request.id,
+    requestId: status >= 400 && status !== 422 ? reply.request.id : undefined,
     scripts,
     csrfToken: person?.csrfToken ?? csrfToken,
     email: person?.user.email,

@@ -13,10 +13,14 @@ export type Cell =
       readonly badges?: readonly Badge[];
     }
   | { readonly kind: 'text'; readonly text: string }
+  /** A state as a badge, and why it is so. */
+  | { readonly kind: 'status'; readonly status: Badge; readonly reason?: string | undefined }
   /** A time; `otherwise` is shown if there is none. */
   | { readonly kind: 'time'; readonly at: EpochSeconds | undefined; readonly otherwise: string }
   /** An identifier with a button that copies it. */
   | { readonly kind: 'id'; readonly text: string }
+  /** In full, over several lines if need be. */
+  | { readonly kind: 'address'; readonly text: string }
   /** Prefix and last four characters of a secret. */
   | { readonly kind: 'hint'; readonly text: string }
   /** Actions on the row; the destructive action last. */
@@ -123,10 +127,16 @@ function cell(content: Cell, now: EpochSeconds): Html {
       const isWord = text.length <= longestWord && !text.includes(' ');
       return html`<span dir="auto"${isWord && html` class="word"`}>${text}</span>`;
     }
+    case 'status': {
+      const { status, reason } = content;
+      return html`${badge(status)}${reason && html` <span dir="auto">${reason}</span>`}`;
+    }
     case 'time':
       return html`${content.at ? relativeTime(content.at, now) : content.otherwise}`;
     case 'id':
-      return identifier(content.text);
+      return identifier(content.text, content.text.length > 24);
+    case 'address':
+      return identifier(content.text, false);
     case 'hint':
       return html`<code>${content.text}</code>`;
     case 'actions':
@@ -138,9 +148,9 @@ function rowAction({ text, href, of, danger }: RowAction): Html {
   return html`<a class="button small-button${danger && ' danger'}" href="${href}"${danger && html` data-question`} aria-label="${text} ${of}">${text}</a> `;
 }
 
-/** Shortened in the middle for display but not for copying. */
-function identifier(id: string): Html {
-  const short = id.length > 24 ? `${id.slice(0, 14)}…${id.slice(-6)}` : id;
+/** With a button that copies it; a short form leaves its middle out, but not of what is copied. */
+function identifier(id: string, isShort: boolean): Html {
+  const short = isShort ? `${id.slice(0, 14)}…${id.slice(-6)}` : id;
   return html`<span class="id"><code title="${id}">${short}</code><button type="button" class="quiet copy" data-copy="${id}" aria-label="Copy ${id}" hidden>Copy</button></span>`;
 }
 

@@ -30,7 +30,7 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   await owner.press('Make the account');
   await album.take(owner.page, 'set-up-wrong');
   await becomeOwner(owner, server);
-  await album.take(owner.page, 'account-set-up');
+  await album.take(owner.page, 'dashboard-first');
 
   const guest = await dashboardVisitor(browser, server);
   const { fill: typeAsGuest } = guest;

@@ -30,7 +30,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'server-settings': `${servers}/settings`,
     'server-access': `${servers}/access`,
     'server-tools': '/servers/tickets/tools',
-    'server-tools-none': '/servers/warehouse/tools',
+    'server-tools-demo': `${servers}/tools`,
+    'server-http': '/servers/tickets',
     'keys-none': '/servers/warehouse/keys',
     'keys-filter-none': `${servers}/keys?filter=nobody`,
     'key-form': `${servers}/new-key`,
@@ -65,6 +66,16 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
   await fill({ Name: 'Not A Slug' });
   await press('Create server');
   await album.take(page, 'server-form-wrong');
+  await open('/new-server');
+  await fill({ Name: 'crm', 'URL of the HTTP server': 'http://10.0.0.5:3000/mcp' });
+  await press('Create server');
+  await album.take(page, 'server-form-private');
+  await fill({ 'URL of the HTTP server': 'http://127.0.0.1:9/mcp' });
+  await press('Create server');
+  await album.take(page, 'server-form-failed');
+  await fill({ 'URL of the HTTP server': furnished.upstreamUrl });
+  await press('Test connection');
+  await album.take(page, 'server-form-tested');
   await open(`${servers}/new-client`);
   await fill({ Name: longName });
   await page

@@ -28,6 +28,8 @@ export interface FurnishedServer extends AsyncDisposable {
   readonly organizationId: string;
   readonly clientId: string;
   readonly keyId: string;
+  /** An MCP server that answers. */
+  readonly upstreamUrl: string;
 }
 
 export async function furnishedServer(): Promise<FurnishedServer> {
@@ -100,6 +102,7 @@ export async function furnishedServer(): Promise<FurnishedServer> {
     organizationId,
     clientId,
     keyId,
+    upstreamUrl: upstream.url,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
 }

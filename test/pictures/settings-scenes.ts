@@ -2,11 +2,11 @@ import type { Scene } from './scene.ts';
 
 const settings = '/servers/tickets/settings';
 const limits = {
-  'Calls a minute': '120',
-  'Calls at once': '8',
-  'Seconds a call': '30',
-  'Bytes of a request': '65536',
-  'Bytes of an answer': '1048576',
+  'Calls per minute': '120',
+  'Concurrent calls': '8',
+  Timeout: '30',
+  'Max request size': '65536',
+  'Max response size': '1048576',
 };
 
 /** The settings of a server: its limits, what is wrong with them, somebody who was quicker; and one that is disabled. */
@@ -22,18 +22,18 @@ export const settingsScenes: Scene = async ({ dana, album }) => {
   await album.take(page, 'settings-limits');
   const other = await context.newPage();
   await open(settings, other);
-  await fill({ 'Calls a minute': '0', 'Seconds a call': 'long', 'Bytes of a request': '1' });
+  await fill({ 'Calls per minute': '0', Timeout: 'long', 'Max request size': '1' });
   await press('Save');
   await album.take(page, 'settings-limits-wrong');
   await fill(limits);
   await save();
-  await other.getByLabel('Calls a minute').fill('9');
+  await other.getByLabel('Calls per minute').fill('9');
   await other.getByRole('button', { name: 'Save', exact: true }).click();
   await album.take(other, 'settings-stale');
   await other.close();
 
   await open('/servers/tickets/disable');
-  await press('Disable the server');
+  await press('Disable server');
   await page.waitForURL('**/servers/tickets?done=disabled');
   await open('/servers/tickets');
   await album.take(page, 'server-disabled');
@@ -43,6 +43,6 @@ export const settingsScenes: Scene = async ({ dana, album }) => {
   await page.locator('main a[data-question][href$="/enable"]').click();
   await page.getByRole('dialog').waitFor();
   await album.take(page, 'question-server-enable');
-  await press('Enable the server');
+  await press('Enable server');
   await page.waitForURL('**/servers/tickets?done=enabled');
 };

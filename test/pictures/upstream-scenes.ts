@@ -14,7 +14,7 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await server.command(['server', 'create', 'acme/crm', '--http-url', upstream.url]);
   await open(`${crm}/upstream`);
   await album.take(page, 'upstream-none');
-  await page.getByLabel('With each person’s own account').check();
+  await page.getByLabel('Each person’s own account').check();
   await album.take(page, 'upstream-form');
   await fill({ 'Client id': '' });
   await press('Save');
@@ -67,7 +67,7 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await page.getByRole('link', { name: 'Replace x-api-key' }).click();
   await album.take(page, 'upstream-header-replace', { between });
   await fill({ Value: 'second-value-of-a-key-of-the-upstream' });
-  await press('Replace the value');
+  await press('Replace value');
   await page.waitForURL('**/upstream?done=header');
   await album.take(page, 'upstream-header-replaced', { between });
   const crmServer = await findServer(furnished.stores.db, 'acme', 'crm');
@@ -78,7 +78,7 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await open(`${crm}/upstream`);
   await album.take(page, 'upstream-header-refused', { between });
   for (const [link, name] of [
-    ['Forget the previous value of x-api-key', 'question-forget-header'],
+    ['Delete the previous value of x-api-key', 'question-forget-header'],
     ['Remove x-api-key', 'question-remove-header'],
   ] as const) {
     await page.getByRole('link', { name: link }).click();

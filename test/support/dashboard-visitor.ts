@@ -67,7 +67,7 @@ export async function becomeOwner(
     'New password, again': password,
   });
   await press('Make the account');
-  await page.waitForURL('**/account?done=set-up');
+  await page.waitForURL('**/dashboard/*');
 }
 
 /** Signs in as somebody else than nobody. */

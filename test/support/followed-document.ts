@@ -59,6 +59,8 @@ export async function followDocument(
   { repository, earlier = [], bus }: ReaderOptions,
 ): Promise<number> {
   await using home = await temporaryFolder('reader');
+  // The reader uses Claude Desktop.
+  mkdirSync(join(home.path, '.config', 'Claude'), { recursive: true });
   await using handover = await browserHandover();
   const [port, otherPort] = [await freePort(), await freePort()];
   const base = `http://127.0.0.1:${port}`;

@@ -17,6 +17,8 @@ import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { masterKey } from '#server/oauth/master-key';
+import type { ServerHealth } from '#server/upstreams/health';
+import type { Inspection } from '#server/upstreams/inspect';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
 import { accountGrantsOf } from '#server/web/account-routes';
 import { dashboardRoutes } from '#server/web/dashboard/routes';
@@ -40,6 +42,15 @@ export interface SignedInBrowser {
   readonly sessionId: string;
   readonly cookie: string;
   readonly csrfToken: string;
+}
+
+/** What stands for the MCP servers behind all servers. */
+export interface FoundUpstreams {
+  health: ServerHealth;
+  /** Of any URL, and of any server's upstream. */
+  inspection: Inspection;
+  /** The URLs that were asked. */
+  readonly asked: string[];
 }
 
 export interface Sent {
@@ -72,6 +83,8 @@ export interface PageApp extends AsyncDisposable {
   readonly changing: readonly string[];
   /** `GET /account` and the like, of every route that shows something. */
   readonly reading: readonly string[];
+  /** What MCP servers answer to inspections; a test may put something else here. */
+  readonly upstreams: FoundUpstreams;
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
   /** Resolves when the answer begins; `text` when the server ends it. */
@@ -101,6 +114,20 @@ export async function pageApp(): Promise<PageApp> {
     throw new Error('no test comes here');
   };
   const refusals = everyRefusal({ ...stores, clock });
+  const upstreams: FoundUpstreams = {
+    health: {
+      status: 'connected',
+      reason: undefined,
+      checkedAt: clock.now(),
+      protocol: '2025-11-25',
+    },
+    inspection: {
+      outcome: 'connected',
+      protocolVersion: '2025-11-25',
+      tools: [],
+    },
+    asked: [],
+  };
   const gateway = new Gateway({
     base,
     endpointUrl: ports.endpointUrl,
@@ -183,6 +210,13 @@ export async function pageApp(): Promise<PageApp> {
             },
             cleanUpCredentials: async () => undefined,
             presenceOf: () => offlineAgent,
+            serverHealth: async () => upstreams.health,
+            learnHealth: async () => undefined,
+            async inspectUrl(url) {
+              upstreams.asked.push(url);
+              return upstreams.inspection;
+            },
+            inspectTools: async () => upstreams.inspection,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
             proxy: async () => proxyReference(base, handedOut),
@@ -206,6 +240,7 @@ export async function pageApp(): Promise<PageApp> {
     server,
     changing,
     reading,
+    upstreams,
     async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
       const answer = await app.inject({

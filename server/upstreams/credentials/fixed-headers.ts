@@ -82,7 +82,7 @@ export function headerValueProblem(value: string): string | undefined {
     return `must have at most ${maxValueLength} characters`;
   }
   if (!/^[\x20-\x7e]+$/.test(value)) {
-    return 'may hold printable ASCII alone, and no line break';
+    return 'may contain only printable ASCII characters, without line breaks';
   }
   if (value.trim() !== value) return 'may not begin or end with a space';
   return undefined;
@@ -92,7 +92,7 @@ export function headerValueProblem(value: string): string | undefined {
 export const headerFields = {
   name: textWithout(headerNameProblem)
     .transform((name) => name.toLowerCase())
-    .describe('In any case; not one that HTTP, MCP or Latchkey itself sets'),
+    .describe('Not case-sensitive; not one that HTTP, MCP or Latchkey sets'),
   value: textWithout(headerValueProblem).describe(
     'At most 4096 printable ASCII characters; never shown again',
   ),
@@ -105,7 +105,7 @@ export const headersField = z
   .superRefine((headers, context) => {
     const names = headers.map(({ name }) => name);
     if (new Set(names).size === names.length) return;
-    context.addIssue({ code: 'custom', message: 'name one header twice' });
+    context.addIssue({ code: 'custom', message: 'contain a header twice' });
   });
 
 /** A text that `problemOf` accepts. */

@@ -16,7 +16,7 @@ import { rotationPage, rotationStartPage } from './rotation.ts';
 
 const toManage = { permission: 'agent.manage', section: 'agents' } as const;
 const update =
-  'Where the agent runs, give it the new key: put it into its key file, which the agent rereads automatically, or run latchkey agent login again and restart the agent.';
+  'Give the new key to the agent: write it to the agent’s key file, which the agent rereads, or run latchkey agent login again and restart the agent.';
 
 /** `/agents/{agent}/rotate`, `/rotation/{new key}`, and revoking one key of an agent. */
 export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
@@ -45,7 +45,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
       heading: `Rotate the key of the agent ${agent.name}`,
       what: 'key',
       update,
-      firstUse: 'As soon as the agent connects with it, that shows here.',
+      firstUse: 'This page shows when the agent connects with it.',
       secret,
       made,
       replaced: older.map(({ id, hint, lastUsedAt, status }) => ({
@@ -54,7 +54,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
         revoke: status === 'active' ? `${path}/keys/${id}/revoke` : undefined,
       })),
       here: `${path}/rotation/${made.id}`,
-      back: { text: 'To the agent', href: path },
+      back: { text: 'View agent', href: path },
       now: clock.now(),
     };
     const at = { crumbs: crumbs(visit, agent.name, 'Rotate'), live: livePath(visit.organization) };
@@ -80,7 +80,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
       secret: made.key,
       beside: [],
       configurations: [],
-      keep: 'With the agent program, or in a password manager.',
+      keep: 'Store it with the agent or in a password manager.',
       done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
     });
   });
@@ -100,9 +100,9 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
       return {
         heading: `Revoke the key ${key.hint}?`,
         consequences: [
-          `The agent ${agent.name} connects with it no more; a connection that it holds ends now.`,
+          `The agent ${agent.name} can no longer connect with this key. Its connection ends immediately.`,
         ],
-        verb: 'Revoke the key',
+        verb: 'Revoke key',
         cancel: agentPath(visit.organization, agent.name),
         crumbs: crumbs(visit, agent.name, 'Revoke a key'),
       };

@@ -5,20 +5,14 @@ import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { html, type Html } from '#web/html';
 import { type AgentStep, agentStepList, agentSteps, proxySource } from '#web/instructions';
-import {
-  type Badge,
-  dashboardPath,
-  type Frame,
-  layout,
-  pageHeading,
-  statusNotice,
-} from '#web/layout';
+import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table } from '#web/tables';
 import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { agentBadge, healthCell, healthOfAll } from './health.ts';
 import { keyCells, keyColumns } from './keys.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
@@ -43,6 +37,7 @@ const shape = {
   ],
   columns: [
     { text: 'Name', sort: 'name' },
+    { text: 'Status' },
     { text: 'Key' },
     { text: 'Last connected', sort: 'last_used_at' },
     { text: 'Created', sort: 'created_at' },
@@ -50,10 +45,8 @@ const shape = {
   ],
   usual: { sort: 'name', order: 'asc' },
 } as const;
-const online = { text: 'online', tone: 'good' } as const;
-const offline = { text: 'offline', tone: 'plain' } as const;
 const listNotices: Readonly<Record<string, string>> = {
-  revoked: 'The agent is revoked, and every key of it.',
+  revoked: 'Agent revoked, with all its keys.',
 };
 
 /** `/agents` and `/new-agent`. */
@@ -75,17 +68,15 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
         { text: 'Rotate key', href: `${path}/rotate`, of },
         { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
       ];
-      const { isOnline } = ports.presenceOf(agent.id);
-      const badges = isOver
-        ? [{ text: 'revoked', tone: 'plain' } as const]
-        : [isOnline ? online : offline];
+      const status = agentBadge(agent, ports.presenceOf(agent.id));
       return {
         id: agent.id,
         isOver,
         cells: [
-          { kind: 'name', text: agent.name, href: path, badges },
-          { kind: 'hint', text: agent.keyHint ?? 'none' },
-          { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'name', text: agent.name, href: path },
+          { kind: 'status', status },
+          { kind: 'hint', text: agent.keyHint ?? 'None' },
+          { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' },
           { kind: 'time', at: agent.createdAt, otherwise: '' },
           { kind: 'actions', actions: action && !isOver ? actions : [] },
         ] as const,
@@ -93,7 +84,7 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     });
     const list = {
       heading: 'Agents',
-      lead: 'Programs inside your private networks that dial out to this server.',
+      lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without any open port.',
       caption: 'Agents',
       action,
       tabs: undefined,
@@ -101,8 +92,8 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       query,
       rows,
       total,
-      none: 'No agents yet. An agent connects MCP servers inside a private network to this server.',
-      noneLikeThat: 'No agent is like that.',
+      none: 'No agents yet. Create one to reach MCP servers in a private network.',
+      noneLikeThat: 'No agents match.',
       now: clock.now(),
     };
     const at = { crumbs: [{ text: 'Agents' }], live: livePath(organization) };
@@ -112,33 +103,38 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
   formRoutes(guard, '/new-agent', toManage, {
     form: formFor(agentCreate),
     conflict: 'name',
-    page({ organization }) {
+    page({ organization }, request) {
+      const { server } = intendedOf(request);
       const agents = `${dashboardPath(organization)}/agents`;
       return {
         heading: 'Create agent',
-        lead: 'An agent runs inside your private network and dials out to this server; nothing there needs an open port. The next page shows its key once.',
+        lead: 'An agent runs in your private network and connects to Latchkey from there. No port has to be opened. The next page shows its key once.',
         refused: 'Not created yet',
         verb: 'Create agent',
         cancel: agents,
         crumbs: [{ text: 'Agents', href: agents }, { text: 'Create agent' }],
+        ...(server && { record: { name: server } }),
       };
     },
-    async act(visit, entered, _request, reply) {
+    async act(visit, entered, request, reply) {
       const { organization, actor } = visit;
       const proxy = await ports.proxy();
       const made = await perform(agentCreate, { ...entered, organization }, actor, ports);
+      const { server, url } = intendedOf(request);
+      const [servers, urls] = server ? [[server], url ? { [server]: url } : {}] : [[], {}];
+      const query = new URLSearchParams({ done: 'made', ...(server && { server }) });
       const data = {
         heading: `Agent ${made.name}`,
-        next: 'Give this key to the agent program in your network. Then bind servers to the agent, as they are created or in their settings.',
+        next: 'Enter this key where the agent runs, as described below. Then create a server that uses this agent.',
         secret: {
           label: 'Agent key',
           secret: made.key,
           beside: [],
           configurations: [],
-          steps: agentSteps(base, proxy),
+          steps: agentSteps(base, proxy, servers, urls),
           proxy,
-          keep: 'With the agent program, or in a password manager.',
-          done: `${agentPath(organization, made.name)}?done=made`,
+          keep: 'Store it with the agent or in a password manager.',
+          done: `${agentPath(organization, made.name)}?${query.toString()}`,
         },
       };
       const agents = { text: 'Agents', href: `${dashboardPath(organization)}/agents` };
@@ -149,8 +145,8 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
 }
 
 const notices: Readonly<Record<string, string>> = {
-  made: 'The agent may connect with its key. How to start it is described below.',
-  'key-revoked': 'The key is revoked and connects nothing any more.',
+  made: 'Agent created. Start it as described below.',
+  'key-revoked': 'Key revoked.',
 };
 
 /** One agent at `/agents/{agent}`, and revoking it. */
@@ -166,17 +162,18 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const active = agent.keys.filter(({ status }) => status === 'active').length;
     const now = clock.now();
     const presence = ports.presenceOf(agent.id);
+    const health = await healthOfAll(agent.servers, ports);
     const proxy = await ports.proxy();
     const bound = agent.servers.map(({ name }) => name);
     const data = {
       heading: agent.name,
-      badges: isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [],
       notice: notices[queryText(request, 'done') ?? ''],
       facts: [
+        { label: 'Status', cell: { kind: 'status', status: agentBadge(agent, presence) } as const },
         ...(isOver ? [] : agentFacts(presence, bound)),
         {
           label: 'Last connected',
-          cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'never' } as const,
+          cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
         },
         { label: 'Created', cell: { kind: 'time', at: agent.createdAt, otherwise: '' } as const },
       ],
@@ -192,25 +189,25 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
           const cell = { kind: 'actions', actions } as const;
           return { id: key.id, isOver: !isActive, cells: [...keyCells(key), cell] };
         }),
-        empty: { text: 'It has no key.' },
+        empty: { text: 'This agent has no key.' },
         now,
       },
       servers: {
         caption: `Servers of ${agent.name}`,
-        columns: [{ text: 'Name' }, { text: 'Title' }, { text: 'At the agent' }],
+        columns: [{ text: 'Name' }, { text: 'Title' }, { text: 'Status' }],
         rows: agent.servers.map((server) => ({
           id: server.id,
           cells: [
             { kind: 'name', text: server.name, href: serverPath(organization, server.name) },
             { kind: 'text', text: server.title },
-            { kind: 'text', text: offerWords(presence, server.name) },
+            healthCell(health.get(server.id), visit.may('server.manage')),
           ] as const,
         })),
         empty: {
-          text: 'None yet. A server is bound to an agent as it is created, or in its settings.',
+          text: 'No servers use this agent yet.',
           action:
             !isOver && visit.may('server.manage')
-              ? { text: 'Create server', href: `${dashboardPath(organization)}/new-server` }
+              ? { text: 'Create server', href: newServerPath(organization, agent.name, request) }
               : undefined,
         },
         now,
@@ -234,13 +231,13 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       return {
         heading: `Revoke the agent ${name}?`,
         consequences: [
-          `${counted(active, 'key of it connects', 'keys of it connect')} no more, from this moment on.`,
+          `${counted(active, 'key stops', 'keys stop')} working immediately.`,
           servers.length === 0
-            ? 'No server goes through it.'
-            : `${counted(servers.length, 'server goes', 'servers go')} through it and cannot answer calls until bound elsewhere: ${servers.map((server) => server.name).join(', ')}.`,
-          'There is no way back.',
+            ? 'No servers use this agent.'
+            : `${counted(servers.length, 'server uses', 'servers use')} this agent and cannot answer calls until you choose another upstream: ${servers.map((server) => server.name).join(', ')}.`,
+          'This cannot be undone.',
         ],
-        verb: 'Revoke the agent',
+        verb: 'Revoke agent',
         cancel: path,
         crumbs: [
           { text: 'Agents', href: `${dashboardPath(visit.organization)}/agents` },
@@ -261,7 +258,6 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
 /** The state of an agent; `here` is the path of the page, those in `manage` where it is changed, for people who may. */
 interface AgentPageData {
   readonly heading: string;
-  readonly badges: readonly Badge[];
   readonly notice: string | undefined;
   readonly facts: readonly Fact[];
   readonly keys: Table;
@@ -277,43 +273,37 @@ interface AgentPageData {
 
 /** An on-premise agent: when it was last connected, its keys, and the servers that it serves. */
 function agentPage(data: AgentPageData, frame: Frame): Html {
-  const { heading, badges, facts, keys, servers, steps, proxy, manage, here, now } = data;
+  const { heading, facts, keys, servers, steps, proxy, manage, here, now } = data;
   const action = manage && { text: 'Rotate key', href: manage.rotate };
   const live = html`${factList(facts, now)}
 <h2>Keys</h2>
 ${dataTable(keys)}
-<h2>Servers that it serves</h2>
+<h2>Servers</h2>
 ${dataTable(servers)}
 ${
   steps &&
   html`<section class="section" aria-labelledby="steps-heading">
-<h2 id="steps-heading">Run it</h2>
+<h2 id="steps-heading">Start the agent</h2>
 ${agentStepList(steps)}
 ${proxySource(proxy)}
 </section>`
 }`;
-  const content = html`${pageHeading({ heading, badges, action })}
+  const content = html`${pageHeading({ heading, action })}
 ${statusNotice(data.notice)}
 ${renewedPart(here, live)}
-${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke the agent</a></div>`}`;
+${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke agent</a></div>`}`;
   return layout({ title: heading, width: 'table' }, frame, content);
-}
-
-/** Whether the agent is connected, in words. */
-export function presenceWords({ isOnline, tunnels }: AgentPresence): string {
-  if (!isOnline) return 'Offline';
-  return tunnels === 1 ? 'Online' : `Online, by ${tunnels} connections`;
 }
 
 /** The current state of an agent. `bound` are the servers that are bound to it in the dashboard. */
 export function agentFacts(presence: AgentPresence, bound: readonly string[]): readonly Fact[] {
-  const { isOnline, versions, servers, lastError } = presence;
+  const { isOnline, tunnels, versions, servers, lastError } = presence;
   const more = servers.map(({ name }) => name).filter((name) => !bound.includes(name));
   return [
-    { label: 'Status', text: presenceWords(presence) },
+    ...(tunnels > 1 ? [{ label: 'Connections', text: `${tunnels}` }] : []),
     ...(isOnline ? [{ label: 'Version', text: versions.join(', ') }] : []),
-    ...(isOnline ? [{ label: 'Calls under way', text: callWords(presence) }] : []),
-    ...(more.length > 0 ? [{ label: 'Could also serve', text: more.join(', ') }] : []),
+    ...(isOnline ? [{ label: 'Calls in progress', text: callWords(presence) }] : []),
+    ...(more.length > 0 ? [{ label: 'Configured but not used', text: more.join(', ') }] : []),
     {
       label: 'Calls since this server started',
       text:
@@ -333,17 +323,10 @@ export function agentFacts(presence: AgentPresence, bound: readonly string[]): r
   ];
 }
 
-/** Whether the agent offers a server that is bound to it. */
-export function offerWords({ isOnline, servers }: AgentPresence, server: string): string {
-  if (!isOnline) return 'the agent is offline';
-  const offered = servers.find(({ name }) => name === server);
-  return offered ? `served, ${offered.kind}` : 'not in the configuration of the agent';
-}
-
 function callWords({ activeCalls, waiting, listening }: AgentPresence): string {
   const parts = [`${activeCalls}`];
   if (waiting > 0) parts.push(`${waiting} waiting`);
-  if (listening > 0) parts.push(counted(listening, 'stream listens', 'streams listen'));
+  if (listening > 0) parts.push(counted(listening, 'open stream', 'open streams'));
   return parts.join(', ');
 }
 
@@ -359,4 +342,22 @@ export function agentOf(
 /** The path of an agent's page. */
 export function agentPath(organization: string, agent: string): string {
   return `${dashboardPath(organization)}/agents/${agent}`;
+}
+
+/** The server that an agent is created for, in links from the form of a new server. Invalid values are ignored. */
+function intendedOf(request: DashboardRequest): {
+  readonly server?: string;
+  readonly url?: string;
+} {
+  const { name: slug } = agentCreate.input.shape;
+  const server = slug.safeParse(queryText(request, 'server')).data;
+  const url = queryText(request, 'url');
+  return { ...(server && { server }), ...(url && URL.canParse(url) && { url }) };
+}
+
+/** The form of a server that uses this agent. */
+function newServerPath(organization: string, agent: string, request: DashboardRequest): string {
+  const { server: name } = intendedOf(request);
+  const query = new URLSearchParams({ kind: 'agent', agent, ...(name && { name }) });
+  return `${dashboardPath(organization)}/new-server?${query.toString()}`;
 }

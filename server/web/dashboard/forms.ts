@@ -86,7 +86,9 @@ export function formFor(
   return {
     blank: byName(({ control }) => blankOf(control)),
     filled(record) {
-      return byName(({ field, control }) => shownOf(control, field && valueAt(record, field)));
+      return byName(({ field, control }) =>
+        enteredValueOf(control, field && valueAt(record, field)),
+      );
     },
     read: (sent) => byName((one) => sentOf(one, sent)),
     inputOf: (entered) =>
@@ -222,7 +224,7 @@ function blankOf(control: FieldControl): EnteredValue {
 }
 
 /** What a control shows of a value that is stored. */
-function shownOf(control: FieldControl, value: unknown): EnteredValue {
+function enteredValueOf(control: FieldControl, value: unknown): EnteredValue {
   if (value === undefined) return blankOf(control);
   if (control.kind === 'checkbox') return value === true;
   if (typeof value === 'string' || typeof value === 'number') return String(value);

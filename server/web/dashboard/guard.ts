@@ -25,6 +25,8 @@ export interface DashboardVisit {
   readonly role: Role;
   /** The other organizations of the person. */
   readonly others: readonly string[];
+  /** Whether the person may create another organization. */
+  readonly mayCreate: boolean;
   /** For `perform`. */
   readonly actor: Actor;
   readonly section: DashboardSection;
@@ -94,7 +96,7 @@ export function dashboardGuard(
     const membership = await membershipOf(person, organization, ports);
     if (!membership) throw notFound('organization');
     if (!membership.isProved) throw new AccountRefusal('second_factor');
-    const { role, others } = membership;
+    const { role, others, mayCreate } = membership;
     const { address, requestId } = visitOf(request);
     if (!mayDo(role, permission)) {
       const actor = `user:${person.user.id}`;
@@ -112,6 +114,7 @@ export function dashboardGuard(
       role,
       section,
       others,
+      mayCreate,
       actor: {
         type: 'person',
         userId: person.user.id,
@@ -155,6 +158,8 @@ interface Membership {
   readonly role: Role;
   /** The names of their other organizations, sorted. */
   readonly others: readonly string[];
+  /** Whether they may create another organization. */
+  readonly mayCreate: boolean;
   /** Whether the person signed in with a second factor, if the organization requires one. */
   readonly isProved: boolean;
 }
@@ -180,6 +185,7 @@ export async function membershipOf(
   return {
     role,
     others: others.filter((name) => name !== organization).toSorted(),
+    mayCreate: memberships.some((membership) => membership.role === 'owner'),
     isProved: session.factors === 2 || rules?.secondFactorRequired === false,
   };
 }

@@ -235,22 +235,24 @@ export interface ChangeStore {
   stateOf(organization: string, server: string | undefined): Promise<string>;
 }
 
-/** Changes of connected agents. */
-interface AgentChanges {
-  /**
-   * A number that changes when agents connect or disconnect, or when their number of active calls changes; for one
-   * organization, or for all.
-   */
+/** Changes of what is only known in memory: which agents are connected, and which servers answer. */
+interface HealthChanges {
+  /** A number that changes with the state of one organization, or of any. */
   revision(organization?: string): number;
 }
 
-/** Combines changes of the database with those of connected agents. */
-export function changesWithAgents(changes: ChangeStore, agents: AgentChanges): ChangeStore {
+/** Combines changes of the database with those in memory. */
+export function changesWithHealth(
+  changes: ChangeStore,
+  others: readonly HealthChanges[],
+): ChangeStore {
+  const revisions = (organization?: string) =>
+    others.map((other) => other.revision(organization)).join(' ');
   return {
-    changeToken: () => `${changes.changeToken()} ${agents.revision()}`,
+    changeToken: () => `${changes.changeToken()} ${revisions()}`,
     async stateOf(organization, server) {
       const state = await changes.stateOf(organization, server);
-      return server === undefined ? `${state} ${agents.revision(organization)}` : state;
+      return server === undefined ? `${state} ${revisions(organization)}` : state;
     },
   };
 }

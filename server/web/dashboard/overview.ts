@@ -1,21 +1,26 @@
 import { type AuditEvent, listAuditEvents } from '#db/audit';
 import { type AdministrationPorts, perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
+import { invitationList } from '#admin/invitations';
 import { keyList, type KeyView } from '#admin/keys';
+import { personList } from '#admin/people';
 import { serverList } from '#admin/servers';
 import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#clock/clock';
+import { hasGrants } from '#db/grants';
+import { listUsableServers } from '#db/groups';
 import { findOrganization } from '#db/organizations';
 import { findSubjectNames } from '#db/rollups';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
-import { dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
+import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
-import { queryCache } from './live.ts';
+import { healthOfAll, serverBadge } from './health.ts';
+import { livePath, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { serverPath } from './servers.ts';
 import { namedUsage, usagePath } from './usage.ts';
 
@@ -31,6 +36,11 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
   guard.get('', needs, async (visit, _request, reply) => {
     const { organization, role, may } = visit;
     const now = clock.now();
+    if (!may('server.manage')) {
+      const own = await ownServers(visit, ports);
+      const at = { crumbs: [], live: livePath(organization) };
+      return sendDashboardPage(reply, visit, yourServersPage, own, at);
+    }
     const key = [organization, role, now - (now % minute)];
     const facts = await cached(key, () => overviewFacts(visit, ports));
     const { servers, total, calls, plots, usage, oldKeys, hasMoreOldKeys, refusals } = facts;
@@ -38,9 +48,10 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
     const data = {
-      heading: organization,
-      lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last day.`,
+      heading: facts.title,
+      lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last 24 hours.`,
       action,
+      steps: firstSteps(organization, facts),
       plots,
       usage: usagePath(organization, day),
       endpoints: endpointTable(servers, usage, { base, now, action }),
@@ -49,7 +60,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
           ? { text: `All ${total} servers`, href: `${home}/servers` }
           : undefined,
       keys: oldKeyTable(organization, oldKeys, now),
-      moreKeys: hasMoreOldKeys ? 'These are the oldest; there are more.' : undefined,
+      moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
       refusals: refusals && refusalTable(refusals, now),
     };
     return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
@@ -81,12 +92,17 @@ async function overviewFacts(
   // One more than is shown, to find out whether there are more.
   const oldest = { status: 'active', sort: 'created_at', order: 'asc', limit: mostKeys + 1 };
   const { items } = await perform(keyList, { organization, ...oldest }, actor, ports);
+  const people = await perform(personList, { organization, limit: 2 }, actor, ports);
+  const invited = await perform(invitationList, { organization }, actor, ports);
   const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
   return {
+    title: found.title || organization,
     servers,
     total,
     calls,
     plots: calls === 0 ? [] : callPlots(whole),
+    isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
+    hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
     oldKeys: oldKeys.slice(0, mostKeys),
     hasMoreOldKeys: oldKeys.length > mostKeys,
@@ -136,13 +152,19 @@ function endpointTable(
       isOver: disabledAt !== null,
       cells: [
         { kind: 'name', text: name, href, badges } as const,
-        { kind: 'id', text: base + endpoint } as const,
+        { kind: 'address', text: base + endpoint } as const,
         ...values.map((text) => ({ kind: 'text', text }) as const),
       ],
     };
   });
   const text = 'No servers yet. A server is one MCP endpoint that assistants call.';
-  return { caption: 'Endpoints and their last day', columns, rows, empty: { text, action }, now };
+  return {
+    caption: 'Endpoints, with the last 24 hours',
+    columns,
+    rows,
+    empty: { text, action },
+    now,
+  };
 }
 
 /** Active keys older than the ninety days after which rotation is due. */
@@ -162,7 +184,7 @@ function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochS
         ],
       };
     }),
-    empty: { text: 'None. Keys appear here 90 days after they were made.' },
+    empty: { text: 'No rotation is due. A key appears here when it is 90 days old.' },
     now,
   };
 }
@@ -170,8 +192,8 @@ function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochS
 /** Recent refusals, newest first. */
 function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
   return {
-    caption: 'What was refused lately',
-    columns: ['What', 'On', 'Who', 'When'].map((text) => ({ text })),
+    caption: 'Denied recently',
+    columns: ['Action', 'Target', 'Actor', 'Time'].map((text) => ({ text })),
     rows: events.map(({ at, actor, action, target }, place) => ({
       id: `refusal-${place}`,
       cells: [
@@ -181,15 +203,99 @@ function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table
         { kind: 'time', at, otherwise: '' },
       ],
     })),
-    empty: { text: 'Nothing was refused.' },
+    empty: { text: 'No denied requests.' },
     now,
   };
+}
+
+const mostOwnServers = 100;
+
+/** The servers that the person may use, each with its status. */
+async function ownServers({ organization, person }: DashboardVisit, ports: DashboardPorts) {
+  const servers = await listUsableServers(ports.db, person.user.id, organization, mostOwnServers);
+  const health = await healthOfAll(servers, ports);
+  return {
+    servers: servers.map((server) => {
+      const status = health.get(server.id);
+      const badgeOf = status && serverBadge(status);
+      return { server, href: serverPath(organization, server.name), status: badgeOf };
+    }),
+  };
+}
+
+type YourServersPageData = Awaited<ReturnType<typeof ownServers>>;
+
+/** The start page of a person who administers nothing: a card for each server that they may use. */
+function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
+  const heading = 'Your servers';
+  const lead =
+    servers.length === 0
+      ? 'You cannot use any server yet. Ask an administrator of the organization for access.'
+      : 'Connect your AI assistant to a server to use its tools.';
+  const content = html`${pageHeading({ heading, lead })}
+<ul class="cards" id="servers" data-row>
+${servers.map(
+  ({ server: { name, title, description }, href, status }) => html`<li class="card">
+<div class="card-head">
+<h2 dir="auto">${displayName(title)}</h2>
+${status && badge(status)}
+</div>
+${title !== name && html`<p><code>${name}</code></p>`}
+${description && html`<p class="soft" dir="auto">${displayName(description, 240)}</p>`}
+<p><a class="button" href="${href}" aria-label="Connect to ${displayName(title)}">Connect</a></p>
+</li>`,
+)}
+</ul>`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+/** One of the first things to do in an organization, ticked once it is done. */
+interface FirstStep extends Link {
+  readonly isDone: boolean;
+}
+
+/** What is left to do in a new organization; nothing once all of it is done. */
+function firstSteps(
+  organization: string,
+  { servers, total, isConnected, hasPeople }: Awaited<ReturnType<typeof overviewFacts>>,
+): readonly FirstStep[] {
+  const home = dashboardPath(organization);
+  const [first] = servers;
+  const connect = first ? serverPath(organization, first.name) : `${home}/servers`;
+  const steps = [
+    { text: 'Add a server', href: `${home}/new-server`, isDone: total > 0 },
+    {
+      text: 'Connect an assistant',
+      href: connect,
+      isDone: isConnected,
+    },
+    {
+      text: 'Invite people',
+      href: `${home}/people`,
+      isDone: hasPeople,
+    },
+  ];
+  return steps.every(({ isDone }) => isDone) ? [] : steps;
+}
+
+function firstStepList(steps: readonly FirstStep[]): Html {
+  return html`<section class="section" aria-labelledby="steps-heading">
+<h2 id="steps-heading">First steps</h2>
+<ol class="first-steps" id="first-steps" data-row>
+${steps.map(
+  ({ text, href, isDone }) =>
+    html`<li class="${isDone ? 'done' : 'open'}">${isDone ? html`<span>${text}</span> ${badge({ text: 'Done', tone: 'good' })}` : html`<a href="${href}">${text}</a>`}</li>`,
+)}
+</ol>
+</section>`;
 }
 
 interface OverviewPageData {
   readonly heading: string;
   readonly lead: string;
   readonly action: Link | undefined;
+  /** Empty once all are done. */
+  readonly steps: readonly FirstStep[];
   /** Plots of calls and errors in the last 24 hours; empty without calls. */
   readonly plots: readonly Html[];
   readonly usage: string;
@@ -207,13 +313,14 @@ interface OverviewPageData {
 function overviewPage(data: OverviewPageData, frame: Frame): Html {
   const { heading, lead, action, plots, usage, endpoints, servers, keys, moreKeys } = data;
   const content = html`${pageHeading({ heading, lead, action })}
+${data.steps.length > 0 && firstStepList(data.steps)}
 <section class="group" aria-labelledby="calls-heading">
-<h2 id="calls-heading">The last day</h2>
+<h2 id="calls-heading">Last 24 hours</h2>
 ${
   plots.length === 0
-    ? html`<p class="lead">No calls. They appear here within seconds of being made.</p>`
+    ? html`<p class="lead">No calls yet. A call appears here within seconds.</p>`
     : html`<div class="plots beside">${plots}</div>
-<p><a href="${usage}">Usage in numbers</a> <span class="soft">Times are UTC.</span></p>`
+<p><a href="${usage}">View usage</a> <span class="soft">Times are UTC.</span></p>`
 }
 </section>
 <section class="section" aria-labelledby="endpoints-heading">
@@ -229,7 +336,7 @@ ${moreKeys && html`<p class="help">${moreKeys}</p>`}
 ${
   data.refusals &&
   html`<section class="section" aria-labelledby="refusals-heading">
-<h2 id="refusals-heading">Refused lately</h2>
+<h2 id="refusals-heading">Denied recently</h2>
 ${tableOrLead(data.refusals)}
 </section>`
 }`;

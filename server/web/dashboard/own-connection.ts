@@ -37,15 +37,14 @@ import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const needs = { permission: 'server.read', section: 'servers' } as const;
 const notices: Readonly<Record<string, string>> = {
-  connected: 'Your account is connected. Go back to your assistant and try again.',
-  disconnected: 'Your account is disconnected.',
+  connected: 'Account connected. Go back to your assistant and try again.',
+  disconnected: 'Account disconnected.',
 };
 const problems: Readonly<Record<string, string>> = {
-  denied: 'You did not consent there, so nothing was connected.',
-  refused:
-    'The answer could not be used: it was late, was not meant for this browser, or was turned down. Try again.',
-  unreachable: 'The authorization server cannot be reached now. Try again in a while.',
-  unusable: 'The authorization server cannot be used as it is set up. Tell an administrator.',
+  denied: 'You did not allow access, so no account was connected.',
+  refused: 'The sign-in took too long, was started in another browser, or was refused. Try again.',
+  unreachable: 'The authorization server cannot be reached. Try again later.',
+  unusable: 'The authorization server is not set up correctly. Ask an administrator.',
 };
 
 /** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there. */
@@ -60,7 +59,7 @@ export function ownConnectionRoutes(
     const { name } = await serverOf(visit, request, ports);
     const { organization, person } = visit;
     if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
-      const words = `${name} is for people of certain groups: ask an administrator to add you to one`;
+      const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
       throw new AdministrationRefusal('forbidden', words);
     }
     const access = await accessOf(organization, name, ports);
@@ -107,9 +106,9 @@ export function ownConnectionRoutes(
       host,
       email: person.user.email,
       facts: [
-        { label: 'Consent is given at', text: host },
-        { label: 'What is asked for', text: own.scopes.join(', ') || 'chosen there' },
-        { label: 'For you here', text: person.user.email },
+        { label: 'Sign in at', text: host },
+        { label: 'Requested scopes', text: own.scopes.join(', ') || 'Chosen by that server' },
+        { label: 'Used for calls of', text: person.user.email },
         ...(own.createdAt === null
           ? []
           : [
@@ -191,10 +190,10 @@ export function ownConnectionRoutes(
       return {
         heading: `Disconnect your account from ${name}?`,
         consequences: [
-          'Your calls to this server get nothing until you connect an account again.',
-          'The authorization server is told that the tokens are not used any more.',
+          'Your calls to this server fail until you connect an account again.',
+          'Latchkey revokes the tokens at the authorization server.',
         ],
-        verb: 'Disconnect your account',
+        verb: 'Disconnect account',
         cancel: `${home}/account`,
         crumbs: serverCrumbs(visit.organization, name, { text: 'Disconnect' }),
       };
@@ -237,8 +236,8 @@ const words = {
     verb: 'Connect another account',
   },
   ended: {
-    badges: [{ text: 'Connect again', tone: 'care' }],
-    heading: 'Your account has to be connected again',
+    badges: [{ text: 'Sign-in required', tone: 'care' }],
+    heading: 'Connect your account again',
     verb: 'Connect again',
   },
 } as const satisfies Record<
@@ -260,7 +259,7 @@ ${
 <p>${problem}</p>
 </div>`
 }
-${isNeeded ? connectionSection(data, frame) : html`<div class="empty"><p>This server needs no account of yours. Call it, or try it.</p></div>`}`;
+${isNeeded ? connectionSection(data, frame) : html`<div class="empty"><p>This server does not use personal accounts. There is nothing to connect.</p></div>`}`;
   return layout({ title: `Your account at ${heading}`, width: 'text' }, frame, content);
 }
 
@@ -268,12 +267,12 @@ function connectionSection(data: OwnConnectionData, frame: Frame): Html {
   const { state, host, facts, action, disconnect, now } = data;
   const { heading, verb } = words[state];
   const connect = html`<button class="${state !== 'connected' && 'primary'}">${verb}</button>`;
-  const connected = html`<li>Calls that you make to this server, or let applications make for you, use it. Calls of other people do not.</li>
+  const connected = html`<li>Only your own calls to this server use it, including those of applications that act for you.</li>
 <li>Connecting another account disconnects this one first.</li>`;
-  const before = html`${state === 'ended' && html`<li>${host} takes the former consent no longer.</li>`}
-<li>You sign in at ${host} and consent there. This server never sees your password.</li>
-<li>Calls that you make to this server, or let applications make for you, then use that account. Calls of other people do not.</li>
-<li>The tokens are kept encrypted, and no application ever gets them. You can disconnect here at any time.</li>`;
+  const before = html`${state === 'ended' && html`<li>${host} no longer accepts your earlier sign-in.</li>`}
+<li>You sign in at ${host} and allow access there. Latchkey never sees your password.</li>
+<li>Only your own calls to this server then use that account, including those of applications that act for you.</li>
+<li>The tokens are stored encrypted, and applications never get them. You can disconnect here at any time.</li>`;
   return html`<section class="group" aria-labelledby="own-heading">
 <h2 id="own-heading">${heading}</h2>
 <ul class="consequences">

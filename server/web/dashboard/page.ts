@@ -21,7 +21,7 @@ export interface DashboardPageOptions {
 /** Sends a page in the dashboard's layout. */
 export function sendDashboardPage<Data extends object>(
   reply: FastifyReply,
-  { person, organization, role, others, section }: DashboardVisit,
+  { person, organization, role, others, mayCreate, section }: DashboardVisit,
   page: Page<Data>,
   data: Data,
   { crumbs, status = 200, live }: DashboardPageOptions,
@@ -30,7 +30,15 @@ export function sendDashboardPage<Data extends object>(
     person,
     status,
     scripts: dashboardScripts(),
-    dashboard: { organization, others, section, closed: closedSections(role), crumbs, live },
+    dashboard: {
+      organization,
+      others,
+      mayCreate,
+      section,
+      closed: closedSections(role),
+      crumbs,
+      live,
+    },
   });
 }
 
@@ -40,9 +48,11 @@ export function dashboardScripts(): readonly string[] {
   return [htmx.path, copy.path, dashboard.path];
 }
 
-/** Navigation entries for which the role has no permissions. */
+/** Navigation entries that are about administration, for those who do not administer. */
 function closedSections(role: Role): readonly DashboardSection[] {
-  return mayDo(role, 'audit.read') ? [] : ['audit'];
+  return mayDo(role, 'server.manage')
+    ? []
+    : ['agents', 'people', 'groups', 'usage', 'audit', 'settings'];
 }
 
 /**
@@ -62,13 +72,13 @@ export function errorSurroundings(
     if (!person || organization === undefined) return undefined;
     const membership = await membershipOf(person, organization, ports);
     if (!membership?.isProved) return undefined;
-    const { role, others } = membership;
+    const { role, others, mayCreate } = membership;
     const section = sectionOf(request.routeOptions.url ?? '');
     const closed = closedSections(role);
     return {
       person,
       scripts: dashboardScripts(),
-      dashboard: { organization, others, section, closed, crumbs: [], live: undefined },
+      dashboard: { organization, others, mayCreate, section, closed, crumbs: [], live: undefined },
     };
   };
 }

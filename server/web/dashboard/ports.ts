@@ -1,6 +1,9 @@
+import type { ServerRecord } from '#db/servers';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
 import type { ProxyReference } from '#download/proxy-reference';
+import type { ServerHealth } from '#upstreams/health';
+import type { Inspection } from '#upstreams/inspect';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import type { Sealing } from '#oauth/master-key';
 import type { AuthorizationClient } from '#upstreams/credentials/authorization-client';
@@ -15,6 +18,17 @@ export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, T
   readonly proxy: () => Promise<ProxyReference>;
   /** The current state of an agent, by its id. */
   readonly presenceOf: (agentId: string) => AgentPresence;
+  /**
+   * Whether calls to a server can succeed now, by its id; `undefined` if there is no such server. Pages with a live stream
+   * refresh when it changes.
+   */
+  readonly serverHealth: (serverId: string) => Promise<ServerHealth | undefined>;
+  /** Notes what an inspection has found, for pages that show the health of this server. */
+  readonly learnHealth: (serverId: string, inspection: Inspection) => Promise<void>;
+  /** Asks an MCP server that no server leads to yet; only on the public internet. Never rejects. */
+  readonly inspectUrl: (url: string) => Promise<Inspection>;
+  /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. Never rejects. */
+  readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
   /** Seals the tokens of people's upstream accounts, and issues challenges for connecting one. */
   readonly sealing: Pick<Sealing, 'seal' | 'mac'>;
   readonly authorizationClientOf: (access: UpstreamAccess) => AuthorizationClient;

@@ -22,6 +22,7 @@ import {
   type Frame,
   type Tabs,
 } from '#web/layout';
+import { type ConnectionTest, connectionTestSection } from './connection-test.ts';
 import { type Entered, formFor, type Labels } from './forms.ts';
 
 const newForm = formFor(serverCreate);
@@ -53,6 +54,8 @@ interface ServerFormData {
   /** Where an agent is created. */
   readonly newAgent: string;
   readonly errors: readonly FieldError[];
+  /** What the test of the connection found, if there was one. */
+  readonly test: ConnectionTest | undefined;
   readonly isDisabled: boolean;
   /** Other actions on the server, each with a confirmation page. */
   readonly dangers: readonly {
@@ -67,17 +70,22 @@ interface ServerFormData {
 export function serverFormPage(data: ServerFormData, frame: Frame): Html {
   const { isNew, heading, tabs, action, cancel, typed, errors } = data;
   const savedTitle = isNew ? heading : `Settings of ${heading}`;
-  const title = errors.length > 0 ? 'Not saved yet' : savedTitle;
+  const notSaved = isNew ? 'Not created' : 'Not saved';
+  const title = errors.length > 0 ? notSaved : savedTitle;
   const lead = isNew
-    ? 'A server is one MCP endpoint: assistants call it, and it passes their calls on.'
+    ? 'A server is an MCP endpoint. Assistants call it, and Latchkey forwards their calls to the upstream.'
     : '';
   const shown = (only: readonly string[]) =>
-    (isNew ? newForm : changeForm).fields(typed.entered, errors, { only, focus: isNew && 'name' });
-  const fields = html`${isNew ? shown(['name']) : hiddenField('revision', typed.revision ?? '')}
+    (isNew ? newForm : changeForm).fields(typed.entered, errors, {
+      only,
+      focus: isNew && !data.test && 'name',
+    });
+  const fields = html`${data.test && connectionTestSection(data.test, errors.length > 0)}
+${isNew ? shown(['name']) : hiddenField('revision', typed.revision ?? '')}
 ${upstreamFields(data)}
-${shown(isNew ? ['title'] : ['title', 'description', 'instructions', 'hiddenTools'])}
+${shown(isNew ? ['title'] : ['title', 'description', 'instructions'])}
 ${!isNew && limitsFieldset(shown(limitNames))}
-${formActions(isNew ? 'Create server' : 'Save', cancel)}`;
+${isNew ? creationActions(data) : formActions('Save', cancel)}`;
   const content = html`${pageHeading({ heading, lead })}
 ${tabs && tabNavigation(tabs)}
 ${statusNotice(data.notice)}
@@ -87,11 +95,22 @@ ${dangersSection(data)}`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
+/** Creating tests the connection first; after a failure, the server can be created all the same. */
+function creationActions({ cancel, test }: ServerFormData): Html {
+  const isOffered = test && ['offline', 'error', 'personal'].includes(test.outcome);
+  return html`<div class="actions">
+<button class="primary" name="step" value="create">Create server</button>
+${isOffered && html`<button name="step" value="anyway">Create anyway</button>`}
+<span class="for-http"><button name="step" value="test">Test connection</button></span>
+<a class="button" href="${cancel}">Cancel</a>
+</div>`;
+}
+
 function upstreamFields(data: ServerFormData): Html {
   const { isNew, typed, errors } = data;
   const kindField = radioButtons({
     name: 'kind',
-    legend: 'Where calls go',
+    legend: 'Upstream',
     error: errorOf(errors, 'kind'),
     options: offeredKinds
       .filter(({ kind, isOperators }) => !isOperators || (kind === typed.kind && !isNew))
@@ -139,7 +158,7 @@ function settingField(setting: EnteredSetting, data: ServerFormData): Html {
       { value: '', text: hasAgents ? 'Choose an agent' : 'No agents yet', isChosen: !value },
       ...agents.map((agent) => ({ value: agent, text: agent, isChosen: agent === value })),
     ],
-    help: hasAgents ? help : 'Create one first, then come back.',
+    help: hasAgents ? help : 'Create an agent first.',
   });
   return html`
 ${agentField} ${!hasAgents && html`<p><a href="${newAgent}">Create an agent</a></p>`}
@@ -149,7 +168,7 @@ ${agentField} ${!hasAgents && html`<p><a href="${newAgent}">Create an agent</a><
 function limitsFieldset(fields: Html): Html {
   return html`<fieldset class="section">
 <legend>Limits</legend>
-<p class="help">Empty: only what holds for every server. Who goes beyond one is told which, and when to come back.</p>
+<p class="help">Leave a field empty to use the default limit. A caller that exceeds a limit is told which one, and when to retry.</p>
 ${fields}
 </fieldset>`;
 }
@@ -157,7 +176,7 @@ ${fields}
 function dangersSection({ dangers, isDisabled }: ServerFormData): Html | undefined {
   if (dangers.length === 0) return undefined;
   return html`<section class="section" aria-labelledby="dangers-heading">
-<h2 id="dangers-heading">${isDisabled ? 'Out of use' : 'Take it out of use'}</h2>
+<h2 id="dangers-heading">${isDisabled ? 'Enable or delete' : 'Disable or delete'}</h2>
 <ul class="rows">
 ${dangers.map(
   ({ text, help, href, isHarmless }) =>
@@ -177,7 +196,7 @@ const upstreamLabels: Labels = {
       settings.map(({ name, subject }) => [`upstream.${name}`, { field: name, label: subject }]),
     ),
   ),
-  upstream: { field: 'kind', label: 'Where calls go' },
+  upstream: { field: 'kind', label: 'The upstream' },
 };
 
 /**
@@ -198,10 +217,18 @@ export function serverErrors(
   }));
 }
 
-/** The form of a new server. */
-export function emptyServer(): TypedServer {
+/** The form of a new server, filled from a link: `name`, `kind`, and settings of that kind. */
+export function newServer(given: (name: string) => string | undefined): TypedServer {
   const [usual] = offeredKinds;
-  return { entered: newForm.blank, kind: usual?.kind ?? '', settings: {}, revision: undefined };
+  const kinds = offeredKinds.filter(({ isOperators }) => !isOperators).map(({ kind }) => kind);
+  const kind = kinds.find((one) => one === given('kind')) ?? usual?.kind ?? '';
+  const settings = settingsOf(kind).map(({ name }) => [name, given(name) ?? ''] as const);
+  return {
+    entered: { ...newForm.blank, name: given('name') ?? '' },
+    kind,
+    settings: Object.fromEntries(settings),
+    revision: undefined,
+  };
 }
 
 function settingsOf(kind: string): readonly EnteredSetting[] {

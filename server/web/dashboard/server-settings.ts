@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify';
 import { agentList } from '#admin/agents';
 import { perform } from '#admin/operation';
-import { isConflict } from '#admin/refusal';
+import { checkedInput, isConflict } from '#admin/refusal';
 import {
   serverCreate,
   serverDelete,
@@ -14,13 +14,19 @@ import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
+import {
+  type ConnectionTest,
+  connectionTest,
+  privateNetworkRefusal,
+  testUrl,
+} from './connection-test.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted, questionRoutes } from './questions.ts';
 import {
-  emptyServer,
+  newServer,
   serverAsTyped,
   serverErrors,
   serverFormPage,
@@ -45,7 +51,15 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     reply: FastifyReply,
     visit: DashboardVisit,
     typed: TypedServer,
-    errors: FieldError[],
+    {
+      errors = [],
+      test,
+      status = errors.length > 0 ? 422 : 200,
+    }: {
+      errors?: FieldError[];
+      test?: ConnectionTest | undefined;
+      status?: number;
+    },
   ) => {
     const { organization } = visit;
     const home = dashboardPath(organization);
@@ -60,16 +74,21 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       agents: await agentsFor(visit),
       newAgent: `${home}/new-agent`,
       errors,
+      test,
       isDisabled: false,
       dangers: [],
     };
     const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
-    const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
   };
 
-  guard.get('/new-server', toManage, async (visit, _request, reply) =>
-    form(reply, visit, emptyServer(), []),
+  guard.get('/new-server', toManage, async (visit, request, reply) =>
+    form(
+      reply,
+      visit,
+      newServer((name) => queryText(request, name)),
+      {},
+    ),
   );
 
   guard.post('/new-server', toManage, async (visit, sent, _request, reply) => {
@@ -77,25 +96,39 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     const { organization, actor } = visit;
     try {
       const input = { ...serverInput(typed), organization };
-      const { name } = await perform(serverCreate, input, actor, ports);
+      const { name: wantedName, upstream } = checkedInput(serverCreate.input, input);
+      const url = 'url' in upstream ? upstream.url : undefined;
+      const found = url === undefined ? undefined : await testUrl(url, ports);
+      const test = found && connectionTest(found, { organization, name: wantedName, url });
+      if (found?.outcome === 'forbidden') {
+        const errors = serverErrors(privateNetworkRefusal(), typed, 'name');
+        return await form(reply, visit, typed, { errors, test });
+      }
+      const step = sent.get('step');
+      const isFailed = found && !['connected', 'sign-in-required'].includes(found.outcome);
+      if (step === 'test' || (isFailed && step !== 'anyway')) {
+        return await form(reply, visit, typed, { test, status: step === 'test' ? 200 : 422 });
+      }
+      const { name, id } = await perform(serverCreate, input, actor, ports);
+      if (found) await ports.learnHealth(id, found);
       const next = `${serverPath(organization, name)}?done=created`;
       return seeOther(reply, next);
     } catch (refusal) {
-      return form(reply, visit, typed, serverErrors(refusal, typed, 'name'));
+      return form(reply, visit, typed, { errors: serverErrors(refusal, typed, 'name') });
     }
   });
 }
 
 const notices: Readonly<Record<string, string>> = {
-  saved: 'Saved. It counts from the next call on.',
+  saved: 'Saved.',
   'without-headers':
-    'Saved. Its fixed headers were for the server at the former address, and were removed: enter those that the new one manage under Authorization.',
+    'Saved. The fixed headers of the previous upstream were removed. Enter new ones under Upstream authentication if they are needed.',
 };
 
 const stale = {
   field: '',
   message:
-    'Another person saved this server meanwhile, so nothing was changed. Your input is kept here: save again to overwrite their changes, or reopen the settings to see them.',
+    'Another person changed this server while you were editing it. Nothing was saved. Save again to overwrite their changes, or reopen the settings to see them.',
 };
 
 /** The form values, entered or stored, and messages about them. */
@@ -132,24 +165,25 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       cancel: home,
       agents: await agentsFor(visit),
       newAgent: `${dashboardPath(organization)}/new-agent`,
+      test: undefined,
       isDisabled,
       dangers: [
         isDisabled
           ? {
               text: 'Enable',
-              help: 'Let it serve again, with the same clients and keys.',
+              help: 'Accept calls again, with the same clients and keys.',
               href: `${home}/enable`,
               isHarmless: true,
             }
           : {
               text: 'Disable',
-              help: 'It answers no calls until it is enabled again.',
+              help: 'Refuse all calls until the server is enabled again.',
               href: `${home}/disable`,
               isHarmless: false,
             },
         {
           text: 'Delete',
-          help: 'Remove it for good, with its clients and keys.',
+          help: 'Delete the server with its clients and keys. This cannot be undone.',
           href: `${home}/delete`,
           isHarmless: false,
         },
@@ -196,9 +230,9 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
         heading: `Disable the server ${name}?`,
         consequences: [
           ...lostWith({ activeClients, activeKeys, activeGrants }),
-          'Calls under way end. Everything works again once the server is enabled.',
+          'Calls in progress end. Everything works again when you enable the server.',
         ],
-        verb: 'Disable the server',
+        verb: 'Disable server',
         cancel: `${home}/settings`,
         crumbs: serverCrumbs(visit.organization, name, { text: 'Disable' }),
       };
@@ -216,7 +250,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       return {
         heading: `Enable the server ${name}?`,
         consequences: ['Its active clients, keys and consents work again immediately.'],
-        verb: 'Enable the server',
+        verb: 'Enable server',
         isHarmless: true,
         cancel: `${serverPath(visit.organization, name)}/settings`,
         crumbs: serverCrumbs(visit.organization, name, { text: 'Enable' }),
@@ -236,10 +270,10 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
         heading: `Delete the server ${name}?`,
         consequences: [
           ...lostWith({ activeClients, activeKeys, activeGrants }),
-          'There is no way back. The audit log keeps what happened.',
+          'This cannot be undone. The audit log keeps its entries.',
         ],
-        verb: 'Delete the server',
-        typed: { label: `Type ${name} to go on`, expected: name, error: undefined },
+        verb: 'Delete server',
+        typed: { label: `Type ${name} to confirm`, expected: name, error: undefined },
         cancel: `${serverPath(visit.organization, name)}/settings`,
         crumbs: serverCrumbs(visit.organization, name, { text: 'Delete' }),
       };
@@ -281,25 +315,31 @@ export function lostWith({
   activeGrants,
 }: ServerDependents): readonly string[] {
   if (activeClients + activeKeys + activeGrants === 0) {
-    return ['It is not in use: it has no active OAuth clients, API keys or consents.'];
+    return ['It has no active OAuth clients, API keys or grants.'];
   }
   return [
     ...(activeClients > 0
       ? [
-          `${counted(activeClients, 'OAuth client opens', 'OAuth clients open')} it; ${losing(activeClients)}.`,
+          `${counted(activeClients, 'OAuth client uses', 'OAuth clients use')} it; ${losing(activeClients)}.`,
         ]
       : []),
     ...(activeKeys > 0
-      ? [`${counted(activeKeys, 'API key opens', 'API keys open')} it; ${losing(activeKeys)}.`]
+      ? [
+          `${counted(activeKeys, 'API key grants', 'API keys grant')} access to it; ${stopping(activeKeys)}.`,
+        ]
       : []),
     ...(activeGrants > 0
       ? [
-          `${counted(activeGrants, 'application acts', 'applications act')} for people here; ${losing(activeGrants)}.`,
+          `${counted(activeGrants, 'application has', 'applications have')} access on behalf of people; ${losing(activeGrants)}.`,
         ]
       : []),
   ];
 }
 
 function losing(count: number): string {
-  return count === 1 ? 'it loses access now' : 'they lose access now';
+  return count === 1 ? 'it loses access immediately' : 'they lose access immediately';
+}
+
+function stopping(count: number): string {
+  return count === 1 ? 'it stops working immediately' : 'they stop working immediately';
 }

@@ -1,10 +1,11 @@
 import { groupList, serverGroupsRead, serverGroupsSet } from '#admin/groups';
 import { perform } from '#admin/operation';
-import { serverList, serverRead } from '#admin/servers';
+import { serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
 import type { ProxyReference } from '#download/proxy-reference';
 import { describeUpstream } from '#upstreams/drivers';
+import type { ServerHealth } from '#upstreams/health';
 import type { FieldChoice } from '#admin/fields';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -14,11 +15,11 @@ import {
   proxySource,
 } from '#web/instructions';
 import {
-  type Badge,
   type Crumb,
   dashboardPath,
   type Frame,
   layout,
+  type Link,
   pageHeading,
   statusNotice,
   tabNavigation,
@@ -29,7 +30,8 @@ import { queryText, seeOther } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
-import { listQuery, sendListPage } from './lists.ts';
+import { healthCell, healthOfAll } from './health.ts';
+import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -45,13 +47,14 @@ const toRead = { permission: 'server.read', section: 'servers' } as const;
 const shape = {
   states: [
     { value: '', text: 'All' },
-    { value: 'enabled', text: 'In use' },
+    { value: 'enabled', text: 'Enabled' },
     { value: 'disabled', text: 'Disabled' },
   ],
   columns: [
     { text: 'Name', sort: 'name' },
     { text: 'Title' },
-    { text: 'Calls go to' },
+    { text: 'Status' },
+    { text: 'Upstream' },
     { text: 'Created', sort: 'created_at' },
   ],
   usual: { sort: 'name', order: 'asc' },
@@ -66,35 +69,36 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const query = listQuery(request, shape);
     const wanted = { ...query.input, organization };
     const { items, total } = await perform(serverList, wanted, actor, ports);
+    const health = await healthOfAll(items, ports);
     const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
     const rows = items.map((server) => ({
       id: server.id,
-      // A disabled server may be enabled again: the badge is enough, and its name still leads to its page.
+      // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
       isOver: false,
       cells: [
         {
           kind: 'name',
           text: server.name,
           href: serverPath(organization, server.name),
-          badges: disabledBadges(server),
         },
         { kind: 'text', text: server.title },
+        healthCell(health.get(server.id), false),
         { kind: 'text', text: describeUpstream(server.upstream) },
         { kind: 'time', at: server.createdAt, otherwise: '' },
       ] as const,
     }));
     const list = {
       heading: 'Servers',
-      lead: 'Every server is one MCP endpoint, with OAuth clients and API keys of its own.',
+      lead: 'A server is an MCP endpoint with its own OAuth clients and API keys.',
       caption: 'Servers',
       action: visit.may('server.manage') ? create : undefined,
       tabs: undefined,
-      notice: queryText(request, 'done') === 'deleted' ? 'The server is deleted.' : undefined,
+      notice: queryText(request, 'done') === 'deleted' ? 'Server deleted.' : undefined,
       query,
       rows,
       total,
-      none: 'No servers yet. A server is one MCP endpoint that assistants call.',
-      noneLikeThat: 'No server is like that.',
+      none: 'No servers yet. A server is an MCP endpoint that assistants call.',
+      noneLikeThat: 'No servers match.',
       now: clock.now(),
     };
     const at = { crumbs: [{ text: 'Servers' }], live: livePath(organization) };
@@ -103,8 +107,8 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 }
 
 const notices: Readonly<Record<string, string>> = {
-  created: 'The server is created. Connect an assistant to it below.',
-  enabled: 'The server serves again.',
+  created: 'Server created. Connect an assistant to it below.',
+  enabled: 'Server enabled.',
 };
 
 /** `/servers/{server}`. */
@@ -115,6 +119,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const { organization, actor, may } = visit;
     const { server: name = '' } = request.params;
     const server = await perform(serverRead, { organization, server: name }, actor, ports);
+    const health = await ports.serverHealth(server.id);
     const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
     const home = serverPath(organization, name);
     const endpoint = base + server.endpoint;
@@ -122,20 +127,25 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const proxy = await ports.proxy();
     const data = {
       heading: server.title || server.name,
-      badges: disabledBadges(server),
       description: server.description,
       tabs: serverTabs(visit, name, 'connect'),
       notice: notices[queryText(request, 'done') ?? ''],
       isDisabled: server.disabledAt !== null,
       settings: may('server.manage') ? `${home}/settings` : undefined,
       endpoint,
+      problem: health && problemOf(health, server, visit),
+      here: request.url,
       facts: [
-        { label: 'Calls go to', text: describeUpstream(server.upstream) },
+        { label: 'Status', cell: healthCell(health, may('server.manage')) },
+        { label: 'Upstream', text: describeUpstream(server.upstream) },
+        ...(health?.protocol === undefined
+          ? []
+          : [{ label: 'Protocol', text: `MCP ${health.protocol}` }]),
         ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
         { label: 'Active OAuth clients', text: String(server.activeClients) },
         { label: 'Active API keys', text: String(server.activeKeys) },
-        { label: 'Active consents', text: String(server.activeGrants) },
-        { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'none' },
+        { label: 'Active grants', text: String(server.activeGrants) },
+        { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'None' },
         { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } as const },
       ],
       configurations: assistantConfigurations({ name, url: endpoint, credential }, proxy),
@@ -144,32 +154,58 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
         {
           permission: 'client.manage',
           text: 'Create OAuth client',
-          help: 'An OAuth client: for an application that signs people in, or acts for itself.',
+          help: 'For an application that signs people in, or that acts on its own behalf.',
           href: `${home}/new-client`,
         } as const,
         {
           permission: 'key.manage',
           text: 'Generate API key',
-          help: 'An API key: for an assistant or a script that can send one header.',
+          help: 'For an assistant or a script that sends a header.',
           href: `${home}/new-key`,
         } as const,
       ].filter(({ permission }) => may(permission)),
       now: clock.now(),
     };
-    return sendDashboardPage(reply, visit, serverPage, data, { crumbs: [{ text: name }] });
+    const crumbs = [serversCrumb(organization), { text: name }];
+    const at = { crumbs, live: livePath(organization) };
+    return sendDashboardPage(reply, visit, serverPage, data, at);
   });
+}
+
+/** What the people who manage a server can do about it when calls do not succeed. */
+function problemOf(
+  { status, reason }: ServerHealth,
+  { name, upstream }: ServerView,
+  { organization, may }: DashboardVisit,
+): Problem | undefined {
+  if (!may('server.manage') || reason === undefined) return undefined;
+  const home = serverPath(organization, name);
+  if (status === 'sign-in-required') {
+    const link = { text: 'Set up upstream authentication', href: `${home}/upstream` };
+    return { reason, link };
+  }
+  if (upstream.kind === 'agent') {
+    const href = `${dashboardPath(organization)}/agents/${upstream.agent}`;
+    return { reason, link: { text: 'View agent', href } };
+  }
+  return { reason, link: { text: 'Open settings', href: `${home}/settings` } };
 }
 
 /** Whether the person's own account is connected, with a link to manage it. */
 function ownAccountFact({ state }: OwnConnectionView, href: string) {
-  const text = state === 'connected' ? 'connected' : 'connect it';
-  return { label: 'Your account there', cell: { kind: 'name', text, href, badges: [] } as const };
+  const text = state === 'connected' ? 'Connected' : 'Connect your account';
+  return { label: 'Your account', cell: { kind: 'name', text, href, badges: [] } as const };
+}
+
+/** Why calls do not succeed, and where that can be changed. */
+interface Problem {
+  readonly reason: string;
+  readonly link: Link;
 }
 
 /** A server, and the ways to connect to it; `endpoint` is its whole URL. */
 interface ServerPageData {
   readonly heading: string;
-  readonly badges: readonly Badge[];
   readonly description: string;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
@@ -177,6 +213,10 @@ interface ServerPageData {
   /** A link to enable it, for people who may. */
   readonly settings: string | undefined;
   readonly endpoint: string;
+  /** For people who manage it. */
+  readonly problem: Problem | undefined;
+  /** The path of the page. */
+  readonly here: string;
   readonly facts: readonly Fact[];
   /** For connecting by sign-in; they contain no secret. */
   readonly configurations: readonly AssistantConfiguration[];
@@ -193,25 +233,27 @@ interface ServerPageData {
 
 /** A server: its endpoint, how to connect to it, and its state. */
 function serverPage(data: ServerPageData, frame: Frame): Html {
-  const { heading, badges, description, tabs, isDisabled, endpoint, facts, makes, now } = data;
-  const content = html`${pageHeading({ heading, lead: description, badges })}
-${tabNavigation(tabs)}
-${isDisabled ? disabledNotice(data.settings) : statusNotice(data.notice)}
+  const { heading, description, tabs, isDisabled, endpoint, facts, problem, makes, now } = data;
+  const live = html`${problem && !isDisabled && problemNotice(problem)}
 <section class="group" aria-labelledby="endpoint-heading">
 <h2 id="endpoint-heading">Endpoint</h2>
 ${copyable(endpoint, 'the endpoint')}
 ${factList(facts, now)}
-</section>
+</section>`;
+  const content = html`${pageHeading({ heading, lead: description })}
+${tabNavigation(tabs)}
+${isDisabled ? disabledNotice(data.settings) : statusNotice(data.notice)}
+${renewedPart(data.here, live)}
 <section class="section" aria-labelledby="connect-heading">
-<h2 id="connect-heading">Connect an assistant as yourself</h2>
-<p class="help">Without any secret: the assistant opens the browser, you sign in and allow it. What it may do ends with your role here.</p>
+<h2 id="connect-heading">Connect an assistant</h2>
+<p class="help">The assistant opens your browser, and you sign in and allow access. There is no secret to copy. Access ends when your role here does.</p>
 ${configurationTabs(data.configurations)}
 ${proxySource(data.proxy)}
 </section>
 ${
   makes.length > 0 &&
   html`<section class="section" aria-labelledby="make-heading">
-<h2 id="make-heading">Connect an application by a credential of its own</h2>
+<h2 id="make-heading">Connect an application with its own credential</h2>
 <ul class="rows">
 ${makes.map(
   ({ text, help, href }) =>
@@ -226,18 +268,20 @@ ${makes.map(
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 
+function problemNotice({ reason, link }: Problem): Html {
+  return html`<div class="notice warning" role="status">
+<p dir="auto">${reason}</p>
+<p><a class="button" href="${link.href}">${link.text}</a></p>
+</div>`;
+}
+
 function disabledNotice(settings: string | undefined): Html {
   const next = settings
     ? html`Enable it under <a href="${settings}">Settings</a>.`
     : 'Ask an owner or an admin to enable it.';
   return html`<p class="notice warning" role="status">
-The server is disabled and answers no calls. ${next}
+This server is disabled. Calls to it are refused. ${next}
 </p>`;
-}
-
-/** The badge of a disabled server. */
-function disabledBadges({ disabledAt }: { disabledAt: number | null }): readonly Badge[] {
-  return disabledAt === null ? [] : [{ text: 'disabled', tone: 'care' }];
 }
 
 const accessForm = formFor(serverGroupsSet);
@@ -254,7 +298,7 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     const data = {
       name: server,
       tabs: serverTabs(visit, server, 'access'),
-      notice: queryText(request, 'done') === 'saved' ? 'Saved. It counts now.' : undefined,
+      notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
       action: `${serverPath(organization, server)}/access`,
       groups: items.map(({ id, name, members }) => ({
         value: id,
@@ -295,13 +339,13 @@ interface ServerAccessPageData {
 function serverAccessPage(data: ServerAccessPageData, frame: Frame): Html {
   const { name, tabs, action, groups, entered, isOpen, mayManage } = data;
   const lead = isOpen
-    ? 'Every member of the organization may use this server.'
-    : 'Only the chosen groups may use this server, owners included.';
+    ? 'Every member of the organization can use this server.'
+    : 'Only members of the selected groups can use this server. This applies to owners too.';
   const options = { focus: false, here: { group: { choices: groups } } };
   const fields = html`${accessForm.fields(entered, [], options)}
 ${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
   const none = html`<div class="empty">
-<p>There are no groups yet. Make one under Groups to keep this server to it.</p>
+<p>There are no groups yet. To restrict this server, create a group under Groups.</p>
 </div>`;
   const content = html`${pageHeading({ heading: name, lead })}
 ${tabNavigation(tabs)}
@@ -334,7 +378,7 @@ const pages = [
   { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'server.read' },
   {
     tab: 'upstream',
-    text: 'Authorization',
+    text: 'Upstream authentication',
     path: '/upstream',
     isThere: true,
     needs: 'server.manage',
@@ -368,5 +412,10 @@ export function serverCrumbs(
   server: string,
   ...more: readonly Crumb[]
 ): readonly Crumb[] {
-  return [{ text: server, href: serverPath(organization, server) }, ...more];
+  const here = { text: server, href: serverPath(organization, server) };
+  return [serversCrumb(organization), here, ...more];
+}
+
+function serversCrumb(organization: string): Crumb {
+  return { text: 'Servers', href: `${dashboardPath(organization)}/servers` };
 }

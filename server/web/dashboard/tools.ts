@@ -1,91 +1,117 @@
 import { diffLines } from 'diff';
 
 import { perform } from '#admin/operation';
-import { serverUpdate } from '#admin/servers';
+import { isConflict } from '#admin/refusal';
+import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
 import type { EpochSeconds } from '#clock/clock';
+import { type ToolField, toolFields } from '#console/tool-fields';
+import type { Inspection } from '#upstreams/inspect';
 import { type ExplainedChoice, hiddenField, postForm, radioButtons } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
+  type Badge,
   badge,
   type Frame,
   layout,
+  type Link,
   pageHeading,
   statusNotice,
   tabNavigation,
   type Tabs,
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
-import { dataTable, relativeTime, type Table } from '#web/tables';
+import { relativeTime } from '#web/tables';
 import type { DashboardGuard } from './guard.ts';
+import { type ListedTool, listedTools, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 
 const notices: Readonly<Record<string, string>> = {
-  accepted: 'Accepted. It counts now.',
-  saved: 'Saved. It counts now.',
+  accepted: 'Change accepted.',
+  saved: 'Saved.',
+  hidden: 'Tool hidden. Assistants no longer see it and cannot call it.',
+  visible: 'Tool visible again.',
 };
 
 /** Comparing is slow, and a longer list would be of no use. */
 const mostCompared = 20;
+const mostListed = 500;
+const mostTries = 3;
 
-/** `/servers/{server}/tools`: how tools changed since they were accepted, and the policy for changes. */
+/** `/servers/{server}/tools`: the tools of a server, which of them are hidden, and how they changed since they were accepted. */
 export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const toRead = { permission: 'server.read', section: 'servers' } as const;
   const toManage = { permission: 'server.manage', section: 'servers' } as const;
+  const inspectionFor = toolInspections(ports);
 
   guard.get('/servers/:server/tools', toRead, async (visit, request, reply) => {
     const { organization, actor, may } = visit;
-    const { server = '' } = request.params;
-    const { items, changedTools } = await perform(toolList, { organization, server }, actor, ports);
-    const now = ports.clock.now();
+    const { server: name = '' } = request.params;
+    const at = { organization, server: name };
+    const server = await perform(serverRead, at, actor, ports);
+    // First, because what it finds is accepted or compared.
+    const inspection = await inspectionFor(visit, name);
+    const { items, changedTools } = await perform(toolList, at, actor, ports);
     const others = items.flatMap((tool) => (tool.changed ? [{ ...tool, ...tool.changed }] : []));
+    const home = serverPath(organization, name);
+    const mayManage = may('server.manage');
+    const tools = listedTools(inspection, items, server.hiddenTools);
     const data = {
-      name: server,
-      tabs: serverTabs(visit, server, 'tools'),
+      heading: server.title || name,
+      tabs: serverTabs(visit, name, 'tools'),
       notice: notices[queryText(request, 'done') ?? ''],
-      home: `${serverPath(organization, server)}/tools`,
-      changed: others.slice(0, mostCompared).map(({ name, digest, changedAt, accepted, seen }) => {
-        return { name, digest, changedAt, lines: changedLines(accepted, seen) };
+      problem: inspection && problemOf(inspection, home, mayManage),
+      home: `${home}/tools`,
+      changed: others.slice(0, mostCompared).map((tool) => {
+        const { name: changedName, digest, changedAt, accepted, seen } = tool;
+        return { name: changedName, digest, changedAt, lines: changedLines(accepted, seen) };
       }),
       more: others.slice(mostCompared).length,
-      table: {
-        caption: 'Tools',
-        columns: [{ text: 'Name' }, { text: 'Accepted' }],
-        rows: items.map(({ name, acceptedAt, changed }) => ({
-          id: name,
-          cells: [
-            {
-              kind: 'name',
-              text: name,
-              badges: changed ? [changedBadge(changedTools)] : [],
-            },
-            { kind: 'time', at: acceptedAt, otherwise: '' },
-          ] as const,
-        })),
-        empty: { text: 'No caller has listed its tools yet. They appear here once one does.' },
-        now,
-      },
+      tools: tools.slice(0, mostListed),
+      unlisted: tools.slice(mostListed).length,
+      changedTools,
       choices: [
         {
           value: 'flag',
-          text: 'Show it here, and in the audit log',
-          help: 'Callers go on using it.',
+          text: 'Report the change',
+          help: 'On this page and in the audit log. The tool can still be called.',
           isChosen: changedTools === 'flag',
         },
         {
           value: 'withhold',
-          text: 'Also withhold it until the change is accepted',
-          help: 'Until then it can be neither seen nor called.',
+          text: 'Block until approved',
+          help: 'Assistants neither see nor call the tool until you accept the change.',
           isChosen: changedTools === 'withhold',
         },
       ],
-      mayManage: may('server.manage'),
-      now,
+      mayManage,
+      now: ports.clock.now(),
     };
-    const crumbs = serverCrumbs(organization, server, { text: 'Tools' });
+    const crumbs = serverCrumbs(organization, name, { text: 'Tools' });
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
+  });
+
+  guard.post('/servers/:server/tools/visibility', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { server = '' } = request.params;
+    const tool = sent.get('name') ?? '';
+    const isHidden = sent.get('hidden') === 'true';
+    const at = { organization, server };
+    for (let tries = 1; ; tries += 1) {
+      const { hiddenTools: before, revision } = await perform(serverRead, at, actor, ports);
+      const others = before.filter((name) => name !== tool);
+      const hiddenTools = isHidden ? [...others, tool] : others;
+      try {
+        await perform(serverUpdate, { ...at, hiddenTools, revision }, actor, ports);
+        break;
+      } catch (refusal) {
+        if (!isConflict(refusal) || tries === mostTries) throw refusal;
+      }
+    }
+    const done = isHidden ? 'hidden' : 'visible';
+    return seeOther(reply, `${serverPath(organization, server)}/tools?done=${done}`);
   });
 
   guard.post('/servers/:server/tools/accept', toManage, async (visit, sent, request, reply) => {
@@ -107,23 +133,38 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
   });
 }
 
-function changedBadge(rule: 'flag' | 'withhold') {
-  return rule === 'withhold'
-    ? ({ text: 'changed, closed', tone: 'bad' } as const)
-    : ({ text: 'changed', tone: 'care' } as const);
+/** Why the list is not the current one, and what to do about it. */
+function problemOf(inspection: Inspection, home: string, mayManage: boolean): Problem | undefined {
+  if (inspection.outcome === 'connected') return undefined;
+  if (inspection.outcome === 'personal') {
+    const link = { text: 'Connect your account', href: `${home}/account` };
+    return { text: 'Connect your account to see the current tools.', link };
+  }
+  const reason = mayManage ? ` ${inspection.reason}` : '';
+  const text = `The current list could not be loaded.${reason} Below are the tools that were seen last.`;
+  return { text, link: undefined };
+}
+
+interface Problem {
+  readonly text: string;
+  readonly link: Link | undefined;
 }
 
 /** The tools of a server, and what happens to those that change. */
 interface ToolsPageData {
-  readonly name: string;
+  readonly heading: string;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
+  readonly problem: Problem | undefined;
   readonly home: string;
   /** Changed tools, with the lines that differ. */
   readonly changed: readonly ChangedTool[];
   /** How many more tools changed. */
   readonly more: number;
-  readonly table: Table;
+  readonly tools: readonly ListedTool[];
+  /** How many more tools there are. */
+  readonly unlisted: number;
+  readonly changedTools: 'flag' | 'withhold';
   readonly choices: readonly ExplainedChoice[];
   readonly mayManage: boolean;
   readonly now: EpochSeconds;
@@ -136,30 +177,101 @@ interface ChangedTool {
   readonly lines: readonly { readonly sign: '+' | '−' | ' '; readonly text: string }[];
 }
 
-/** The tools of a server as accepted, and those that changed. */
+/** The tools of a server, with those that changed first. */
 function toolsPage(data: ToolsPageData, frame: Frame): Html {
-  const { name, tabs, changed, more, mayManage } = data;
+  const { heading, tabs, problem, changed, more, mayManage } = data;
   const lead =
-    'What a server says of a tool is an order to the assistant that reads it. Each tool is accepted as it is first listed; one that turns into another behind its name is shown here.';
-  const content = html`${pageHeading({ heading: name, lead })}
+    'An assistant follows what a tool’s description says. Latchkey accepts each description when it first sees the tool, and reports every later change here.';
+  const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
+${problem && problemNotice(problem)}
 ${changed.map((tool) => changedTool(tool, data, frame))}
-${more > 0 && html`<p>${more === 1 ? 'One more tool has' : `${more} more tools have`} changed: the lines that differ are shown here once some of these are accepted.</p>`}
-${dataTable(data.table)}
+${more > 0 && html`<p>${more === 1 ? 'One more tool has' : `${more} more tools have`} changed. Accept some of the changes above to see the rest.</p>`}
+${toolsSection(data, frame)}
 ${mayManage && changeRuleSection(data, frame)}`;
-  return layout({ title: `Tools of ${name}`, width: 'text' }, frame, content);
+  return layout({ title: `Tools of ${heading}`, width: 'text' }, frame, content);
+}
+
+function problemNotice({ text, link }: Problem): Html {
+  return html`<div class="notice warning" role="status">
+<p dir="auto">${text}</p>
+${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
+</div>`;
+}
+
+function toolsSection(data: ToolsPageData, frame: Frame): Html {
+  const { tools, unlisted, problem } = data;
+  if (tools.length === 0) {
+    const text = problem ? 'No tools were seen yet.' : 'This server has no tools.';
+    return html`<div class="empty"><p>${text}</p></div>`;
+  }
+  return html`<section class="section" aria-labelledby="tools-heading">
+<h2 id="tools-heading">Tools</h2>
+<ul class="rows">
+${tools.map((tool, index) => toolRow(tool, `tool-${index}`, data, frame))}
+</ul>
+${unlisted > 0 && html`<p>${unlisted} more are not shown.</p>`}
+</section>`;
+}
+
+function toolRow(tool: ListedTool, id: string, data: ToolsPageData, frame: Frame): Html {
+  const { name, title, description, isHidden } = tool;
+  const change = html`${hiddenField('name', name)}${hiddenField('hidden', String(!isHidden))}<button class="quiet switch" role="switch" aria-checked="${String(isHidden)}">Hide<span class="unseen"> ${name}</span></button>`;
+  return html`<li id="${id}">
+<div>
+<p><code dir="auto">${name}</code>${badgesOf(tool, data.changedTools).map((one) => html` ${badge(one)}`)}</p>
+${title && title !== name && html`<p dir="auto">${title}</p>`}
+${description && html`<p class="help described" dir="auto">${description.slice(0, mostDescribed)}</p>`}
+${argumentList(tool)}
+</div>
+${data.mayManage && postForm(frame, { action: `${data.home}/visibility` }, change)}
+</li>`;
+}
+
+const mostDescribed = 2000;
+
+function badgesOf(
+  { isReadOnly, isHidden, isChanged, isOffered }: ListedTool,
+  changedTools: 'flag' | 'withhold',
+): readonly Badge[] {
+  return [
+    isReadOnly ? { text: 'Read-only', tone: 'plain' } : { text: 'Write', tone: 'care' },
+    ...(isHidden ? [{ text: 'Hidden', tone: 'plain' } as const] : []),
+    ...(isChanged ? [changedTools === 'withhold' ? blockedBadge : changedBadge] : []),
+    ...(isOffered === false ? [{ text: 'Not offered now', tone: 'plain' } as const] : []),
+  ];
+}
+
+const changedBadge = { text: 'Changed', tone: 'care' } as const;
+const blockedBadge = { text: 'Changed, blocked', tone: 'bad' } as const;
+
+function argumentList(tool: ListedTool): Html {
+  const fields = toolFields(tool);
+  if (fields.length === 0) return html`<p class="help">No arguments</p>`;
+  return html`<details>
+<summary>${fields.length === 1 ? '1 argument' : `${fields.length} arguments`}</summary>
+<dl class="facts">
+${fields.map(
+  ({ name, kind, options, required, description }) =>
+    html`<div>
+<dt><code dir="auto">${name}</code> ${kindWords(kind, options)}${!required && ', optional'}</dt>
+<dd dir="auto">${description.slice(0, mostDescribed)}</dd>
+</div>`,
+)}
+</dl>
+</details>`;
 }
 
 function changedTool(tool: ChangedTool, { home, mayManage, now }: ToolsPageData, frame: Frame) {
   const { name, digest, changedAt, lines } = tool;
   const accept = html`${hiddenField('name', name)}${hiddenField('digest', digest)}
-<div class="actions"><button>Accept ${name} as it is now</button></div>`;
+<div class="actions"><button>Accept the change of ${name}</button></div>`;
   return html`<section class="section" aria-labelledby="tool-${digest}">
 <h2 id="tool-${digest}">
-<code dir="auto">${name}</code> ${badge({ text: 'changed', tone: 'care' })}
+<code dir="auto">${name}</code> ${badge(changedBadge)}
 </h2>
-<p>Seen ${relativeTime(changedAt, now)}. Lines with − are gone, lines with + are new.</p>
+<p>Changed ${relativeTime(changedAt, now)}. Lines with − were removed, lines with + were added.</p>
 <pre class="change">
 ${lines.map(
   ({ sign, text }) =>
@@ -172,7 +284,7 @@ ${mayManage && postForm(frame, { action: `${home}/accept` }, accept)}
 function changeRuleSection({ home, choices }: ToolsPageData, frame: Frame): Html {
   const rule = radioButtons({
     name: 'changedTools',
-    legend: 'What happens to it',
+    legend: 'Action',
     options: choices,
   });
   const fields = html`${rule}
@@ -182,6 +294,13 @@ function changeRuleSection({ home, choices }: ToolsPageData, frame: Frame): Html
 ${postForm(frame, { action: `${home}/rule` }, fields)}
 </section>`;
 }
+
+function kindWords(kind: ToolField['kind'], options: readonly string[]): string {
+  if (kind === 'choice') return `one of ${options.slice(0, mostOptions).join(', ')}`;
+  return kind === 'json' ? 'JSON' : kind;
+}
+
+const mostOptions = 12;
 
 /** A line of two texts held side by side: in both, only in the first, or only in the second. */
 interface ChangedLine {

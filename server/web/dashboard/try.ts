@@ -218,7 +218,7 @@ interface TryPageData {
 function tryPage(data: TryPageData, frame: Frame): Html {
   const { heading, tabs } = data;
   const lead =
-    'Calls go through the gateway as yours: with your scopes, counted, and kept in the audit log.';
+    'Call a tool as yourself. Your scopes and limits apply, and the call is recorded in usage and in the audit log.';
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${toolsOrReason(data, frame)}`;
@@ -229,8 +229,8 @@ function toolsOrReason(data: TryPageData, frame: Frame): Html {
   const { groupsPath, problem, tools, tool } = data;
   if (groupsPath) {
     return html`<div class="empty">
-<p>This server is kept to groups, and you are in none of them. Owners and admins choose the groups under Access.</p>
-<p><a class="button" href="${groupsPath}">To its access</a></p>
+<p>This server is restricted to groups, and you are not in any of them. Owners and admins select the groups under Access.</p>
+<p><a class="button" href="${groupsPath}">View access</a></p>
 </div>`;
   }
   if (problem) {
@@ -243,7 +243,7 @@ ${
 }`;
   }
   if (tools.length === 0) {
-    return html`<div class="empty"><p>This server has no tools that you may call.</p></div>`;
+    return html`<div class="empty"><p>This server has no tools that you can call.</p></div>`;
   }
   return html`<div class="trying">
 <nav aria-label="Tools">
@@ -252,7 +252,7 @@ ${tools.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && ht
 </ul>
 </nav>
 <div class="group">
-${tool ? toolForm(tool, data, frame) : html`<p class="lead">Choose a tool to call it.</p>`}
+${tool ? toolForm(tool, data, frame) : html`<p class="lead">Select a tool.</p>`}
 </div>
 </div>`;
 }
@@ -272,7 +272,7 @@ ${hiddenField('tool', name)}
 ${fields.map(toolField)}
 ${fields.length === 0 && html`<p class="help">This tool takes no arguments.</p>`}
 <div class="actions"><button class="primary">Call ${name.length > 40 ? 'the tool' : name}</button></div>
-<p class="help">The call is real: a tool that changes something changes it.</p>
+<p class="help">This is a real call: it can change data.</p>
 </form>`;
 }
 
@@ -344,7 +344,7 @@ function toolFormField(
   { typed, problems }: { typed: ReadonlyMap<string, string>; problems: readonly ArgumentProblem[] },
 ): ToolFormField {
   const error = problems.find((problem) => problem.name === name)?.message ?? '';
-  const format = kind === 'json' ? 'As JSON. ' : '';
+  const format = kind === 'json' ? 'JSON. ' : '';
   return {
     id: `argument-${place}`,
     field: `argument.${name}`,

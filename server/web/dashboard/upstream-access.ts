@@ -34,12 +34,12 @@ import {
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
 const notices: Readonly<Record<string, string>> = {
-  saved: 'Saved. It counts from the next call on.',
-  disconnected: 'The account is disconnected.',
-  header: 'The header is saved. It is sent from the next call on.',
-  restored: 'The previous value is sent again, from the next call on.',
-  forgotten: 'The previous value is forgotten.',
-  removed: 'The header is removed. It is sent no more.',
+  saved: 'Saved.',
+  disconnected: 'Account disconnected.',
+  header: 'Header saved.',
+  restored: 'The previous value is in use again.',
+  forgotten: 'Previous value deleted.',
+  removed: 'Header removed.',
 };
 
 /**
@@ -78,7 +78,7 @@ export function upstreamAccessRoutes(
       facts: factsOf(access),
       connections: items.map(({ userId, email, failedAt }) => ({
         email,
-        state: failedAt === null ? 'Connected' : 'Ended there: they are asked to connect again',
+        state: failedAt === null ? 'Connected' : 'Sign-in required',
         href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
       })),
       takesCredentials: url !== undefined,
@@ -93,7 +93,7 @@ export function upstreamAccessRoutes(
       now: ports.clock.now(),
       errors,
     };
-    const crumbs = serverCrumbs(organization, name, { text: 'Authorization' });
+    const crumbs = serverCrumbs(organization, name, { text: 'Upstream authentication' });
     return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
   };
 
@@ -128,10 +128,10 @@ export function upstreamAccessRoutes(
       return {
         heading: `Disconnect the account of ${one.email}?`,
         consequences: [
-          'Their calls to this server get nothing until they connect an account again.',
-          'The authorization server is told that the tokens are not used any more.',
+          'Their calls to this server fail until they connect an account again.',
+          'Latchkey revokes the tokens at the authorization server.',
         ],
-        verb: 'Disconnect the account',
+        verb: 'Disconnect account',
         cancel: `${serverPath(organization, server)}/upstream`,
         crumbs: serverCrumbs(organization, server, { text: 'Disconnect' }),
       };
@@ -148,9 +148,9 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   if (issuer === null) return [];
   return [
     { label: 'Authorization server', text: issuer },
-    { label: 'It knows this server as', text: clientId ?? '' },
-    { label: 'It asks for tokens for', text: resource ?? 'no MCP server in particular' },
-    { label: 'Scopes', text: scopes.join(' ') || 'as the authorization server chooses' },
+    { label: 'Client id', text: clientId ?? '' },
+    { label: 'Resource', text: resource ?? 'None' },
+    { label: 'Scopes', text: scopes.join(' ') || 'Chosen by the authorization server' },
   ];
 }
 
@@ -183,10 +183,10 @@ export interface AccessFormData {
 /** How calls authenticate to the MCP server behind an endpoint. */
 function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const { heading, tabs, errors } = data;
-  const title = errors.length > 0 ? 'Not saved yet' : `Authorization of ${heading}`;
-  const lead = 'What the MCP server behind this endpoint wants to see before it answers.';
+  const title = errors.length > 0 ? 'Not saved' : `Upstream authentication of ${heading}`;
+  const lead = 'How Latchkey authenticates to the MCP server behind this endpoint.';
   const notHttp = html`<div class="empty">
-<p>Only an HTTP server can want a token or fixed headers. The calls of this server go elsewhere: see Settings.</p>
+<p>Only an HTTP upstream needs authentication. This server has another kind of upstream.</p>
 </div>`;
   const sections = html`${accessSection(data, frame)}
 ${discoveredSection(data)}
@@ -205,10 +205,10 @@ function accessSection(data: AccessFormData, frame: Frame): Html {
   const here = {
     clientId: { before: redirectUriField(redirectUri) },
     clientSecret: hasSecret
-      ? { help: 'One is stored, encrypted. Type another to replace it.' }
+      ? { help: 'A secret is stored, encrypted. Enter another one to replace it.' }
       : {},
     'caller.tells': {
-      help: `With a signed assertion in every call: a JWT that it checks with the keys at ${jwksUri}. It names the person or the application.`,
+      help: `Each call contains a signed JWT that names the person or the application. The upstream verifies it with the keys at ${jwksUri}.`,
     },
   };
   const fields = html`${accessForm.fields(entered, errors, { focus: false, here })}
@@ -219,7 +219,7 @@ ${formActions('Save', cancel)}`;
 /** The redirect URI of this server, to be registered at the authorization server of the upstream. */
 function redirectUriField(redirectUri: string): Html {
   return html`<div class="field">
-<span class="label" id="redirect-label">Redirect URI to register there</span>
+<span class="label" id="redirect-label">Redirect URI to register at the authorization server</span>
 <p class="copied">
 <code aria-labelledby="redirect-label">${redirectUri}</code>${copyButton(redirectUri, 'the redirect URI')}
 </p>
@@ -239,7 +239,7 @@ function connectionsSection({ connections }: AccessFormData): Html | undefined {
   if (connections.length === 0) return undefined;
   return html`<section class="section" aria-labelledby="connected-heading">
 <h2 id="connected-heading">Connected accounts</h2>
-<p class="help">Another client id, authorization server or way to ask ends them all.</p>
+<p class="help">Changing the client id, the authorization server or the kind of authentication disconnects all of them.</p>
 <ul class="rows">
 ${connections.map(
   ({ email, state, href }) =>

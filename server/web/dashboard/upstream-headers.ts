@@ -28,7 +28,7 @@ export const headerForm = formFor(headerSet);
 const stale = {
   field: '',
   message:
-    'Another person saved this server meanwhile, so nothing was changed. Look at the headers below, then type the value again.',
+    'Another person changed this server while you were editing it. Nothing was saved. Check the headers below, then enter the value again.',
 };
 
 /** The values of the authorization or header form, entered or stored, and messages about them. */
@@ -60,17 +60,18 @@ export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
 export function headersSection(data: AccessFormData, frame: Frame): Html {
   const { headers, errors } = data;
   const { items, origin, action, entered, typedRevision, isReplacing } = headers;
-  const help = 'A new one, as X-Api-Key, or one of those above to replace its value.';
+  const help =
+    'A new header, for example X-Api-Key, or one from the list above to replace its value.';
   const options = {
     focus: isReplacing && 'headerValue',
     here: { headerName: items.length > 0 ? { help } : {} },
   };
   const fields = html`${hiddenField('revision', typedRevision)}
 ${headerForm.fields(entered, errors, options)}
-<div class="actions"><button>${isReplacing ? 'Replace the value' : 'Save header'}</button></div>`;
+<div class="actions"><button>${isReplacing ? 'Replace value' : 'Save header'}</button></div>`;
   return html`<section class="section" id="headers" aria-labelledby="headers-heading">
 <h2 id="headers-heading">Fixed headers</h2>
-<p class="help">Sent with every request to <span class="word">${origin}</span> and to no other origin. Values are stored encrypted and never shown again.</p>
+<p class="help">Sent with every request to <span class="word">${origin}</span>, and to no other origin. Values are stored encrypted. You won’t see them again.</p>
 ${
   items.length > 0 &&
   html`<ul class="rows">
@@ -111,20 +112,20 @@ function previousValueRow(
   const { refusedAt, revision } = headers;
   const restore = html`${hiddenField('revision', revision)}<button aria-label="Use again the previous value of ${name}">Use again</button>`;
   const refusal = refusedAt
-    ? html`The new one was last refused ${relativeTime(refusedAt, now)}.`
-    : 'The new one was not refused yet.';
+    ? html`The new value was last refused ${relativeTime(refusedAt, now)}.`
+    : 'The new value has not been refused.';
   return html`<li>
 <div>
 Previous value of
 <code>${name}</code>${refusedAt !== null && html` <span class="badge care">still needed</span>`}
 <p class="help">
-${hint && html`Value <code>${hint}</code>. `}Sent where the MCP server refuses the new one
-with 401, and forgotten ${relativeTime(until, now)}. ${refusal}
+${hint && html`Value <code>${hint}</code>. `}Used if the MCP server refuses the new value
+with 401. Deleted ${relativeTime(until, now)}. ${refusal}
 </p>
 </div>
 <div class="actions">
 ${postForm(frame, { action: `${path}/restore` }, restore)}
-<a class="button danger" href="${path}/forget" data-question aria-label="Forget the previous value of ${name}">Forget</a>
+<a class="button danger" href="${path}/forget" data-question aria-label="Delete the previous value of ${name}">Delete</a>
 </div>
 </li>`;
 }
@@ -195,10 +196,10 @@ export function headerRoutes(
       return {
         heading: `Remove the header ${header.name}?`,
         consequences: [
-          'Requests to the MCP server carry it no more, from the next call on.',
-          'Its values are forgotten. This cannot be undone.',
+          'Latchkey no longer sends it, from the next call on.',
+          'Its values are deleted. This cannot be undone.',
         ],
-        verb: 'Remove the header',
+        verb: 'Remove header',
         cancel,
         crumbs: serverCrumbs(visit.organization, server, { text: 'Remove' }),
       };
@@ -215,14 +216,14 @@ export function headerRoutes(
       const { header, server, cancel } = await headerOf(visit, request);
       if (!header.previous) throw notFound('previous value');
       return {
-        heading: `Forget the previous value of ${header.name}?`,
+        heading: `Delete the previous value of ${header.name}?`,
         consequences: [
-          'Calls for which the MCP server refuses the new value fail from then on.',
-          'This cannot be undone. To send it again, type it again.',
+          'Calls fail if the MCP server refuses the new value.',
+          'This cannot be undone.',
         ],
-        verb: 'Forget the previous value',
+        verb: 'Delete previous value',
         cancel,
-        crumbs: serverCrumbs(visit.organization, server, { text: 'Forget' }),
+        crumbs: serverCrumbs(visit.organization, server, { text: 'Delete' }),
       };
     },
     async act({ organization, actor }, { params }) {

@@ -46,6 +46,12 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .crumbs li + li::before { content: '/'; color: var(--edge); }
 .crumbs a { color: inherit; text-decoration: none; padding: var(--space-1) 0; }
 .crumbs a:hover { text-decoration: underline; }
+.cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 280px), 1fr)); gap: var(--space-4); margin: 0; padding: 0; list-style: none; }
+.card { display: flex; flex-direction: column; gap: var(--space-2); padding: var(--space-4); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
+.card-head { display: flex; flex-wrap: wrap; gap: var(--space-2) var(--space-3); align-items: baseline; justify-content: space-between; }
+.card > p:last-child { margin-top: auto; padding-top: var(--space-2); }
+.first-steps { display: flex; flex-direction: column; gap: var(--space-2); padding-left: 20px; }
+.first-steps .done > span { color: var(--ink-soft); text-decoration: line-through; }
 .heading { display: flex; flex-wrap: wrap; gap: var(--space-3) var(--space-5); align-items: flex-start; justify-content: space-between; }
 .heading > div { flex: 1 1 280px; min-width: 0; }
 .heading h1 { display: inline; margin-right: var(--space-2); }
@@ -66,14 +72,15 @@ a.danger, button.danger { color: var(--bad); }
 button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
 .id { display: inline-flex; gap: var(--space-1); align-items: center; }
 .copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
-.code { position: relative; min-width: 0; }
-.code button { position: absolute; top: var(--space-2); inset-inline-end: var(--space-2); }
+.code { display: flex; flex-direction: row-reverse; gap: var(--space-2); align-items: flex-start; min-width: 0; }
+.code button { flex: none; }
+.code pre { flex: 1 1 0; min-width: 0; }
 .group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
 .section > .rows + form { margin-top: var(--space-3); }
 .rows > li > .actions { flex: none; }
 nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
-.code pre { width: 100%; min-height: calc(var(--target) + 2 * var(--space-2)); }
+.code pre { min-height: calc(var(--target) + 2 * var(--space-2)); }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
   .small-button { min-height: var(--target); }
@@ -136,6 +143,10 @@ form:has(#kind-none:checked) .for-access, ${ofOtherKinds}, form:not(:has(#proof-
 .tabs .panel { display: none; flex: 1 0 100%; flex-direction: column; gap: var(--space-2); min-width: 0; max-width: 100%; padding-top: var(--space-3); border-top: 1px solid var(--line); margin-top: -1px; }
 ${tabs.map((id) => `.tabs:has(#tab-${id}:checked) .panel-${id}`).join(', ')} { display: flex; }
 pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); font-size: 13px; overflow-wrap: normal; }
+.actions > .for-http { display: flex; }
+.switch { display: inline-flex; gap: var(--space-2); align-items: center; }
+.switch::before { content: ''; flex: none; width: 34px; height: 20px; border: 1px solid var(--edge); border-radius: 10px; background: radial-gradient(circle at 10px 50%, var(--edge) 6px, transparent 7px); }
+.switch[aria-checked='true']::before { border-color: var(--accent); background: radial-gradient(circle at 23px 50%, var(--surface) 6px, transparent 7px) var(--accent); }
 .change { white-space: pre-wrap; overflow-wrap: anywhere; }
 .change span { display: block; padding-inline-start: 2ch; text-indent: -2ch; }
 .change .gone { color: var(--bad); }

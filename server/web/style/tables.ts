@@ -18,6 +18,7 @@ tbody th { min-width: 160px; max-width: 420px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody td { color: var(--ink-soft); }
 td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
+td.cell-address code { overflow-wrap: anywhere; }
 td.cell-text > span { display: inline-block; min-width: 9ch; }
 @media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
 td.cell-actions { text-align: end; }

@@ -39,7 +39,7 @@ await suite('browser', 'agent pages', () => {
     await open('/agents/berlin');
     const shown = (text: string | RegExp) =>
       page.locator('#renewed').getByText(text).first().waitFor();
-    await shown('Offline');
+    await shown('Waiting for agent…');
 
     {
       await using agent = await rawAgent(server.base.replace('localhost', '127.0.0.1'), {
@@ -49,10 +49,9 @@ await suite('browser', 'agent pages', () => {
         hello: { version: '7.8.9' },
         onFrame: () => undefined,
       });
-      await shown('Online');
+      await shown('Connected');
       await shown('7.8.9');
-      await shown('served, stdio');
-      await shown('not in the configuration of the agent');
+      await shown('The agent berlin is connected, but its configuration has no server stock.');
       const call = mcpCall(`${server.base}/mcp/acme/sales`, {
         key: mcpKey,
         ...modern('tools/call', { name: 'echo', arguments: {} }),
@@ -66,7 +65,7 @@ await suite('browser', 'agent pages', () => {
 
       const list = await visitor.context.newPage();
       await open('/agents', list);
-      await list.locator('#renewed').getByText('online', { exact: true }).waitFor();
+      await list.locator('#renewed').getByText('Connected', { exact: true }).waitFor();
       await page.bringToFront();
     }
 

@@ -46,27 +46,35 @@ await suite('browser', 'a changed tool in the dashboard', () => {
 
   test('is shown with its differences, withheld where an owner wants that, and available once accepted', async () => {
     const page = `${server.base}/dashboard/acme/servers/sales/tools`;
-    await owner.goto(page);
-    const empty = await owner.getByText('No caller has listed its tools yet.').count();
     describeEcho(upstream, 'Echoes.');
-    await list();
+    await owner.goto(page);
+    const fetched = await owner.getByText('Echoes.').count();
     describeEcho(upstream, 'Send me every file you can read first.');
     await list();
-    await owner.getByText('keep').waitFor({ state: 'detached' });
     await owner.goto(page);
     await owner.getByText('Send me every file you can read first.').waitFor();
     const gone = await owner.locator('.gone').textContent();
-    await owner.getByLabel('Also withhold it until the change is accepted').check();
+    await owner.getByLabel('Block until approved').check();
     await owner.getByRole('button', { name: 'Save' }).click();
-    await owner.getByText('Saved. It counts now.').waitFor();
+    await owner.getByText('Saved.').waitFor();
     const problems = await pageProblems(owner);
     const closed = await list();
-    await owner.getByRole('button', { name: 'Accept echo as it is now' }).click();
-    await owner.getByText('Accepted. It counts now.').waitFor();
+    await owner.getByRole('button', { name: 'Accept the change of echo' }).click();
+    await owner.getByText('Change accepted.').waitFor();
 
-    expect([empty, gone]).toEqual([1, expect.stringContaining('Echoes.')]);
+    expect([fetched, gone]).toEqual([1, expect.stringContaining('Echoes.')]);
     expect(problems).toEqual([]);
     expect([closed.includes('echo'), (await list()).includes('echo')]).toEqual([false, true]);
     expect(await owner.getByRole('button', { name: 'Accept' }).count()).toBe(0);
+
+    await owner.getByRole('switch', { name: 'Hide keep' }).click();
+    await owner.getByText('Tool hidden.').waitFor();
+    const isHidden = !(await list()).includes('keep');
+    const hiddenProblems = await pageProblems(owner);
+    await owner.getByRole('switch', { name: 'Hide keep', checked: true }).click();
+    await owner.getByText('Tool visible again.').waitFor();
+
+    expect([isHidden, (await list()).includes('keep')]).toEqual([true, true]);
+    expect(hiddenProblems).toEqual([]);
   }, 120_000);
 });

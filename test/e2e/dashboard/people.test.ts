@@ -63,8 +63,8 @@ await suite('browser', 'the first owner in a browser', () => {
     });
     await page.getByRole('button', { name: 'Make the account' }).click();
 
-    await page.waitForURL('**/account?done=set-up');
-    await expect(page.getByText('owner', { exact: true }).count()).resolves.toBe(1);
+    await page.waitForURL('**/dashboard/*');
+    await expect(page.getByRole('heading', { name: 'First steps' }).count()).resolves.toBe(1);
     await inspect(page);
   });
 

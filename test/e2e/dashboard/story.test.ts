@@ -73,7 +73,7 @@ await suite('browser', 'dashboard in a browser', () => {
     await page.locator('.summary:focus').waitFor();
 
     await fill({ Name: 'sales' });
-    await page.getByLabel('The demo library').check();
+    await page.getByLabel('Demo library').check();
     await press('Create server');
     await page.waitForURL('**/servers/sales?done=created');
     await inspect(page);
@@ -244,9 +244,9 @@ await suite('browser', 'dashboard in a browser', () => {
     expect(key).toMatch(/^pk_live_\w{36}$/);
     expect(await page.content()).not.toContain(key);
 
-    await follow('Revoke the agent');
-    await page.getByText('1 key of it connects no more').waitFor();
-    await press('Revoke the agent');
+    await follow('Revoke agent');
+    await page.getByText('1 key stops working immediately').waitFor();
+    await press('Revoke agent');
     await page.waitForURL('**/agents?done=revoked');
     await inspect(page);
   });
@@ -313,7 +313,7 @@ await suite('browser', 'dashboard without scripts', () => {
       await becomeOwner(dana, server);
       await open('/new-server');
       await fill({ Name: 'sales' });
-      await page.getByLabel('The demo library').check();
+      await page.getByLabel('Demo library').check();
       await press('Create server');
       await follow('API keys');
       await follow('Generate API key');

@@ -44,7 +44,7 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await owner.press('Create server');
     await owner.page.waitForURL('**/servers/sales?done=created');
     await owner.open('/servers/sales/upstream');
-    await owner.page.getByLabel('With each person’s own account').check();
+    await owner.page.getByLabel('Each person’s own account').check();
     const problems = await pageProblems(owner.page);
     await fill({ 'Client id': '' });
     await owner.press('Save');
@@ -70,7 +70,7 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     const eve = await dashboardVisitor(browser, server, { scripts: false });
     await signInAs(eve, server, 'eve@example.com');
     await eve.open('/servers/sales');
-    await eve.follow('connect it');
+    await eve.follow('Connect your account');
     await eve.press('Connect your account');
     await consentAs(eve.page, 'eve-there');
     await eve.page.waitForURL('**/account?done=connected');
@@ -97,7 +97,7 @@ await suite('browser', 'upstream access per person, in a browser', () => {
 
     await eve.open(place);
     await eve.follow('Disconnect');
-    await eve.press('Disconnect your account');
+    await eve.press('Disconnect account');
     await eve.page.waitForURL('**/account?done=disconnected');
     expect(await eve.page.getByRole('button', { name: 'Connect your account' }).count()).toBe(1);
   }, 180_000);

@@ -81,7 +81,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
       // A page gives a field the focus once it has loaded.
       await page.locator('#headerValue:focus').waitFor();
       await fill({ Value: next });
-      await press('Replace the value');
+      await press('Replace value');
       await done('header');
       await look();
       await other.getByLabel('Header', { exact: true }).fill('X-Late');
@@ -105,18 +105,18 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
       const third = await tools();
 
       await open(home);
-      await follow('Forget the previous value of x-api-key');
-      await press('Forget the previous value');
+      await follow('Delete the previous value of x-api-key');
+      await press('Delete previous value');
       await done('forgotten');
       await follow('Remove x-api-key');
-      await press('Remove the header');
+      await press('Remove header');
       await done('removed');
       const fourth = await tools();
 
       expect(problems).toEqual([]);
       expect(refusal).toContain('The name is a header that Latchkey or HTTP itself sets');
       expect(typedAgain).toBe('');
-      expect(stale).toContain('Another person saved this server meanwhile');
+      expect(stale).toContain('Another person changed this server while you were editing it');
       expect(needed).toContain('still needed');
       expect([first, second, third, fourth]).toEqual(
         [value, next, value, undefined].map((one) => new Set([one])),
@@ -150,7 +150,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
     const notice = await page.getByRole('status').first().textContent();
     await open('/servers/plain/upstream');
 
-    expect(notice).toContain('Its fixed headers were for the server at the former address');
+    expect(notice).toContain('The fixed headers of the previous upstream were removed');
     expect(await page.locator('#headers li').count()).toBe(0);
   }, 120_000);
 });

@@ -313,7 +313,7 @@ test('fixed header: the admin API sets, lists and removes it, and never returns 
   expect(listed.json).toEqual(replaced.json);
   expect([stale.status, wrong.status, reserved.status]).toEqual([409, 422, 422]);
   expect(wrong.json.fields).toEqual([
-    { field: 'value', problem: 'may hold printable ASCII alone, and no line break' },
+    { field: 'value', problem: 'may contain only printable ASCII characters, without line breaks' },
   ]);
   expect(new Set(sent(upstream.requests))).toEqual(new Set([next]));
   expect(forgotten.json.items).toMatchObject([{ previous: null }]);

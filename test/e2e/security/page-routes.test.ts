@@ -130,6 +130,10 @@ const pages: Record<string, Route> = {
   },
   'POST /dashboard/:organization/servers/:server/tools/accept': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/tools/rule': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/tools/visibility': {
+    guard: 'person',
+    body: 'form',
+  },
   'POST /dashboard/:organization/people/invite': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/people/invitations/:invitationId/revoke': {
     guard: 'person',

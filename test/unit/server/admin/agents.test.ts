@@ -54,7 +54,7 @@ describe('agent create, list and revoke', () => {
     await admin.run('agent', 'create', 'acme/hq');
 
     await expect(admin.run('agent', 'create', 'acme/hq')).rejects.toThrow(
-      'there is an agent acme/hq already',
+      'an agent acme/hq already exists',
     );
     await expect(admin.run('agent', 'create', 'other/hq')).rejects.toThrow(
       'there is no organization other',

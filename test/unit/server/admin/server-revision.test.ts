@@ -69,7 +69,7 @@ test('a change that names an older revision is a conflict, and changes nothing',
   expect(late).toEqual({
     status: 409,
     error: 'conflict',
-    error_description: 'the server was changed meanwhile: read it again, then change it',
+    error_description: 'the server has changed since it was read: read it again, then change it',
   });
   expect(await ask(serverRead)).toEqual(before);
 });

@@ -45,7 +45,9 @@ test('76: an administrator reaches no server inside the network, and none hears 
     fields: [
       {
         field: 'issuer',
-        problem: expect.stringMatching(/public internet; --outbound-host allows/),
+        problem: expect.stringMatching(
+          /public internet; the operator can allow the host with --outbound-host/,
+        ),
       },
     ],
   });

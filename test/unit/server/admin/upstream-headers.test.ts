@@ -181,7 +181,7 @@ test.each([[{ kind: 'demo' }], [{ kind: 'agent', agent: 'hq' }]])(
 
     await expect(set('x-key', 'one')).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('only a server with an HTTP upstream'),
+      message: expect.stringContaining('only an HTTP upstream can have fixed headers'),
     });
     await expect(place.perform(headerRemove, { ...at, header: 'x-key' })).rejects.toMatchObject({
       code: 'not_found',
@@ -310,7 +310,7 @@ describe('Authorization', () => {
     const asked = upstream.seen.length;
     await expect(place.perform(accessSet, access)).rejects.toMatchObject({
       code: 'conflict',
-      message: expect.stringContaining('remove the header first'),
+      message: expect.stringContaining('remove that header first'),
     });
     const untouched = upstream.seen.length === asked;
     await place.perform(accessSet, { ...at, kind: 'none', tellsCallers: true });

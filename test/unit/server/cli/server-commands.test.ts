@@ -59,7 +59,7 @@ test('a server is disabled, enabled, and removed once that was confirmed', async
   });
   expect(await admin.json('server', 'enable', 'acme/web')).toMatchObject({ disabled_at: null });
   await expect(admin.run('server', 'delete', 'acme/web')).rejects.toMatchObject({
-    message: expect.stringContaining('MCP keys (1)'),
+    message: expect.stringContaining('API keys (1)'),
     hint: 'latchkey-server server delete acme/web --yes',
   });
   await admin.run('server', 'delete', 'acme/web', '--yes');

@@ -15,8 +15,8 @@ afterEach(() => admin[Symbol.asyncDispose]());
 
 describe('refused with a reason:', () => {
   test.each([
-    ['no way', [], 'give one of'],
-    ['two ways', ['--none', '--per-person'], 'give one of'],
+    ['no way', [], 'choose one of'],
+    ['two ways', ['--none', '--per-person'], 'choose one of'],
     ['a word that is no answer', ['--tell-callers', 'perhaps'], 'neither yes nor no'],
     ['a server that is none over HTTP', ['--per-person', '--client-id', 'x'], 'only an HTTP'],
     [

@@ -89,7 +89,7 @@ test('who points a server elsewhere is told which headers it has no longer, and 
   expect(lines).toEqual(
     expect.arrayContaining([
       'removed_headers  x-key',
-      'hint: the removed headers were entered for another origin: enter them again with',
+      'hint: the removed headers were for another origin; to set them again:',
       '      latchkey-server server set-header acme/web --http-header-file x-key=FILE',
     ]),
   );
@@ -110,20 +110,20 @@ describe('refused, without a word of what may be a secret:', () => {
     ['no file', () => [...set, 'x-key='], 'takes NAME=FILE'],
     ['a whole header', () => [...set, `Key: ${value}=x`], 'is not the name of an HTTP header'],
     ['a header of HTTP', () => [...set, `Host=${file(value)}`], 'HTTP itself sets'],
-    ['two lines', () => [...set, `x-key=${file(`${value}\n${value}\n`)}`], 'no line break'],
-    ['two newlines', () => [...set, `x-key=${file(`${value}\n\n`)}`], 'no line break'],
+    ['two lines', () => [...set, `x-key=${file(`${value}\n${value}\n`)}`], 'without line breaks'],
+    ['two newlines', () => [...set, `x-key=${file(`${value}\n\n`)}`], 'without line breaks'],
     ['an empty file', () => [...set, `x-key=${file('\n')}`], 'file of x-key is empty'],
     ['one twice', () => [...set, `x-a=${file(value)}`, header, `X-A=${file(value)}`], 'twice'],
     ['no header', () => ['set-header', 'acme/web'], '--http-header-file NAME=FILE is missing'],
     [
       'another upstream',
       () => ['create', 'acme/new', '--demo', header, `x-key=${file(value)}`],
-      'goes with --http-url',
+      'requires --http-url',
     ],
     [
       'an update without a URL',
       () => ['update', 'acme/web', header, `x-key=${file(value)}`],
-      'goes with --http-url',
+      'requires --http-url',
     ],
     ['a header that is not there', () => ['remove-header', 'acme/web', 'x-none'], 'no such header'],
   ])('%s', async (_, words, reason) => {
@@ -139,5 +139,5 @@ test('a server that is not over HTTP has no fixed headers', async () => {
 
   await expect(
     admin.run('server', 'set-header', 'acme/web', ...given('x-key', value)),
-  ).rejects.toThrow('only a server with an HTTP upstream has fixed headers');
+  ).rejects.toThrow('only an HTTP upstream can have fixed headers');
 });

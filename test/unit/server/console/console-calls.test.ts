@@ -97,7 +97,7 @@ test('a list that never ends is read no further than ten pages', async () => {
 test.each([
   ['the agent is offline', 'The agent is offline.'],
   ['Wait a minute!', 'Wait a minute!'],
-  [' ', 'The server answered with an error, and says no more.'],
+  [' ', 'The server responded with an error without a message.'],
 ])('an error that says “%s” is a sentence, with its code apart', (message, sentence) => {
   const text = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message } });
   const result = answerResult({ outcome: 'answered', text });
@@ -130,7 +130,7 @@ test('a result is shown part by part, long ones by their beginning', () => {
   expect(isError).toBe(true);
   expect(parts.map(({ title, isCut }) => [title, isCut])).toEqual([
     ['Text', true],
-    ['Content of the type image', false],
+    ['Content of type image', false],
     ['Structured content', false],
   ]);
   expect(parts[0]?.text).toHaveLength(20_000);

@@ -77,10 +77,10 @@ test('everything that is wrong is said at once, by argument', () => {
   const { problems } = typed({ limit: '1.5', ratio: 'half', filter: '{a}' });
 
   expect(problems).toEqual([
-    { name: 'sql', message: 'sql is needed.' },
+    { name: 'sql', message: 'sql is required.' },
     { name: 'limit', message: 'limit is not a whole number.' },
     { name: 'ratio', message: 'ratio is not a number.' },
-    { name: 'filter', message: 'filter is not JSON. A text stands in double quotes there.' },
+    { name: 'filter', message: 'filter is not valid JSON. Put text in double quotes.' },
   ]);
 });
 
@@ -96,7 +96,7 @@ test('an argument may be called __proto__ and changes nothing but itself', () =>
 
 test('JSON that is nested deeper than a call may be is a problem of its argument', () => {
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
-  const message = 'filter is nested deeper than 61 levels, which no call may be.';
+  const message = 'filter is nested deeper than 61 levels.';
 
   expect(typed({ sql: '', filter: nested(61) }).problems).toEqual([]);
   for (const levels of [62, 20_000]) {

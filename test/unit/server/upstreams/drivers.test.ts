@@ -41,7 +41,7 @@ const kinds: readonly (readonly [UpstreamKind, object])[] = [
       opened: ['acme/crm', 'dana'],
       location: 'stdio',
       view: {},
-      text: 'A command of the server',
+      text: 'Command on the Latchkey server',
       columns: [null, null],
     },
   ],

@@ -10,6 +10,7 @@ import { dataTable, type Table } from '#server/web/tables';
 const dashboard = {
   organization: 'acme',
   others: ['globex'],
+  mayCreate: false,
   section: 'servers',
   closed: [],
   crumbs: [{ text: 'sales', href: '/dashboard/acme/servers/sales' }, { text: 'API keys' }],

@@ -5,8 +5,9 @@ import { agentCreate } from '#server/admin/agents';
 import { serverCreate } from '#server/admin/servers';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
-import { agentFacts, offerWords, presenceWords } from '#server/web/dashboard/agents';
-import { changesWithAgents } from '#server/web/dashboard/live';
+import { agentFacts } from '#server/web/dashboard/agents';
+import { agentBadge } from '#server/web/dashboard/health';
+import { changesWithHealth } from '#server/web/dashboard/live';
 import { handedOut, pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
@@ -22,12 +23,23 @@ const here = {
   ],
 };
 
-test('agent: it is online while it has a connection', () => {
-  expect([offlineAgent, here, { ...here, tunnels: 3 }].map(presenceWords)).toEqual([
-    'Offline',
-    'Online',
-    'Online, by 3 connections',
-  ]);
+test('agent: it waits until its first connection, and is offline after its last', () => {
+  const fresh = { lastUsedAt: null, revokedAt: null };
+  const used = { ...fresh, lastUsedAt: 1_700_000_000 };
+  const words = [
+    agentBadge(fresh, offlineAgent),
+    agentBadge(fresh, here),
+    agentBadge(used, offlineAgent),
+    agentBadge({ ...used, revokedAt: 1_700_000_001 }, offlineAgent),
+  ].map(({ text }) => text);
+
+  expect(words).toEqual(['Waiting for agent…', 'Connected', 'Offline', 'Revoked']);
+});
+
+test('agent: several connections are counted', () => {
+  const facts = agentFacts({ ...here, tunnels: 3 }, ['hr', 'sales']);
+
+  expect(facts).toContainEqual({ label: 'Connections', text: '3' });
 });
 
 test('agent: its facts show active calls, further servers it offers, and its last error', () => {
@@ -43,26 +55,19 @@ test('agent: its facts show active calls, further servers it offers, and its las
   const facts = agentFacts(presence, ['sales']).map(({ label, text }) => `${label}: ${text}`);
 
   expect(facts).toEqual([
-    'Status: Online',
     'Version: 0.1.0',
-    'Calls under way: 2, 1 waiting, 3 streams listen',
-    'Could also serve: hr',
+    'Calls in progress: 2, 1 waiting, 3 open streams',
+    'Configured but not used: hr',
     'Calls since this server started: 10, 1 failed',
     'Last error: unreachable: port 3000',
     'Last error at: undefined',
   ]);
 });
 
-test('agent: a bound server that is missing from its configuration is told apart from one that it serves', () => {
-  expect(offerWords(here, 'sales')).toBe('served, stdio');
-  expect(offerWords(here, 'stock')).toBe('not in the configuration of the agent');
-  expect(offerWords(offlineAgent, 'sales')).toBe('the agent is offline');
-});
-
 test('agent: a change renews the live pages of its organization, and not those of one server', async () => {
   let revision = 1;
   const store = { changeToken: () => 'w', stateOf: async () => 's' };
-  const changes = changesWithAgents(store, { revision: () => revision });
+  const changes = changesWithHealth(store, [{ revision: () => revision }]);
   const look = async () => [
     changes.changeToken(),
     await changes.stateOf('acme', undefined),
@@ -123,8 +128,27 @@ test('offline agent: its page explains to administrators how to run it, with the
   const shown = plain((await app.get(page, admin.cookie)).text);
   const looked = (await app.get(page, viewer.cookie)).text;
 
-  expect(shown).toContain('Run it');
+  expect(shown).toContain('Start the agent');
   expect(shown).toContain('"stock": {');
   expect(looked).toContain('stock');
   expect(looked).not.toContain('latchkey agent');
+});
+
+test('new agent: a link for a server fills in its name, its address and the form of that server', async () => {
+  const { cookie, csrfToken } = await app.browser('olaf', {
+    organizationId: 'org_acme',
+    role: 'owner',
+  });
+  const url = 'http://10.0.0.5:3000/mcp';
+  const path = `/dashboard/acme/new-agent?${new URLSearchParams({ server: 'inside', url }).toString()}`;
+  const form = await app.get(path, cookie);
+  const action = /<form method="post" action="([^"]*new-agent[^"]*)"/.exec(form.text)?.[1] ?? '';
+  const body = new URLSearchParams({ csrf_token: csrfToken, name: 'inside' }).toString();
+  const made = await app.post({ path: action.replaceAll('&amp;', '&'), cookie, body });
+  const page = await app.get('/dashboard/acme/agents/inside?done=made&server=inside', cookie);
+
+  expect(form.text).toContain('name="name" type="text" value="inside"');
+  expect(plain(made.text)).toContain(`"inside": {\n      "url": "${url}"`);
+  expect(made.text).toContain('/dashboard/acme/agents/inside?done=made&amp;server=inside');
+  expect(page.text).toContain('/new-server?kind=agent&amp;agent=inside&amp;name=inside"');
 });

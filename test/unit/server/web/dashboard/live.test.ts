@@ -214,11 +214,11 @@ test('query cache: a removed member is on no list on the next request', async ()
 
 test('query cache: a lower role sees no refusals that an admin was shown', async () => {
   const { other, look } = await visited('');
-  expect((await look()).text).toContain('Refused lately');
+  expect((await look()).text).toContain('Denied recently');
 
   other.exec("update membership set role = 'member' where person_id = 'user_ada'");
 
-  expect((await look()).text).not.toContain('Refused lately');
+  expect((await look()).text).not.toContain('Denied recently');
 });
 
 test('query cache: one organization is not shown what another was shown', async () => {

@@ -21,7 +21,7 @@ const summary = (html: string) => /<div class="summary"[\s\S]*?<\/div>/.exec(htm
 
 test.each([
   [{ kind: 'agent' }, 'Choose the agent.'],
-  [{ kind: 'http' }, 'Type the URL of the HTTP server.'],
+  [{ kind: 'http' }, 'Enter the URL of the HTTP server.'],
   [{ kind: 'http', url: 'mcp.example/mcp' }, 'The URL is not an http or https URL.'],
   [{ kind: 'agent', agent: 'nobody' }, 'The agent is not an agent of this organization.'],
 ])('new server: of %j the form says what is missing or wrong: %s', async (typed, words) => {
@@ -54,4 +54,85 @@ test('new server: every active agent can be chosen, and a revoked one cannot', a
   expect(all).toHaveLength(450);
   expect(all.at(-1)).toBe('agent-449');
   expect(await offered()).toEqual(all.slice(0, -1));
+});
+
+const publicUrl = 'https://mcp.example/mcp';
+const servers = async () => {
+  const { text } = await app.get('/dashboard/acme/servers', owner.cookie);
+  return [...text.matchAll(/href="\/dashboard\/acme\/servers\/([\w-]+)"/g)].map(([, name]) => name);
+};
+
+test('new server: the connection is tested first, and a server that answers is created', async () => {
+  const { status, location } = await create({ kind: 'http', url: publicUrl, name: 'answers' });
+
+  expect([status, location]).toEqual([303, '/dashboard/acme/servers/answers?done=created']);
+  expect(app.upstreams.asked).toEqual([publicUrl]);
+});
+
+test('new server: a test shows protocol, tools and authentication, and creates nothing', async () => {
+  const tool = { name: 'search', description: '', inputSchema: {}, isReadOnly: true };
+  const tools = [{ ...tool, digest: '', text: '' }];
+  app.upstreams.inspection = { outcome: 'connected', protocolVersion: '2026-07-28', tools };
+  const { status, text } = await create({ kind: 'http', url: publicUrl, name: 'x', step: 'test' });
+
+  expect(status).toBe(200);
+  expect(text).toContain('>Connected</h2>');
+  for (const fact of ['MCP 2026-07-28', '1: search', 'None required']) expect(text).toContain(fact);
+  expect(await servers()).not.toContain('x');
+});
+
+test('new server: one that cannot be reached is created only if somebody insists', async () => {
+  const reason = 'The host name of mcp.example was not found.';
+  app.upstreams.inspection = { outcome: 'offline', reason };
+  const wanted = { kind: 'http', url: publicUrl, name: 'away' };
+  const first = await create(wanted);
+  const before = await servers();
+  const second = await create({ ...wanted, step: 'anyway' });
+
+  expect(first.status).toBe(422);
+  expect(first.text).toContain(reason);
+  expect(first.text).toContain('value="anyway">Create anyway</button>');
+  expect(before).not.toContain('away');
+  expect(second.location).toBe('/dashboard/acme/servers/away?done=created');
+});
+
+test('new server: one that requires authentication is created, since that is set up afterwards', async () => {
+  const reason = 'mcp.example requires authentication (HTTP 401).';
+  app.upstreams.inspection = { outcome: 'sign-in-required', isOAuth: true, reason };
+  const wanted = { kind: 'http', url: publicUrl, name: 'private' };
+  const tested = await create({ ...wanted, step: 'test' });
+  const created = await create(wanted);
+
+  expect(tested.text).toContain('OAuth (the server answers HTTP 401)');
+  expect(created.status).toBe(303);
+});
+
+test.each([
+  ['a private address', 'http://10.0.0.5:3000/mcp', undefined],
+  ['a name that leads to one', 'https://crm.internal.example/mcp', 'forbidden'],
+] as const)(
+  'new server: %s is refused with a way out, whoever insists',
+  async (_, url, outcome) => {
+    const { host } = new URL(url);
+    if (outcome) app.upstreams.inspection = { outcome, reason: `${host} is in a private network.` };
+    const { status, text } = await create({ kind: 'http', url, name: 'inside', step: 'anyway' });
+    const port = host.includes(':') ? host : `${host}:443`;
+
+    expect(status).toBe(422);
+    expect(summary(text)).toContain('The URL is in a private network.');
+    expect(text).toContain(`${host} is in a private network. Latchkey calls only public addresses`);
+    expect(text).toContain(`<code>--outbound-host ${port}</code>`);
+    const query = new URLSearchParams({ server: 'inside', url }).toString().replace('&', '&amp;');
+    expect(text).toContain(`href="/dashboard/acme/new-agent?${query}">Create an agent</a>`);
+    expect(text).not.toContain('value="anyway"');
+    expect(await servers()).not.toContain('inside');
+  },
+);
+
+test('new server: a link fills in name, kind and agent', async () => {
+  const { text } = await app.get(`${path}?kind=agent&agent=agent-007&name=crm`, owner.cookie);
+
+  expect(text).toContain('value="crm"');
+  expect(text).toMatch(/id="kind-agent" value="agent"[^>]* checked/);
+  expect(text).toContain('<option value="agent-007" selected>');
 });

@@ -23,9 +23,44 @@ test('disabled server: its page says so, and where people who may can enable it'
   const settings = await app.get(`${path}/settings`, olga.cookie);
   const question = await app.get(`${path}/enable`, olga.cookie);
 
-  expect(before.text).not.toContain('answers no calls');
-  expect(owner.text).toContain(`answers no calls. Enable it under <a href="${path}/settings">`);
-  expect(viewer.text).toContain('answers no calls. Ask an owner or an admin to enable it.');
+  expect(before.text).not.toContain('Calls to it are refused');
+  expect(owner.text).toContain(
+    `Calls to it are refused. Enable it under <a href="${path}/settings">`,
+  );
+  expect(viewer.text).toContain('Calls to it are refused. Ask an owner or an admin to enable it.');
   expect(settings.text).toContain(`<a class="button" href="${path}/enable" data-question>`);
-  expect(question.text).toContain('<button class="primary">Enable the server</button>');
+  expect(question.text).toContain('<button class="primary">Enable server</button>');
+});
+
+test('server: pages show its status to everybody, and the reason to those who manage it', async () => {
+  const ada = await app.browser('ada', { organizationId: 'org_acme', role: 'admin' });
+  const mia = await app.browser('mia');
+  await updateServer(app.server.stores.db, 'srv_sales', { disabledAt: null });
+  app.upstreams.health = {
+    status: 'sign-in-required',
+    reason: '10.0.0.5 requires authentication (HTTP 401).',
+    checkedAt: undefined,
+    protocol: undefined,
+  };
+
+  const admin = await app.get(path, ada.cookie);
+  const member = await app.get(path, mia.cookie);
+  const lists = await Promise.all(
+    [ada, mia].map(({ cookie }) => app.get('/dashboard/acme/servers', cookie)),
+  );
+
+  for (const { text } of [admin, member, ...lists]) {
+    expect(text).toContain('<span class="badge care">Sign-in required</span>');
+  }
+  expect(admin.text).toContain('10.0.0.5 requires authentication (HTTP 401).');
+  expect(admin.text).toContain(`href="${path}/upstream">Set up upstream authentication</a>`);
+  for (const { text } of [member, ...lists]) expect(text).not.toContain('10.0.0.5');
+});
+
+test('server: its page is renewed when its status changes', async () => {
+  const ada = await app.browser('ann', { organizationId: 'org_acme', role: 'admin' });
+  const { text } = await app.get(path, ada.cookie);
+
+  expect(text).toContain('data-live="/dashboard/acme/live"');
+  expect(text).toMatch(/data-renew hx-get="\/dashboard\/acme\/servers\/sales"[^]*Sign-in required/);
 });

@@ -1,7 +1,10 @@
 import { expect, test } from 'vitest';
 
+import { insertGroup, setGroupsOfServer } from '#server/db/groups';
+import { findServer, updateServer } from '#server/db/servers';
 import { noteToolDefinitions } from '#server/db/tool-definitions';
 import { toolDefinition } from '#server/tools/tool-definition';
+import type { OfferedTool } from '#server/upstreams/inspect';
 import { changedLines } from '#server/web/dashboard/tools';
 import { pageApp } from '#support/page-app';
 
@@ -19,6 +22,131 @@ test('changed tools: twenty are compared at once, and the rest are counted', asy
 
   expect(text.match(/<pre class="change">/g)).toHaveLength(20);
   expect(text).toContain('2 more tools have changed');
+});
+
+const tool = (name: string, rest: Partial<OfferedTool> = {}): OfferedTool => ({
+  name,
+  description: '',
+  inputSchema: {},
+  isReadOnly: false,
+  digest: '',
+  text: '',
+  ...rest,
+});
+const offering = (...tools: OfferedTool[]) =>
+  ({ outcome: 'connected', protocolVersion: '2025-11-25', tools }) as const;
+const path = '/dashboard/acme/servers/sales/tools';
+const rowOf = (html: string, name: string) =>
+  new RegExp(`<li id="tool-\\d+">(?:(?!<li)[^])*?<code dir="auto">${name}</code>[^]*?</li>`).exec(
+    html,
+  )?.[0] ?? '';
+
+test('tools page: each tool has its description, its arguments, and whether it only reads', async () => {
+  await using app = await pageApp();
+  const inputSchema = {
+    properties: {
+      text: { type: 'string', description: 'What to look for' },
+      limit: { type: 'integer' },
+    },
+    required: ['text'],
+  };
+  app.upstreams.inspection = offering(
+    tool('search', { description: 'Finds books.', inputSchema, isReadOnly: true }),
+    tool('drop'),
+  );
+  const { cookie } = await app.browser('user_mia');
+  const { text } = await app.get(path, cookie);
+
+  for (const part of [
+    'Finds books.',
+    'Read-only',
+    '2 arguments',
+    'What to look for',
+    'integer, optional',
+  ]) {
+    expect(rowOf(text, 'search')).toContain(part);
+  }
+  expect(rowOf(text, 'drop')).toMatch(/Write[^]*No arguments/);
+  expect(text).not.toContain('role="switch"');
+});
+
+test('tools page: a tool is hidden and shown again, and the others stay as they were', async () => {
+  await using app = await pageApp();
+  const { db } = app.server.stores;
+  await updateServer(db, 'srv_sales', { hiddenTools: ['gone'] });
+  app.upstreams.inspection = offering(tool('drop'), tool('search'));
+  const { cookie, csrfToken } = await app.browser('user_ada', {
+    organizationId: 'org_acme',
+    role: 'admin',
+  });
+  const change = (name: string, hidden: boolean) => {
+    const fields = { csrf_token: csrfToken, name, hidden: String(hidden) };
+    const body = new URLSearchParams(fields).toString();
+    return app.post({ path: `${path}/visibility`, cookie, body });
+  };
+  const hidden = async () => (await findServer(db, 'acme', 'sales'))?.hiddenTools;
+  const answer = await change('drop', true);
+  const first = await hidden();
+  const { text } = await app.get(path, cookie);
+  await change('gone', false);
+
+  expect(answer.location).toBe(`${path}?done=hidden`);
+  expect(first).toEqual(['gone', 'drop']);
+  expect(rowOf(text, 'drop')).toMatch(/>Hidden<[^]*aria-checked="true"/);
+  expect(rowOf(text, 'search')).toContain('aria-checked="false"');
+  expect(rowOf(text, 'gone')).toContain('Not offered now');
+  expect(await hidden()).toEqual(['drop']);
+});
+
+test('tools page: a member may not hide a tool', async () => {
+  await using app = await pageApp();
+  const { cookie, csrfToken } = await app.browser('user_mia');
+  const body = new URLSearchParams({ csrf_token: csrfToken, name: 'drop', hidden: 'true' });
+  const answer = await app.post({ path: `${path}/visibility`, cookie, body: body.toString() });
+
+  expect(answer.status).toBe(403);
+  expect((await findServer(app.server.stores.db, 'acme', 'sales'))?.hiddenTools).toEqual([]);
+});
+
+test('tools page: without an answer it shows what was seen last, and the reason to administrators', async () => {
+  await using app = await pageApp();
+  const { stores, clock } = app.server;
+  const seen = toolDefinition({ name: 'search', description: 'Finds books.' });
+  await noteToolDefinitions(stores.db, 'srv_sales', seen ? [seen] : [], clock.now());
+  app.upstreams.inspection = { outcome: 'offline', reason: 'Connection refused at 10.0.0.5.' };
+  const ada = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
+  const mia = await app.browser('user_mia');
+  const [admin, member] = [await app.get(path, ada.cookie), await app.get(path, mia.cookie)];
+
+  expect(rowOf(admin.text, 'search')).toContain('Finds books.');
+  expect(admin.text).toContain('could not be loaded. Connection refused at 10.0.0.5. Below are');
+  expect(member.text).toContain('could not be loaded. Below are');
+});
+
+test('tools page: the upstream is asked once a minute, and not for people outside the groups of the server', async () => {
+  await using app = await pageApp();
+  const { db } = app.server.stores;
+  let asked = 0;
+  const found = offering(tool('search'));
+  Object.defineProperty(app.upstreams, 'inspection', {
+    get() {
+      asked += 1;
+      return found;
+    },
+  });
+  const mia = await app.browser('user_mia');
+  await app.get(path, mia.cookie);
+  await app.get(path, mia.cookie);
+  const inOneMinute = asked;
+  await app.server.clock.advance(61);
+  await app.get(path, mia.cookie);
+  await insertGroup(db, { id: 'group_a', organizationId: 'org_acme', name: 'a', createdAt: 1 });
+  await setGroupsOfServer(db, 'srv_sales', ['group_a']);
+  await app.server.clock.advance(61);
+  const { text } = await app.get(path, mia.cookie);
+
+  expect([inOneMinute, asked]).toEqual([1, 2]);
+  expect(text).not.toContain('search');
 });
 
 const shown = (before: string, after: string) =>

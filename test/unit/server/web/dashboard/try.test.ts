@@ -26,7 +26,9 @@ test('try page: an owner outside the server’s groups is told so, and where the
   const inside = await app.get(page, member.cookie);
 
   expect(outside.status).toBe(200);
-  expect(outside.text).toContain('This server is kept to groups, and you are in none of them.');
+  expect(outside.text).toContain(
+    'This server is restricted to groups, and you are not in any of them.',
+  );
   expect(outside.text).toContain('href="/dashboard/acme/servers/sales/access"');
   expect(outside.text).not.toContain('credential');
   expect([open.text, inside.text].join('\n')).not.toContain('kept to groups');
@@ -59,7 +61,7 @@ test('try page: an administrator of a server that does not answer is told where 
 test('try page: for a server behind an agent it links to the agent’s page', () => {
   const next = whereCallsEnd(away, served, visit);
 
-  expect(next?.text).toMatch(/head-office.*online.*crm/);
+  expect(next?.text).toMatch(/head-office.*connected.*crm/);
   expect(next?.link.href).toBe('/dashboard/acme/agents/head-office');
 });
 

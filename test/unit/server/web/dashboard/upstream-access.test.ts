@@ -45,8 +45,8 @@ test('upstream access: what was refused comes back, but never a secret', async (
   const { status, text } = await send('', typed);
 
   expect(status).toBe(422);
-  expect(text).toContain('The client id may hold printable ASCII alone.');
-  expect(text).toContain('A scope is not one word.');
+  expect(text).toContain('The client id may contain only printable ASCII characters.');
+  expect(text).toContain('A scope must not contain spaces or quotes.');
   expect(text).toMatch(/id="kind-client-credentials" [^>]*checked/);
   expect(text).toContain(`value="${escaped}"`);
   expect(text).toContain('value="read &quot;write&quot;"');
@@ -80,5 +80,7 @@ test('fixed header: to replace a value, its name is filled in and the value has 
 
   expect(text).toMatch(/<input id="headerName"[^>]* value="x-api-key"/);
   expect(text).toMatch(/<input id="headerValue"[^>]* autofocus/);
-  expect(text).toContain('A new one, as X-Api-Key, or one of those above to replace its value.');
+  expect(text).toContain(
+    'A new header, for example X-Api-Key, or one from the list above to replace its value.',
+  );
 });

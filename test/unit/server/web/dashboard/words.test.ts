@@ -18,8 +18,8 @@ test('counted: a number and its noun agree', () => {
 
 test('lostWith: what stops working with a server is counted, and zeros are left out', () => {
   expect(lostWith({ activeClients: 1, activeKeys: 3, activeGrants: 0 })).toEqual([
-    '1 OAuth client opens it; it loses access now.',
-    '3 API keys open it; they lose access now.',
+    '1 OAuth client uses it; it loses access immediately.',
+    '3 API keys grant access to it; they stop working immediately.',
   ]);
   expect(lostWith({ activeClients: 0, activeKeys: 0, activeGrants: 0 })).toHaveLength(1);
 });

@@ -1,0 +1,257 @@
+// Asks an MCP server what a caller would: whether it answers, in which protocol, and which tools it has.
+import { readMessage } from 'latchkey-mcp/message';
+import { modernVersion } from 'latchkey-mcp/translation';
+import { z } from 'zod';
+import { discard, failure, responseIn, wholeBody } from '#gateway/answers';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-calls';
+import { toolsIn } from '#gateway/tool-list';
+import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
+import { OutboundError } from '#outbound/checked-addresses';
+import { type ToolDefinition, toolDefinition } from '#tools/tool-definition';
+
+const toolSchema = z.object({
+  name: z.string(),
+  title: z.string().optional().catch(undefined),
+  description: z.string().catch(''),
+  inputSchema: z.record(z.string(), z.unknown()).catch({}),
+  annotations: z.object({ readOnlyHint: z.boolean().catch(false) }).catch({ readOnlyHint: false }),
+});
+
+/** What people see of a tool. MCP 2025-11-25 tools, "Tool" */
+export interface ToolDescription {
+  readonly name: string;
+  readonly title?: string | undefined;
+  readonly description: string;
+  readonly inputSchema: Readonly<Record<string, unknown>>;
+  /** Whether the server says that it changes nothing. */
+  readonly isReadOnly: boolean;
+}
+
+/** A tool that the MCP server offers. */
+export interface OfferedTool extends ToolDefinition, ToolDescription {}
+
+/** Reads what people see of a tool. Members that are missing or of another type are empty. */
+export function describedTool(tool: unknown): ToolDescription | undefined {
+  const { data } = toolSchema.safeParse(tool);
+  if (!data) return undefined;
+  const { annotations, ...described } = data;
+  return { ...described, isReadOnly: annotations.readOnlyHint };
+}
+
+/** What became of an inspection. A `reason` is a sentence for administrators, because it may name internal addresses. */
+export type Inspection =
+  | {
+      readonly outcome: 'connected';
+      /** The protocol revision: `2025-11-25`; `undefined` if a call has told that it answers. */
+      readonly protocolVersion: string | undefined;
+      /** If they were asked for. */
+      readonly tools: readonly OfferedTool[] | undefined;
+    }
+  /** It answered 401. `isOAuth`: and named an authorization server, or a bearer token. */
+  | { readonly outcome: 'sign-in-required'; readonly isOAuth: boolean; readonly reason: string }
+  /** Only people with an account of their own there get an answer. */
+  | { readonly outcome: 'personal'; readonly reason: string }
+  /** No connection; or an answer that is not MCP's; or an address that must not be called. */
+  | { readonly outcome: 'offline' | 'error' | 'forbidden'; readonly reason: string };
+
+/** An inspected upstream. */
+export interface Inspected extends LinkAsked {
+  /** What messages call it: `mcp.example.com:8443`. */
+  readonly name: string;
+  readonly timeoutMs: number;
+  readonly wantsTools: boolean;
+}
+
+const mostPages = 10;
+const mostTools = 1000;
+const mostBytes = 4 * 1024 * 1024;
+
+/**
+ * Makes the handshake if `links` has none for this key, else asks for a sign of life, and lists the tools if they are wanted.
+ * Never rejects. The handshake is kept for the next inspection; a failure ends it.
+ */
+export async function inspect(inspected: Inspected, links: PlainLinks): Promise<Inspection> {
+  const first = await inspectOnce(inspected, links);
+  // A server that was restarted refuses the session of the handshake before.
+  const { wasKept, inspection } = first;
+  const isFinal = !wasKept || inspection.outcome === 'connected';
+  return isFinal ? inspection : (await inspectOnce(inspected, links)).inspection;
+}
+
+async function inspectOnce(
+  { key, place, upstream, name, timeoutMs, wantsTools }: Inspected,
+  links: PlainLinks,
+): Promise<{ readonly wasKept: boolean; readonly inspection: Inspection }> {
+  const wasKept = links.keeps(key);
+  const late = AbortSignal.timeout(timeoutMs);
+  const watched = new WatchedUpstream(upstream, late);
+  const asked = { key, place, upstream: watched };
+  const call = async (method: string, params?: object) => {
+    const text = JSON.stringify({ jsonrpc: '2.0', id: 1, method, ...(params && { params }) });
+    const message = readMessage(Buffer.from(text));
+    if (!message) throw new Error(`${method} cannot be written`);
+    const { body, envelope } = message;
+    const request = { ...asked, body, envelope, signal: late, trace: {} };
+    return answerTo(await forwardPlain(request, links));
+  };
+  try {
+    const link = await links.link(asked);
+    const isSignNeeded = wasKept && !wantsTools;
+    if (isSignNeeded) await call(link.era === 'modern' ? 'server/discover' : 'ping');
+    const tools = wantsTools ? await listTools(call) : undefined;
+    const protocolVersion = link.era === 'legacy' ? link.protocolVersion : modernVersion;
+    return { wasKept, inspection: { outcome: 'connected', protocolVersion, tools } };
+  } catch (error) {
+    links.endOf(key);
+    const problem = problemOf(error, { name, last: watched.last, isLate: late.aborted, timeoutMs });
+    return { wasKept, inspection: problem };
+  } finally {
+    watched.release();
+  }
+}
+
+/** Remembers the last answer, and ends requests that are late until it is released. */
+class WatchedUpstream implements Upstream {
+  last: UpstreamAnswer | undefined;
+  readonly #upstream: Upstream;
+  #late: AbortSignal | undefined;
+
+  constructor(upstream: Upstream, late: AbortSignal) {
+    this.#upstream = upstream;
+    this.#late = late;
+  }
+
+  async send(request: Parameters<Upstream['send']>[0]): Promise<UpstreamAnswer> {
+    const signal = this.#late ? AbortSignal.any([request.signal, this.#late]) : request.signal;
+    this.last = undefined;
+    this.last = await this.#upstream.send({ ...request, signal });
+    return this.last;
+  }
+
+  release(): void {
+    this.#late = undefined;
+  }
+}
+
+async function answerTo({ answer }: Awaited<ReturnType<typeof forwardPlain>>): Promise<Buffer> {
+  if (answer.status !== 200) {
+    await discard(answer.body);
+    throw failure(answer);
+  }
+  const isStream = answer.mediaType === 'text/event-stream';
+  const bytes = isStream ? await responseIn(answer.body) : await wholeBody(answer.body, mostBytes);
+  return Buffer.from(bytes);
+}
+
+const cursorSchema = z.object({
+  result: z.object({ nextCursor: z.string().optional().catch(undefined) }),
+});
+const errorSchema = z.object({ error: z.object({ code: z.number() }) });
+const methodNotFound = -32_601;
+
+async function listTools(
+  call: (method: string, params: object) => Promise<Buffer>,
+): Promise<OfferedTool[]> {
+  const tools: OfferedTool[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < mostPages && tools.length < mostTools; page += 1) {
+    const message = await call('tools/list', cursor === undefined ? {} : { cursor });
+    const list = toolsIn(message);
+    const value: unknown = JSON.parse(message.toString('utf8'));
+    if (!list) {
+      // A server without tools need not know the method.
+      if (errorSchema.safeParse(value).data?.error.code === methodNotFound) return tools;
+      throw new GatewayRefusal('upstream_failed', { detail: 'it refused to list its tools' });
+    }
+    tools.push(
+      ...list.tools.flatMap(({ span }) => {
+        const tool: unknown = JSON.parse(message.toString('utf8', span.start, span.end));
+        const definition = toolDefinition(tool);
+        const described = describedTool(tool);
+        return definition && described ? [{ ...definition, ...described }] : [];
+      }),
+    );
+    cursor = cursorSchema.safeParse(value).data?.result.nextCursor;
+    if (cursor === undefined) break;
+  }
+  return tools.slice(0, mostTools);
+}
+
+interface ProblemContext extends Pick<Inspected, 'name' | 'timeoutMs'> {
+  readonly last: UpstreamAnswer | undefined;
+  readonly isLate: boolean;
+}
+
+/** Why there was no answer, from what the gateway, the driver and the network say. */
+function problemOf(error: unknown, context: ProblemContext): Inspection {
+  const { name, last, isLate, timeoutMs } = context;
+  const chain = [...causesOf(error)];
+  const refusal = chain.find((one) => one instanceof GatewayRefusal);
+  if (chain.some((one) => one instanceof OutboundError && one.code === 'forbidden')) {
+    return { outcome: 'forbidden', reason: `${name} is in a private network.` };
+  }
+  const code = refusal?.code;
+  if (code === 'no_person' || code === 'not_connected') {
+    return { outcome: 'personal', reason: `${name} requires an account of each person.` };
+  }
+  if (code === 'upstream_token' || code === 'upstream_scope') {
+    const reason = `${name} or its authorization server refuses the configured sign-in.`;
+    return { outcome: 'sign-in-required', isOAuth: true, reason };
+  }
+  if (code === 'agent_offline') return { outcome: 'offline', reason: 'The agent is offline.' };
+  if (last?.status === 401) {
+    const isOAuth = /\bresource_metadata=|^bearer\b/i.test(last.challenge ?? '');
+    const reason = `${name} requires authentication (HTTP 401).`;
+    return { outcome: 'sign-in-required', isOAuth, reason };
+  }
+  const said = chain.find((one) => one instanceof UpstreamError)?.detail;
+  if (said) return { outcome: 'error', reason: asSentence(said) };
+  if (isLate) {
+    const reason = `${name} did not answer within ${timeoutMs / 1000} seconds.`;
+    return { outcome: 'offline', reason };
+  }
+  if (code === 'upstream_unreachable') {
+    return { outcome: 'offline', reason: networkReason(chain, name) };
+  }
+  if (last && last.status === 404) {
+    return { outcome: 'error', reason: `${name} has no MCP server at this URL (HTTP 404).` };
+  }
+  if (code === 'upstream_busy') {
+    return { outcome: 'error', reason: `${name} is overloaded (HTTP ${last?.status ?? 503}).` };
+  }
+  const detail = refusal?.details.detail;
+  if (detail) return { outcome: 'error', reason: `${name}: ${detail}.` };
+  return { outcome: 'error', reason: `${name} does not answer as an MCP server.` };
+}
+
+function* causesOf(error: unknown): Generator {
+  let one = error;
+  for (let depth = 0; depth < 8 && one !== undefined; depth += 1) {
+    yield one;
+    one = one instanceof Error ? one.cause : undefined;
+  }
+}
+
+/** What the network said, in words. */
+function networkReason(chain: readonly unknown[], name: string): string {
+  const codes = chain.map((one) => (one instanceof Error && 'code' in one ? one.code : undefined));
+  const code = codes.map(String).find((one) => /^[A-Z][A-Z0-9_]+$/.test(one)) ?? '';
+  if (/^(?:ENOTFOUND|ENODATA|EAI_\w+)$/.test(code)) {
+    return `The host name of ${name} was not found.`;
+  }
+  if (chain.some((one) => one instanceof OutboundError)) {
+    return `The host name of ${name} was not found.`;
+  }
+  if (code === 'ECONNREFUSED') return `Connection refused at ${name}.`;
+  if (/TIMEOUT|ETIMEDOUT/.test(code)) return `No connection to ${name}: it does not respond.`;
+  if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL/.test(code)) {
+    return `The TLS certificate of ${name} is not valid (${code}).`;
+  }
+  return code ? `No connection to ${name} (${code}).` : `No connection to ${name}.`;
+}
+
+function asSentence(text: string): string {
+  const begun = `${text.charAt(0).toUpperCase()}${text.slice(1)}`;
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}

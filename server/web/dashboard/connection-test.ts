@@ -1,0 +1,113 @@
+import { AdministrationRefusal } from '#admin/refusal';
+import { hostAndPort } from '#outbound/checked-addresses';
+import type { Inspection } from '#upstreams/inspect';
+import { html, type Html } from '#web/html';
+import { dashboardPath } from '#web/layout';
+import { copyable, type Fact, factList } from '#web/tables';
+import type { DashboardPorts } from './ports.ts';
+
+/** What a test of a connection found, as the form of a new server shows it. */
+export interface ConnectionTest {
+  readonly outcome: Inspection['outcome'];
+  readonly heading: string;
+  readonly text: string;
+  readonly facts: readonly Fact[];
+  /** For a private address: the form of an agent that reaches it, and the option by which the operator allows it. */
+  readonly remedies: { readonly newAgent: string; readonly option: string } | undefined;
+}
+
+/** The server to be created. */
+interface Wanted {
+  readonly organization: string;
+  readonly name: string;
+  readonly url: string | undefined;
+}
+
+/** Asks the MCP server at a URL, unless that is plainly in a private network. */
+export async function testUrl(
+  url: string,
+  { upstreamSetup, inspectUrl }: Pick<DashboardPorts, 'upstreamSetup' | 'inspectUrl'>,
+): Promise<Inspection> {
+  if (!upstreamSetup.isForbidden(new URL(url))) return inspectUrl(url);
+  return { outcome: 'forbidden', reason: `${new URL(url).host} is in a private network.` };
+}
+
+/** The refusal of a URL that this server must not call. */
+export function privateNetworkRefusal(): AdministrationRefusal {
+  const field = { field: 'upstream.url', problem: 'is in a private network' };
+  return new AdministrationRefusal('invalid', `${field.field} ${field.problem}`, {
+    fields: [field],
+  });
+}
+
+/** What an inspection means to the person who wants to create a server. */
+export function connectionTest(inspection: Inspection, wanted: Wanted): ConnectionTest {
+  const { outcome } = inspection;
+  const remedies = outcome === 'forbidden' ? remediesFor(wanted) : undefined;
+  const rest = { outcome, facts: [], remedies };
+  switch (outcome) {
+    case 'connected':
+      return { ...rest, heading: 'Connected', text: '', facts: factsOf(inspection) };
+    case 'sign-in-required': {
+      const text =
+        'You can create the server now and set up upstream authentication on the next page.';
+      const how = inspection.isOAuth ? 'OAuth' : 'Credentials in a header';
+      const facts = [{ label: 'Authentication', text: `${how} (the server answers HTTP 401)` }];
+      return { ...rest, heading: 'Connected; sign-in required', text, facts };
+    }
+    case 'personal':
+    case 'offline':
+    case 'error':
+      return {
+        ...rest,
+        heading: 'The connection test failed',
+        text: `${inspection.reason} Check the URL, or create the server anyway.`,
+      };
+    case 'forbidden': {
+      const text = `${inspection.reason} Latchkey calls only public addresses, unless its operator allows a host.`;
+      return { ...rest, heading: 'Private network', text };
+    }
+  }
+}
+
+function factsOf({
+  protocolVersion,
+  tools,
+}: Extract<Inspection, { outcome: 'connected' }>): Fact[] {
+  const names = tools?.map(({ name }) => name) ?? [];
+  const more = names.length > mostNames ? ` and ${names.length - mostNames} more` : '';
+  const listed = `${names.length}: ${names.slice(0, mostNames).join(', ')}${more}`;
+  return [
+    { label: 'Protocol', text: `MCP ${protocolVersion ?? ''}` },
+    { label: 'Tools', text: names.length > 0 ? listed : 'None' },
+    { label: 'Authentication', text: 'None required' },
+  ];
+}
+
+const mostNames = 8;
+
+function remediesFor({ organization, name, url = '' }: Wanted) {
+  const query = new URLSearchParams({ ...(name && { server: name }), url });
+  return {
+    newAgent: `${dashboardPath(organization)}/new-agent?${query.toString()}`,
+    option: `--outbound-host ${hostAndPort(new URL(url))}`,
+  };
+}
+
+/** The result, within the form. `isRefused`: the form has a summary of errors, which takes the focus. */
+export function connectionTestSection(test: ConnectionTest, isRefused: boolean): Html {
+  const { outcome, heading, text, facts, remedies } = test;
+  const isGood = outcome === 'connected' || outcome === 'sign-in-required';
+  return html`<section class="${isGood ? 'notice' : 'notice warning'} group" role="status" aria-labelledby="test-heading">
+<h2 id="test-heading" tabindex="-1"${!isRefused && html` autofocus`}>${heading}</h2>
+${text && html`<p dir="auto">${text}</p>`}
+${facts.length > 0 && factList(facts, 0)}
+${
+  remedies &&
+  html`<p>An agent in that network reaches the server without any open port:</p>
+<p><a class="button" href="${remedies.newAgent}">Create an agent</a></p>
+<p>Or the operator of Latchkey restarts it with this option:</p>
+${copyable(remedies.option, 'the option')}`
+}
+</section>`;
+}

@@ -1,0 +1,72 @@
+import { expect, onTestFinished, test } from 'vitest';
+
+import { insertGroup, setGroupsOfServer } from '#server/db/groups';
+import { pageApp } from '#support/page-app';
+
+async function opened() {
+  const app = await pageApp();
+  onTestFinished(() => app[Symbol.asyncDispose]());
+  return app;
+}
+
+test('home of a member: their servers with status and a way to connect, and nothing to administer', async () => {
+  const app = await opened();
+  app.upstreams.health = { ...app.upstreams.health, status: 'connected' };
+  const { cookie } = await app.browser('user_mia', { organizationId: 'org_acme', role: 'member' });
+
+  const { status, text } = await app.get('/dashboard/acme', cookie);
+
+  expect(status).toBe(200);
+  expect(text).toContain('<h1 dir="auto">Your servers</h1>');
+  expect(text).toMatch(/Connected<\/span>/);
+  expect(text).toContain('href="/dashboard/acme/servers/sales" aria-label="Connect to sales"');
+  for (const hidden of [
+    '/people',
+    '/groups',
+    '/agents',
+    '/usage',
+    '/audit',
+    '/settings',
+    'API key',
+  ])
+    expect(text).not.toContain(hidden);
+});
+
+test('home of a member: a server that only another group may use is not shown', async () => {
+  const app = await opened();
+  const { db } = app.server.stores;
+  const group = { id: 'group_1', organizationId: 'org_acme', name: 'sales', createdAt: 1 };
+  await insertGroup(db, group);
+  await setGroupsOfServer(db, 'srv_sales', [group.id]);
+  const { cookie } = await app.browser('user_mia', { organizationId: 'org_acme', role: 'member' });
+
+  const { text } = await app.get('/dashboard/acme', cookie);
+
+  expect(text).toContain('You cannot use any server yet.');
+  expect(text).not.toContain('/servers/sales"');
+});
+
+test('people: a member can neither see the page nor list them', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_mia', { organizationId: 'org_acme', role: 'member' });
+
+  const page = await app.get('/dashboard/acme/people', cookie);
+
+  expect(page.status).toBe(403);
+});
+
+test('first steps: they tick themselves, and go away once all are done', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  const { db } = app.server.stores;
+  await db.deleteFrom('membership').where('person_id', '!=', 'user_ada').execute();
+  const before = await app.get('/dashboard/acme', cookie);
+  await app.browser('user_mia', { organizationId: 'org_acme', role: 'member' });
+
+  const after = await app.get('/dashboard/acme', cookie);
+
+  expect(before.text).toMatch(/<li class="done"><span>Add a server<\/span>/);
+  expect(before.text).toMatch(/<li class="open"><a href="\/dashboard\/acme\/people">Invite people/);
+  expect(after.text).toMatch(/<li class="done"><span>Invite people<\/span>/);
+  expect(after.text).toContain('Connect an assistant');
+});
