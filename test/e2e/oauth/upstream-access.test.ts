@@ -428,7 +428,7 @@ describe('upstream access with each person’s own account', () => {
     expect(revoked.status).toBe(200);
     expect(answers.every(({ text }) => text.includes('connect your account'))).toBe(true);
     expect(refreshes).toHaveLength(1);
-    expect(html).toContain('takes the former consent no longer');
+    expect(html).toContain('no longer accepts your earlier sign-in');
   });
 
   test('85: no upstream token is in the database, its audit log, a backup or a page', async () => {
@@ -489,7 +489,7 @@ describe('upstream access at an authorization server without resource indicators
     upstream.refuse([...upstream.issued].find((one) => one.startsWith('ey')) ?? '');
 
     expect(led).toBe(`${path}?problem=unusable`);
-    expect(html).toContain('Tell an administrator');
+    expect(html).toContain('Ask an administrator');
     expect(again).toBe(`${path}?done=connected`);
     expect((await whoami({ token })).text).toContain('you are dana-there');
     expect(upstream.asked.some(({ body }) => body.includes('grant_type=refresh_token'))).toBe(true);

@@ -49,7 +49,7 @@ async function demoStart(launcher: string, folder: string): Promise<string> {
 
 describe('no package name of a public registry is run or installed', () => {
   test.each([
-    ['proxy', /\.ts$/, 150],
+    ['proxy', /\.ts$/, 130],
     ['server', /\.ts$/, 250],
     ['mcp', /\.ts$/, 7],
     ['tray-app', /\.(ts|html)$/, 20],

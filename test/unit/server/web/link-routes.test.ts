@@ -1,7 +1,13 @@
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-
-import { pageApp, type PageApp } from '#support/page-app';
+import { csrfToken } from '#server/accounts/sessions';
+import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
+import { hashSecret } from '#server/oauth/secrets';
+import { cookieName } from '#server/web/page-request';
+import { pageApp, type PageApp } from '#support/page-app';
+
+const password = 'correct horse battery staple';
 
 let app: PageApp;
 beforeAll(async () => {
@@ -38,13 +44,27 @@ test('the sign-in page says that nobody can sign in yet, for as long as that is 
   expect(after.text).not.toContain('There is no account yet.');
 });
 
-test('the first owner is led to their organization, and to nothing that is not on the page', async () => {
-  const owner = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+test('the first owner lands on the first steps of their organization', async () => {
+  await using empty = await pageApp();
+  const { stores, clock } = empty.server;
+  for (const { user } of await listUsers(stores.db)) await deleteUser(stores.db, user.id);
+  const linkToken = 'the-first-link';
+  await insertLink(stores.db, hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
+  const token = randomBytes(24).toString('base64url');
+  const browser = `${cookieName('latchkey-browser', empty.server.base)}=${token}`;
+  const chosen = {
+    email: 'olga@example.com',
+    password,
+    repeated: password,
+    organization: 'newcomers',
+    csrf_token: csrfToken(token),
+  };
+  const body = new URLSearchParams(chosen).toString();
 
-  const { text } = await app.get('/account?done=set-up', owner.cookie);
+  const made = await empty.post({ path: `/set-up/${linkToken}`, cookie: browser, body });
+  const cookie = made.cookies.join('; ');
+  const home = await empty.get('/dashboard/newcomers', cookie);
 
-  const [notice = ''] = /<p class="notice"[^>]*>[^<]*/.exec(text) ?? [];
-  expect(notice).toContain('Your organization is listed below');
-  expect(notice).not.toContain('passkey');
-  expect(text).toContain('href="/dashboard/acme"');
+  expect([made.status, made.location]).toEqual([303, '/dashboard']);
+  expect(home.text).toContain('First steps');
 });
