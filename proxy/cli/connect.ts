@@ -11,16 +11,16 @@ const toolFlags = {
   'allow-tool': {
     value: 'NAME',
     repeated: true,
-    doc: 'let the assistant see this tool, and only those named so; * is any text; LATCHKEY_ALLOW_TOOLS',
+    doc: 'let the assistant see only tools that match; * stands for any text; LATCHKEY_ALLOW_TOOLS',
   },
   'deny-tool': {
     value: 'NAME',
     repeated: true,
-    doc: 'keep this tool from the assistant, also when it is allowed; LATCHKEY_DENY_TOOLS',
+    doc: 'hide tools that match, even if --allow-tool names them; LATCHKEY_DENY_TOOLS',
   },
   'changed-tools': {
     value: changedToolModes.join('|'),
-    doc: 'what becomes of a tool that changed since it was accepted (flag); LATCHKEY_CHANGED_TOOLS',
+    doc: 'mark or hide tools that changed since you accepted them (flag); LATCHKEY_CHANGED_TOOLS',
   },
 } satisfies Record<string, Flag>;
 

@@ -17,6 +17,7 @@ export class UsageError extends Error {
 
 /** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
 export type Problem = {
+  /** Empty where no file is at fault. */
   source: string;
   key: string;
   problem: string;
@@ -32,7 +33,7 @@ export class ConfigurationError extends Error {
   constructor(problems: readonly Problem[]) {
     super(
       problems
-        .map(({ source, key, problem }) => `${source}: ${key ? `${key}: ` : ''}${problem}`)
+        .map(({ source, key, problem }) => [source, key, problem].filter(Boolean).join(': '))
         .map(printable)
         .join('\n'),
     );

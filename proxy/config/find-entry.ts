@@ -42,18 +42,19 @@ export async function findEntry(
   if (first?.account !== undefined) return first;
   if (first) return entries.find(({ oauth, apiKey }) => oauth ?? apiKey) ?? first;
   if (problems.length > 0) throw new ConfigurationError(problems);
-  const problem = `knows no server ${name}; add it under "mcpServers", or give the URL instead`;
-  throw new ConfigurationError(
+  throw new ConfigurationError([
     configFile === undefined
-      ? [
-          {
-            source: 'configuration',
-            key: '',
-            problem: `${problem} (looked in ${files.join(', ')})`,
-          },
-        ]
-      : [{ source: configFile, key: '', problem }],
-  );
+      ? {
+          source: '',
+          key: '',
+          problem: `no connection named ${name}. Run \`latchkey status\` to list the connections, or give the URL instead.`,
+        }
+      : {
+          source: configFile,
+          key: '',
+          problem: `no server named ${name}. Add it under "mcpServers", or give the URL instead.`,
+        },
+  ]);
 }
 
 /**

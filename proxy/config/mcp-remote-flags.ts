@@ -11,19 +11,46 @@ const timing = 'connections have limits of their own here';
 
 /** Every option of mcp-remote 0.15, so that an entry that starts it can start us. */
 export const remoteFlags = {
-  header: { value: "'NAME: VALUE'", repeated: true, doc: 'sent with every request' },
-  'header-file': { value: 'FILE', repeated: true, doc: 'a header a line' },
-  transport: { value: 'STRATEGY', doc: 'http-first, sse-first, http-only or sse-only' },
-  'static-oauth-client-info': { value: 'JSON|@FILE', doc: 'the OAuth client' },
-  'static-oauth-client-metadata': { value: 'JSON|@FILE', doc: 'of which the scope is asked for' },
-  'client-metadata-url': { value: 'URL', doc: 'the client id that is a document' },
-  'client-credentials': { doc: 'the client signs in, not a person' },
-  resource: { value: 'URL', doc: 'RFC 8707’s resource' },
-  'disable-resource-parameter': { doc: 'send none' },
-  'authorize-param': { value: 'KEY=VALUE', repeated: true, doc: 'for the authorization request' },
-  host: { value: 'HOST', doc: 'of the redirect URI: localhost or 127.0.0.1' },
-  'callback-path': { value: 'PATH', doc: 'of the redirect URI' },
-  'ignore-tool': { value: 'PATTERN', repeated: true, doc: 'hide tools, with * for anything' },
+  header: { value: "'NAME: VALUE'", repeated: true, doc: 'send this header with every request' },
+  'header-file': {
+    value: 'FILE',
+    repeated: true,
+    doc: 'send the headers in this file, one per line',
+  },
+  transport: {
+    value: 'STRATEGY',
+    doc: 'how to reach the server: http-first, sse-first, http-only or sse-only',
+  },
+  'static-oauth-client-info': {
+    value: 'JSON|@FILE',
+    doc: 'the registered OAuth client, with client_id and client_secret',
+  },
+  'static-oauth-client-metadata': {
+    value: 'JSON|@FILE',
+    doc: 'metadata of the OAuth client; only its scope is used',
+  },
+  'client-metadata-url': {
+    value: 'URL',
+    doc: 'the URL of a client metadata document, used as the client id',
+  },
+  'client-credentials': { doc: 'sign in as the OAuth client itself, without a person' },
+  resource: {
+    value: 'URL',
+    doc: 'the resource parameter (RFC 8707), instead of what the server says',
+  },
+  'disable-resource-parameter': { doc: 'send no resource parameter' },
+  'authorize-param': {
+    value: 'KEY=VALUE',
+    repeated: true,
+    doc: 'add this parameter to the authorization request',
+  },
+  host: { value: 'HOST', doc: 'the host of the redirect URI: localhost or 127.0.0.1' },
+  'callback-path': { value: 'PATH', doc: 'the path of the redirect URI' },
+  'ignore-tool': {
+    value: 'PATTERN',
+    repeated: true,
+    doc: 'hide the tools that match; * stands for any text',
+  },
   debug: { doc: 'the same as --log-level debug' },
   silent: { doc: 'the same as --log-level error' },
   'enable-proxy': { doc: 'no effect: HTTPS_PROXY is used without it' },

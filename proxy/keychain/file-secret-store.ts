@@ -25,10 +25,10 @@ export function fileSecretStore({
   keyFile: string;
   platform: NodeJS.Platform;
 }): SecretStore {
-  let key: Promise<Buffer> | undefined;
+  let reading: Promise<Buffer> | undefined;
   const keyRead = async () =>
-    (key ??= readKey(keyFile, platform).catch((error: unknown) => {
-      key = undefined;
+    (reading ??= readKey(keyFile, platform).catch((error: unknown) => {
+      reading = undefined;
       throw error;
     }));
   keyRead().catch(() => undefined);
@@ -38,8 +38,10 @@ export function fileSecretStore({
   return {
     get: (account) =>
       guarded(async () => {
+        // First, so that a sign-in, which looks for tokens before it opens the browser, fails without its key.
+        const key = await keyRead();
         const sealed = await absentIsUndefined(readFile(pathOf(account)));
-        return sealed && open256(await keyRead(), account, sealed);
+        return sealed && open256(key, account, sealed);
       }),
 
     set: (account, secret) =>

@@ -82,6 +82,7 @@ test.each([
   if (content !== undefined) writeFileSync(bad, content, { mode });
 
   await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });
+  await expect(file(bad).get('never stored')).rejects.toMatchObject({ code: 'unavailable' });
 });
 
 if (platform === 'linux') {

@@ -213,13 +213,21 @@ test.each([
 test.each([
   ['is absent', {}, 'does not exist'],
   ['is no JSON', { '/c.json': `{"clientSecret":"${clientSecret}"` }, 'is not JSON'],
-  ['knows no such name', { '/c.json': {} }, 'knows no server acme'],
+  ['knows no such name', { '/c.json': {} }, 'no server named acme'],
 ])('connection: a file that %s is a problem', async (_, files, words) => {
   const { message } = await problemsOf(read(files, { config: '/c.json' }));
 
   expect(message).toContain(words);
   expect(message).toContain('/c.json');
   expect(message).not.toContain('secret_');
+});
+
+test('connection: a name that no file knows is an error that says how to list the names', async () => {
+  const { message } = await problemsOf(read({}));
+
+  expect(message).toBe(
+    'no connection named acme. Run `latchkey status` to list the connections, or give the URL instead.',
+  );
 });
 
 test('connection: each platform has its own file locations', () => {
