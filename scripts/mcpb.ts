@@ -8,71 +8,100 @@
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
-import { packExtension } from '@anthropic-ai/mcpb/cli';
-import { proxyPackage } from './pack.ts';
+import { join } from 'node:path';
+import { MANIFEST_SCHEMAS } from '@anthropic-ai/mcpb';
+import { type Zippable, zipSync } from 'fflate';
+import { proxyPackage, type NpmPackage, type PackedFile } from './pack.ts';
 
 type Lock = { packages: Record<string, { version: string; integrity?: string }> };
 
 const root = join(import.meta.dirname, '..');
+const library = '@napi-rs/keyring';
 const binaries = {
   darwin: ['darwin-arm64', 'darwin-x64'],
   win32: ['win32-x64-msvc', 'win32-arm64-msvc'],
   linux: ['linux-x64-gnu', 'linux-arm64-gnu'],
 };
 const platforms = ['darwin', 'win32', 'linux'] as const;
+/** A zip file has times without a zone. */
+const modifiedAt = new Date('1985-10-26T08:15:00');
 
-const manifest: { version: string; description: string } = JSON.parse(
-  readFileSync(join(root, 'proxy/package.json'), 'utf8'),
-);
-const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
-const stage = mkdtempSync(join(tmpdir(), 'latchkey-bundle-'));
-try {
-  for (const [path, content] of (await proxyPackage()).files) {
-    mkdirSync(dirname(join(stage, path)), { recursive: true });
-    writeFileSync(join(stage, path), content);
+export interface ProxyBundle {
+  /** `latchkey-VERSION.mcpb` */
+  readonly name: string;
+  readonly platforms: readonly string[];
+  /** The same content gives the same bytes. The manifest is the last file, because the server replaces it. */
+  readonly bytes: Buffer;
+}
+
+/** The bundle of the proxy's package. With `installedOnly` it contains the binaries that are installed here. */
+export function proxyBundle(
+  { name, files }: NpmPackage,
+  { installedOnly }: { installedOnly: boolean },
+): ProxyBundle {
+  const found = new Map<string, readonly PackedFile[]>();
+  for (const binary of platforms.flatMap((platform) => binaries[platform])) {
+    const content = filesOfBinary(`${library}-${binary}`, installedOnly);
+    if (content) found.set(binary, content);
+    else process.stderr.write(`without ${library}-${binary}: it is not installed here\n`);
   }
-  const library = '@napi-rs/keyring';
-  cpSync(join(root, 'node_modules', library), join(stage, 'node_modules', library), {
-    recursive: true,
-  });
-  const complete = platforms.filter(
-    (platform) =>
-      binaries[platform].filter((name) => !addBinary(`${library}-${name}`)).length === 0,
+  const complete = platforms.filter((platform) =>
+    binaries[platform].every((binary) => found.has(binary)),
   );
   const some = complete.length > 0 ? complete : [process.platform];
-  writeFileSync(join(stage, 'manifest.json'), JSON.stringify(manifestFor(some), null, 2));
-  mkdirSync(join(root, 'dist'), { recursive: true });
-  const file = join(root, 'dist', `latchkey-${manifest.version}.mcpb`);
-  rmSync(file, { force: true });
-  const packed = await packExtension({ extensionPath: stage, outputPath: file, silent: true });
-  if (!packed) throw new Error('the bundle does not satisfy the manifest specification');
-  process.stdout.write(`${file} for ${some.join(', ')}\n`);
-} finally {
-  rmSync(stage, { recursive: true, force: true });
+  const manifest = manifestFor(some);
+  const parsed = MANIFEST_SCHEMAS['0.3'].safeParse(manifest);
+  if (!parsed.success) throw parsed.error;
+  const content: PackedFile[] = [
+    ...files,
+    ...filesIn(join(root, 'node_modules', library), `node_modules/${library}`),
+    ...[...found.values()].flat(),
+    ['icon.png', readFileSync(join(root, 'tray-app/build/icon.png'))],
+    ['manifest.json', Buffer.from(JSON.stringify(manifest, null, 2))],
+  ];
+  const zippable: Zippable = {};
+  for (const [path, bytes] of content) {
+    const mode = path.startsWith('bin/') ? 0o755 : 0o644;
+    zippable[path] = [bytes, { os: 3, attrs: mode << 16 }];
+  }
+  const zip = zipSync(zippable, { level: 9, mtime: modifiedAt });
+  return {
+    name: name.replace(/\.tgz$/, '.mcpb'),
+    platforms: some,
+    bytes: Buffer.from(zip),
+  };
 }
 
-/** Whether the bundle has the binary now. */
-function addBinary(name: string): boolean {
-  const target = join(stage, 'node_modules', name);
-  const installed = join(root, 'node_modules', name);
-  if (existsSync(installed)) cpSync(installed, target, { recursive: true });
-  else if (!process.argv.includes('--installed-only')) fetchBinary(name, target);
-  const there = existsSync(target);
-  if (!there) process.stderr.write(`without ${name}: it is not installed here\n`);
-  return there;
+function filesIn(folder: string, under: string): PackedFile[] {
+  const found = readdirSync(folder, { recursive: true, encoding: 'utf8', withFileTypes: true });
+  return found
+    .filter((entry) => entry.isFile())
+    .map(({ parentPath, name }) => join(parentPath, name))
+    .sort()
+    .map((path) => {
+      const inner = path.slice(folder.length + 1).replaceAll('\\', '/');
+      return [`${under}/${inner}`, readFileSync(path)];
+    });
 }
 
-function fetchBinary(name: string, target: string): void {
+function filesOfBinary(name: string, installedOnly: boolean): PackedFile[] | undefined {
+  const under = `node_modules/${name}`;
+  const installed = join(root, under);
+  if (existsSync(installed)) return filesIn(installed, under);
+  return installedOnly ? undefined : fetchedFiles(name, under);
+}
+
+function fetchedFiles(name: string, under: string): PackedFile[] {
+  const lock: Lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'));
   const locked = lock.packages[`node_modules/${name}`];
   if (!locked?.integrity) throw new Error(`package-lock.json does not contain ${name}`);
   const folder = mkdtempSync(join(tmpdir(), 'latchkey-binary-'));
@@ -88,8 +117,10 @@ function fetchBinary(name: string, target: string): void {
     const hash = createHash('sha512').update(readFileSync(archive)).digest('base64');
     if (locked.integrity !== `sha512-${hash}`)
       throw new Error(`${name} does not match package-lock.json`);
-    mkdirSync(target, { recursive: true });
+    const target = join(folder, 'unpacked');
+    mkdirSync(target);
     execFileSync('tar', ['-xzf', archive, '-C', target, '--strip-components=1']);
+    return filesIn(target, under);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
@@ -97,10 +128,13 @@ function fetchBinary(name: string, target: string): void {
 
 /** The manifest, with the questions that the assistant asks the user. An empty answer counts as none. */
 function manifestFor(supported: readonly string[]): object {
-  const optional = (title: string, description: string, sensitive = false) => ({
+  const { version, description }: { version: string; description: string } = JSON.parse(
+    readFileSync(join(root, 'proxy/package.json'), 'utf8'),
+  );
+  const optional = (title: string, text: string, sensitive = false) => ({
     type: 'string',
     title,
-    description,
+    description: text,
     required: false,
     default: '',
     ...(sensitive && { sensitive }),
@@ -109,8 +143,9 @@ function manifestFor(supported: readonly string[]): object {
     manifest_version: '0.3',
     name: 'latchkey',
     display_name: 'Latchkey',
-    version: manifest.version,
-    description: manifest.description,
+    version,
+    description,
+    icon: 'icon.png',
     author: { name: 'The Latchkey authors' },
     license: 'MIT',
     server: {
@@ -135,10 +170,23 @@ function manifestFor(supported: readonly string[]): object {
         required: true,
       },
       client_id: optional('Client id', 'client_…; leave it empty to sign in with the browser'),
-      client_secret: optional('Client secret', 'Shown once, when the client was made', true),
-      scopes: optional('Scopes', 'Separated by blanks; empty for all that the client may have'),
+      client_secret: optional('Client secret', 'Shown once, when the client was created', true),
+      scopes: optional('Scopes', 'Separated by spaces; empty for all that the client may have'),
       api_key: optional('API key', 'mcp_…, instead of a client', true),
     },
     compatibility: { platforms: supported, runtimes: { node: '>=22.19' } },
   };
+}
+
+if (import.meta.main) {
+  const installedOnly = process.argv.includes('--installed-only');
+  const {
+    name,
+    platforms: supported,
+    bytes,
+  } = proxyBundle(await proxyPackage(), { installedOnly });
+  const file = join(root, 'dist', name);
+  mkdirSync(join(root, 'dist'), { recursive: true });
+  writeFileSync(file, bytes);
+  process.stdout.write(`${file} for ${supported.join(', ')}\n`);
 }

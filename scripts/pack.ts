@@ -26,9 +26,12 @@ export async function proxyPackage(): Promise<NpmPackage> {
   return packageOf('proxy', 'bin/latchkey.js');
 }
 
-/** The package `latchkey-server`. It contains that of the proxy, because the server offers it for download. */
-export async function serverPackage(proxy: NpmPackage): Promise<NpmPackage> {
-  return packageOf('server', 'bin/latchkey-server.js', [`dist/${proxy.name}`, proxy.bytes]);
+/** The package `latchkey-server`. It contains what the server offers for download: the proxy's package and its bundle. */
+export async function serverPackage(
+  ...downloads: readonly Pick<NpmPackage, 'name' | 'bytes'>[]
+): Promise<NpmPackage> {
+  const more = downloads.map(({ name, bytes }): PackedFile => [`dist/${name}`, bytes]);
+  return packageOf('server', 'bin/latchkey-server.js', ...more);
 }
 
 async function packageOf(

@@ -148,11 +148,13 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** The proxy's package lies beside the one file of a build; among the sources it is packed. */
+/** Package and bundle of the proxy lie beside the one file of a build. In a source tree, the package is packed. */
 function proxySource(): ProxySource {
+  const path = (relative: string) => fileURLToPath(new URL(relative, here));
+  const name = `latchkey-${manifest.version}`;
   return isBuilt
-    ? { file: fileURLToPath(new URL(`latchkey-${manifest.version}.tgz`, here)) }
-    : { script: fileURLToPath(new URL('../scripts/pack.ts', here)) };
+    ? { file: path(`${name}.tgz`), bundle: path(`${name}.mcpb`) }
+    : { script: path('../scripts/pack.ts'), bundle: path(`../dist/${name}.mcpb`) };
 }
 
 /** How the proxy and this program are started on this machine: an assistant needs absolute paths, as it has no working folder. */

@@ -193,7 +193,13 @@ async function open(
     nodePath: options.nodePath,
     env: options.env ?? {},
     clock,
-    failed: (err) => log.error({ err }, 'no copy of the proxy to hand out'),
+    failed: (what, err) =>
+      what === 'proxy'
+        ? log.error({ err }, 'no copy of the proxy to hand out')
+        : log.warn(
+            { err },
+            'no .mcpb bundle to hand out; in a source tree, npm run build makes one',
+          ),
   });
   closers.push(async () => proxyDownload.close());
   const proxy = () => proxyDownload.reference(base);

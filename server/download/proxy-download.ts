@@ -3,13 +3,25 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 
 import type { Clock } from '#clock/clock';
+import {
+  bundleFor,
+  type BundledServer,
+  type BundleTemplate,
+  type McpBundle,
+  readBundleTemplate,
+} from './mcp-bundle.ts';
 import { proxyReference, type ProxyReference } from './proxy-reference.ts';
 
 const packTimeoutMs = 30_000;
 const maxBytes = 16 * 1024 * 1024;
 
 /** Where the proxy's package comes from: built with this server, or packed by a script of the source tree. */
-export type ProxySource = { readonly file: string } | { readonly script: string };
+type PackageSource = { readonly file: string } | { readonly script: string };
+
+export type ProxySource = PackageSource & {
+  /** The file of the bundle that the build made; in a source tree it may be missing. */
+  readonly bundle: string;
+};
 
 /** The proxy's package, as npm installs it. */
 export interface ProxyCopy {
@@ -24,42 +36,48 @@ export interface ProxyDownloadPorts {
   /** The environment of this process. The script gets almost none of it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** Called with the reason when there is no package. */
-  readonly failed: (error: unknown) => void;
+  /** Called with the reason when there is no package, or no bundle. */
+  readonly failed: (what: 'proxy' | 'bundle', error: unknown) => void;
 }
 
 /** How long a failure is remembered before a request tries again. */
 export const retryAfterSeconds = 30;
 
-/** The proxy package that this server offers for download, built on first use. */
+/** The proxy that this server offers, as package and as bundle, both built or read on first use. */
 export class ProxyDownload {
   readonly fileName: string;
-  readonly #source: ProxySource;
   readonly #ports: ProxyDownloadPorts;
   readonly #closing = new AbortController();
-  #copy: Promise<ProxyCopy | undefined> | undefined;
-  #failedAt: number | undefined;
+  readonly #template: () => Promise<BundleTemplate | undefined>;
+  /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
+  readonly copy: () => Promise<ProxyCopy | undefined>;
 
   constructor(version: string, source: ProxySource, ports: ProxyDownloadPorts) {
     this.fileName = `latchkey-${version}.tgz`;
-    this.#source = source;
     this.#ports = ports;
+    this.copy = this.#once('proxy', async () => {
+      const bytes = 'file' in source ? await readFile(source.file) : await this.#packed(source);
+      return { bytes, sha256: createHash('sha256').update(bytes).digest('hex') };
+    });
+    this.#template = this.#once('bundle', async () =>
+      readBundleTemplate(await readFile(source.bundle)),
+    );
   }
 
-  /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
-  copy(): Promise<ProxyCopy | undefined> {
-    const now = this.#ports.clock.now();
-    if (this.#failedAt !== undefined && now - this.#failedAt >= retryAfterSeconds) {
-      this.#failedAt = undefined;
-      this.#copy = undefined;
-    }
-    this.#copy ??= this.#made();
-    return this.#copy;
+  /** The bundle that connects to one MCP server; `undefined` if the build made none. */
+  async bundle(server: BundledServer): Promise<McpBundle | undefined> {
+    const template = await this.#template();
+    return template && bundleFor(template, server);
   }
 
   async reference(base: string): Promise<ProxyReference> {
-    const copy = await this.copy();
-    return proxyReference(base, { fileName: this.fileName, sha256: copy?.sha256 });
+    const [copy, template] = await Promise.all([this.copy(), this.#template()]);
+    const { fileName } = this;
+    return proxyReference(base, {
+      fileName,
+      sha256: copy?.sha256,
+      hasBundles: template !== undefined,
+    });
   }
 
   /** Stops packing. */
@@ -67,21 +85,26 @@ export class ProxyDownload {
     this.#closing.abort();
   }
 
-  async #made(): Promise<ProxyCopy | undefined> {
-    try {
-      const bytes =
-        'file' in this.#source
-          ? await readFile(this.#source.file)
-          : await this.#packed(this.#source);
-      return { bytes, sha256: createHash('sha256').update(bytes).digest('hex') };
-    } catch (error) {
-      this.#failedAt = this.#ports.clock.now();
-      if (!this.#closing.signal.aborted) this.#ports.failed(error);
-      return undefined;
-    }
+  /** Calls `load` once. After a failure it returns `undefined` for a while, and then tries again. */
+  #once<T>(what: 'proxy' | 'bundle', load: () => Promise<T>): () => Promise<T | undefined> {
+    let loaded: Promise<T | undefined> | undefined;
+    let failedAt: number | undefined;
+    return () => {
+      const now = this.#ports.clock.now();
+      if (failedAt !== undefined && now - failedAt >= retryAfterSeconds) {
+        failedAt = undefined;
+        loaded = undefined;
+      }
+      loaded ??= load().catch((error: unknown) => {
+        failedAt = this.#ports.clock.now();
+        if (!this.#closing.signal.aborted) this.#ports.failed(what, error);
+        return undefined;
+      });
+      return loaded;
+    };
   }
 
-  #packed({ script }: { script: string }): Promise<Buffer> {
+  #packed({ script }: { readonly script: string }): Promise<Buffer> {
     const { nodePath, env } = this.#ports;
     const options = {
       encoding: 'buffer',

@@ -9,6 +9,8 @@ export interface ProxyReference {
   readonly url: string;
   /** In hexadecimal; `undefined` while no copy is available. */
   readonly sha256: string | undefined;
+  /** Whether this server also offers bundles (`.mcpb`). */
+  readonly hasBundles: boolean;
 }
 
 /** The folder of URLs of the proxy that matches this server. */
@@ -19,10 +21,15 @@ const markLength = 16;
 
 export function proxyReference(
   base: string,
-  { fileName, sha256 }: Pick<ProxyReference, 'fileName' | 'sha256'>,
+  { fileName, sha256, hasBundles }: Omit<ProxyReference, 'url'>,
 ): ProxyReference {
   const mark = sha256 === undefined ? '' : `?v=${contentMark(sha256)}`;
-  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256 };
+  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256, hasBundles };
+}
+
+/** The path of the bundle for one MCP server. */
+export function bundlePath(organization: string, server: string): string {
+  return `${downloadPath}${organization}/${server}.mcpb`;
 }
 
 /** The part of the URL that identifies the content. */

@@ -1,24 +1,38 @@
+import { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { type ProxyDownload, retryAfterSeconds } from '#download/proxy-download';
 import {
+  bundlePath,
   contentMark,
   downloadPath,
   type ProxyReference,
-  proxyReference,
   typedInstallation,
   typedStart,
 } from '#download/proxy-reference';
+import { isSlug, parseServerPath } from '#organizations/slug';
 import { pageAssets } from './assets.ts';
+import { errorSummary, textField } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { codeBlock } from './instructions.ts';
+import { codeBlock, noBundles } from './instructions.ts';
 import { type Frame, layout } from './layout.ts';
-import { queryText, sendPage } from './page-request.ts';
+import { queryText, seeOther, sendPage } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
-/** The proxy package that this server offers; `checksum` is the path of a file with its SHA-256. */
+/** The path that the form for a bundle leads to. */
+const bundleFormPath = `${downloadPath}bundle`;
+
+/** What was typed into the form for a bundle. */
+interface Typed {
+  readonly url: string;
+  readonly error: string;
+}
+
+/** The proxy that this server offers. */
 interface DownloadPageData {
+  readonly base: string;
   readonly proxy: ProxyReference & { readonly sha256: string };
   readonly kilobytes: number;
+  readonly typed: Typed;
   /** Commands to run, install and verify it. */
   readonly commands: readonly {
     readonly heading: string;
@@ -29,16 +43,19 @@ interface DownloadPageData {
 
 function downloadPageData(
   proxy: DownloadPageData['proxy'],
-  { size, address }: { size: number; address: string },
+  { base, size, typed }: { base: string; size: number; typed: Typed },
 ): DownloadPageData {
+  const address = `${base}${downloadPath}${proxy.fileName}`;
   return {
+    base,
     proxy,
     kilobytes: Math.ceil(size / 1000),
+    typed,
     commands: [
       {
-        heading: 'Run it without installing it',
-        help: 'It needs Node.js 22.19 or newer. npx keeps a copy, so only the first start downloads it.',
-        text: `${typedStart(proxy)} --help`,
+        heading: 'Set up your assistants with one command',
+        help: 'It needs Node.js 22.19 or newer. Replace ORGANIZATION and SERVER: your administrator or the page of the server shows the URL. The command signs you in, lets the assistants that you choose start the connection, and lists the tools of the server.',
+        text: `${typedStart(proxy)} setup ${base}/mcp/ORGANIZATION/SERVER`,
       },
       {
         heading: 'Install the command latchkey',
@@ -46,8 +63,8 @@ function downloadPageData(
         text: typedInstallation(proxy),
       },
       {
-        heading: 'Check the file',
-        help: 'Downloads the file and compares it with its SHA-256. On macOS, type shasum -a 256 for sha256sum.',
+        heading: 'Check the package',
+        help: 'Downloads the package and compares it with its SHA-256. On macOS, type shasum -a 256 for sha256sum.',
         text: `curl -fsSO ${address}\ncurl -fsS ${address}.sha256 | sha256sum --check`,
       },
     ],
@@ -55,11 +72,25 @@ function downloadPageData(
 }
 
 /** The download page of the proxy that matches this server, for people who want to see what their assistant runs. */
-function downloadPage({ proxy, kilobytes, commands }: DownloadPageData, frame: Frame): Html {
+function downloadPage(data: DownloadPageData, frame: Frame): Html {
+  const { proxy, kilobytes, commands, typed } = data;
+  const [setup, ...others] = commands.map(
+    ({ heading, help, text }) =>
+      html`<section class="section">
+<h2>${heading}</h2>
+<p class="help">${help}</p>
+${codeBlock({ text, name: `what to type: ${heading}`, label: heading })}
+</section>`,
+  );
   const content = html`<div>
 <h1>Download the proxy</h1>
-<p class="lead">The program latchkey carries MCP from an assistant on your computer to this server. The configurations on this server’s pages run this copy of it.</p>
+<p class="lead">The program latchkey carries MCP from an assistant on your computer to this server. The instructions on this server’s pages run this copy of it.</p>
 </div>
+${errorSummary(typed.error === '' ? [] : [{ field: 'url', message: typed.error }])}
+${setup}
+${bundleForm(data)}
+<section class="section">
+<h2>The npm package</h2>
 <dl class="facts">
 <div>
 <dt>File</dt>
@@ -76,14 +107,8 @@ function downloadPage({ proxy, kilobytes, commands }: DownloadPageData, frame: F
 <dd>The file dist/sbom.cdx.json in it is its software bill of materials (CycloneDX).</dd>
 </div>
 </dl>
-${commands.map(
-  ({ heading, help, text }) =>
-    html`<section class="section">
-<h2>${heading}</h2>
-<p class="help">${help}</p>
-${codeBlock({ text, name: `what to type: ${heading}`, label: heading })}
-</section>`,
-)}
+</section>
+${others}
 <section class="section">
 <h2>When npm does not trust this server’s certificate</h2>
 <p class="help">Your company may sign it with a certificate authority of its own. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file: in the terminal, and under env in the configuration of an assistant. npm, npx and the proxy read it.</p>
@@ -91,33 +116,56 @@ ${codeBlock({ text, name: `what to type: ${heading}`, label: heading })}
   return layout({ title: 'Download the proxy', width: 'text' }, frame, content);
 }
 
+function bundleForm({ base, proxy, typed }: DownloadPageData): Html {
+  return html`<section class="section">
+<h2>Or open a bundle</h2>
+${
+  proxy.hasBundles
+    ? html`<p class="help">Claude Desktop and other assistants open a file of the type .mcpb with a double click. The bundle contains the proxy and the URL of one MCP server, and no secret: your browser opens to sign you in.</p>
+<form method="get" action="${bundleFormPath}" novalidate>
+${textField({
+  name: 'url',
+  label: 'URL of the MCP server',
+  type: 'url',
+  value: typed.url,
+  autocomplete: 'off',
+  error: typed.error || undefined,
+  help: `For example ${base}/mcp/acme/sales`,
+})}
+<div class="actions"><button>Download bundle</button></div>
+</form>`
+    : noBundles
+}
+</section>`;
+}
+
 export interface DownloadRoutesOptions {
   /** The public URL. */
   readonly base: string;
-  readonly proxyDownload: Pick<ProxyDownload, 'fileName' | 'copy'>;
+  readonly proxyDownload: Pick<ProxyDownload, 'fileName' | 'copy' | 'reference' | 'bundle'>;
 }
 
 /**
  * The proxy that matches this server, without authentication because npm sends none when it installs from a URL.
  * Built once and served from memory.
  */
-export function downloadRoutes(
-  app: FastifyInstance,
-  { base, proxyDownload }: DownloadRoutesOptions,
-): void {
+export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOptions): void {
+  const { base, proxyDownload } = options;
   const { fileName } = proxyDownload;
   const address = `${base}${downloadPath}${fileName}`;
 
+  const page = async (reply: FastifyReply, typed: Typed, status: number) => {
+    const copy = await proxyDownload.copy();
+    if (!copy) return unavailable(reply, noPackage);
+    const { bytes, sha256 } = copy;
+    const reference = { ...(await proxyDownload.reference(base)), sha256 };
+    const data = downloadPageData(reference, { base, size: bytes.length, typed });
+    return sendPage(reply, downloadPage, data, { status, scripts: [pageAssets().copy.path] });
+  };
+
   app.get(downloadPath.slice(0, -1), (_request, reply) => reply.redirect(downloadPath, 308));
 
-  app.get(downloadPath, async (_request, reply) => {
-    const copy = await proxyDownload.copy();
-    if (!copy) return unavailable(reply);
-    const { bytes, sha256 } = copy;
-    const reference = { ...proxyReference(base, { fileName, sha256 }), sha256 };
-    const data = downloadPageData(reference, { size: bytes.length, address });
-    return sendPage(reply, downloadPage, data, { scripts: [pageAssets().copy.path] });
-  });
+  app.get(downloadPath, async (_request, reply) => page(reply, { url: '', error: '' }, 200));
 
   app.get<{ Params: { file: string } }>(`${downloadPath}:file`, async (request, reply) => {
     const { file } = request.params;
@@ -128,7 +176,7 @@ export function downloadRoutes(
       });
     }
     const copy = await proxyDownload.copy();
-    if (!copy) return unavailable(reply);
+    if (!copy) return unavailable(reply, noPackage);
     const { bytes, sha256 } = copy;
     void reply.header('X-Content-Type-Options', 'nosniff');
     if (file !== fileName) {
@@ -143,19 +191,70 @@ export function downloadRoutes(
     if (isKnown(request, sha256)) return reply.code(304).send();
     return reply.header('Content-Type', 'application/gzip').send(bytes);
   });
+
+  app.get(bundleFormPath, async (request, reply) => {
+    const url = queryText(request, 'url') ?? '';
+    const found = parseServerPath(url.trim().replace(`${base}/mcp/`, '').replace(/\/$/, ''));
+    if (found) return seeOther(reply, bundlePath(found.organization, found.server));
+    const error = `Enter the URL of an MCP server of this server, for example ${base}/mcp/acme/sales.`;
+    return page(reply, { url, error }, 422);
+  });
+
+  bundleRoute(app, options);
+}
+
+const extension = '.mcpb';
+
+/**
+ * A bundle that connects to one MCP server. It is made of the path alone and for every well-formed name, so that it does not
+ * reveal which servers exist.
+ */
+function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRoutesOptions): void {
+  type Params = { organization: string; file: string };
+  app.get<{ Params: Params }>(`${downloadPath}:organization/:file`, async (request, reply) => {
+    const { organization, file } = request.params;
+    const server = file.endsWith(extension) ? file.slice(0, -extension.length) : '';
+    if (!isSlug(organization) || !isSlug(server)) {
+      return reply.code(404).send({
+        error: 'not_found',
+        error_description: `there is no such file: the bundle of an MCP server is ${base}${bundlePath('ORGANIZATION', 'SERVER')}`,
+      });
+    }
+    const url = `${base}/mcp/${organization}/${server}`;
+    const bundle = await proxyDownload.bundle({ organization, server, url });
+    if (!bundle) return unavailable(reply, noBundle);
+    const { parts, size, tag } = bundle;
+    void reply.headers({
+      ETag: `"${tag}"`,
+      'Cache-Control': 'no-cache',
+      'X-Content-Type-Options': 'nosniff',
+    });
+    if (isKnown(request, tag)) return reply.code(304).send();
+    void reply.headers({
+      // Safari would unpack a zip file after the download.
+      'Content-Type': 'application/octet-stream',
+      'Content-Disposition': `attachment; filename="${organization}-${server}${extension}"`,
+      'Content-Length': size,
+    });
+    return reply.send(Readable.from(parts, { objectMode: false }));
+  });
 }
 
 /** Whether the caller has this content cached. RFC 9110 §13.1.2 */
-function isKnown({ headers }: FastifyRequest, sha256: string): boolean {
-  const tags = headers['if-none-match']?.split(',').map((tag) => tag.trim().replace(/^W\//, ''));
-  return tags?.some((tag) => tag === '*' || tag === `"${sha256}"`) ?? false;
+function isKnown({ headers }: FastifyRequest, tag: string): boolean {
+  const tags = headers['if-none-match']?.split(',').map((one) => one.trim().replace(/^W\//, ''));
+  return tags?.some((one) => one === '*' || one === `"${tag}"`) ?? false;
 }
 
+const noPackage =
+  'this server has no copy of the proxy: its administrator finds the reason in its log. Among the sources, npm ci brings what packs one';
+const noBundle =
+  'this server has no bundle of the proxy: its administrator finds the reason in its log. In a source tree, npm run build makes one';
+
 /** The reason is only logged, because it names folders of this host. */
-function unavailable(reply: FastifyReply): FastifyReply {
-  return reply.code(503).header('Retry-After', String(retryAfterSeconds)).send({
-    error: 'unavailable',
-    error_description:
-      'this server has no copy of the proxy: its administrator finds the reason in its log. Among the sources, npm ci brings what packs one',
-  });
+function unavailable(reply: FastifyReply, description: string): FastifyReply {
+  return reply
+    .code(503)
+    .header('Retry-After', String(retryAfterSeconds))
+    .send({ error: 'unavailable', error_description: description });
 }

@@ -1,5 +1,6 @@
 import type { Scope } from '#oauth/scopes';
 import {
+  bundlePath,
   startWords,
   typedInstallation,
   typedStart,
@@ -10,7 +11,8 @@ import { copyButton } from './tables.ts';
 
 /** How an assistant reaches a server: the endpoint, and the credential just created. */
 interface ConnectionMade {
-  /** The name of the entry in the configuration, a slug. */
+  readonly organization: string;
+  /** The name of the server, and of the entry in a configuration. */
   readonly name: string;
   /** The MCP endpoint. */
   readonly url: string;
@@ -27,8 +29,16 @@ interface ConnectionMade {
     | { readonly kind: 'person' };
 }
 
+/** A command to type; `short` is the same where the command latchkey is installed. */
+interface TypedCommand {
+  readonly heading: string;
+  readonly help: string;
+  readonly text: string;
+  readonly short: string;
+}
+
 /** The configuration of one assistant. */
-export interface AssistantConfiguration {
+interface AssistantConfiguration {
   /** A part of ids in the page. */
   readonly id: string;
   readonly assistant: string;
@@ -37,8 +47,69 @@ export interface AssistantConfiguration {
   readonly text: string;
 }
 
+/** The ways to connect to a server, the safest first. */
+export interface ConnectionInstructions {
+  readonly commands: readonly TypedCommand[];
+  /** The bundle that signs a person in; without a path if this server has none. */
+  readonly bundle: { readonly path: string | undefined } | undefined;
+  /** What to know before a configuration is pasted, in a sentence. */
+  readonly risk: string;
+  readonly configurations: readonly AssistantConfiguration[];
+  readonly proxy: ProxyReference;
+}
+
+export function connectionInstructions(
+  made: ConnectionMade,
+  proxy: ProxyReference,
+): ConnectionInstructions {
+  const { organization, name, credential } = made;
+  const isPerson = credential.kind === 'person';
+  const path = proxy.hasBundles ? bundlePath(organization, name) : undefined;
+  return {
+    commands: commandsFor(made, proxy),
+    bundle: isPerson ? { path } : undefined,
+    risk: isPerson
+      ? 'These configurations contain no secret. Do not add one: every program that you run can read such a file.'
+      : 'These configurations contain the secret: every program that you run, and every backup, can read it in the file.',
+    configurations: assistantConfigurations(made, proxy),
+    proxy,
+  };
+}
+
+const whatSetupDoes =
+  'lets the assistants that you choose start the connection, and lists the tools of the server to prove that it works.';
+
+function commandsFor({ name, url, credential }: ConnectionMade, proxy: ProxyReference) {
+  const command = (heading: string, help: string, words: string): TypedCommand => ({
+    heading,
+    help,
+    text: `${typedStart(proxy)} ${words}`,
+    short: `latchkey ${words}`,
+  });
+  if (credential.kind === 'person') {
+    const help = `In a terminal, with Node.js 22.19 or newer. The command opens your browser to sign you in, ${whatSetupDoes}`;
+    return [command('Set up your assistants with one command', help, `setup ${url}`)];
+  }
+  const isKey = credential.kind === 'key';
+  const what = isKey ? 'key' : 'client secret';
+  const options = isKey ? '--api-key' : `--client-id ${credential.clientId} --client-secret`;
+  const keeps = `asks for the ${what} and keeps it in the keychain`;
+  return [
+    command(
+      'Set up your assistants with one command',
+      `In a terminal, with Node.js 22.19 or newer. The command ${keeps}. Then it ${whatSetupDoes}`,
+      `setup ${url} ${options}`,
+    ),
+    command(
+      `Or only store the ${what} in the keychain`,
+      `The command ${keeps}. Afterwards, the assistant or script starts latchkey ${name}.`,
+      `add ${name} ${url} ${options}`,
+    ),
+  ];
+}
+
 /** The same connection, ready to paste, for every assistant that we know and for others. */
-export function assistantConfigurations(
+function assistantConfigurations(
   made: ConnectionMade,
   proxy: ProxyReference,
 ): readonly AssistantConfiguration[] {
@@ -95,8 +166,8 @@ function plain(
   proxy: ProxyReference,
 ): AssistantConfiguration {
   if (credential.kind === 'person') {
-    const where = 'Assistants that speak Streamable HTTP and OAuth take the address alone.';
-    return { id: 'plain', assistant: 'Other', where, text: url };
+    const where = 'Assistants that speak Streamable HTTP and OAuth need only the URL.';
+    return { id: 'plain', assistant: 'URL', where, text: url };
   }
   if (credential.kind === 'key') {
     const body = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`;
@@ -107,13 +178,13 @@ function plain(
       `-d '${body}'`,
     ];
     const where = 'Anything that speaks HTTP sends the key in the header X-API-Key.';
-    return { id: 'plain', assistant: 'Other', where, text: lines.join(' \\\n  ') };
+    return { id: 'plain', assistant: 'curl', where, text: lines.join(' \\\n  ') };
   }
   const { clientId, clientSecret, scopes } = credential;
   const oauth = { clientId, clientSecret, scopes };
   return {
     id: 'plain',
-    assistant: 'Other',
+    assistant: 'oauth object',
     where: `For assistants that take an oauth object. The proxy reads it too: ${typedStart(proxy)} ${name} --config FILE`,
     text: pretty({ mcpServers: { [name]: { url, oauth } } }),
   };
@@ -121,6 +192,64 @@ function plain(
 
 function pretty(value: object): string {
   return JSON.stringify(value, null, 2);
+}
+
+/** The ways to connect in their order: a command, the bundle, and configurations to paste behind "Other". */
+export function instructionList(instructions: ConnectionInstructions): Html {
+  const { commands, bundle, risk, configurations, proxy } = instructions;
+  return html`<div class="ways">
+${commands.map(
+  ({ heading, help, text, short }) =>
+    html`<div class="group">
+<h3>${heading}</h3>
+<p class="help">${help}</p>
+${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
+<p class="help">If latchkey is installed: <code>${short}</code></p>
+</div>`,
+)}
+${bundle && bundleLink(bundle.path)}
+<details class="other">
+<summary>Other</summary>
+<div class="group">
+<p class="help">${risk}</p>
+${configurationTabs(configurations)}
+</div>
+</details>
+</div>
+${proxySource(proxy)}`;
+}
+
+/** Instead of bundles, where the build made none. */
+export const noBundles = html`<p class="help">This server has no bundle at the moment. Its administrator finds the reason in the log.</p>`;
+
+function bundleLink(path: string | undefined): Html {
+  return html`<div class="group">
+<h3>Or open a bundle</h3>
+${
+  path === undefined
+    ? noBundles
+    : html`<p class="help">Claude Desktop and other assistants open it with a double click. It contains no secret: your browser opens to sign you in.</p>
+<p><a class="button" href="${path}" download>Download bundle (.mcpb)</a></p>`
+}
+</div>`;
+}
+
+/** The configurations of assistants in tabs. They are radio buttons, so they work by keyboard and without scripts. */
+function configurationTabs(configurations: readonly AssistantConfiguration[]): Html {
+  return html`<fieldset class="tabs">
+<legend>Ready to paste</legend>
+${configurations.map(
+  ({ id, assistant }, index) =>
+    html`<input type="radio" name="assistant" id="tab-${id}"${index === 0 && html` checked`}><label for="tab-${id}">${assistant}</label> `,
+)}
+${configurations.map(
+  ({ id, assistant, where, text }) =>
+    html`<div class="panel panel-${id}">
+<p class="help">${where}</p>
+${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configuration for ${assistant}` })}
+</div>`,
+)}
+</fieldset>`;
 }
 
 /** One step of starting an agent. */

@@ -4,10 +4,10 @@ import { html, type Html } from './html.ts';
 import { layout, pageHeading, type Frame } from './layout.ts';
 import {
   agentStepList,
-  codeBlock,
-  proxySource,
   type AgentStep,
-  type AssistantConfiguration,
+  type ConnectionInstructions,
+  instructionList,
+  proxySource,
 } from './instructions.ts';
 import { copyButton } from './tables.ts';
 
@@ -18,12 +18,13 @@ export interface OneTimeSecret {
   readonly secret: string;
   /** Related values that are not secret, such as the client id. */
   readonly beside: readonly { readonly label: string; readonly text: string }[];
-  readonly configurations: readonly AssistantConfiguration[];
-  /** The source of the proxy for configurations and steps. */
-  readonly proxy?: ProxyReference;
+  /** How to connect with it. */
+  readonly instructions?: ConnectionInstructions;
   /** What to do with an agent's key. */
   readonly steps?: readonly AgentStep[];
-  /** What this server stores of it; default: a fingerprint. */
+  /** The source of the proxy for the steps. */
+  readonly proxy?: ProxyReference;
+  /** What this server does with it; default: it stores a fingerprint. */
   readonly kept?: string;
   /** What to do if it is lost; default: create a new one. */
   readonly again?: string;
@@ -35,16 +36,18 @@ export interface OneTimeSecret {
 
 /** A secret with its purpose, and a check box that it was stored. */
 export function secretPanel(shown: OneTimeSecret): Html {
-  const { label, secret, beside, configurations, proxy, steps, done } = shown;
+  const { label, secret, beside, instructions, proxy, steps, done } = shown;
   const {
-    kept = 'it keeps only a fingerprint',
-    again = 'make a new one',
-    keep = 'In a password manager or straight in the configuration.',
+    kept = 'stores only a fingerprint of it',
+    again = 'create a new one',
+    keep = instructions
+      ? 'In the keychain with one of the commands above, or in a password manager.'
+      : 'In a password manager, for example.',
   } = shown;
   const [path = '', query = ''] = done.split('?');
   return html`<section class="secret" aria-labelledby="secret-heading" data-secret="${done}">
-<h2 id="secret-heading">${label}, shown this once</h2>
-<p>It cannot be shown again, not even by this server: ${kept}. Without it, ${again}.</p>
+<h2 id="secret-heading">${label}, shown only once</h2>
+<p>You won’t see it again: this server ${kept}. If you lose it, ${again}.</p>
 <dl class="facts">
 ${beside.map(
   (one) =>
@@ -62,7 +65,7 @@ ${beside.map(
 </dd>
 </div>
 </dl>
-${configurations.length > 0 && configurationTabs(configurations)}
+${instructions && instructionList(instructions)}
 ${steps && agentStepList(steps)}
 ${proxy && proxySource(proxy)}
 <form class="stored" method="get" action="${path}">
@@ -77,24 +80,6 @@ ${[...new URLSearchParams(query)].map(([name, value]) => hiddenField(name, value
 <div class="actions"><button class="primary">Done</button></div>
 </form>
 </section>`;
-}
-
-/** The configurations of assistants in tabs. They are radio buttons, so they work by keyboard and without scripts. */
-export function configurationTabs(configurations: readonly AssistantConfiguration[]): Html {
-  return html`<fieldset class="tabs">
-<legend>Ready to paste</legend>
-${configurations.map(
-  ({ id, assistant }, index) =>
-    html`<input type="radio" name="assistant" id="tab-${id}"${index === 0 && html` checked`}><label for="tab-${id}">${assistant}</label> `,
-)}
-${configurations.map(
-  ({ id, assistant, where, text }) =>
-    html`<div class="panel panel-${id}">
-<p class="help">${where}</p>
-${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configuration for ${assistant}` })}
-</div>`,
-)}
-</fieldset>`;
 }
 
 interface OneTimeSecretPageData {
@@ -112,5 +97,5 @@ export function oneTimeSecretPage(
 ): Html {
   const content = html`${pageHeading({ heading, lead: next })}
 ${secretPanel(secret)}`;
-  return layout({ title: `${secret.label}, shown this once`, width: 'text' }, frame, content);
+  return layout({ title: `${secret.label}, shown only once`, width: 'text' }, frame, content);
 }

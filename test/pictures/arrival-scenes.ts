@@ -24,6 +24,8 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   const { fill: typeAsOwner } = owner;
   await owner.page.goto(`${server.base}/download/`);
   await album.take(owner.page, 'download');
+  await owner.page.goto(`${server.base}/download/bundle?url=sales`);
+  await album.take(owner.page, 'download-wrong');
   await owner.page.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
   await album.take(owner.page, 'set-up');
   await typeAsOwner({ Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });

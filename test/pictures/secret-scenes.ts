@@ -12,6 +12,7 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   await fill({ Name: 'Weekly report' });
   await press('Generate API key');
   await once('key-once');
+  await page.getByText('Other', { exact: true }).click();
   await page.getByText('VS Code', { exact: true }).first().click();
   await album.take(page, 'key-once-other-assistant');
   await press('Done');

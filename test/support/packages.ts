@@ -5,12 +5,13 @@ import { runProgram } from './processes.ts';
 const root = join(import.meta.dirname, '../..');
 const timeoutMs = 240_000;
 
-/** The npm packages of both programs, as they are published, made in `folder`: the paths of their files. */
+/**
+ * The npm packages of both programs, as they are published, made in `folder`: the paths of their files. The bundle in the
+ * server's package has the keychain library of this platform only.
+ */
 export async function builtPackages(folder: string): Promise<{ proxy: string; server: string }> {
-  const build = join(root, 'scripts/build.ts');
-  const [proxy = '', server = ''] = (await run(process.execPath, [build, folder], root)).split(
-    '\n',
-  );
+  const build = [join(root, 'scripts/build.ts'), '--installed-only', folder];
+  const [proxy = '', server = ''] = (await run(process.execPath, build, root)).split('\n');
   return { proxy, server };
 }
 

@@ -9,6 +9,7 @@ import { insertUser } from '#server/db/people';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { sqliteAgentDirectory } from '#server/db/sqlite/agent-directory';
 import { sqliteChanges } from '#server/db/sqlite/change-store';
+import { bundleFor, readBundleTemplate } from '#server/download/mcp-bundle';
 import { proxyReference } from '#server/download/proxy-reference';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
@@ -21,9 +22,11 @@ import type { ServerHealth } from '#server/upstreams/health';
 import type { Inspection } from '#server/upstreams/inspect';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
 import { accountGrantsOf } from '#server/web/account-routes';
+import type { DownloadRoutesOptions } from '#server/web/download';
 import { dashboardRoutes } from '#server/web/dashboard/routes';
 import { cookieName } from '#server/web/page-request';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
+import { bundleOfBuild } from './bundle-of-build.ts';
 import { fakeMac } from './fake-mac.ts';
 import { freshSigningKeys } from './fresh-signing-keys.ts';
 import { loopbackSetup } from './upstream-setup.ts';
@@ -34,6 +37,17 @@ export const handedOut = {
   fileName: 'latchkey-1.2.3.tgz',
   bytes: Buffer.from('the proxy'),
   sha256: createHash('sha256').update('the proxy').digest('hex'),
+  hasBundles: true,
+};
+
+const template = readBundleTemplate(bundleOfBuild);
+
+/** What stands for the downloads of a server. */
+export const proxyDownload: DownloadRoutesOptions['proxyDownload'] = {
+  fileName: handedOut.fileName,
+  copy: async () => handedOut,
+  reference: async (base) => proxyReference(base, handedOut),
+  bundle: async (server) => bundleFor(template, server),
 };
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
@@ -193,7 +207,7 @@ export async function pageApp(): Promise<PageApp> {
     trustedProxies: [],
     allowedOrigins: [],
     maxBodyBytes: 65_536,
-    proxyDownload: { fileName: handedOut.fileName, copy: async () => handedOut },
+    proxyDownload,
     others: [
       (routes) =>
         dashboardRoutes(routes, {
@@ -219,7 +233,7 @@ export async function pageApp(): Promise<PageApp> {
             inspectTools: async () => upstreams.inspection,
             changes: sqliteChanges(stores.connection),
             callServer: consoleCalls(gateway),
-            proxy: async () => proxyReference(base, handedOut),
+            proxy: async () => proxyDownload.reference(base),
           },
         }),
     ],

@@ -152,7 +152,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/stores': { imports: ['db'] },
   'server/awaitable': {},
   'server/clock': {},
-  'server/download': { imports: ['clock'] },
+  'server/download': { imports: ['clock'], packages: ['fflate', 'zod'] },
   'server/log': { packages: ['pino'] },
   'server/config': { packages: ['zod'] },
   'server/cli': {

@@ -79,7 +79,6 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
       label: 'New agent key',
       secret: made.key,
       beside: [],
-      configurations: [],
       keep: 'Store it with the agent or in a password manager.',
       done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
     });

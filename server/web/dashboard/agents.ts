@@ -130,7 +130,6 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
           label: 'Agent key',
           secret: made.key,
           beside: [],
-          configurations: [],
           steps: agentSteps(base, proxy, servers, urls),
           proxy,
           keep: 'Store it with the agent or in a password manager.',

@@ -1,6 +1,6 @@
 import { clientCreate, clientUpdate } from '#admin/clients';
 import { perform } from '#admin/operation';
-import { assistantConfigurations } from '#web/instructions';
+import { connectionInstructions } from '#web/instructions';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { seeOther } from '#web/page-request';
 import { clientOf, toManage } from './clients.ts';
@@ -56,8 +56,10 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
             { label: 'Client id', text: clientId },
             { label: 'Endpoint', text: url },
           ],
-          configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
-          proxy,
+          instructions: connectionInstructions(
+            { organization, name: server.name, url, credential },
+            proxy,
+          ),
           done,
         },
       };

@@ -8,7 +8,7 @@ import {
   type ClientView,
 } from '#admin/clients';
 import { perform } from '#admin/operation';
-import { assistantConfigurations } from '#web/instructions';
+import { connectionInstructions } from '#web/instructions';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { clientOf, isActive, type ClientSecretView } from './clients.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
@@ -100,8 +100,7 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
       label: 'New client secret',
       secret: clientSecret,
       beside: [{ label: 'Client id', text: clientId }],
-      configurations: assistantConfigurations({ name: server, url, credential }, proxy),
-      proxy,
+      instructions: connectionInstructions({ organization, name: server, url, credential }, proxy),
       done: `${pathOf(visit, shown)}/rotation/${made.id}`,
     });
   });

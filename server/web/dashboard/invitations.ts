@@ -44,8 +44,7 @@ export function invitationRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         label: 'Invitation link',
         secret: base + made.path,
         beside: [],
-        configurations: [],
-        keep: 'Sent to the person, or kept until it is.',
+        keep: 'Send the link to the person, or keep it until you do.',
         done: homeOf(organization),
       };
       const crumbs = [{ text: 'People', href: secret.done }, { text: 'Invitation link' }];

@@ -6,7 +6,7 @@ import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#clock/clock';
 import type { ScopeSentence } from '#web/consent';
 import { html, type Html } from '#web/html';
-import { assistantConfigurations } from '#web/instructions';
+import { connectionInstructions } from '#web/instructions';
 import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText } from '#web/page-request';
@@ -240,8 +240,10 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
           label: 'API key',
           secret: made.key,
           beside: [{ label: 'Endpoint', text: url }],
-          configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
-          proxy,
+          instructions: connectionInstructions(
+            { organization, name: server.name, url, credential },
+            proxy,
+          ),
           done: `${serverPath(organization, server.name)}/keys?done=made`,
         },
       };
@@ -366,8 +368,10 @@ function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions
         label: 'New API key',
         secret: made.key,
         beside: [],
-        configurations: assistantConfigurations({ name: server.name, url, credential }, proxy),
-        proxy,
+        instructions: connectionInstructions(
+          { organization, name: server.name, url, credential },
+          proxy,
+        ),
         done: `${keys}/${old.id}/rotation/${made.id}`,
       };
       return show(visit, reply, { server, old, made, secret });

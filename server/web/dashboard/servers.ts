@@ -3,16 +3,15 @@ import { perform } from '#admin/operation';
 import { serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
-import type { ProxyReference } from '#download/proxy-reference';
 import { describeUpstream } from '#upstreams/drivers';
 import type { ServerHealth } from '#upstreams/health';
 import type { FieldChoice } from '#admin/fields';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
-  type AssistantConfiguration,
-  assistantConfigurations,
-  proxySource,
+  connectionInstructions,
+  type ConnectionInstructions,
+  instructionList,
 } from '#web/instructions';
 import {
   type Crumb,
@@ -25,7 +24,6 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { configurationTabs } from '#web/one-time-secret';
 import { queryText, seeOther } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
@@ -124,7 +122,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const home = serverPath(organization, name);
     const endpoint = base + server.endpoint;
     const credential = { kind: 'person' } as const;
-    const proxy = await ports.proxy();
+    const made = { organization, name, url: endpoint, credential };
     const data = {
       heading: server.title || server.name,
       description: server.description,
@@ -148,8 +146,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
         { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'None' },
         { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } as const },
       ],
-      configurations: assistantConfigurations({ name, url: endpoint, credential }, proxy),
-      proxy,
+      instructions: connectionInstructions(made, await ports.proxy()),
       makes: [
         {
           permission: 'client.manage',
@@ -219,9 +216,7 @@ interface ServerPageData {
   readonly here: string;
   readonly facts: readonly Fact[];
   /** For connecting by sign-in; they contain no secret. */
-  readonly configurations: readonly AssistantConfiguration[];
-  /** The source of the proxy that the configurations run. */
-  readonly proxy: ProxyReference;
+  readonly instructions: ConnectionInstructions;
   /** Links to create credentials, for people who may. */
   readonly makes: readonly {
     readonly text: string;
@@ -246,9 +241,8 @@ ${isDisabled ? disabledNotice(data.settings) : statusNotice(data.notice)}
 ${renewedPart(data.here, live)}
 <section class="section" aria-labelledby="connect-heading">
 <h2 id="connect-heading">Connect an assistant</h2>
-<p class="help">The assistant opens your browser, and you sign in and allow access. There is no secret to copy. Access ends when your role here does.</p>
-${configurationTabs(data.configurations)}
-${proxySource(data.proxy)}
+<p class="help">You sign in with your browser, so there is no secret to copy. Your access ends when your role here ends.</p>
+${instructionList(data.instructions)}
 </section>
 ${
   makes.length > 0 &&

@@ -103,7 +103,6 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
           label: 'Personal token',
           secret: made.token,
           beside: [{ label: 'Admin API', text: `${base}/api/admin` }],
-          configurations: [],
           done: home,
         },
       };

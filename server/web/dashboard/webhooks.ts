@@ -255,11 +255,10 @@ function oneTimeWebhookSecret(
   return {
     label: 'Webhook secret',
     secret,
-    kept: 'it keeps it sealed, to sign with',
+    kept: 'stores it encrypted, to sign messages',
     again: 'rotate it',
     beside: [{ label: 'Webhook', text: id }],
-    configurations: [],
-    keep: 'Where messages are received, or in a password manager.',
+    keep: 'In the program that receives the messages, or in a password manager.',
     done: `${webhooksPath(organization)}/${id}`,
   };
 }

@@ -151,6 +151,10 @@ pre { margin: 0; padding: var(--space-3) var(--space-4); overflow-x: auto; borde
 .change span { display: block; padding-inline-start: 2ch; text-indent: -2ch; }
 .change .gone { color: var(--bad); }
 .change .added { color: var(--good); }
+.ways { display: flex; flex-direction: column; gap: var(--space-5); min-width: 0; }
+.ways h3 { margin: 0; font-size: var(--size-2); }
+.other > summary { width: fit-content; padding-inline-end: var(--space-3); font-weight: 600; }
+.other > .group { padding-top: var(--space-2); }
 .steps { display: flex; flex-direction: column; gap: var(--space-5); margin: 0; padding: 0; list-style: none; counter-reset: step; }
 .steps > li { position: relative; display: flex; flex-direction: column; gap: var(--space-3); padding-inline-start: 44px; counter-increment: step; }
 .steps > li::before { content: counter(step); position: absolute; inset-inline-start: 0; top: -2px; width: 28px; height: 28px; border: 1px solid var(--edge); border-radius: 50%; text-align: center; line-height: 26px; font-weight: 600; }

@@ -52,6 +52,8 @@ await suite('browser', 'dashboard in a browser', () => {
     return answer.status;
   };
   const configuration = async ({ page }: DashboardVisitor, assistant: string) => {
+    if ((await page.locator('details.other[open]').count()) === 0)
+      await page.getByText('Other', { exact: true }).click();
     await page.getByText(assistant, { exact: true }).click();
     const region = page.getByRole('region', { name: `Configuration for ${assistant}` });
     return JSON.parse((await region.textContent()) ?? '');
@@ -96,7 +98,7 @@ await suite('browser', 'dashboard in a browser', () => {
 
     await inspect(page);
     const desktop = (await configuration(dana, 'Claude Desktop')).mcpServers.sales;
-    const plain = await configuration(dana, 'Other');
+    const plain = await configuration(dana, 'oauth object');
     // The program itself is what npx runs from the server's own copy, which another test installs.
     const [, , copy, ...words] = desktop.args;
     await using started = proxyProcess({

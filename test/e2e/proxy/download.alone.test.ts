@@ -3,17 +3,24 @@ import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
+import { getMcpConfigForManifest, unpackExtension } from '@anthropic-ai/mcpb';
+import { validateManifest } from '@anthropic-ai/mcpb/node';
 import { Client } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 
+import { browserHandover, type BrowserHandover } from '#support/browser-handover';
 import { authority } from '#support/certificates';
+import { allow } from '#support/consenting-person';
+import { cookieBrowser } from '#support/cookie-browser';
+import { keychainSession } from '#support/keychain-session';
 import { builtPackages } from '#support/packages';
 import { printedConfiguration } from '#support/printed-configuration';
-import { runProgram, startProgram } from '#support/processes';
+import { type Program, runProgram, startProgram } from '#support/processes';
 import { serverSources } from '#support/programs';
 import { runningServer } from '#support/running-server';
+import { serverProcess, type ServerProcess } from '#support/server-process';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 import { tlsServer } from '#support/tls-server';
@@ -220,6 +227,178 @@ await suite('registry', 'proxy download', () => {
     },
   );
 });
+
+const dana = { email: 'dana@example.com', password: 'correct horse battery staple' };
+
+/** The demo server as it was installed from its package, with a member who has a password. */
+async function serverOfDana(): Promise<ServerProcess> {
+  const server = await serverProcess({ args: ['--demo'] });
+  const add = ['user', 'create', dana.email, '--organization', 'demo', '--role', 'member'];
+  await server.command(add, `${dana.password}\n`);
+  return server;
+}
+
+/** Where the secrets of a computer are kept, as variables of every program there. */
+const stores = {
+  'with a keychain': async () => {
+    const session = await keychainSession();
+    onTestFinished(() => session[Symbol.asyncDispose]());
+    return { ...session.env, LATCHKEY_SECRET_STORE: 'os' };
+  },
+  'without a keychain': async (home: string) => {
+    const keyFile = join(home, 'key');
+    await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
+    return {
+      DBUS_SESSION_BUS_ADDRESS: 'unix:path=/nonexistent',
+      LATCHKEY_SECRET_STORE: 'file',
+      LATCHKEY_SECRET_STORE_KEY_FILE: keyFile,
+    };
+  },
+};
+
+/** Dana opens the page that a program shows her, signs in and allows it. */
+async function allowAsDana(browser: BrowserHandover): Promise<string> {
+  const cookies = cookieBrowser();
+  const page = await cookies.follow(await browser.next());
+  const answer = await cookies.open(await allow(page, dana));
+  return answer.text();
+}
+
+await suite(['keychain', 'registry'], 'connecting to a server with what it hands out', () => {
+  describe.each(Object.entries(stores))('%s', (_, storeAt) => {
+    test(
+      'setup from its URL signs in, and what it installs serves an independent MCP client',
+      { timeout: 300_000 },
+      async () => {
+        await using place = await emptyPlace();
+        await using server = await serverOfDana();
+        await using browser = await browserHandover();
+        const env = { ...place.env, ...browser.env, ...(await storeAt(place.home)) };
+        await mkdir(join(place.home, '.cursor'));
+        const url = await displayUrl(server.base);
+        const endpoint = `${server.base}/mcp/demo/library`;
+
+        await using setup: Program = startProgram('npx', {
+          args: ['-y', url, 'setup', endpoint, '--yes'],
+          cwd: place.cwd,
+          env,
+        });
+        const told = await allowAsDana(browser);
+        const { code } = await setup.exited;
+        const file = await readFile(join(place.home, '.cursor/mcp.json'), 'utf8');
+        const {
+          command,
+          args,
+          env: own = {},
+        } = cursorFile.parse(JSON.parse(file)).mcpServers.library;
+        const { names, answer } = await toolsThrough(command, args, {
+          cwd: place.cwd,
+          env: { ...env, ...own },
+        });
+
+        expect({ code, stderr: setup.stderr }).toMatchObject({ code: 0 });
+        expect(told).toContain('You are signed in');
+        expect(setup.stdout).toContain('signed in as dana@example.com');
+        expect(names).toContain('query');
+        expect(answer).toMatch(/\d{3,}/);
+        expect(file).not.toMatch(/eyJ|rt_|secret_/);
+      },
+    );
+
+    test(
+      'its bundle is valid, contains no credential, signs in and serves an independent MCP client',
+      { timeout: 300_000 },
+      async () => {
+        await using place = await emptyPlace();
+        await using server = await serverOfDana();
+        await using browser = await browserHandover();
+        const env = { ...place.env, ...browser.env, ...(await storeAt(place.home)) };
+        const bundle = await bundleOf(`${server.base}/download/demo/library.mcpb`, place.home);
+
+        const client = new Client({ name: 'somebody', version: '1' });
+        const transport = new StdioClientTransport({
+          command: process.execPath,
+          args: bundle.args,
+          cwd: place.cwd,
+          env: { ...env, ...bundle.env },
+        });
+        const connecting = client.connect(transport, { timeout: timeoutMs });
+        const told = await allowAsDana(browser);
+        await connecting;
+        const { tools } = await client.listTools();
+        await client.close();
+        const { names, answer } = await toolsThrough(process.execPath, bundle.args, {
+          cwd: place.cwd,
+          env,
+        });
+
+        expect(told).toContain('You are signed in');
+        expect(tools.map(({ name }) => name)).toContain('query');
+        expect(names).toContain('query');
+        expect(answer).toMatch(/\d{3,}/);
+        expect(browser.left).toBe(0);
+      },
+    );
+  });
+
+  test('a bundle of a server that does not exist is made in the same way', async () => {
+    await using place = await emptyPlace();
+    await using server = await serverOfDana();
+
+    const { manifest } = await bundleOf(`${server.base}/download/nobody/nothing.mcpb`, place.home);
+
+    expect(manifest.display_name).toBe('nobody/nothing (Latchkey)');
+  });
+});
+
+const cursorFile = z.object({
+  mcpServers: z.object({
+    library: z.object({
+      command: z.string(),
+      args: z.array(z.string()),
+      env: z.record(z.string(), z.string()).optional(),
+    }),
+  }),
+});
+
+type Manifest = Parameters<typeof getMcpConfigForManifest>[0]['manifest'];
+
+/** A bundle as an assistant downloads, checks and unpacks it, and what it starts. */
+async function bundleOf(url: string, home: string) {
+  const answer = await fetch(url);
+  const [, fileName = ''] =
+    /filename="([\w.-]+)"/.exec(answer.headers.get('content-disposition') ?? '') ?? [];
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  const file = join(home, fileName);
+  await writeFile(file, bytes);
+  const folder = join(home, 'Claude Extensions', fileName);
+  expect(await unpackExtension({ mcpbPath: file, outputDir: folder, silent: true })).toBe(true);
+  expect(validateManifest(folder)).toBe(true);
+  const written = await readFile(join(folder, 'manifest.json'), 'utf8');
+  const manifest: Manifest = JSON.parse(written);
+  const config = await getMcpConfigForManifest({
+    manifest,
+    extensionPath: folder,
+    systemDirs: {},
+    userConfig: {},
+    pathSeparator: '/',
+  });
+  const place = new URL(url).pathname.replace('/download/', '').replace('.mcpb', '');
+
+  expect(manifest).toMatchObject({
+    display_name: `${place} (Latchkey)`,
+    description: expect.stringContaining(place),
+    icon: 'icon.png',
+  });
+  expect(manifest).not.toHaveProperty('user_config');
+  expect(written).not.toMatch(/mcp_[0-9A-Za-z]{36}|secret_[0-9A-Za-z]{36}|API_KEY/);
+  expect(config?.args).toEqual([
+    join(folder, 'bin/latchkey.js'),
+    'connect',
+    `${new URL(url).origin}/mcp/${place}`,
+  ]);
+  return { manifest, args: config?.args ?? [], env: config?.env ?? {} };
+}
 
 /** How often the file was sent, of what the log of a server says. */
 function downloads(log: string): number {

@@ -115,7 +115,14 @@ await suite('registry', 'packed npm package', () => {
 
   test.each([
     ['proxy', 'latchkey', []],
-    ['server', 'latchkey-server', [expect.stringMatching(/^dist\/latchkey-[\d.]+\.tgz$/)]],
+    [
+      'server',
+      'latchkey-server',
+      [
+        expect.stringMatching(/^dist\/latchkey-[\d.]+\.mcpb$/),
+        expect.stringMatching(/^dist\/latchkey-[\d.]+\.tgz$/),
+      ],
+    ],
   ] as const)(
     'that of the %s contains only what it runs, and its manifest names nothing else',
     async (program, name, more) => {

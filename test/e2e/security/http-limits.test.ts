@@ -298,7 +298,7 @@ async function inProcess(requestTimeoutMs: number): Promise<{ port: number; key:
     firstOrganization: undefined,
     oidc: undefined,
     requestTimeoutMs,
-    proxy: { version: '0.0.0', source: { file: 'nobody downloads it here' } },
+    proxy: { version: '0.0.0', source: { file: 'nobody downloads it here', bundle: 'nor this' } },
     nodePath: process.execPath,
     clock: systemClock(),
     log: jsonLog('silent', process.stderr),

@@ -3,18 +3,23 @@ import { existsSync, readFileSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
+import { strToU8, unzipSync, zipSync } from 'fflate';
 import { expect, test } from 'vitest';
 
+import type { BundledServer } from '#server/download/mcp-bundle';
 import { ProxyDownload, type ProxySource } from '#server/download/proxy-download';
 import { fakeClock } from '#support/fake-clock';
+import { bundleOfBuild } from '#support/bundle-of-build';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const sha256 = (text: string) => createHash('sha256').update(text).digest('hex');
+/** What a source tree has before its first build. */
+const bundle = '/nowhere/latchkey-1.2.3.mcpb';
 
 function downloadOf(source: ProxySource, env: Record<string, string> = {}) {
-  const failures: unknown[] = [];
+  const failures: { what: string; error: unknown }[] = [];
   const clock = fakeClock();
-  const failed = (error: unknown) => void failures.push(error);
+  const failed = (what: string, error: unknown) => void failures.push({ what, error });
   const ports = { nodePath: process.execPath, env, clock, failed };
   return { download: new ProxyDownload('1.2.3', source, ports), clock, failures };
 }
@@ -37,7 +42,7 @@ test('the proxy that was built with the server is read once, and named for its c
   await using folder = await temporaryFolder('built');
   const file = join(folder.path, 'latchkey-1.2.3.tgz');
   await writeFile(file, 'built');
-  const { download } = downloadOf({ file });
+  const { download } = downloadOf({ file, bundle });
 
   const copy = await download.copy();
   await writeFile(file, 'another');
@@ -50,13 +55,14 @@ test('the proxy that was built with the server is read once, and named for its c
     fileName: 'latchkey-1.2.3.tgz',
     url: `https://latchkey.example.com/download/latchkey-1.2.3.tgz?v=${sha256('built').slice(0, 16)}`,
     sha256: sha256('built'),
+    hasBundles: false,
   });
 });
 
 test('sources are packed by one process, however many ask at once, and without the secrets of ours', async () => {
   await using folder = await temporaryFolder('sources');
   const { script, runs } = await countingScript(folder.path);
-  const { download } = downloadOf({ script }, { LATCHKEY_OIDC_CLIENT_SECRET: 'secret' });
+  const { download } = downloadOf({ script, bundle }, { LATCHKEY_OIDC_CLIENT_SECRET: 'secret' });
 
   expect(runs()).toBe('');
   const copies = await Promise.all([download.copy(), download.copy(), download.copy()]);
@@ -69,7 +75,7 @@ test('sources are packed by one process, however many ask at once, and without t
 test('sources that cannot be packed are told of once, and tried again half a minute later', async () => {
   await using folder = await temporaryFolder('unpackable');
   const script = join(folder.path, 'pack.mjs');
-  const { download, clock, failures } = downloadOf({ script });
+  const { download, clock, failures } = downloadOf({ script, bundle });
 
   const first = await download.copy();
   const second = await download.copy();
@@ -81,8 +87,9 @@ test('sources that cannot be packed are told of once, and tried again half a min
 
   expect([first, second, tooSoon, none]).toEqual([undefined, undefined, undefined, undefined]);
   expect(url).toBe('https://latchkey.example.com/download/latchkey-1.2.3.tgz');
-  expect(failures).toHaveLength(1);
-  expect(String(failures[0])).toContain('pack.mjs');
+  const ofPackage = failures.filter(({ what }) => what === 'proxy');
+  expect(ofPackage).toHaveLength(1);
+  expect(String(ofPackage[0]?.error)).toContain('pack.mjs');
   expect(later?.bytes.toString()).toBe('packed');
 });
 
@@ -90,11 +97,108 @@ test('a packing that is under way ends with the server, and is no failure', asyn
   await using folder = await temporaryFolder('ended');
   const script = join(folder.path, 'pack.mjs');
   await writeFile(script, 'setInterval(() => {}, 1000)');
-  const { download, failures } = downloadOf({ script });
+  const { download, failures } = downloadOf({ script, bundle });
 
   const copy = download.copy();
   download.close();
 
   expect(await copy).toBeUndefined();
   expect(failures).toEqual([]);
+});
+
+const sales = {
+  organization: 'acme',
+  server: 'sales',
+  url: 'https://latchkey.example.com:8443/mcp/acme/sales',
+};
+
+test('a bundle is that of the build with another manifest, which asks for nothing and contains no credential', async () => {
+  await using folder = await temporaryFolder('bundle');
+  const file = join(folder.path, 'latchkey-1.2.3.mcpb');
+  await writeFile(file, bundleOfBuild);
+  const { download } = downloadOf({ script: 'unused', bundle: file });
+
+  const made = await download.bundle(sales);
+  const zip = Buffer.concat(made?.parts ?? []);
+  const files = unzipSync(zip);
+  const before = unzipSync(bundleOfBuild);
+
+  expect(zip.length).toBe(made?.size);
+  expect(Object.keys(files)).toEqual(['bin/latchkey.js', 'manifest.json']);
+  expect(files['bin/latchkey.js']).toEqual(before['bin/latchkey.js']);
+  expect(JSON.parse(Buffer.from(files['manifest.json'] ?? []).toString())).toEqual({
+    manifest_version: '0.3',
+    name: 'latchkey.latchkey.example.com-8443.acme.sales',
+    display_name: 'acme/sales (Latchkey)',
+    version: '1.2.3',
+    description:
+      'Connects to the MCP server acme/sales at latchkey.example.com:8443. Your browser opens to sign you in.',
+    author: { name: 'The Latchkey authors' },
+    server: {
+      type: 'node',
+      entry_point: 'bin/latchkey.js',
+      mcp_config: {
+        command: 'node',
+        args: ['${__dirname}/bin/latchkey.js', 'connect', sales.url],
+      },
+    },
+  });
+});
+
+test('a bundle has the same bytes and tag each time, others for another server, and a name of its own', async () => {
+  await using folder = await temporaryFolder('bundle');
+  const file = join(folder.path, 'latchkey-1.2.3.mcpb');
+  await writeFile(file, bundleOfBuild);
+  const { download } = downloadOf({ script: 'unused', bundle: file });
+  const made = async (server: BundledServer) => {
+    const { parts, tag } = (await download.bundle(server)) ?? { parts: [], tag: '' };
+    const bytes = Buffer.concat(parts);
+    const manifest = Buffer.from(unzipSync(bytes)['manifest.json'] ?? []).toString();
+    const { name }: { name: string } = JSON.parse(manifest);
+    return { bytes, tag, name };
+  };
+
+  const once = await made(sales);
+  const again = await made(sales);
+  const oneWay = await made({ ...sales, organization: 'acme-a', server: 'b' });
+  const otherWay = await made({ ...sales, organization: 'acme', server: 'a-b' });
+
+  expect(again).toEqual(once);
+  expect(new Set([once.tag, oneWay.tag, otherWay.tag]).size).toBe(3);
+  expect(oneWay.name).not.toBe(otherWay.name);
+});
+
+test('a build without a bundle is told of once, and its file is looked for again half a minute later', async () => {
+  await using folder = await temporaryFolder('bundle');
+  const file = join(folder.path, 'latchkey-1.2.3.mcpb');
+  const { download, clock, failures } = downloadOf({ script: 'unused', bundle: file });
+
+  const missing = [await download.bundle(sales), await download.bundle(sales)];
+  await writeFile(file, bundleOfBuild);
+  const tooSoon = await download.bundle(sales);
+  await clock.advance(30);
+  const later = await download.bundle(sales);
+
+  expect([...missing, tooSoon]).toEqual([undefined, undefined, undefined]);
+  expect(failures).toEqual([
+    { what: 'bundle', error: expect.objectContaining({ code: 'ENOENT' }) },
+  ]);
+  expect(later?.size).toBeGreaterThan(100);
+});
+
+test.each([
+  [
+    'whose manifest is not the last file',
+    zipSync({ 'manifest.json': strToU8('{}'), a: strToU8('a') }),
+  ],
+  ['without a manifest', zipSync({ a: strToU8('a') })],
+  ['that was cut', bundleOfBuild.subarray(0, -30)],
+])('a bundle %s is not handed out', async (_, bytes) => {
+  await using folder = await temporaryFolder('bundle');
+  const file = join(folder.path, 'latchkey-1.2.3.mcpb');
+  await writeFile(file, bytes);
+  const { download, failures } = downloadOf({ script: 'unused', bundle: file });
+
+  expect(await download.bundle(sales)).toBeUndefined();
+  expect(failures).toHaveLength(1);
 });

@@ -1,7 +1,9 @@
 import { fastify } from 'fastify';
+import { unzipSync } from 'fflate';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { downloadRoutes } from '#server/web/download';
-import { handedOut, pageApp, type PageApp } from '#support/page-app';
+import { bundleOfBuild } from '#support/bundle-of-build';
+import { handedOut, pageApp, proxyDownload, type PageApp } from '#support/page-app';
 
 const { fileName, sha256, bytes } = handedOut;
 const path = `/download/${fileName}`;
@@ -80,17 +82,26 @@ test('the page shows the file with its SHA-256, and how to run, install and chec
 
   expect(status).toBe(200);
   expect(plain).toContain(sha256);
-  expect(plain).toContain(`npx -y "${url}" --help`);
+  expect(plain).toContain(`npx -y "${url}" setup ${app.server.base}/mcp/ORGANIZATION/SERVER`);
   expect(plain).toContain(`npm install --global "${url}"`);
   expect(plain).toContain(`curl -fsS ${app.server.base}${path}.sha256 | sha256sum --check`);
   expect(plain).toContain('NODE_EXTRA_CA_CERTS');
   expect(await app.get('/download', '')).toMatchObject({ status: 308, location: '/download/' });
 });
 
+/** The routes alone, whose answers are not read as text. */
+async function bareApp(own: Partial<typeof proxyDownload> = {}) {
+  const bare = fastify();
+  const options = {
+    base: 'https://latchkey.example.com',
+    proxyDownload: { ...proxyDownload, ...own },
+  };
+  downloadRoutes(bare, options);
+  return bare;
+}
+
 test('a server without a copy says so, and when to ask again, and nothing of its own folders', async () => {
-  await using bare = fastify();
-  const proxyDownload = { fileName, copy: async () => undefined };
-  downloadRoutes(bare, { base: 'https://latchkey.example.com', proxyDownload });
+  await using bare = await bareApp({ copy: async () => undefined });
 
   for (const at of ['/download/', path, `${path}.sha256`]) {
     const { statusCode, headers, body } = await bare.inject(at);
@@ -102,12 +113,141 @@ test('a server without a copy says so, and when to ask again, and nothing of its
 });
 
 test('HEAD says the same without the content', async () => {
-  await using bare = fastify();
-  const proxyDownload = { fileName, copy: async () => handedOut };
-  downloadRoutes(bare, { base: 'https://latchkey.example.com', proxyDownload });
+  await using bare = await bareApp();
 
   const { statusCode, headers, body } = await bare.inject({ method: 'HEAD', url: path });
 
   expect([statusCode, body]).toEqual([200, '']);
   expect(headers).toMatchObject({ etag: `"${sha256}"`, 'content-length': String(bytes.length) });
+});
+
+const bundle = '/download/acme/sales.mcpb';
+
+test('bundle: anybody gets one for every well-formed name, as a file to save', async () => {
+  await using bare = await bareApp();
+
+  const { statusCode, headers, rawPayload } = await bare.inject(bundle);
+  const files = unzipSync(rawPayload);
+  const manifest = Buffer.from(files['manifest.json'] ?? []).toString();
+
+  expect(statusCode).toBe(200);
+  expect(headers).toMatchObject({
+    'content-type': 'application/octet-stream',
+    'content-disposition': 'attachment; filename="acme-sales.mcpb"',
+    'content-length': String(rawPayload.length),
+    'cache-control': 'no-cache',
+    'x-content-type-options': 'nosniff',
+    etag: expect.stringMatching(/^"[0-9a-f]{64}"$/),
+  });
+  expect(files['bin/latchkey.js']).toEqual(unzipSync(bundleOfBuild)['bin/latchkey.js']);
+  expect(manifest).toContain('"https://latchkey.example.com/mcp/acme/sales"');
+});
+
+test('bundle: a server that exists and one that does not get the same answer but for the name', async () => {
+  const [existing, none] = [await get(bundle), await get('/download/acme/none1.mcpb')];
+  const comparable = ({ status, headers }: typeof none) => {
+    const {
+      etag: _,
+      'content-disposition': __,
+      date: ___,
+      'x-request-id': ____,
+      ...rest
+    } = headers;
+    return { status, rest };
+  };
+
+  expect(comparable(none)).toEqual(comparable(existing));
+});
+
+test('bundle: HEAD says the same without the content, and what is known is not sent again', async () => {
+  await using bare = await bareApp();
+
+  const { headers: sent, rawPayload } = await bare.inject(bundle);
+  const head = await bare.inject({ method: 'HEAD', url: bundle });
+  const known = await bare.inject({
+    url: bundle,
+    headers: { 'if-none-match': sent['etag'] ?? '' },
+  });
+
+  expect([head.statusCode, head.body]).toEqual([200, '']);
+  expect(head.headers).toMatchObject({
+    etag: sent['etag'],
+    'content-length': String(rawPayload.length),
+    'content-disposition': sent['content-disposition'],
+  });
+  expect([known.statusCode, known.body]).toEqual([304, '']);
+});
+
+test.each([
+  'acme/sales',
+  'acme/.mcpb',
+  'acme/Sales.mcpb',
+  'acme/-sales.mcpb',
+  'Acme/sales.mcpb',
+  'acme/sales.mcpb.sha256',
+  `acme/${'a'.repeat(64)}.mcpb`,
+  'acme/..%2fsales.mcpb',
+  'acme/sa%22les.mcpb',
+  'acme/sales%0d%0aX-Y:%20z.mcpb',
+])('bundle: %s is not found, and the answer says where bundles are', async (name) => {
+  const { status, headers, text } = await get(`/download/${name}`);
+
+  expect(status).toBe(404);
+  expect(headers).not.toHaveProperty('content-disposition');
+  expect(JSON.parse(text)).toMatchObject({
+    error: 'not_found',
+    error_description: expect.stringContaining('/download/ORGANIZATION/SERVER.mcpb'),
+  });
+});
+
+test('bundle: without one of the build, the file and the page say so', async () => {
+  await using bare = await bareApp({
+    bundle: async () => undefined,
+    reference: async (base) => ({ ...(await proxyDownload.reference(base)), hasBundles: false }),
+  });
+
+  const { statusCode, headers, body } = await bare.inject(bundle);
+  const page = await bare.inject('/download/');
+
+  expect(statusCode).toBe(503);
+  expect(headers['retry-after']).toBe('30');
+  expect(JSON.parse(body)).toMatchObject({
+    error: 'unavailable',
+    error_description: expect.stringContaining('npm run build'),
+  });
+  expect(page.body).toContain('This server has no bundle at the moment.');
+  expect(page.body).not.toContain('action="/download/bundle"');
+});
+
+test.each(['https://latchkey.example.com/mcp/acme/sales', ' acme/sales/ '])(
+  'bundle: the form of the page leads from %s to the file',
+  async (typed) => {
+    await using bare = await bareApp();
+
+    const { statusCode, headers } = await bare.inject({
+      url: '/download/bundle',
+      query: { url: typed },
+    });
+
+    expect([statusCode, headers.location]).toEqual([303, bundle]);
+  },
+);
+
+test.each([
+  '',
+  'https://other.example.com/mcp/acme/sales',
+  '"><script>',
+  'acme',
+  '//evil.example/x',
+])('bundle: the form of the page refuses %s beside its field, escaped', async (typed) => {
+  await using bare = await bareApp();
+
+  const { statusCode, body } = await bare.inject({
+    url: '/download/bundle',
+    query: { url: typed },
+  });
+
+  expect(statusCode).toBe(422);
+  expect(body).toContain('id="url-error"');
+  expect(body).not.toContain('"><script>');
 });

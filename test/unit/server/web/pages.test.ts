@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { questionPage } from '#server/web/dashboard/questions';
 import { proxyReference } from '#server/download/proxy-reference';
-import { assistantConfigurations } from '#server/web/instructions';
+import { connectionInstructions, instructionList } from '#server/web/instructions';
 import { layout, type Frame } from '#server/web/layout';
 import { secretPanel, type OneTimeSecret } from '#server/web/one-time-secret';
 import { dataTable, type Table } from '#server/web/tables';
@@ -114,28 +114,27 @@ test('question: it names its verb, lists the consequences, and protects its form
 const proxy = proxyReference('https://cloud.example.com', {
   fileName: 'latchkey-1.2.3.tgz',
   sha256: '0123456789abcdef'.repeat(4),
+  hasBundles: true,
 });
-const configurations = assistantConfigurations(
-  {
-    name: 'sales',
-    url: 'https://cloud.example.com/mcp/acme/sales',
-    credential: {
-      kind: 'client',
-      clientId: 'client_1',
-      clientSecret: 'secret_1',
-      scopes: ['mcp:tools:read'],
-    },
-  },
-  proxy,
-);
+const sales = {
+  organization: 'acme',
+  name: 'sales',
+  url: 'https://cloud.example.com/mcp/acme/sales',
+};
+const client = {
+  kind: 'client',
+  clientId: 'client_1',
+  clientSecret: 'secret_1',
+  scopes: ['mcp:tools:read'],
+} as const;
+const instructions = connectionInstructions({ ...sales, credential: client }, proxy);
 
 test('secret shown once: the page has a configuration for each assistant, and no address contains the secret', () => {
   const secret: OneTimeSecret = {
     label: 'Client secret',
     secret: 'secret_1',
     beside: [{ label: 'Client id', text: 'client_1' }],
-    configurations,
-    proxy,
+    instructions,
     done: '/dashboard/acme/servers/sales/clients?done=made',
   };
 
@@ -150,7 +149,7 @@ test('secret shown once: the page has a configuration for each assistant, and no
 });
 
 test('assistant configuration: the secret is in the environment, never in the arguments', () => {
-  const [desktop] = configurations;
+  const [desktop] = instructions.configurations;
   const { mcpServers } = JSON.parse(desktop?.text ?? '');
 
   expect(mcpServers.sales).toEqual({
@@ -166,4 +165,48 @@ test('assistant configuration: the secret is in the environment, never in the ar
         '{"clientId":"client_1","clientSecret":"secret_1","scopes":["mcp:tools:read"]}',
     },
   });
+});
+
+const start = 'npx -y "https://cloud.example.com/download/latchkey-1.2.3.tgz?v=0123456789abcdef"';
+
+test.each([
+  ['a person', { kind: 'person' } as const, [`${start} setup ${sales.url}`]],
+  [
+    'an API key',
+    { kind: 'key', apiKey: 'mcp_1' } as const,
+    [`${start} setup ${sales.url} --api-key`, `${start} add sales ${sales.url} --api-key`],
+  ],
+  [
+    'an OAuth client',
+    client,
+    ['setup', 'add sales'].map(
+      (command) => `${start} ${command} ${sales.url} --client-id client_1 --client-secret`,
+    ),
+  ],
+])('connection of %s: commands come first, and contain no secret', (_, credential, expected) => {
+  const made = connectionInstructions({ ...sales, credential }, proxy);
+  const html = instructionList(made).toString();
+  const [before = '', other = ''] = html.split('<details');
+
+  expect(made.commands.map(({ text }) => text)).toEqual(expected);
+  expect(made.commands.map(({ short }) => short)).toEqual(
+    expected.map((text) => text.replace(start, 'latchkey')),
+  );
+  expect(before).not.toMatch(/mcp_1|secret_1/);
+  expect(other).toContain('<summary>Other</summary>');
+  expect(other).toContain('mcpServers');
+  expect(other).toContain(made.risk);
+});
+
+test('connection: only a person gets a bundle, and a page without one says so', () => {
+  const person = { ...sales, credential: { kind: 'person' } as const };
+  const withBundle = instructionList(connectionInstructions(person, proxy)).toString();
+  const without = { ...proxy, hasBundles: false };
+  const withoutBundle = instructionList(connectionInstructions(person, without)).toString();
+
+  expect(withBundle).toContain('href="/download/acme/sales.mcpb"');
+  expect(withBundle.indexOf('.mcpb')).toBeLessThan(withBundle.indexOf('<details'));
+  expect(withoutBundle).toContain('This server has no bundle at the moment.');
+  expect(withoutBundle).not.toContain('href="/download/acme');
+  expect(instructionList(instructions).toString()).not.toContain('.mcpb');
 });
