@@ -79,7 +79,7 @@ function downloadPage(data: DownloadPageData, frame: Frame): Html {
       html`<section class="section">
 <h2>${heading}</h2>
 <p class="help">${help}</p>
-${codeBlock({ text, name: `what to type: ${heading}`, label: heading })}
+${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
 </section>`,
   );
   const content = html`<div>

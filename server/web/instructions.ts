@@ -102,7 +102,7 @@ function commandsFor({ name, url, credential }: ConnectionMade, proxy: ProxyRefe
     ),
     command(
       `Or only store the ${what} in the keychain`,
-      `The command ${keeps}. Afterwards, the assistant or script starts latchkey ${name}.`,
+      `The command ${keeps}. Afterwards, an assistant or a script starts the connection with the command “latchkey ${name}”.`,
       `add ${name} ${url} ${options}`,
     ),
   ];
@@ -204,7 +204,7 @@ ${commands.map(
 <h3>${heading}</h3>
 <p class="help">${help}</p>
 ${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
-<p class="help">If latchkey is installed: <code>${short}</code></p>
+<p class="help">If latchkey is installed: <code>${unbrokenWords(short)}</code></p>
 </div>`,
 )}
 ${bundle && bundleLink(bundle.path)}
@@ -278,23 +278,23 @@ export function agentSteps(
   const served = Object.fromEntries(names.map((name) => [name, { url: urls[name] ?? exampleUrl }]));
   return [
     {
-      heading: 'Say what it serves',
-      help: 'In agent.json, on a machine of your network that has Node 22.19 or newer: each MCP server under the name that it has here, with its URL there, or with command and args.',
+      heading: 'List the MCP servers',
+      help: 'Write the file agent.json on a machine in your network with Node.js 22.19 or newer. It lists each MCP server by the name of the server here, with the URL in your network, or with command and args.',
       text: JSON.stringify({ servers: served }, null, 2),
     },
     {
-      heading: 'Give it the key',
-      help: 'It asks for the key and keeps it in the keychain of that user. On a machine without one, keep the key in a file that only its owner can read, and add --key-file FILE to what follows instead.',
+      heading: 'Store the key',
+      help: 'The command asks for the key and keeps it in the keychain. On a machine without a keychain, skip this step: write the key into a file that only its owner can read, and add --key-file FILE to the next commands.',
       text: `${typedStart(proxy)} agent login ${at}`,
     },
     {
-      heading: 'Start it',
-      help: 'It prints what it serves, and its page here shows Connected.',
+      heading: 'Run it',
+      help: 'The agent prints what it serves, and its page here shows Connected.',
       text: `${typedStart(proxy)} agent ${at} --config agent.json`,
     },
     {
       heading: 'Keep it running',
-      help: 'As a service of yours by systemd or launchd. One of the machine, without --user, takes its key from --key-file.',
+      help: 'Installs a service of systemd or launchd that runs as you. Without --user, the service runs for the whole machine and needs --key-file.',
       text: `${typedInstallation(proxy)}\nlatchkey agent install --user ${at} --config agent.json`,
     },
   ];
@@ -307,7 +307,7 @@ ${steps.map(
     html`<li>
 <h3>${heading}</h3>
 <p class="help">${help}</p>
-${codeBlock({ text, name: `what to type: ${heading}`, label: heading })}
+${codeBlock({ text, name: `the text: ${heading}`, label: heading })}
 </li>`,
 )}
 </ol>`;
@@ -333,6 +333,13 @@ export function codeBlock({
 }): Html {
   return html`<div class="code">
 ${copyButton(text, name)}
-<pre tabindex="0" role="region" aria-label="${label}"><code>${text}</code></pre>
+<pre tabindex="0" role="region" aria-label="${label}"><code>${unbrokenWords(text)}</code></pre>
 </div>`;
+}
+
+/** Text in which no line breaks inside an option such as `--api-key`. */
+function unbrokenWords(text: string): readonly (Html | string)[] {
+  return text
+    .split(/((?<=^|\s)-[\w-]+)/)
+    .map((part) => (part.startsWith('-') ? html`<span class="word">${part}</span>` : part));
 }

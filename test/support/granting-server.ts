@@ -261,7 +261,7 @@ async function started(
     ...(fetchDocument && { fetchDocument }),
     ...(outboundHosts && { outboundHosts }),
     maxBodyBytes: 65_536,
-    proxy: { version: '0.0.0', source: { file: 'nobody downloads it here' } },
+    proxy: { version: '0.0.0', source: { file: 'nobody downloads it here', bundle: 'none' } },
     nodePath: process.execPath,
     clock,
     log: jsonLog('silent', { write: () => true }),

@@ -74,7 +74,8 @@ button.strong { border-color: var(--bad); background: var(--bad); color: var(--g
 .copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
 .code { display: flex; flex-direction: row-reverse; gap: var(--space-2); align-items: flex-start; min-width: 0; }
 .code button { flex: none; }
-.code pre { flex: 1 1 0; min-width: 0; }
+.code pre { flex: 1 1 0; min-width: 0; white-space: pre-wrap; overflow-wrap: anywhere; }
+.word { white-space: nowrap; }
 .group > h2:not(:first-child), .section > .rows + h2 { margin-top: var(--space-4); }
 .section > .rows + .actions { margin-top: var(--space-2); }
 .section > .rows + form { margin-top: var(--space-3); }
@@ -84,8 +85,9 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .empty { display: flex; flex-direction: column; gap: var(--space-3); align-items: flex-start; padding: var(--space-6) var(--space-5); border: 1px dashed var(--edge); border-radius: var(--radius); color: var(--ink-soft); }
 @media (max-width: 700px) {
   .small-button { min-height: var(--target); }
-  .code { display: flex; flex-direction: column; gap: var(--space-2); align-items: flex-end; }
-  .code button { position: static; }
+  .code { flex-direction: column; }
+  .code button { align-self: flex-end; }
+  .code pre { flex: none; width: 100%; }
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
 .filter button { align-self: stretch; }
