@@ -107,8 +107,7 @@ export const invitationCreate = organizationOperation({
       expiresAt: createdAt + lifeSeconds,
     };
     await insertInvitation(ports.db, { ...made, tokenHash: hashSecret(linkToken) });
-    const shown = toInvitationView({ ...made, organization: organization.name });
-    return { ...shown, path: `/invitation/${linkToken}` };
+    return { ...toInvitationView(made), path: `/invitation/${linkToken}` };
   },
 });
 
@@ -130,7 +129,9 @@ export const invitationRevoke = organizationOperation({
   },
 });
 
-function toInvitationView(invitation: Invitation): z.output<typeof invitationViewSchema> {
+function toInvitationView(
+  invitation: Omit<Invitation, 'organization' | 'organizationTitle'>,
+): z.output<typeof invitationViewSchema> {
   const { id, role, groupIds, note, createdBy, createdAt, expiresAt } = invitation;
   return { id, role, groupIds: [...groupIds], note, createdBy, createdAt, expiresAt };
 }

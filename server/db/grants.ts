@@ -36,6 +36,8 @@ export interface NamedGrant extends Grant {
   readonly clientName: string;
   /** `{organization}/{server}` */
   readonly serverPath: string;
+  /** Empty where they have none. */
+  readonly titles: { readonly organization: string; readonly server: string };
   /** When the application last called on behalf of the person. */
   readonly lastUsedAt: EpochSeconds | undefined;
 }
@@ -415,6 +417,8 @@ function namedGrants(db: Db) {
       'oauth_client.name as client_name',
       'organization.name as organization',
       'mcp_server.name as server',
+      'organization.title as organization_title',
+      'mcp_server.title as server_title',
     ]);
 }
 
@@ -422,6 +426,8 @@ type GrantRow = Selectable<Schema['oauth_grant']> & {
   client_name: string;
   organization: string;
   server: string;
+  organization_title: string;
+  server_title: string;
 };
 
 function readGrant(row: GrantRow): NamedGrant {
@@ -432,6 +438,7 @@ function readGrant(row: GrantRow): NamedGrant {
     clientName: row.client_name,
     serverId: row.server_id,
     serverPath: `${row.organization}/${row.server}`,
+    titles: { organization: row.organization_title, server: row.server_title },
     scopes: readScopes(row.scopes),
     redirectHost: row.redirect_host,
     authenticated: row.authenticated === 1,

@@ -17,6 +17,8 @@ export interface Invitation {
   readonly id: string;
   readonly organizationId: string;
   readonly organization: string;
+  /** The title of the organization; empty if it has none. */
+  readonly organizationTitle: string;
   readonly role: Role;
   readonly groupIds: readonly string[];
   /** The author's note on whom it is for. Not compared with the person who accepts it. */
@@ -40,7 +42,9 @@ export type Invitee =
 
 export async function insertInvitation(
   db: Db,
-  invitation: Omit<Invitation, 'organization'> & { readonly tokenHash: string },
+  invitation: Omit<Invitation, 'organization' | 'organizationTitle'> & {
+    readonly tokenHash: string;
+  },
 ): Promise<void> {
   await db.deleteFrom('invitation').where('expires_at', '<=', invitation.createdAt).execute();
   await db
@@ -165,7 +169,7 @@ function selectActive(db: Db, now: EpochSeconds) {
     .selectFrom('invitation')
     .innerJoin('organization', 'organization.id', 'invitation.organization_id')
     .selectAll('invitation')
-    .select('organization.name as organization')
+    .select(['organization.name as organization', 'organization.title as organization_title'])
     .where('organization.disabled_at', 'is', null)
     .where(isAuthorEntitled)
     .where('invitation.expires_at', '>', now);
@@ -194,13 +198,14 @@ async function addPerson(
 }
 
 function readInvitation(
-  row: Selectable<Schema['invitation']> & { organization: string },
+  row: Selectable<Schema['invitation']> & { organization: string; organization_title: string },
 ): Invitation {
   if (!isRole(row.role)) throw new TypeError(`the role ${row.role} is unknown`);
   return {
     id: row.id,
     organizationId: row.organization_id,
     organization: row.organization,
+    organizationTitle: row.organization_title,
     role: row.role,
     groupIds: readStrings(row.group_ids),
     note: row.note,

@@ -19,6 +19,8 @@ export interface User {
 /** A person's membership of an organization, with their role. */
 export interface Membership {
   readonly organization: string;
+  /** The title of the organization; empty if it has none. */
+  readonly title: string;
   readonly role: Role;
 }
 
@@ -279,7 +281,12 @@ function selectMemberships(db: Db) {
   return db
     .selectFrom('membership')
     .innerJoin('organization', 'organization.id', 'membership.organization_id')
-    .select(['membership.person_id', 'membership.role', 'organization.name as organization'])
+    .select([
+      'membership.person_id',
+      'membership.role',
+      'organization.name as organization',
+      'organization.title',
+    ])
     .where('organization.disabled_at', 'is', null)
     .orderBy('organization.name');
 }
@@ -379,8 +386,8 @@ function readUser(row: Selectable<Schema['person']>): User {
   return { id: row.id, email: row.email, createdAt: row.created_at };
 }
 
-function readMembership(row: { organization: string; role: string }): Membership {
-  return { organization: row.organization, role: readRole(row.role) };
+function readMembership(row: { organization: string; title: string; role: string }): Membership {
+  return { organization: row.organization, title: row.title, role: readRole(row.role) };
 }
 
 function readRole(role: string): Role {

@@ -149,6 +149,23 @@ export async function findServer(
   return row && readServer(row);
 }
 
+/** The titles of those of these servers that have one, by name. */
+export async function findServerTitles(
+  db: Db,
+  organization: string,
+  names: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .select(['mcp_server.name', 'mcp_server.title'])
+    .where('organization.name', '=', organization)
+    .where('mcp_server.name', 'in', [...names, ''])
+    .where('mcp_server.title', '<>', '')
+    .execute();
+  return new Map(rows.map(({ name, title }) => [name, title]));
+}
+
 const byId = preparedQuery((db, id: string) =>
   db
     .selectFrom('mcp_server')

@@ -144,7 +144,9 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     return {
       now: clock.now(),
       email: user.email,
-      memberships: await listMemberships(ports.db, user.id),
+      memberships: (await listMemberships(ports.db, user.id)).map(
+        ({ organization: name, title, role }) => ({ organization: { name, title }, role }),
+      ),
       isRecent: isRecentProof(session, clock.now()),
       hasPassword: (await findPasswordHash(db, user.id)) !== undefined,
       sessions: list.map(({ id, userAgent, address, createdAt, usedAt }) => ({
@@ -209,13 +211,17 @@ export function accountGrantRoutes(
 export function accountGrantsOf(db: Db, clock: Clock) {
   return async (userId: string): Promise<AccountGrant[]> => {
     const list = await listGrantsOfPerson(db, userId, clock.now());
-    return list.map(({ id, clientName, serverPath, scopes, createdAt, lastUsedAt }) => ({
-      id,
-      client: displayName(clientName),
-      server: serverPath,
-      scopes: scopes.map((scope) => scopeSentence(scope).text),
-      createdAt,
-      lastUsedAt,
-    }));
+    return list.map(({ id, clientName, serverPath, titles, scopes, createdAt, lastUsedAt }) => {
+      const [organization = '', server = ''] = serverPath.split('/');
+      return {
+        id,
+        client: displayName(clientName),
+        organization: { name: organization, title: titles.organization },
+        server: { name: server, title: titles.server },
+        scopes: scopes.map((scope) => scopeSentence(scope).text),
+        createdAt,
+        lastUsedAt,
+      };
+    });
   };
 }

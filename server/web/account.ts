@@ -11,12 +11,13 @@ import {
 import { html, type Html } from './html.ts';
 import { layout, statusNotice, type Frame } from './layout.ts';
 import { relativeTime } from './tables.ts';
+import { type Titled, titleMarkup } from './titles.ts';
 
 /** The person's memberships, sessions, and ways to sign in. */
 interface AccountPageData {
   readonly now: EpochSeconds;
   readonly email: string;
-  readonly memberships: readonly { readonly organization: string; readonly role: string }[];
+  readonly memberships: readonly { readonly organization: Titled; readonly role: string }[];
   /** Whether the person signed in recently, and so may add ways to sign in. */
   readonly isRecent: boolean;
   readonly hasPassword: boolean;
@@ -56,8 +57,8 @@ export interface AccountGrant {
   readonly id: string;
   /** The application's name, which its developer chose. */
   readonly client: string;
-  /** `organization/server`. */
-  readonly server: string;
+  readonly organization: Titled;
+  readonly server: Titled;
   /** What it may do, in words. */
   readonly scopes: readonly string[];
   readonly createdAt: EpochSeconds;
@@ -104,7 +105,7 @@ function organizationsSection({ memberships }: AccountPageData): Html {
 ${memberships.map(
   ({ organization, role }) =>
     html`<li>
-<div dir="auto"><a href="/dashboard/${organization}">${organization}</a></div>
+<div dir="auto"><a href="/dashboard/${organization.name}">${titleMarkup(organization)}</a></div>
 <span class="badge">${role}</span>
 </li>`,
 )}
@@ -121,10 +122,11 @@ function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | u
 <p class="help">What you allowed to act for you. Withdrawn, an application loses access at once.</p>
 <ul class="rows">
 ${grants.map(
-  ({ id, client, server, scopes, createdAt, lastUsedAt }) =>
+  ({ id, client, organization, server, scopes, createdAt, lastUsedAt }) =>
     html`<li>
 <div>
-<strong dir="auto">${client}</strong> <span class="badge">${server}</span>
+<strong dir="auto">${client}</strong>
+<p>${titleMarkup(server)} <span class="soft">in</span> ${titleMarkup(organization)}</p>
 <p class="help">${scopes.join('; ')}</p>
 <p class="help">
 Allowed

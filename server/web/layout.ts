@@ -1,6 +1,7 @@
 import { markPaths, pageAssets } from './assets.ts';
 import { csrfField } from './forms.ts';
 import { displayName, html, trustedHtml, type Html } from './html.ts';
+import { nameMarkup, type Titled, titleMarkup, titleText } from './titles.ts';
 
 /** A page: its data and what surrounds it, rendered as a whole document. */
 export type Page<Data> = (data: Data, frame: Frame) => Html;
@@ -21,9 +22,9 @@ export interface Frame {
 
 /** The frame of a dashboard page: its organization and the navigation. */
 export interface DashboardFrame {
-  readonly organization: string;
+  readonly organization: Titled;
   /** The person's other organizations, for the switcher. */
-  readonly others: readonly string[];
+  readonly others: readonly Titled[];
   /** Whether the person may create an organization. */
   readonly mayCreate: boolean;
   /** The entry of the navigation that the page belongs to, if any. */
@@ -39,6 +40,8 @@ export interface DashboardFrame {
 /** A step of the breadcrumb; the last one is the page itself and has no link. */
 export interface Crumb {
   readonly text: string;
+  /** The name of an organization or a server that `text` is the title of. */
+  readonly name?: string | undefined;
   readonly href?: string;
 }
 
@@ -123,9 +126,9 @@ ${csrfField(frame)}
 
 function switcher({ organization, others, mayCreate }: DashboardFrame): Html {
   return html`<details class="switcher">
-<summary><span class="soft">Organization</span> <strong>${organization}</strong></summary>
+<summary><span class="soft">Organization</span> <strong>${titleMarkup(organization)}</strong></summary>
 <ul>
-${others.map((name) => html`<li><a href="${dashboardPath(name)}">${name}</a></li>`)}
+${others.map((other) => html`<li><a href="${dashboardPath(other.name)}">${titleMarkup(other)}</a></li>`)}
 <li><a href="/organizations">All organizations</a></li>
 ${mayCreate && html`<li><a href="/new-organization">Create organization</a></li>`}
 </ul>
@@ -134,8 +137,8 @@ ${mayCreate && html`<li><a href="/new-organization">Create organization</a></li>
 
 function sideNavigation({ organization, section, closed }: DashboardFrame): Html {
   const entries = sections.filter((entry) => !closed.includes(entry.section));
-  const home = dashboardPath(organization);
-  return html`<nav class="side" aria-label="${organization}">
+  const home = dashboardPath(organization.name);
+  return html`<nav class="side" aria-label="${titleText(organization)}">
 <ul>
 ${entries.map(
   (entry) =>
@@ -147,18 +150,26 @@ ${entries.map(
 
 function breadcrumb({ organization, crumbs }: DashboardFrame): Html | undefined {
   if (crumbs.length === 0) return undefined;
-  const steps = [{ text: organization, href: dashboardPath(organization) }, ...crumbs];
+  const home = { ...titledCrumb(organization), href: dashboardPath(organization.name) };
+  const steps: readonly Crumb[] = [home, ...crumbs];
   return html`<nav class="crumbs" aria-label="Breadcrumb">
 <ol>
-${steps.map(({ text, href }, index) => {
-  const name = displayName(text, 40);
+${steps.map(({ text, name, href }, index) => {
+  const shown = displayName(text, 40);
+  const beside = name !== undefined && html` ${nameMarkup(name)}`;
   if (href === undefined || index === steps.length - 1) {
-    return html`<li><span aria-current="page" dir="auto">${name}</span></li>`;
+    return html`<li><span aria-current="page" dir="auto">${shown}</span>${beside}</li>`;
   }
-  return html`<li><a href="${href}" dir="auto">${name}</a></li>`;
+  return html`<li><a href="${href}" dir="auto">${shown}</a>${beside}</li>`;
 })}
 </ol>
 </nav>`;
+}
+
+/** The step of an organization or a server: its title with the name beside it. */
+export function titledCrumb(titled: Titled): Crumb {
+  const text = titleText(titled);
+  return text === titled.name ? { text } : { text, name: titled.name };
 }
 
 /** A word about a state. `tone` colours it but never carries meaning alone. */
@@ -172,7 +183,8 @@ export function badge({ text, tone }: Badge): Html {
 }
 
 interface Heading {
-  readonly heading: string;
+  /** Text, or what the page is about. */
+  readonly heading: string | Titled;
   readonly lead?: string;
   readonly badges?: readonly Badge[];
   /** The one primary action of the page. */
@@ -188,12 +200,17 @@ export interface Link {
 export function pageHeading({ heading, lead, badges = [], action }: Heading): Html {
   return html`<div class="heading">
 <div>
-<h1 dir="auto">${heading}</h1>
+${typeof heading === 'string' ? html`<h1 dir="auto">${heading}</h1>` : titledHeading(heading)}
 ${badges.map((one) => html` ${badge(one)}`)}
 ${lead && html`<p class="lead">${lead}</p>`}
 </div>
 ${action && html`<a class="button primary" href="${action.href}">${action.text}</a>`}
 </div>`;
+}
+
+function titledHeading(titled: Titled): Html {
+  const title = titleText(titled);
+  return html`<h1 dir="auto">${title}</h1>${title !== titled.name && nameMarkup(titled.name)}`;
 }
 
 /** One of several pages about the same resource. */

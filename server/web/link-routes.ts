@@ -139,11 +139,11 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     { email = '', errors = [] }: { email?: string; errors?: FieldError[] } = {},
   ) => {
     const { linkToken } = request.params;
-    const { organization, role } = await openInvitation(linkToken, people);
+    const { organization, organizationTitle, role } = await openInvitation(linkToken, people);
     const person = await currentPerson(request);
     const data = {
       action: `/invitation/${linkToken}`,
-      organization,
+      organization: { name: organization, title: organizationTitle },
       role,
       signedInAs: person?.user.email,
       email,

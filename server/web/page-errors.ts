@@ -72,7 +72,7 @@ function nextFrom(
 ): ErrorPageData['next'] {
   const isStart = next === toDashboard || next === toSignIn;
   if (!isStart || !around?.dashboard) return next;
-  return { ...toDashboard, href: dashboardPath(around.dashboard.organization) };
+  return { ...toDashboard, href: dashboardPath(around.dashboard.organization.name) };
 }
 
 /** The default next step. */

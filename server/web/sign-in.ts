@@ -9,6 +9,7 @@ import {
 } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { layout, statusNotice, type Frame } from './layout.ts';
+import { type Titled, titleMarkup, titleText } from './titles.ts';
 
 /** The entered values, their errors, and the available ways to sign in. */
 interface SignInPageData {
@@ -165,7 +166,7 @@ ${postForm(frame, { action, novalidate: true }, fields)}`;
 interface InvitationPageData {
   /** The path of this page. */
   readonly action: string;
-  readonly organization: string;
+  readonly organization: Titled;
   readonly role: string;
   /** The signed-in person, who can join with that account. */
   readonly signedInAs: string | undefined;
@@ -178,9 +179,9 @@ interface InvitationPageData {
 /** Joins an organization by a one-time link: with the account that is signed in, by the identity provider, or with a new account. */
 export function invitationPage(data: InvitationPageData, frame: Frame): Html {
   const { organization, role, signedInAs, errors } = data;
-  const title = errors.length > 0 ? 'Not joined yet' : `Join ${organization}`;
+  const title = errors.length > 0 ? 'Not joined yet' : `Join ${titleText(organization)}`;
   const content = html`<div>
-<h1>Join <span dir="auto">${organization}</span></h1>
+<h1>Join ${titleMarkup(organization)}</h1>
 <p class="lead">You are invited as <strong>${role}</strong>.</p>
 </div>
 ${errorSummary(errors)}

@@ -2,6 +2,7 @@ import type { EpochSeconds } from '#clock/clock';
 import { selectOptions, type Choice } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { badge, type Badge, type Link } from './layout.ts';
+import { type Titled, titleMarkup } from './titles.ts';
 
 /** One cell of a table. */
 export type Cell =
@@ -9,6 +10,13 @@ export type Cell =
   | {
       readonly kind: 'name';
       readonly text: string;
+      readonly href?: string;
+      readonly badges?: readonly Badge[];
+    }
+  /** An organization or a server, with a link if there is one. */
+  | {
+      readonly kind: 'title';
+      readonly of: Titled;
       readonly href?: string;
       readonly badges?: readonly Badge[];
     }
@@ -120,6 +128,11 @@ function cell(content: Cell, now: EpochSeconds): Html {
       const name = href
         ? html`<a href="${href}" dir="auto">${text}</a>`
         : html`<span dir="auto">${text}</span>`;
+      return html`${name}${badges.map((one) => html` ${badge(one)}`)}`;
+    }
+    case 'title': {
+      const { of, href, badges = [] } = content;
+      const name = href ? html`<a href="${href}">${titleMarkup(of)}</a>` : titleMarkup(of);
       return html`${name}${badges.map((one) => html` ${badge(one)}`)}`;
     }
     case 'text': {

@@ -74,15 +74,16 @@ await onEachDatabase('people', ({ open }) => {
     expect([second, third]).toEqual([true, false]);
     expect(await findUserByEmail(stores.db, again.email)).toEqual(user);
     expect(await listMemberships(stores.db, user.id)).toEqual([
-      { organization: 'acme', role: 'member' },
-      { organization: 'other', role: 'owner' },
+      { organization: 'acme', title: '', role: 'member' },
+      { organization: 'other', title: '', role: 'owner' },
     ]);
   });
 
   test('person: everybody is listed with their roles, and an empty database is recognized', async () => {
     const fresh = await open();
     await using _ = fresh;
-    await insertOrganization(fresh.db, { id: 'org_1', name: 'acme', createdAt: now });
+    const acme = { id: 'org_1', name: 'acme', title: 'Acme Corporation', createdAt: now };
+    await insertOrganization(fresh.db, acme);
     await insertOrganization(fresh.db, { id: 'org_2', name: 'other', createdAt: now });
     expect(await hasUsers(fresh.db)).toBe(false);
     expect(await listUsers(fresh.db)).toEqual([]);
@@ -98,11 +99,14 @@ await onEachDatabase('people', ({ open }) => {
       {
         user: older,
         memberships: [
-          { organization: 'acme', role: 'member' },
-          { organization: 'other', role: 'owner' },
+          { organization: 'acme', title: 'Acme Corporation', role: 'member' },
+          { organization: 'other', title: '', role: 'owner' },
         ],
       },
-      { user: newer, memberships: [{ organization: 'acme', role: 'viewer' }] },
+      {
+        user: newer,
+        memberships: [{ organization: 'acme', title: 'Acme Corporation', role: 'viewer' }],
+      },
     ]);
   });
 

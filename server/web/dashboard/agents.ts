@@ -193,12 +193,11 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       },
       servers: {
         caption: `Servers of ${agent.name}`,
-        columns: [{ text: 'Name' }, { text: 'Title' }, { text: 'Status' }],
+        columns: [{ text: 'Name' }, { text: 'Status' }],
         rows: agent.servers.map((server) => ({
           id: server.id,
           cells: [
-            { kind: 'name', text: server.name, href: serverPath(organization, server.name) },
-            { kind: 'text', text: server.title },
+            { kind: 'title', of: server, href: serverPath(organization, server.name) },
             healthCell(health.get(server.id), visit.may('server.manage')),
           ] as const,
         })),

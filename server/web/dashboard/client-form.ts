@@ -6,20 +6,17 @@ import { seeOther } from '#web/page-request';
 import { clientOf, toManage } from './clients.ts';
 import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
-import type { DashboardGuard } from './guard.ts';
+import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
 /** `/servers/{server}/new-client`, and the settings of one client. */
 export function clientFormRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const crumbsOf = (organization: string, server: string, last: string) =>
-    serverCrumbs(
-      organization,
-      server,
-      { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` },
-      { text: last },
-    );
+  const crumbsOf = (visit: DashboardVisit, last: string) => {
+    const href = `${serverPath(visit.organization, visit.server.name)}/clients`;
+    return serverCrumbs(visit, { text: 'OAuth clients', href }, { text: last });
+  };
 
   formRoutes(guard, '/servers/:server/new-client', toManage, {
     form: formFor(clientCreate),
@@ -32,7 +29,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         refused: 'Not saved yet',
         verb: heading,
         cancel: `${serverPath(visit.organization, server)}/clients`,
-        crumbs: crumbsOf(visit.organization, server, heading),
+        crumbs: crumbsOf(visit, heading),
       };
     },
     async act(visit, entered, request, reply) {
@@ -63,7 +60,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
           done,
         },
       };
-      const crumbs = serverCrumbs(organization, server.name, { text: 'OAuth client' });
+      const crumbs = serverCrumbs(visit, { text: 'OAuth client' });
       return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
     },
   });
@@ -80,7 +77,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         refused: 'Not saved yet',
         verb: 'Save',
         cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,
-        crumbs: crumbsOf(visit.organization, server, heading),
+        crumbs: crumbsOf(visit, heading),
         record: client,
         options: { focus: false },
       };

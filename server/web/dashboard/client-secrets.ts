@@ -31,8 +31,7 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
     `${serverPath(organization, server)}/clients/${clientId}`;
   const crumbs = (visit: DashboardVisit, shown: ClientView, last: string) =>
     serverCrumbs(
-      visit.organization,
-      shown.server,
+      visit,
       { text: 'OAuth clients', href: `${serverPath(visit.organization, shown.server)}/clients` },
       { text: shown.name, href: pathOf(visit, shown) },
       { text: last },

@@ -88,7 +88,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       };
     });
     const list = {
-      heading: server.title || server.name,
+      heading: visit.server,
       caption: `OAuth clients of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'clients'),
@@ -100,7 +100,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       noneLikeThat: 'No OAuth client is like that.',
       now: clock.now(),
     };
-    const crumbs = serverCrumbs(organization, server.name, { text: 'OAuth clients' });
+    const crumbs = serverCrumbs(visit, { text: 'OAuth clients' });
     const live = livePath(organization, server.name);
     return sendListPage(reply, visit, list, { crumbs, live });
   });
@@ -167,7 +167,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       now: clock.now(),
     };
     const clients = { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` };
-    const crumbs = serverCrumbs(organization, server, clients, { text: name });
+    const crumbs = serverCrumbs(visit, clients, { text: name });
     const live = livePath(organization, server);
     return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
   });
@@ -189,8 +189,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
         verb: 'Revoke the client',
         cancel: `${home}/${clientId}`,
         crumbs: serverCrumbs(
-          visit.organization,
-          server,
+          visit,
           { text: 'OAuth clients', href: home },
           { text: name, href: `${home}/${clientId}` },
           { text: 'Revoke' },

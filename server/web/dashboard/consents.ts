@@ -1,5 +1,6 @@
 import { grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { perform } from '#admin/operation';
+import { findServerTitles } from '#db/servers';
 import { scopeSentence } from '#web/consent';
 import { displayName } from '#web/html';
 import { dashboardPath } from '#web/layout';
@@ -31,6 +32,8 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
     const query = listQuery(request, shape);
     const { sort: _, ...input } = query.input;
     const { items, total } = await perform(grantList, { organization, ...input }, actor, ports);
+    const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
+    const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
     const table: Table = {
       caption: 'Consents',
       columns: query.columns,
@@ -45,7 +48,10 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
               badges: grant.isOpenClient ? [{ text: 'made itself known', tone: 'care' }] : [],
             },
             { kind: 'text', text: grant.email },
-            { kind: 'text', text: grant.server.split('/')[1] ?? '' },
+            {
+              kind: 'title',
+              of: { name: serverOf(grant), title: titles.get(serverOf(grant)) },
+            },
             {
               kind: 'text',
               text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),

@@ -4,12 +4,14 @@ import type { Role } from '#accounts/people';
 import { type Actor, mayDo, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
 import type { RefusalLog } from '#audit/counted-refusals';
-import { listMemberships } from '#db/people';
+import { listMemberships, type Membership as MembershipRecord } from '#db/people';
+import { findServerTitles } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { Form } from '#oauth/forms';
 import type { DashboardSection } from '#web/layout';
 import { readPageForm } from '#web/page-request';
+import type { Titled } from '#web/titles';
 import {
   type CurrentPerson,
   currentPersonOf,
@@ -22,9 +24,13 @@ import {
 export interface DashboardVisit {
   readonly person: CurrentPerson;
   readonly organization: string;
+  /** The organization with its title. */
+  readonly titled: Titled;
+  /** The server in the path of the page with its title; only the name if there is no such server, or no such part. */
+  readonly server: Titled;
   readonly role: Role;
   /** The other organizations of the person. */
-  readonly others: readonly string[];
+  readonly others: readonly Titled[];
   /** Whether the person may create another organization. */
   readonly mayCreate: boolean;
   /** For `perform`. */
@@ -96,7 +102,7 @@ export function dashboardGuard(
     const membership = await membershipOf(person, organization, ports);
     if (!membership) throw notFound('organization');
     if (!membership.isProved) throw new AccountRefusal('second_factor');
-    const { role, others, mayCreate } = membership;
+    const { titled, role, others, mayCreate } = membership;
     const { address, requestId } = visitOf(request);
     if (!mayDo(role, permission)) {
       const actor = `user:${person.user.id}`;
@@ -108,9 +114,14 @@ export function dashboardGuard(
         `as ${role} of ${organization} you may not do this`,
       );
     }
+    const { server = '' } = request.params;
+    const titles =
+      server === '' ? undefined : await findServerTitles(ports.db, organization, [server]);
     return {
       person,
       organization,
+      titled,
+      server: { name: server, title: titles?.get(server) },
       role,
       section,
       others,
@@ -155,9 +166,11 @@ export function dashboardGuard(
 
 /** A person's membership in an organization. */
 interface Membership {
+  /** The organization with its title. */
+  readonly titled: Titled;
   readonly role: Role;
-  /** The names of their other organizations, sorted. */
-  readonly others: readonly string[];
+  /** Their other organizations, by name. */
+  readonly others: readonly Titled[];
   /** Whether they may create another organization. */
   readonly mayCreate: boolean;
   /** Whether the person signed in with a second factor, if the organization requires one. */
@@ -178,16 +191,24 @@ export async function membershipOf(
   { db }: MembershipPorts,
 ): Promise<Membership | undefined> {
   const memberships = await listMemberships(db, user.id);
-  const role = memberships.find((membership) => membership.organization === organization)?.role;
-  if (!role) return undefined;
+  const here = memberships.find((membership) => membership.organization === organization);
+  if (!here) return undefined;
   const rules = await findSettings(db, organization);
-  const others = memberships.map((membership) => membership.organization);
   return {
-    role,
-    others: others.filter((name) => name !== organization).toSorted(),
+    titled: titledOf(here),
+    role: here.role,
+    others: memberships.filter((other) => other !== here).map(titledOf),
     mayCreate: memberships.some((membership) => membership.role === 'owner'),
     isProved: session.factors === 2 || rules?.secondFactorRequired === false,
   };
+}
+
+/** The organization of a membership, as pages show it. */
+export function titledOf({
+  organization,
+  title,
+}: Pick<MembershipRecord, 'organization' | 'title'>): Titled {
+  return { name: organization, title };
 }
 
 /** The actor of a dashboard request, for `perform`. */

@@ -80,7 +80,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       return { id: key.id, isOver: !isActive, cells: [...keyCells(key, path), cell] };
     });
     const list = {
-      heading: server.title || server.name,
+      heading: visit.server,
       caption: `API keys of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'keys'),
@@ -92,7 +92,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       noneLikeThat: 'No API key is like that.',
       now: clock.now(),
     };
-    const crumbs = serverCrumbs(organization, server.name, { text: 'API keys' });
+    const crumbs = serverCrumbs(visit, { text: 'API keys' });
     const live = livePath(organization, server.name);
     return sendListPage(reply, visit, list, { crumbs, live });
   });
@@ -149,7 +149,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       now: clock.now(),
     };
     const keys = { text: 'API keys', href: list };
-    const crumbs = serverCrumbs(organization, server, keys, { text: key.name });
+    const crumbs = serverCrumbs(visit, keys, { text: key.name });
     const live = livePath(organization, server);
     return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
   });
@@ -217,12 +217,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         refused: 'Not generated yet',
         verb: 'Generate API key',
         cancel: keys,
-        crumbs: serverCrumbs(
-          visit.organization,
-          server,
-          { text: 'API keys', href: keys },
-          { text: 'Generate' },
-        ),
+        crumbs: serverCrumbs(visit, { text: 'API keys', href: keys }, { text: 'Generate' }),
       };
     },
     async act(visit, entered, request, reply) {
@@ -247,7 +242,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
           done: `${serverPath(organization, server.name)}/keys?done=made`,
         },
       };
-      const crumbs = serverCrumbs(organization, server.name, { text: 'API key' });
+      const crumbs = serverCrumbs(visit, { text: 'API key' });
       return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
     },
   });
@@ -267,12 +262,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         ],
         verb: 'Revoke the key',
         cancel: home,
-        crumbs: serverCrumbs(
-          visit.organization,
-          server.name,
-          { text: 'API keys', href: home },
-          { text: 'Revoke' },
-        ),
+        crumbs: serverCrumbs(visit, { text: 'API keys', href: home }, { text: 'Revoke' }),
       };
     },
     async act(visit, request) {
@@ -296,13 +286,10 @@ const update =
 /** `/servers/{server}/keys/{key}/rotate`, and `/rotation/{new key}`: the guided rotation of an API key. */
 function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
   const { clock } = ports;
-  const crumbs = (organization: string, server: string) =>
-    serverCrumbs(
-      organization,
-      server,
-      { text: 'API keys', href: `${serverPath(organization, server)}/keys` },
-      { text: 'Rotate' },
-    );
+  const crumbs = (visit: DashboardVisit) => {
+    const href = `${serverPath(visit.organization, visit.server.name)}/keys`;
+    return serverCrumbs(visit, { text: 'API keys', href }, { text: 'Rotate' });
+  };
 
   const show = (
     visit: DashboardVisit,
@@ -336,7 +323,7 @@ function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions
       now: clock.now(),
     };
     const live = livePath(visit.organization, server.name);
-    const at = { crumbs: crumbs(visit.organization, server.name), live };
+    const at = { crumbs: crumbs(visit), live };
     return sendDashboardPage(reply, visit, rotationPage, data, at);
   };
 
@@ -347,7 +334,7 @@ function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions
     const heading = `Rotate the API key “${key.name}”`;
     const action = `${keys}/${key.id}/rotate`;
     const data = { heading, what: 'key', update, action, cancel: keys };
-    const at = { crumbs: crumbs(visit.organization, name) };
+    const at = { crumbs: crumbs(visit) };
     return sendDashboardPage(reply, visit, rotationStartPage, data, at);
   });
 

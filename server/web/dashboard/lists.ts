@@ -12,6 +12,7 @@ import {
 } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { type Column, dataTable, listFilter, type ListFrame, pager, type Table } from '#web/tables';
+import { type Titled, titleText } from '#web/titles';
 import type { DashboardRequest, DashboardVisit } from './guard.ts';
 import { type DashboardPageOptions, sendDashboardPage } from './page.ts';
 
@@ -24,7 +25,7 @@ ${content}
 
 /** A list, and the requested part of it. */
 interface ListPageData {
-  readonly heading: string;
+  readonly heading: string | Titled;
   readonly lead: string;
   readonly action: Link | undefined;
   readonly tabs: Tabs | undefined;
@@ -41,7 +42,8 @@ interface ListPageData {
 export function listPage(data: ListPageData, frame: Frame): Html {
   const { heading, lead, action, tabs, list, isSearchable, here } = data;
   const tab = tabs?.entries.find(({ isHere }) => isHere)?.text;
-  const title = tab === undefined ? heading : `${tab} of ${heading}`;
+  const name = titleText(heading);
+  const title = tab === undefined ? name : `${tab} of ${name}`;
   const rows = html`${dataTable(data.table)}
 ${pager(list)}`;
   const content = html`${pageHeading({ heading, lead, action })}

@@ -15,7 +15,7 @@ import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
 import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
-import { type DashboardGuard, type DashboardVisit, personActor } from './guard.ts';
+import { type DashboardGuard, type DashboardVisit, personActor, titledOf } from './guard.ts';
 import { dashboardScripts, sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { webhooksPath } from './webhooks.ts';
@@ -38,11 +38,15 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     const memberships = await listMemberships(db, person.user.id);
-    const rows = memberships.map(({ organization, role }) => ({
-      id: organization,
+    const rows = memberships.map((membership) => ({
+      id: membership.organization,
       cells: [
-        { kind: 'name', text: organization, href: dashboardPath(organization) },
-        { kind: 'text', text: role },
+        {
+          kind: 'title',
+          of: titledOf(membership),
+          href: dashboardPath(membership.organization),
+        },
+        { kind: 'text', text: membership.role },
       ] as const,
     }));
     const empty = {

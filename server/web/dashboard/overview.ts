@@ -16,6 +16,7 @@ import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
+import { type Titled, titleMarkup, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache } from './live.ts';
@@ -48,7 +49,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
     const data = {
-      heading: facts.title,
+      heading: visit.titled,
       lead: `${total} ${total === 1 ? 'server' : 'servers'}, ${callWords(calls)} ${calls === 1 ? 'call' : 'calls'} in the last 24 hours.`,
       action,
       steps: firstSteps(organization, facts),
@@ -96,7 +97,6 @@ async function overviewFacts(
   const invited = await perform(invitationList, { organization }, actor, ports);
   const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
   return {
-    title: found.title || organization,
     servers,
     total,
     calls,
@@ -151,7 +151,7 @@ function endpointTable(
       id,
       isOver: disabledAt !== null,
       cells: [
-        { kind: 'name', text: name, href, badges } as const,
+        { kind: 'title', of: server, href, badges } as const,
         { kind: 'address', text: base + endpoint } as const,
         ...values.map((text) => ({ kind: 'text', text }) as const),
       ],
@@ -235,14 +235,13 @@ function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
   const content = html`${pageHeading({ heading, lead })}
 <ul class="cards" id="servers" data-row>
 ${servers.map(
-  ({ server: { name, title, description }, href, status }) => html`<li class="card">
+  ({ server, href, status }) => html`<li class="card">
 <div class="card-head">
-<h2 dir="auto">${displayName(title)}</h2>
+<h2>${titleMarkup(server)}</h2>
 ${status && badge(status)}
 </div>
-${title !== name && html`<p><code>${name}</code></p>`}
-${description && html`<p class="soft" dir="auto">${displayName(description, 240)}</p>`}
-<p><a class="button" href="${href}" aria-label="Connect to ${displayName(title)}">Connect</a></p>
+${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
+<p><a class="button" href="${href}" aria-label="Connect to ${titleText(server)}">Connect</a></p>
 </li>`,
 )}
 </ul>`;
@@ -291,7 +290,7 @@ ${steps.map(
 }
 
 interface OverviewPageData {
-  readonly heading: string;
+  readonly heading: Titled;
   readonly lead: string;
   readonly action: Link | undefined;
   /** Empty once all are done. */
@@ -340,7 +339,7 @@ ${
 ${tableOrLead(data.refusals)}
 </section>`
 }`;
-  return layout({ title: heading, width: 'table' }, frame, content);
+  return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
 
 /** Renders an empty table as one muted sentence, because nothing is wrong. */

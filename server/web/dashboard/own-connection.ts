@@ -29,6 +29,7 @@ import {
 import { redirectPage } from '#web/messages';
 import { queryText, seeOther, sendPage } from '#web/page-request';
 import { type Fact, factList } from '#web/tables';
+import { type Titled, titleText, titleWithName } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -92,12 +93,12 @@ export function ownConnectionRoutes(
 
   guard.get('/servers/:server/account', needs, async (visit, request, reply) => {
     const { organization, actor, person } = visit;
-    const { name, title } = await serverOf(visit, request, ports);
+    const { name } = await serverOf(visit, request, ports);
     const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
     const home = serverPath(organization, name);
     const host = own.issuer === null ? '' : new URL(own.issuer).host;
     const data = {
-      heading: title || name,
+      heading: visit.server,
       tabs: serverTabs(visit, name, 'connect'),
       notice: notices[queryText(request, 'done') ?? ''],
       problem: problems[queryText(request, 'problem') ?? ''],
@@ -122,7 +123,7 @@ export function ownConnectionRoutes(
       disconnect: `${home}/account/disconnect`,
       now: clock.now(),
     };
-    const crumbs = serverCrumbs(organization, name, { text: 'Your account' });
+    const crumbs = serverCrumbs(visit, { text: 'Your account' });
     return sendDashboardPage(reply, visit, ownConnectionPage, data, { crumbs });
   });
 
@@ -188,14 +189,14 @@ export function ownConnectionRoutes(
       const { name } = await serverOf(visit, request, ports);
       const home = serverPath(visit.organization, name);
       return {
-        heading: `Disconnect your account from ${name}?`,
+        heading: `Disconnect your account from ${titleWithName(visit.server)}?`,
         consequences: [
           'Your calls to this server fail until you connect an account again.',
           'Latchkey revokes the tokens at the authorization server.',
         ],
         verb: 'Disconnect account',
         cancel: `${home}/account`,
-        crumbs: serverCrumbs(visit.organization, name, { text: 'Disconnect' }),
+        crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
       };
     },
     async act({ organization, actor }, { params }) {
@@ -208,7 +209,7 @@ export function ownConnectionRoutes(
 
 /** The state of the person's upstream account; `action` connects it, `disconnect` leads to the confirmation page. */
 interface OwnConnectionData {
-  readonly heading: string;
+  readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   /** What went wrong at the authorization server. */
@@ -260,7 +261,7 @@ ${
 </div>`
 }
 ${isNeeded ? connectionSection(data, frame) : html`<div class="empty"><p>This server does not use personal accounts. There is nothing to connect.</p></div>`}`;
-  return layout({ title: `Your account at ${heading}`, width: 'text' }, frame, content);
+  return layout({ title: `Your account at ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
 function connectionSection(data: OwnConnectionData, frame: Frame): Html {

@@ -21,7 +21,7 @@ export interface DashboardPageOptions {
 /** Sends a page in the dashboard's layout. */
 export function sendDashboardPage<Data extends object>(
   reply: FastifyReply,
-  { person, organization, role, others, mayCreate, section }: DashboardVisit,
+  { person, titled, role, others, mayCreate, section }: DashboardVisit,
   page: Page<Data>,
   data: Data,
   { crumbs, status = 200, live }: DashboardPageOptions,
@@ -31,7 +31,7 @@ export function sendDashboardPage<Data extends object>(
     status,
     scripts: dashboardScripts(),
     dashboard: {
-      organization,
+      organization: titled,
       others,
       mayCreate,
       section,
@@ -72,13 +72,21 @@ export function errorSurroundings(
     if (!person || organization === undefined) return undefined;
     const membership = await membershipOf(person, organization, ports);
     if (!membership?.isProved) return undefined;
-    const { role, others, mayCreate } = membership;
+    const { titled, role, others, mayCreate } = membership;
     const section = sectionOf(request.routeOptions.url ?? '');
     const closed = closedSections(role);
     return {
       person,
       scripts: dashboardScripts(),
-      dashboard: { organization, others, mayCreate, section, closed, crumbs: [], live: undefined },
+      dashboard: {
+        organization: titled,
+        others,
+        mayCreate,
+        section,
+        closed,
+        crumbs: [],
+        live: undefined,
+      },
     };
   };
 }

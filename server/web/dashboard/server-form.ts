@@ -22,6 +22,7 @@ import {
   type Frame,
   type Tabs,
 } from '#web/layout';
+import { type Titled, titleText } from '#web/titles';
 import { type ConnectionTest, connectionTestSection } from './connection-test.ts';
 import { type Entered, formFor, type Labels } from './forms.ts';
 
@@ -43,7 +44,7 @@ export interface TypedServer {
 interface ServerFormData {
   /** Whether it creates a server, or changes one. */
   readonly isNew: boolean;
-  readonly heading: string;
+  readonly heading: Titled | string;
   readonly tabs: Tabs | undefined;
   readonly notice: string | undefined;
   readonly action: string;
@@ -69,7 +70,7 @@ interface ServerFormData {
 /** Creates a server or changes it: its name, and where its calls go. */
 export function serverFormPage(data: ServerFormData, frame: Frame): Html {
   const { isNew, heading, tabs, action, cancel, typed, errors } = data;
-  const savedTitle = isNew ? heading : `Settings of ${heading}`;
+  const savedTitle = isNew ? titleText(heading) : `Settings of ${titleText(heading)}`;
   const notSaved = isNew ? 'Not created' : 'Not saved';
   const title = errors.length > 0 ? notSaved : savedTitle;
   const lead = isNew

@@ -14,6 +14,7 @@ import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
+import { titleWithName } from '#web/titles';
 import {
   type ConnectionTest,
   connectionTest,
@@ -159,7 +160,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     const data = {
       ...shown,
       isNew: false,
-      heading: server.title || name,
+      heading: visit.server,
       tabs: serverTabs(visit, name, 'settings'),
       action: `${home}/settings`,
       cancel: home,
@@ -189,7 +190,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
         },
       ],
     };
-    const crumbs = serverCrumbs(organization, name, { text: 'Settings' });
+    const crumbs = serverCrumbs(visit, { text: 'Settings' });
     return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
   };
 
@@ -227,14 +228,14 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
       const home = serverPath(visit.organization, name);
       return {
-        heading: `Disable the server ${name}?`,
+        heading: `Disable the server ${titleWithName(visit.server)}?`,
         consequences: [
           ...lostWith({ activeClients, activeKeys, activeGrants }),
           'Calls in progress end. Everything works again when you enable the server.',
         ],
         verb: 'Disable server',
         cancel: `${home}/settings`,
-        crumbs: serverCrumbs(visit.organization, name, { text: 'Disable' }),
+        crumbs: serverCrumbs(visit, { text: 'Disable' }),
       };
     },
     async act({ organization, actor }, { params }) {
@@ -248,12 +249,12 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     async ask(visit, request) {
       const { name } = await read(visit, request);
       return {
-        heading: `Enable the server ${name}?`,
+        heading: `Enable the server ${titleWithName(visit.server)}?`,
         consequences: ['Its active clients, keys and consents work again immediately.'],
         verb: 'Enable server',
         isHarmless: true,
         cancel: `${serverPath(visit.organization, name)}/settings`,
-        crumbs: serverCrumbs(visit.organization, name, { text: 'Enable' }),
+        crumbs: serverCrumbs(visit, { text: 'Enable' }),
       };
     },
     async act({ organization, actor }, { params }) {
@@ -267,7 +268,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     async ask(visit, request) {
       const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
       return {
-        heading: `Delete the server ${name}?`,
+        heading: `Delete the server ${titleWithName(visit.server)}?`,
         consequences: [
           ...lostWith({ activeClients, activeKeys, activeGrants }),
           'This cannot be undone. The audit log keeps its entries.',
@@ -275,7 +276,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
         verb: 'Delete server',
         typed: { label: `Type ${name} to confirm`, expected: name, error: undefined },
         cancel: `${serverPath(visit.organization, name)}/settings`,
-        crumbs: serverCrumbs(visit.organization, name, { text: 'Delete' }),
+        crumbs: serverCrumbs(visit, { text: 'Delete' }),
       };
     },
     async act({ organization, actor }, { params }) {

@@ -23,9 +23,11 @@ import {
   statusNotice,
   tabNavigation,
   type Tabs,
+  titledCrumb,
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
+import { type Titled, titleText } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
@@ -50,7 +52,6 @@ const shape = {
   ],
   columns: [
     { text: 'Name', sort: 'name' },
-    { text: 'Title' },
     { text: 'Status' },
     { text: 'Upstream' },
     { text: 'Created', sort: 'created_at' },
@@ -74,12 +75,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
       isOver: false,
       cells: [
-        {
-          kind: 'name',
-          text: server.name,
-          href: serverPath(organization, server.name),
-        },
-        { kind: 'text', text: server.title },
+        { kind: 'title', of: server, href: serverPath(organization, server.name) },
         healthCell(health.get(server.id), false),
         { kind: 'text', text: describeUpstream(server.upstream) },
         { kind: 'time', at: server.createdAt, otherwise: '' },
@@ -124,7 +120,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const credential = { kind: 'person' } as const;
     const made = { organization, name, url: endpoint, credential };
     const data = {
-      heading: server.title || server.name,
+      heading: server,
       description: server.description,
       tabs: serverTabs(visit, name, 'connect'),
       notice: notices[queryText(request, 'done') ?? ''],
@@ -163,8 +159,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       ].filter(({ permission }) => may(permission)),
       now: clock.now(),
     };
-    const crumbs = [serversCrumb(organization), { text: name }];
-    const at = { crumbs, live: livePath(organization) };
+    const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
     return sendDashboardPage(reply, visit, serverPage, data, at);
   });
 }
@@ -202,7 +197,7 @@ interface Problem {
 
 /** A server, and the ways to connect to it; `endpoint` is its whole URL. */
 interface ServerPageData {
-  readonly heading: string;
+  readonly heading: Titled;
   readonly description: string;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
@@ -259,7 +254,7 @@ ${makes.map(
 </ul>
 </section>`
 }`;
-  return layout({ title: heading, width: 'table' }, frame, content);
+  return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
 
 function problemNotice({ reason, link }: Problem): Html {
@@ -290,7 +285,7 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
     const { items } = await perform(groupList, { organization }, actor, ports);
     const data = {
-      name: server,
+      heading: visit.server,
       tabs: serverTabs(visit, server, 'access'),
       notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
       action: `${serverPath(organization, server)}/access`,
@@ -303,7 +298,7 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       isOpen: rule.groups.length === 0,
       mayManage: may('server.manage'),
     };
-    const crumbs = serverCrumbs(organization, server, { text: 'Access' });
+    const crumbs = serverCrumbs(visit, { text: 'Access' });
     return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
   });
 
@@ -319,7 +314,7 @@ function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
 
 /** The groups of an organization, and which of them a server is restricted to. */
 interface ServerAccessPageData {
-  readonly name: string;
+  readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   readonly action: string;
@@ -331,7 +326,7 @@ interface ServerAccessPageData {
 
 /** Who may use a server: every member, or some groups. */
 function serverAccessPage(data: ServerAccessPageData, frame: Frame): Html {
-  const { name, tabs, action, groups, entered, isOpen, mayManage } = data;
+  const { heading, tabs, action, groups, entered, isOpen, mayManage } = data;
   const lead = isOpen
     ? 'Every member of the organization can use this server.'
     : 'Only members of the selected groups can use this server. This applies to owners too.';
@@ -341,11 +336,11 @@ ${mayManage && html`<div class="actions"><button class="primary">Save</button></
   const none = html`<div class="empty">
 <p>There are no groups yet. To restrict this server, create a group under Groups.</p>
 </div>`;
-  const content = html`${pageHeading({ heading: name, lead })}
+  const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
 ${groups.length === 0 ? none : postForm(frame, { action }, fields)}`;
-  return layout({ title: `Access of ${name}`, width: 'text' }, frame, content);
+  return layout({ title: `Access of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
 /** The server that the path names. @throws {AdministrationRefusal} `not_found` */
@@ -390,26 +385,23 @@ const pages = [
 type ServerTab = (typeof pages)[number]['tab'];
 
 /** The tabs of a server that this person may see. */
-export function serverTabs({ organization, may }: DashboardVisit, server: string, here: ServerTab) {
+export function serverTabs(visit: DashboardVisit, server: string, here: ServerTab) {
+  const { organization, may } = visit;
   const home = serverPath(organization, server);
   return {
-    label: `Server ${server}`,
+    label: `Server ${titleText(visit.server)}`,
     entries: pages
       .filter(({ isThere, needs }) => isThere && may(needs))
       .map(({ tab, text, path }) => ({ text, href: home + path, isHere: tab === here })),
   };
 }
 
-/** The breadcrumb of a server's page: the server, and the pages below it. */
+/** The breadcrumb of a page of the server in its path: the server, and the pages below it. */
 export function serverCrumbs(
-  organization: string,
-  server: string,
+  { organization, server }: DashboardVisit,
   ...more: readonly Crumb[]
 ): readonly Crumb[] {
-  const here = { text: server, href: serverPath(organization, server) };
-  return [serversCrumb(organization), here, ...more];
-}
-
-function serversCrumb(organization: string): Crumb {
-  return { text: 'Servers', href: `${dashboardPath(organization)}/servers` };
+  const servers = { text: 'Servers', href: `${dashboardPath(organization)}/servers` };
+  const here = { ...titledCrumb(server), href: serverPath(organization, server.name) };
+  return [servers, here, ...more];
 }

@@ -22,6 +22,7 @@ import {
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
+import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard } from './guard.ts';
 import { type ListedTool, listedTools, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
@@ -59,7 +60,7 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
     const mayManage = may('server.manage');
     const tools = listedTools(inspection, items, server.hiddenTools);
     const data = {
-      heading: server.title || name,
+      heading: visit.server,
       tabs: serverTabs(visit, name, 'tools'),
       notice: notices[queryText(request, 'done') ?? ''],
       problem: inspection && problemOf(inspection, home, mayManage),
@@ -89,7 +90,7 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
       mayManage,
       now: ports.clock.now(),
     };
-    const crumbs = serverCrumbs(organization, name, { text: 'Tools' });
+    const crumbs = serverCrumbs(visit, { text: 'Tools' });
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
   });
 
@@ -152,7 +153,7 @@ interface Problem {
 
 /** The tools of a server, and what happens to those that change. */
 interface ToolsPageData {
-  readonly heading: string;
+  readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   readonly problem: Problem | undefined;
@@ -190,7 +191,7 @@ ${changed.map((tool) => changedTool(tool, data, frame))}
 ${more > 0 && html`<p>${more === 1 ? 'One more tool has' : `${more} more tools have`} changed. Accept some of the changes above to see the rest.</p>`}
 ${toolsSection(data, frame)}
 ${mayManage && changeRuleSection(data, frame)}`;
-  return layout({ title: `Tools of ${heading}`, width: 'text' }, frame, content);
+  return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
 function problemNotice({ text, link }: Problem): Html {

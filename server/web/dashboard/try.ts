@@ -31,6 +31,7 @@ import { displayName, html, type Html } from '#web/html';
 import { type Frame, layout, type Link, pageHeading, tabNavigation, type Tabs } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
+import { type Titled, titleText } from '#web/titles';
 import { agentPath } from './agents.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -69,7 +70,7 @@ export function tryRoutes(
     const shown = await perform(serverRead, { organization, server }, actor, ports);
     const { address } = visitOf(request);
     const caller = { userId: person.user.id, organization, server, address, requestId: id };
-    const here = { server, shown, heading: shown.title || server, caller };
+    const here = { server, shown, caller };
     // The gateway would only refuse; a member may be told that the server is restricted to groups.
     const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
     if (!isTheirs) return { ...here, list: outsideItsGroups };
@@ -79,7 +80,7 @@ export function tryRoutes(
   const show = (
     reply: FastifyReply,
     visit: DashboardVisit,
-    { server, shown, heading, list }: Awaited<ReturnType<typeof place>>,
+    { server, shown, list }: Awaited<ReturnType<typeof place>>,
     { tool: name, typed, problems, result }: Tried,
   ) => {
     const path = `${serverPath(visit.organization, server)}/try`;
@@ -90,7 +91,7 @@ export function tryRoutes(
       : [];
     const data = {
       server,
-      heading,
+      heading: visit.server,
       tabs: serverTabs(visit, server, 'try'),
       problem:
         list.outcome === 'error'
@@ -115,7 +116,7 @@ export function tryRoutes(
         .map(({ id, error }) => ({ field: id, message: error })),
       result,
     };
-    const crumbs = serverCrumbs(visit.organization, server, { text: 'Try it' });
+    const crumbs = serverCrumbs(visit, { text: 'Try it' });
     const status = problems.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, tryPage, data, { crumbs, status });
   };
@@ -174,7 +175,7 @@ interface ToolFormField {
 /** The tools of a server, the selected one, and the result of its call. */
 interface TryPageData {
   readonly server: string;
-  readonly heading: string;
+  readonly heading: Titled;
   readonly tabs: Tabs;
   /** Why there are no tools to show. */
   readonly problem:
@@ -222,7 +223,7 @@ function tryPage(data: TryPageData, frame: Frame): Html {
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${toolsOrReason(data, frame)}`;
-  return layout({ title: `Try ${heading}`, width: 'table' }, frame, content);
+  return layout({ title: `Try ${titleText(heading)}`, width: 'table' }, frame, content);
 }
 
 function toolsOrReason(data: TryPageData, frame: Frame): Html {

@@ -17,6 +17,7 @@ import {
 } from '#web/layout';
 import { queryText, seeOther } from '#web/page-request';
 import { copyButton, factList } from '#web/tables';
+import { type Titled, titleText } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -57,7 +58,7 @@ export function upstreamAccessRoutes(
   ) => {
     const { organization, actor } = visit;
     const server = await serverOf(visit, request, ports);
-    const { name, title } = server;
+    const { name } = server;
     const at = { organization, server: name };
     const access = await perform(accessRead, at, actor, ports);
     const { items } = await perform(connectionList, at, actor, ports);
@@ -66,7 +67,7 @@ export function upstreamAccessRoutes(
     const url = credentialsUrl(server.upstream);
     const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
     const data = {
-      heading: title || name,
+      heading: visit.server,
       tabs: serverTabs(visit, name, 'upstream'),
       notice: notices[queryText(request, 'done') ?? ''],
       action: `${home}/upstream`,
@@ -93,7 +94,7 @@ export function upstreamAccessRoutes(
       now: ports.clock.now(),
       errors,
     };
-    const crumbs = serverCrumbs(organization, name, { text: 'Upstream authentication' });
+    const crumbs = serverCrumbs(visit, { text: 'Upstream authentication' });
     return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
   };
 
@@ -133,7 +134,7 @@ export function upstreamAccessRoutes(
         ],
         verb: 'Disconnect account',
         cancel: `${serverPath(organization, server)}/upstream`,
-        crumbs: serverCrumbs(organization, server, { text: 'Disconnect' }),
+        crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
       };
     },
     async act({ organization, actor }, { params }) {
@@ -156,7 +157,7 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
 
 /** What is in the form, what was discovered, and who has connected an account. */
 export interface AccessFormData {
-  readonly heading: string;
+  readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   readonly action: string;
@@ -183,7 +184,8 @@ export interface AccessFormData {
 /** How calls authenticate to the MCP server behind an endpoint. */
 function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const { heading, tabs, errors } = data;
-  const title = errors.length > 0 ? 'Not saved' : `Upstream authentication of ${heading}`;
+  const title =
+    errors.length > 0 ? 'Not saved' : `Upstream authentication of ${titleText(heading)}`;
   const lead = 'How Latchkey authenticates to the MCP server behind this endpoint.';
   const notHttp = html`<div class="empty">
 <p>Only an HTTP upstream needs authentication. This server has another kind of upstream.</p>

@@ -187,12 +187,12 @@ export function headerRoutes(
     const { items } = await perform(headerList, { organization, server }, actor, ports);
     const header = items.find(({ name }) => name === request.params['header']);
     if (!header) throw notFound('header');
-    return { header, server, cancel: `${serverPath(organization, server)}/upstream` };
+    return { header, cancel: `${serverPath(organization, server)}/upstream` };
   };
 
   questionRoutes(guard, `${headerPath}/remove`, toManage, {
     async ask(visit, request) {
-      const { header, server, cancel } = await headerOf(visit, request);
+      const { header, cancel } = await headerOf(visit, request);
       return {
         heading: `Remove the header ${header.name}?`,
         consequences: [
@@ -201,7 +201,7 @@ export function headerRoutes(
         ],
         verb: 'Remove header',
         cancel,
-        crumbs: serverCrumbs(visit.organization, server, { text: 'Remove' }),
+        crumbs: serverCrumbs(visit, { text: 'Remove' }),
       };
     },
     async act({ organization, actor }, { params }) {
@@ -213,7 +213,7 @@ export function headerRoutes(
 
   questionRoutes(guard, `${headerPath}/forget`, toManage, {
     async ask(visit, request) {
-      const { header, server, cancel } = await headerOf(visit, request);
+      const { header, cancel } = await headerOf(visit, request);
       if (!header.previous) throw notFound('previous value');
       return {
         heading: `Delete the previous value of ${header.name}?`,
@@ -223,7 +223,7 @@ export function headerRoutes(
         ],
         verb: 'Delete previous value',
         cancel,
-        crumbs: serverCrumbs(visit.organization, server, { text: 'Delete' }),
+        crumbs: serverCrumbs(visit, { text: 'Delete' }),
       };
     },
     async act({ organization, actor }, { params }) {

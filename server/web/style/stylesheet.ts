@@ -21,6 +21,7 @@ body {
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: var(--radius); }
 a { color: var(--accent); text-underline-offset: 3px; }
 code { font-family: var(--mono); font-size: 0.925em; }
+.slug { color: var(--ink-soft); font-weight: 400; }
 h1, h2 { margin: 0; font-weight: 600; line-height: 1.25; text-wrap: balance; }
 h1 { font-size: var(--size-5); letter-spacing: -0.01em; }
 h2 { font-size: var(--size-4); }

@@ -6,10 +6,11 @@ import { connectionInstructions, instructionList } from '#server/web/instruction
 import { layout, type Frame } from '#server/web/layout';
 import { secretPanel, type OneTimeSecret } from '#server/web/one-time-secret';
 import { dataTable, type Table } from '#server/web/tables';
+import { titleText, titleWithName } from '#server/web/titles';
 
 const dashboard = {
-  organization: 'acme',
-  others: ['globex'],
+  organization: { name: 'acme', title: 'Acme Corporation' },
+  others: [{ name: 'globex' }, { name: 'initech', title: '<b>Initech</b>' }],
   mayCreate: false,
   section: 'servers',
   closed: [],
@@ -61,10 +62,48 @@ test('dashboard page: it says where it is, and leads everywhere else', () => {
   const html = keysPage(frame);
 
   expect(html).toContain('<a href="/dashboard/acme/servers" aria-current="true">Servers</a>');
-  expect(html).toContain('<a href="/dashboard/globex">globex</a>');
+  expect(html).toContain('<a href="/dashboard/globex"><bdi>globex</bdi></a>');
   expect(html).toContain('<a href="/dashboard/acme/servers/sales" dir="auto">sales</a>');
   expect(html).toContain('<span aria-current="page" dir="auto">API keys</span>');
   expect(html).toContain('data-live="/dashboard/acme/live"');
+});
+
+test('titles: the title of an organization comes first, escaped, and its name stands beside it as code', () => {
+  const html = keysPage(frame);
+
+  expect(html).toContain(
+    '<strong><bdi>Acme Corporation</bdi> <code class="slug">acme</code></strong>',
+  );
+  expect(html).toContain(
+    '<a href="/dashboard/acme" dir="auto">Acme Corporation</a> <code class="slug">acme</code>',
+  );
+  expect(html).toContain('<bdi>&lt;b&gt;Initech&lt;/b&gt;</bdi> <code class="slug">initech</code>');
+  expect(html).toContain('<nav class="side" aria-label="Acme Corporation">');
+});
+
+test.each([
+  { of: 'no title', titled: { name: 'library' }, text: 'library', both: 'library' },
+  {
+    of: 'an empty title',
+    titled: { name: 'library', title: '' },
+    text: 'library',
+    both: 'library',
+  },
+  {
+    of: 'a title',
+    titled: { name: 'library', title: 'City Library' },
+    text: 'City Library',
+    both: 'City Library (library)',
+  },
+  {
+    of: 'characters that reorder text',
+    titled: { name: 'library', title: 'yrarbiL\u202e' },
+    text: 'yrarbiL\ufffd',
+    both: 'yrarbiL\ufffd (library)',
+  },
+])('titles: with $of, the text is “$text”', ({ titled, text, both }) => {
+  expect(titleText(titled)).toBe(text);
+  expect(titleWithName(titled)).toBe(both);
 });
 
 test('page outside the dashboard: it has none of the dashboard’s navigation', () => {
