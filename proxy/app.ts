@@ -48,7 +48,9 @@ export async function connect(
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
-  const identity = await openCredential(connection, options, ports, log);
+  // Nothing signs in before the first request, which the presence observes.
+  const assistant = () => presence.assistant();
+  const identity = await openCredential(connection, options, { ...ports, assistant }, log);
   const presence = openPresence(connection, options, identity, ports, log);
   const explained = (error: unknown) => explain(error, connection);
   const upstream = openPipeline(connection, options, {
@@ -118,7 +120,11 @@ function openPresence(
   });
 }
 
-export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & { stop: AbortSignal };
+export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & {
+  stop: AbortSignal;
+  /** What people call the assistant that started this process, once it has said so. */
+  assistant?: () => string | undefined;
+};
 
 /** How a connection authenticates to its server. */
 export type Identity = {
@@ -218,8 +224,9 @@ async function ownIdentity(
   const asClient = connection.credentials.kind === 'client_credentials';
   const expected = () => asClient || account.marks.signedInBefore();
   const { signIn: mode } = options;
-  const { openBrowser, stop: signal } = ports;
-  const service = signInService(account, { mode, openBrowser, isTimely: timely(mode), signal });
+  const { openBrowser, assistant, stop: signal } = ports;
+  const isTimely = timely(mode);
+  const service = signInService(account, { mode, openBrowser, isTimely, assistant, signal });
   const tokens = accountTokens(account, { signInService: service, readAhead: expected(), log });
   return {
     credential: bearerCredential(tokens, expected),

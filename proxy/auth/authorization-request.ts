@@ -16,7 +16,12 @@ export type AuthorizationRequestInput = {
   scopes: readonly string[] | undefined;
   /** What some servers want besides; the protocol's own parameters win. */
   authorizeParams?: Readonly<Record<string, string>>;
+  /** For a Latchkey server, which shows it to the person. */
+  assistant?: string | undefined;
 };
+
+/** A Latchkey server ignores a longer one. */
+const longestAssistant = 100;
 
 /**
  * The URL at which a person is asked, with PKCE and a state of its own.
@@ -26,7 +31,7 @@ export type AuthorizationRequestInput = {
  * @throws {OAuthError} `metadata` when the server cannot be asked safely
  */
 export function authorizationRequest(
-  { clientId, redirectUri, scopes, authorizeParams }: AuthorizationRequestInput,
+  { clientId, redirectUri, scopes, authorizeParams, assistant }: AuthorizationRequestInput,
   { issuer, authorizationEndpoint, takesS256, resource }: Discovery,
 ): AuthorizationRequest {
   const endpoint = authorizationEndpoint ?? issuer;
@@ -39,6 +44,7 @@ export function authorizationRequest(
   const url = new URL(authorizationEndpoint);
   const query = {
     ...authorizeParams,
+    ...(assistant && { assistant: assistant.slice(0, longestAssistant) }),
     response_type: 'code',
     client_id: clientId,
     redirect_uri: redirectUri,

@@ -21,7 +21,12 @@ export type ChooseClientPorts = ConfiguredClientPorts & {
 };
 
 /** Who asks, and where the answer is to come. The listener is open. */
-export type ChosenClient = { client: ConfiguredClient; listener: RedirectListener };
+export type ChosenClient = {
+  client: ConfiguredClient;
+  listener: RedirectListener;
+  /** Whether the authorization server keeps a document about this program. */
+  isKnownThere?: boolean;
+};
 
 /**
  * Under which id to ask a person's consent: the configured one, else the URL of a document about us,
@@ -50,7 +55,7 @@ export async function chooseClient(
   if (document) {
     const { clientId, redirectHost, redirectPath } = document;
     const said = { port, host: redirectHost, path: redirectPath };
-    return { client: { clientId }, listener: await listen(said) };
+    return { client: { clientId }, listener: await listen(said), isKnownThere: true };
   }
   if (registrationEndpoint === undefined)
     throw new OAuthError(

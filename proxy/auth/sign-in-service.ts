@@ -24,6 +24,8 @@ export type SignInServiceOptions = {
   openBrowser: (page: URL) => Promise<boolean>;
   /** Whether a person would now expect the browser to open unasked. */
   isTimely: () => boolean;
+  /** What people call the assistant, for the page that asks for consent. */
+  assistant?: (() => string | undefined) | undefined;
   signal: AbortSignal;
 };
 
@@ -58,7 +60,7 @@ const lookEveryMs = 2_000;
 
 export function signInService(account: Account, options: SignInServiceOptions): SignInService {
   const { vault, marks, clock, signInLock } = account;
-  const { mode, openBrowser, isTimely, signal } = options;
+  const { mode, openBrowser, isTimely, assistant, signal } = options;
   const watching = new Set<() => void>();
   let page: WaitingPage | undefined;
   let asking: Promise<TokenRecord> | undefined;
@@ -93,7 +95,7 @@ export function signInService(account: Account, options: SignInServiceOptions): 
       const found = await vault.access();
       if (found && isGood(found)) return found;
       const { signInAccount } = await import('./sign-in.ts');
-      return signInAccount(account, { show, signal: ended, known });
+      return signInAccount(account, { show, signal: ended, known, assistant: assistant?.() });
     });
     const elsewhere = Promise.withResolvers<TokenRecord>();
     const settled = new AbortController();

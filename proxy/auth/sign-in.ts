@@ -46,6 +46,8 @@ export type SignInInput = {
   wider?: boolean;
   /** Scopes besides what is configured or announced. */
   more?: readonly string[];
+  /** What people call the assistant that will use the connection. */
+  assistant?: string | undefined;
   /** The user's word that a stored secret may go to another issuer than before. */
   rebind?: boolean;
   timeoutMs: number;
@@ -92,13 +94,16 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     : [];
   const more = [...before, ...(input.more ?? [])].filter(Boolean);
   const scopes = wantedScopes(credentials.scopes, discovery, more);
-  const { client, listener } = await chooseClient({ url, credentials }, scopes, discovery, ports);
+  const chosen = await chooseClient({ url, credentials }, scopes, discovery, ports);
+  const { client, listener } = chosen;
   try {
     if (!input.rebind) refuseForeign(client.boundIssuer, issuer);
     const { clientId } = client;
     const { redirectUri } = listener;
     const { authorizeParams = {} } = credentials;
-    const asked = { clientId, redirectUri, scopes, authorizeParams };
+    // Only a Latchkey server keeps a document about us, and only that one knows the parameter.
+    const assistant = chosen.isKnownThere ? input.assistant : undefined;
+    const asked = { clientId, redirectUri, scopes, authorizeParams, assistant };
     const request = authorizationRequest(asked, discovery);
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
     // Listening begins before the browser can be back.
@@ -187,12 +192,14 @@ export type SignInAccountOptions = {
   known?: Known;
   /** The user's word that another issuer than before is right. */
   rebind?: boolean;
+  /** What people call the assistant that will use the connection. */
+  assistant?: string | undefined;
 };
 
 /** Signs in to a connection, as a person or as the client itself; the token is stored then. */
 export async function signInAccount(
   account: Account,
-  { show, signal, known = { wider: false }, rebind = false }: SignInAccountOptions,
+  { show, signal, known = { wider: false }, rebind = false, assistant }: SignInAccountOptions,
 ): Promise<TokenRecord> {
   const { connection, vault, lock, marks, store } = account;
   const { url, credentials } = connection;
@@ -216,6 +223,7 @@ export async function signInAccount(
       wider,
       more: await marks.wantedScopes(),
       rebind,
+      assistant,
       timeoutMs,
       signal,
     },

@@ -70,6 +70,8 @@ type Terminal = {
   /** What the person types. */
   lines: () => AsyncIterable<string>;
   openBrowser: (url: URL) => Promise<boolean>;
+  /** What people call the assistant that will use the connection. */
+  assistant?: string | undefined;
 };
 
 /**
@@ -96,7 +98,12 @@ export async function login(
     );
     return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.warn(line));
   };
-  const signingIn = signInAccount(account, { show, signal, rebind: true });
+  const signingIn = signInAccount(account, {
+    show,
+    signal,
+    rebind: true,
+    assistant: terminal.assistant,
+  });
   const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   // A different person may have signed in, who sees other tools.
   await account.forgetCached();

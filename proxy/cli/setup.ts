@@ -5,7 +5,7 @@ import { describedConnection, probeServer, suggestedName } from '#auth/new-conne
 import { addConnection, checkFree, checkName, registered, registeredFor } from '#auth/registry';
 import type { AddInput, AssistantView } from '#auth/accounts-service';
 import { hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
-import { assistantFile } from '#config/assistants';
+import { assistantFile, assistantNamed } from '#config/assistants';
 import { assistantViews } from '#config/assistant-views';
 import type { Connection } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
@@ -78,7 +78,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { name } = found.connection;
   const connection = await host.connection(name, options);
   if (found.isNew) print(`added ${name}: ${url}`);
-  const signIn = async () => signInTo(connection, options, { ...host, print }, flags.has('yes'));
+  const signIn = async () => signInTo(connection, options, { ...host, print }, flags);
   const signedIn = found.as === 'person' && !(await isSignedIn(connection, options, host));
   if (signedIn) await signIn();
   const chosen = await choose(name, flags, host);
@@ -260,12 +260,16 @@ async function signInTo(
   connection: Connection,
   options: Options,
   host: CommandHost,
-  asksNothing: boolean,
+  flags: CommandInput['flags'],
 ): Promise<void> {
   if (!signsIn(connection)) return;
+  const asksNothing = flags.has('yes');
+  const [only = '', ...others] = flags.get('assistant') ?? [];
+  const assistant = others.length === 0 ? assistantNamed(only)?.title : undefined;
   const { name, url } = connection;
   const terminal = {
     ...host,
+    assistant,
     async openBrowser(page: URL) {
       const isOpen = await host.openBrowser(page);
       if (isOpen || host.interactive || !asksNothing) return isOpen;

@@ -6,6 +6,8 @@ import { UsageError } from './errors.ts';
 export type Assistant = {
   /** What people call it. */
   title: string;
+  /** What it calls itself in the `clientInfo` of a handshake. */
+  clientNames: readonly string[];
   /** The member of its file that holds the servers. */
   servers: 'mcpServers' | 'servers';
   /** Its entries say `"type": "stdio"` where they start a program. */
@@ -20,6 +22,7 @@ export type Assistant = {
 export const assistants = {
   'claude-desktop': {
     title: 'Claude Desktop',
+    clientNames: ['claude-ai'],
     servers: 'mcpServers',
     typed: false,
     connectsItself: false,
@@ -27,6 +30,7 @@ export const assistants = {
   },
   'claude-code': {
     title: 'Claude Code',
+    clientNames: ['claude-code'],
     servers: 'mcpServers',
     typed: true,
     connectsItself: true,
@@ -34,6 +38,7 @@ export const assistants = {
   },
   gemini: {
     title: 'Gemini CLI',
+    clientNames: ['gemini-cli-mcp-client'],
     servers: 'mcpServers',
     typed: false,
     connectsItself: true,
@@ -41,6 +46,7 @@ export const assistants = {
   },
   cursor: {
     title: 'Cursor',
+    clientNames: ['cursor', 'cursor-vscode'],
     servers: 'mcpServers',
     typed: false,
     connectsItself: true,
@@ -48,6 +54,7 @@ export const assistants = {
   },
   vscode: {
     title: 'VS Code',
+    clientNames: ['Visual Studio Code'],
     servers: 'servers',
     typed: true,
     connectsItself: true,
@@ -60,6 +67,12 @@ type AssistantName = keyof typeof assistants;
 /** The assistant that a command was asked about; `undefined` when there is none of that name. */
 export function assistantNamed(name: string): Assistant | undefined {
   return isAssistantName(name) ? assistants[name] : undefined;
+}
+
+/** What people call the assistant that calls itself this in a handshake; of others, the name itself. */
+export function titleOfClient(clientName: string): string {
+  const known: readonly Assistant[] = Object.values(assistants);
+  return known.find(({ clientNames }) => clientNames.includes(clientName))?.title ?? clientName;
 }
 
 function isAssistantName(name: string): name is AssistantName {

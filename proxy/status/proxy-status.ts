@@ -1,5 +1,6 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { modernVersion, stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
+import { titleOfClient } from '#config/assistants';
 import type { Presence, ConnectionState } from '#pipeline/contact';
 import type { ProxyState, RunningProxy } from './running-proxy.ts';
 
@@ -14,6 +15,8 @@ export interface ProxyStatus extends Presence {
   requestSent(request: Message): void;
   answerReceived(request: Message, answer: Message, durationMs: number): void;
   requestFailed(request: Message, fault: Fault, durationMs: number): void;
+  /** What people call the assistant, after its first request. */
+  assistant(): string | undefined;
   snapshot(): Omit<RunningProxy, 'version' | 'scopes' | 'expiresAt'>;
 }
 
@@ -78,6 +81,7 @@ export function proxyStatus(
       fault = { state, reason, sinceAt: fault?.state === state ? fault.sinceAt : clock.now() };
       note(request, undefined, durationMs);
     },
+    assistant: () => handshake && titleOf(handshake),
     snapshot() {
       const assistant = handshake && assistantOf(handshake);
       return {
@@ -105,9 +109,17 @@ function outcomeOf(answer: Message | undefined): 'ok' | 'tool_error' | 'failed' 
   return textAt(answer, 'result', 'isError') === 'true' ? 'tool_error' : 'ok';
 }
 
+const clientInfoOf = ({ method }: Message) =>
+  method === 'initialize' ? ['params', 'clientInfo'] : ['params', '_meta', clientKey];
+
+function titleOf(handshake: Message): string | undefined {
+  const title = stringAt(handshake, ...clientInfoOf(handshake), 'title')?.trim();
+  const name = stringAt(handshake, ...clientInfoOf(handshake), 'name');
+  return title || (name && titleOfClient(name));
+}
+
 function assistantOf(handshake: Message): RunningProxy['assistant'] {
-  const path =
-    handshake.method === 'initialize' ? ['params', 'clientInfo'] : ['params', '_meta', clientKey];
+  const path = clientInfoOf(handshake);
   const name = stringAt(handshake, ...path, 'name');
   const version = stringAt(handshake, ...path, 'version');
   if (name === undefined) return undefined;

@@ -31,6 +31,8 @@ export type StatusReporterOptions = {
 };
 
 export type StatusReporter = Presence & {
+  /** What people call the assistant, after its first request. */
+  assistant(): string | undefined;
   /** The step that observes requests; `onRequest` carries out the requests of other programs to this proxy. */
   step(onRequest: (request: ProxyRequest) => Promise<void>): Step;
   close(): Promise<void>;
@@ -139,6 +141,7 @@ export function statusReporter(options: StatusReporterOptions): StatusReporter {
   const publicReason = (reason: string) => redact(reason.replaceAll(url, displayUrl(url)));
 
   return {
+    assistant: () => status.assistant(),
     changed(now) {
       const isOnline = now.state === 'online';
       status.changed(isOnline ? now : { ...now, reason: publicReason(now.reason) });

@@ -449,7 +449,7 @@ export const clientSecretRevoke = organizationOperation({
 
 export const registeredClientRevoke = personalOperation({
   name: 'registered-client.revoke',
-  doc: 'Revoke a client that made itself known and belongs to no server; for the operator',
+  doc: 'Revoke a self-registered client, which belongs to no server; for the operator',
   input: z.strictObject({ clientId: fields.clientId }),
   output: z.object({ clientId: z.string(), revokedAt: fields.at }),
   target: ({ clientId }) => `client:${clientId}`,
@@ -532,7 +532,7 @@ const activeServerClient: Positional = {
   async read(text, { stores }) {
     const { clientId, organization } = await findActiveClient(text, stores.db);
     if (organization !== undefined) return { clientId, organization };
-    throw new CommandError(`the client ${clientId} made itself known, and looks after its secret`);
+    throw new CommandError(`the client ${clientId} registered itself and manages its own secret`);
   },
 };
 

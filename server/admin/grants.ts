@@ -20,7 +20,11 @@ const grantViewSchema = z
     email: z.string(),
     clientId: z.string(),
     client: z.string(),
-    isOpenClient: z.boolean().describe('Whether the application made itself known'),
+    isOpenClient: z.boolean().describe('Whether the application registered itself'),
+    assistant: z
+      .string()
+      .nullable()
+      .describe('The assistant that the Latchkey proxy said it works for; not verified'),
     server: z.string().describe('`organization/server`'),
     scopes: z.array(z.enum(allScopes)),
     createdAt: fields.at,
@@ -97,6 +101,7 @@ function toGrantView(grant: ListedGrant): z.output<typeof grantViewSchema> {
     clientId: grant.clientId,
     client: grant.clientName,
     isOpenClient: grant.isOpenClient,
+    assistant: grant.assistant ?? null,
     server: grant.serverPath,
     scopes: [...grant.scopes],
     createdAt: grant.createdAt,

@@ -178,8 +178,8 @@ export const settingsUpdate = organizationOperation({
       control: {
         kind: 'checkbox',
         group: rules,
-        label: 'Members may use applications that registered themselves',
-        help: 'By a metadata document on the web, or by dynamic registration. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+        label: 'Let members connect self-registered apps',
+        help: 'An app registers itself by dynamic registration or by a metadata document on the web. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
       },
     }),
     title: words(200)

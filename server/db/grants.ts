@@ -23,6 +23,8 @@ export interface Grant {
   readonly scopes: readonly Scope[];
   /** The host that the code was sent to, as the consent page displayed it. */
   readonly redirectHost: string;
+  /** The assistant that our proxy said it works for. */
+  readonly assistant?: string | undefined;
   /** Whether the code was redeemed with client authentication. If so, every refresh requires it too. */
   readonly authenticated: boolean;
   readonly createdAt: EpochSeconds;
@@ -74,6 +76,8 @@ export interface AuthorizationCode {
   readonly redirectUri: string;
   /** S256: base64url of the SHA-256 of the verifier. RFC 7636 §4.2 */
   readonly codeChallenge: string;
+  /** The assistant that our proxy said it works for. */
+  readonly assistant?: string | undefined;
   readonly expiresAt: EpochSeconds;
   readonly spentAt: EpochSeconds | undefined;
 }
@@ -122,6 +126,7 @@ export async function insertAuthorizationCode(
       scopes: JSON.stringify(code.scopes),
       redirect_uri: code.redirectUri,
       code_challenge: code.codeChallenge,
+      assistant: code.assistant ?? null,
       expires_at: code.expiresAt,
       spent_at: null,
     })
@@ -158,6 +163,7 @@ export async function findAuthorizationCode(
       scopes: readScopes(row.scopes),
       redirectUri: row.redirect_uri,
       codeChallenge: row.code_challenge,
+      assistant: row.assistant ?? undefined,
       expiresAt: row.expires_at,
       spentAt: row.spent_at ?? undefined,
     }
@@ -201,6 +207,7 @@ export async function beginGrant(
         server_id: grant.serverId,
         scopes: JSON.stringify(grant.scopes),
         redirect_host: grant.redirectHost,
+        assistant: grant.assistant ?? null,
         authenticated: grant.authenticated ? 1 : 0,
         created_at: grant.createdAt,
         expires_at: grant.expiresAt,
@@ -441,6 +448,7 @@ function readGrant(row: GrantRow): NamedGrant {
     titles: { organization: row.organization_title, server: row.server_title },
     scopes: readScopes(row.scopes),
     redirectHost: row.redirect_host,
+    assistant: row.assistant ?? undefined,
     authenticated: row.authenticated === 1,
     createdAt: row.created_at,
     expiresAt: row.expires_at,

@@ -156,6 +156,7 @@ export interface Schema {
     server_id: string;
     scopes: string;
     redirect_host: string;
+    assistant: string | null;
     /** 1 if its code was redeemed with client authentication. */
     authenticated: number;
     created_at: number;
@@ -172,6 +173,7 @@ export interface Schema {
     scopes: string;
     redirect_uri: string;
     code_challenge: string;
+    assistant: string | null;
     expires_at: number;
     spent_at: number | null;
   };

@@ -69,6 +69,7 @@ export async function authorizationCodeGrant(
     serverPath,
     scopes,
     redirectHost: redirectPlace(code.redirectUri).host,
+    assistant: code.assistant,
     authenticated,
     createdAt,
     expiresAt: createdAt + grantLifeSeconds,

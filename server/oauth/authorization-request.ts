@@ -14,6 +14,8 @@ export interface AuthorizationRequest extends AnswerTarget {
   readonly serverPath: string;
   readonly scopes: readonly Scope[];
   readonly codeChallenge: string;
+  /** The assistant that our proxy says it works for. A claim: any program on that computer can make it. */
+  readonly assistant?: string | undefined;
 }
 
 export type AuthorizationOutcome =
@@ -106,7 +108,25 @@ function checked(
   }
   const scopes = requestedScopes(withoutOpenIdScopes(parameters.get('scope')), client.scopes);
   const serverPath = requestedServer(resources, client, base);
-  return { serverPath, scopes, codeChallenge };
+  return {
+    serverPath,
+    scopes,
+    codeChallenge,
+    assistant: claimedAssistant(parameters, client, base),
+  };
+}
+
+const longestAssistant = 100;
+
+/** `assistant`, a parameter of our own that only our proxy sends. For any other client it is ignored. RFC 6749 §3.1 */
+function claimedAssistant(
+  parameters: AuthorizationQuery['parameters'],
+  { id }: OAuthClient,
+  base: string,
+): string | undefined {
+  const claimed = parameters.get('assistant')?.trim() ?? '';
+  const isOurs = id === ownClientDocument(base).client_id;
+  return isOurs && claimed !== '' && claimed.length <= longestAssistant ? claimed : undefined;
 }
 
 /** The server that the tokens are for. RFC 8707 §2 */

@@ -8,6 +8,7 @@ import {
   type PendingRequest,
 } from '#db/consents';
 import { insertAuthorizationCode } from '#db/grants';
+import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import type { Session } from '#db/sessions';
 import { findSettings } from '#db/settings';
@@ -258,7 +259,11 @@ export async function issueCode(
     redirectUri,
     state,
     codeChallenge,
-  }: Pick<AuthorizationRequest, 'clientId' | 'redirectUri' | 'state' | 'codeChallenge'>,
+    assistant,
+  }: Pick<
+    AuthorizationRequest,
+    'clientId' | 'redirectUri' | 'state' | 'codeChallenge' | 'assistant'
+  >,
   granted: { userId: string; serverId: string; scopes: readonly Scope[] },
   { base, db, clock }: ClientContext,
 ): Promise<string> {
@@ -271,6 +276,7 @@ export async function issueCode(
     clientId,
     redirectUri,
     codeChallenge,
+    assistant,
     expiresAt: now + codeLifeSeconds,
   };
   await insertAuthorizationCode(db, kept, now);
@@ -280,6 +286,8 @@ export async function issueCode(
 /** Which of the requested scopes a person may grant. */
 export interface ConsentTerms {
   readonly serverId: string;
+  /** The titles of the organization and its server; empty where they have none. */
+  readonly titles: { readonly organization: string; readonly server: string };
   /** At least one. */
   readonly scopes: readonly Scope[];
   /** Requested, but beyond the person's role. */
@@ -316,6 +324,7 @@ export async function consentTerms(
   }
   const about = { userId, serverPath, client };
   const permitted = await permittedScopes(request.scopes, about, ports);
+  const organization = await findOrganization(db, place.organization);
   const server = await findServer(db, place.organization, place.server);
   const rules = await findSettings(db, place.organization);
   if (permitted.outcome === 'stranger' || !server || server.disabledAt !== undefined || !rules)
@@ -324,5 +333,6 @@ export async function consentTerms(
   if (permitted.outcome !== 'permitted') return permitted;
   const { scopes } = permitted;
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
-  return { outcome: 'terms', terms: { serverId: server.id, scopes, withheld } };
+  const titles = { organization: organization?.title ?? '', server: server.title ?? '' };
+  return { outcome: 'terms', terms: { serverId: server.id, titles, scopes, withheld } };
 }

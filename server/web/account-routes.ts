@@ -15,9 +15,8 @@ import { type Db, transaction } from '#db/transaction';
 import { withdrawGrant, type WithdrawGrantPorts } from '#oauth/revocation';
 import { type AccountGrant, accountPage } from './account.ts';
 import { pageAssets } from './assets.ts';
-import { scopeSentence } from './consent.ts';
+import { applicationName, scopeSentence } from './consent.ts';
 import type { FieldError } from './forms.ts';
-import { displayName } from './html.ts';
 import { pageErrors } from './page-errors.ts';
 import { queryText, readPageForm, sendPage, takeForms } from './page-request.ts';
 import {
@@ -211,17 +210,19 @@ export function accountGrantRoutes(
 export function accountGrantsOf(db: Db, clock: Clock) {
   return async (userId: string): Promise<AccountGrant[]> => {
     const list = await listGrantsOfPerson(db, userId, clock.now());
-    return list.map(({ id, clientName, serverPath, titles, scopes, createdAt, lastUsedAt }) => {
-      const [organization = '', server = ''] = serverPath.split('/');
-      return {
-        id,
-        client: displayName(clientName),
-        organization: { name: organization, title: titles.organization },
-        server: { name: server, title: titles.server },
-        scopes: scopes.map((scope) => scopeSentence(scope).text),
-        createdAt,
-        lastUsedAt,
-      };
-    });
+    return list.map(
+      ({ id, clientName, assistant, serverPath, titles, scopes, createdAt, lastUsedAt }) => {
+        const [organization = '', server = ''] = serverPath.split('/');
+        return {
+          id,
+          client: applicationName({ clientName, assistant }),
+          organization: { name: organization, title: titles.organization },
+          server: { name: server, title: titles.server },
+          scopes: scopes.map((scope) => scopeSentence(scope).text),
+          createdAt,
+          lastUsedAt,
+        };
+      },
+    );
   };
 }

@@ -17,6 +17,7 @@ import { type Frame, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, sendPage, takeForms } from './page-request.ts';
+import { type Titled, titleMarkup, titleText } from './titles.ts';
 import {
   type CurrentPerson,
   currentPersonOf,
@@ -53,12 +54,34 @@ export function scopeSentence(scope: Scope): ScopeSentence {
   return sentences[scope];
 }
 
+/** What an application is called. Everything that it chose itself is a claim. */
+export interface ApplicationNames {
+  readonly clientName: string;
+  /** The assistant that our proxy says it works for. */
+  readonly assistant?: string | null | undefined;
+}
+
+const longestAssistant = 40;
+
+/** The name of an application on one line: `Cursor`, or `Claude Desktop (via Latchkey)`. */
+export function applicationName(names: ApplicationNames): string {
+  const { name, via } = shownNames(names);
+  return `${name}${via}`;
+}
+
+function shownNames({ clientName, assistant }: ApplicationNames): { name: string; via: string } {
+  const client = displayName(clientName) || 'An application without a name';
+  const claimed = displayName(assistant ?? '', longestAssistant);
+  return claimed === '' ? { name: client, via: '' } : { name: claimed, via: ` (via ${client})` };
+}
+
 /** The application, the requested scopes, the person, and where the answer goes. */
 interface ConsentPageData {
-  /** What the application calls itself, on one line and cut to a readable length. */
-  readonly client: string;
-  readonly organization: string;
-  readonly server: string;
+  readonly application: ApplicationNames;
+  /** Whether the application chose the name itself, rather than an administrator or this server. */
+  readonly isClaimed: boolean;
+  readonly organization: Titled;
+  readonly server: Titled;
   readonly email: string;
   readonly scopes: readonly ScopeSentence[];
   /** Requested, but beyond the person's role. */
@@ -73,13 +96,18 @@ interface ConsentPageData {
 
 /** Asks a person to allow what an application requests. */
 function consentPage(data: ConsentPageData, frame: Frame): Html {
-  const { client, organization, server, email, scopes, withheld } = data;
+  const { application, isClaimed, organization, server, email, scopes, withheld } = data;
+  const { name, via } = shownNames(application);
   const until = new Date(data.until * 1000);
   const decision = html`${hiddenField('request', data.requestId)}
 <div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
   const signOut = html`${hiddenField('next', data.back)}
 <p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
-  const content = html`<h1>Allow <bdi>${client}</bdi> to use <bdi>${organization} / ${server}</bdi>?</h1>
+  const content = html`<div>
+<h1>Connect <bdi>${name}</bdi>${via} to <bdi>${titleText(server)}</bdi>?</h1>
+<p class="lead">${titleMarkup(organization)} / ${titleMarkup(server)}</p>
+${isClaimed && html`<p class="help">The application gave this name; Latchkey cannot verify it.</p>`}
+</div>
 ${destination(data.place)}
 <section class="group" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">It will be able to</h2>
@@ -92,22 +120,22 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 </li>`,
 )}
 </ul>
-${withheld.map(({ text }) => html`<p class="help">It also asked for this, which your role does not let you give: ${text.toLowerCase()}.</p>`)}
+${withheld.map(({ text }) => html`<p class="help">Your role does not include this request of the application: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
 </section>
-<p>It acts as <strong dir="auto">${email}</strong>, until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time> at most. You can withdraw this at any time on <a href="/account">your account page</a>.</p>
+<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time> at the latest. You can withdraw this consent at any time on <a href="/account">your account page</a>.</p>
 ${postForm(frame, { action: '/oauth/consent' }, decision)}
 ${postForm(frame, { action: '/sign-out' }, signOut)}`;
-  return layout({ title: `Allow ${client}?`, width: 'form' }, frame, content);
+  return layout({ title: `Connect ${name}${via}?`, width: 'form' }, frame, content);
 }
 
 function destination({ kind, host }: ConsentPageData['place']): Html {
   switch (kind) {
     case 'site':
-      return html`<p class="lead">It asks from <strong>${host}</strong>, and the answer goes there. Anybody can choose a name; check that you know this address.</p>`;
+      return html`<p class="lead">Access goes to <strong>${host}</strong>. Anybody can choose a name, so check that you know this address.</p>`;
     case 'loopback':
-      return html`<p class="notice warning"><strong>The answer goes to a program on this computer</strong> (<code>${host}</code>), and any program can take this name. Allow it only if you have just started to connect it yourself.</p>`;
+      return html`<p class="notice warning"><strong>Access goes to a program on this computer</strong> (<code>${host}</code>). Any program can use this name. Allow it only if you started this connection yourself just now.</p>`;
     case 'program':
-      return html`<p class="notice warning"><strong>The answer goes to whatever program opens <code>${host}</code> links</strong>, and any program can take this name. Allow it only if you have just started to connect it yourself.</p>`;
+      return html`<p class="notice warning"><strong>Access goes to the program that opens <code>${host}</code> links</strong>. Any program can use this name. Allow it only if you started this connection yourself just now.</p>`;
   }
 }
 
@@ -211,9 +239,10 @@ function pageData(
 ): ConsentPageData {
   const [organization = '', server = ''] = request.serverPath.split('/');
   return {
-    client: displayName(request.clientName) || 'An application without a name',
-    organization,
-    server,
+    application: request,
+    isClaimed: request.isSelfRegistered || request.assistant !== undefined,
+    organization: { name: organization, title: terms.titles.organization },
+    server: { name: server, title: terms.titles.server },
     email: user.email,
     scopes: terms.scopes.map(scopeSentence),
     withheld: terms.withheld.map(scopeSentence),
@@ -232,7 +261,7 @@ function formActionOf(redirectUri: string): string {
 
 /** The page for an invalid authorization request. It shows nothing that the client controls. */
 function refusedRequestPage({ message }: OAuthError): ErrorPageData {
-  const text = `An application sent you here with a request that cannot be answered: ${message}. Nothing was allowed. Start again from the application; if this happens again, contact its developer.`;
+  const text = `An application sent you here with an invalid request: ${message}. Nothing was allowed. Start again from the application. If this happens again, contact its developer.`;
   return { heading: 'This request cannot be answered', text, next: undefined };
 }
 
@@ -251,7 +280,7 @@ function notPermittedPage(
   const [organization = ''] = serverPath.split('/');
   switch (why) {
     case 'stranger': {
-      const text = `You are signed in as ${email}, and that account cannot use ${serverPath}. Ask an owner of the organization to add you, or sign out, sign in with another account, and start again from the application.`;
+      const text = `You are signed in as ${email}, and this account cannot use ${serverPath}. Ask an owner of the organization to add you. Or sign in with a different account and start again from the application.`;
       return { heading: 'This account has no access', text, next: undefined };
     }
     case 'closed': {
@@ -259,7 +288,7 @@ function notPermittedPage(
       return { heading: 'This application is not accepted', text, next: undefined };
     }
     case 'nothing': {
-      const text = `You are signed in as ${email}, and your role in ${organization} covers nothing of what the application asked for. Ask an owner or an admin to change your role, then start again from the application.`;
+      const text = `You are signed in as ${email}, and your role in ${organization} covers nothing that the application asked for. Ask an owner or an admin to change your role, then start again from the application.`;
       return { heading: 'Your role does not allow this', text, next: undefined };
     }
   }
@@ -300,9 +329,9 @@ function changedText(why: RightsChange, at: AskedAt): string {
   const { serverPath } = at;
   switch (why) {
     case 'less':
-      return `At ${serverPath} it now covers less than this page showed. Start again from the application to see what you can allow now.`;
+      return `At ${serverPath}, it now covers less than the page showed. Start again from the application to see what you can allow now.`;
     case 'replaced':
-      return `The server ${serverPath} was removed, and another one has its name now. Start again from the application if you want to allow that one.`;
+      return `The server ${serverPath} was removed, and another server has its name now. Start again from the application if you want to connect to that one.`;
     case 'second-factor':
       return secondFactorPage(serverPath).text;
     case 'stranger':
@@ -315,6 +344,6 @@ function changedText(why: RightsChange, at: AskedAt): string {
 /** The page for a decision that comes twice, late, or from another browser. */
 function decidedPage(): ErrorPageData {
   const text =
-    'This question was answered before, or it is too old, or another browser was asked. Start again from the application.';
+    'You already answered this request, or it is too old, or it was opened in another browser. Start again from the application.';
   return { heading: 'Nothing was allowed', text, next: undefined };
 }

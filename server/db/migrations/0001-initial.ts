@@ -307,6 +307,7 @@ const tables = [
     server_id text not null references mcp_server (id) on delete cascade,
     scopes text not null,
     redirect_host text not null,
+    assistant text,
     authenticated integer not null,
     created_at bigint not null,
     expires_at bigint not null,
@@ -322,6 +323,7 @@ const tables = [
     scopes text not null,
     redirect_uri text not null,
     code_challenge text not null,
+    assistant text,
     expires_at bigint not null,
     spent_at bigint
   )`,

@@ -1,8 +1,7 @@
 import { grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { perform } from '#admin/operation';
 import { findServerTitles } from '#db/servers';
-import { scopeSentence } from '#web/consent';
-import { displayName } from '#web/html';
+import { applicationName, scopeSentence } from '#web/consent';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
 import type { Table } from '#web/tables';
@@ -17,7 +16,7 @@ const toRead = { permission: 'grants.read', section: 'people' } as const;
 const toManage = { permission: 'grants.manage', section: 'people' } as const;
 const shape = {
   states: [],
-  columns: ['Application', 'Person', 'Server', 'May', 'Allowed', 'Actions'].map((text) => ({
+  columns: ['Application', 'Person', 'Server', 'Permissions', 'Allowed', 'Actions'].map((text) => ({
     text,
   })),
   usual: { sort: 'created_at', order: 'desc' },
@@ -38,14 +37,14 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
       caption: 'Consents',
       columns: query.columns,
       rows: items.map((grant) => {
-        const client = displayName(grant.client) || 'An application without a name';
+        const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
         return {
           id: grant.id,
           cells: [
             {
               kind: 'name',
               text: client,
-              badges: grant.isOpenClient ? [{ text: 'made itself known', tone: 'care' }] : [],
+              badges: grant.isOpenClient ? [{ text: 'Self-registered', tone: 'care' }] : [],
             },
             { kind: 'text', text: grant.email },
             {
@@ -64,7 +63,7 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
                     {
                       text: 'Withdraw',
                       href: `${homeOf(organization)}/${grant.id}/withdraw`,
-                      of: `what ${grant.email} allowed ${client}`,
+                      of: `the consent of ${grant.email} to ${client}`,
                       danger: true,
                     },
                   ]
@@ -73,16 +72,18 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
           ],
         };
       }),
-      empty: { text: 'No application acts for anybody here.' },
+      empty: {
+        text: 'No consents yet. A consent appears here when a person connects an application.',
+      },
       now: ports.clock.now(),
     };
     const isDone = queryText(request, 'done') === 'withdrawn';
     const data = {
       heading: 'People',
-      lead: 'What people allowed applications to do in their name. Each can be taken back, here or by the person.',
+      lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
       action: undefined,
       tabs: peopleTabs(visit, 'consents'),
-      notice: isDone ? 'The application has lost its access.' : undefined,
+      notice: isDone ? 'Consent withdrawn. The application has lost access.' : undefined,
       list: query.frame(total),
       isSearchable: true,
       table,
@@ -99,11 +100,11 @@ export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions
   questionRoutes(guard, '/consents/:grantId/withdraw', toManage, {
     async ask({ organization, actor }, { params: { grantId = '' } }) {
       const grant = await perform(grantRead, { organization, grantId }, actor, ports);
-      const client = displayName(grant.client) || 'this application';
+      const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
       return {
-        heading: `Withdraw what ${grant.email} allowed ${client}?`,
-        consequences: ['The application loses its access now, and has to ask the person again.'],
-        verb: 'Withdraw it',
+        heading: `Withdraw the consent of ${grant.email} to ${client}?`,
+        consequences: ['The application loses access immediately. It has to ask the person again.'],
+        verb: 'Withdraw consent',
         cancel: homeOf(organization),
         crumbs: [{ text: 'Consents', href: homeOf(organization) }],
       };

@@ -101,6 +101,21 @@ test('proxy status: a modern assistant is known by the name in its requests', as
   expect(status.snapshot()).toMatchObject({ era: 'modern', assistant: { name: 'Cursor' } });
 });
 
+test.each([
+  [{ name: 'claude-ai', version: '0.1' }, 'Claude Desktop'],
+  [{ name: 'cursor-vscode' }, 'Cursor'],
+  [{ name: 'new-assistant' }, 'new-assistant'],
+  [{ name: 'new-assistant', title: 'New Assistant' }, 'New Assistant'],
+  [{}, undefined],
+])('proxy status: the assistant %o is called %s', async (clientInfo, title) => {
+  const { status, ask } = observed();
+  const before = status.assistant();
+  await ask({ id: 1, method: 'initialize', params: { clientInfo } }, { result: {} });
+
+  expect(before).toBeUndefined();
+  expect(status.assistant()).toBe(title);
+});
+
 test('proxy status: query and fragment of the URL are not shown', () => {
   expect(displayUrl('https://acme.example/mcp/a?key=mcp_x#y')).toBe('https://acme.example/mcp/a');
   expect(displayUrl('https://acme.example/')).toBe('https://acme.example');

@@ -21,6 +21,12 @@ const client: OAuthClient = {
   lastUsedAt: undefined,
   revokedAt: undefined,
 };
+const proxy = {
+  ...client,
+  id: `${base}/oauth/clients/latchkey.json`,
+  serverId: undefined,
+  serverPath: undefined,
+};
 const wandering = { ...client, id: 'client_w', serverId: undefined, serverPath: undefined };
 
 type Parameter = readonly [string, string];
@@ -56,7 +62,7 @@ function askRaw(
     {
       base,
       resolveClient: async (id) => {
-        const found = [client, wandering].find((candidate) => candidate.id === id);
+        const found = [client, wandering, proxy].find((candidate) => candidate.id === id);
         if (found) return found;
         throw new OAuthError('invalid_client', 'unknown');
       },
@@ -85,6 +91,20 @@ test('a request in which everything is right is a request', async () => {
       codeChallenge: challenge,
     },
   });
+});
+
+test.each([
+  ['Claude Desktop', 'Claude Desktop'],
+  ['  Cursor ', 'Cursor'],
+  ['x'.repeat(101), undefined],
+  [' ', undefined],
+])('the assistant “%s” is taken from our own proxy alone', async (assistant, taken) => {
+  const place = { resource: `${base}/mcp/acme/sales`, redirect_uri: 'http://127.0.0.1:1/cb' };
+  const ours = await ask({ client_id: proxy.id, assistant, ...place });
+  const other = await ask({ client_id: wandering.id, assistant, ...place });
+
+  expect(ours).toMatchObject({ outcome: 'request', request: { assistant: taken } });
+  expect(other).toMatchObject({ outcome: 'request', request: { assistant: undefined } });
 });
 
 describe('nothing is redirected', () => {
