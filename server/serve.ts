@@ -205,6 +205,8 @@ async function open(
   const proxy = () => proxyDownload.reference(base);
   const fetchDocument =
     options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
+  const identityProvider =
+    options.oidc && openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath });
   const app = createApp({
     ...options,
     keys,
@@ -214,9 +216,7 @@ async function open(
       hashing: passwordHashing(),
       sealing: masterKey,
       refusals,
-      identityProvider:
-        options.oidc &&
-        openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath }),
+      identityProvider,
       grantsOf: accountGrantsOf(stores.db, clock),
       clock,
     },
@@ -263,6 +263,7 @@ async function open(
             sealing: masterKey,
             authorizationClientOf: clientOf,
             cleanUpCredentials: () => credentialCleanup.runNow(),
+            identityProvider,
             ...inspections,
             serverHealth: (serverId) => health.of(serverId),
             learnHealth: (serverId, inspection) => health.learn(serverId, inspection),

@@ -1,5 +1,7 @@
 import * as client from 'openid-client';
 
+import { type ProviderFault, providerFault } from './provider-faults.ts';
+
 /** A person's identity as asserted by an upstream OpenID provider. */
 export interface UpstreamIdentity {
   readonly issuer: string;
@@ -22,6 +24,13 @@ export interface IdentityProvider {
   /** The name shown to people. */
   readonly name: string;
   readonly issuer: string;
+  /** What this server is called there. */
+  readonly clientId: string;
+  readonly groupsClaim: string;
+  readonly scopes: readonly string[];
+
+  /** Reads the configuration and the keys of the provider anew. Never rejects. */
+  check(): Promise<ProviderCheck>;
 
   /** The URL to send the browser to. Rejects when the provider cannot be reached. */
   begin(checks: SignInChecks): Promise<URL>;
@@ -32,6 +41,15 @@ export interface IdentityProvider {
    */
   finish(callback: URL, checks: SignInChecks): Promise<UpstreamIdentity>;
 }
+
+/** Whether sign-ins can begin; if not, what could not be read, and why. */
+export type ProviderCheck =
+  | { readonly outcome: 'ready' }
+  | {
+      readonly outcome: 'failed';
+      readonly what: 'configuration' | 'keys';
+      readonly fault: ProviderFault;
+    };
 
 const timeoutSeconds = 10;
 const mostGroups = 500;
@@ -55,7 +73,7 @@ export interface OpenIdOptions {
  * even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
  */
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
-  const { issuer, name, redirectUri, groupsClaim, scopes } = options;
+  const { issuer, name, clientId, redirectUri, groupsClaim, scopes } = options;
   let discovered: Promise<client.Configuration> | undefined;
   const configuration = () => {
     discovered ??= discover(options).catch((error: unknown) => {
@@ -67,6 +85,19 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
   return {
     name,
     issuer,
+    clientId,
+    groupsClaim,
+    scopes,
+
+    async check() {
+      const found = await discover(options).catch(providerFault);
+      if ('code' in found) return { outcome: 'failed', what: 'configuration', fault: found };
+      const fault = await keysFault(found.serverMetadata().jwks_uri ?? '').catch(providerFault);
+      if (fault) return { outcome: 'failed', what: 'keys', fault };
+      // Sign-ins use what has just been read.
+      discovered = Promise.resolve(found);
+      return { outcome: 'ready' };
+    },
 
     async begin({ state, nonce, codeVerifier }) {
       return client.buildAuthorizationUrl(await configuration(), {
@@ -113,6 +144,19 @@ function groupNames(claim: unknown): readonly string[] {
     .filter((name): name is string => typeof name === 'string' && name !== '')
     .filter(({ length }) => length <= longestGroupName)
     .slice(0, mostGroups);
+}
+
+/** What is wrong with the keys that the provider publishes. RFC 7517 §5 */
+async function keysFault(url: string): Promise<ProviderFault | undefined> {
+  const answer = await fetch(url, {
+    headers: { accept: 'application/json' },
+    signal: AbortSignal.timeout(timeoutSeconds * 1000),
+  });
+  if (!answer.ok) return { code: 'not-openid', detail: `HTTP ${answer.status}` };
+  const body: unknown = await answer.json();
+  const keys: unknown = typeof body === 'object' && body !== null && Reflect.get(body, 'keys');
+  if (Array.isArray(keys) && keys.length > 0) return undefined;
+  return { code: 'not-openid', detail: 'no keys' };
 }
 
 async function discover(options: OpenIdOptions): Promise<client.Configuration> {

@@ -5,13 +5,18 @@ import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './openid-provider.ts';
 import type { Sealing } from '#oauth/master-key';
 
-/** Why a person is sent to the provider: to sign in, to link their account there, or to accept an invitation. */
-export type UpstreamPurpose = 'sign-in' | 'link' | 'join';
+const purposes = ['sign-in', 'link', 'join', 'test'] as const;
+
+/**
+ * Why a person is sent to the provider: to sign in, to link their account there, to accept an invitation, or to find out
+ * what the provider answers.
+ */
+export type UpstreamPurpose = (typeof purposes)[number];
 
 const longestNext = 1500;
 
 export interface UpstreamSignInPorts {
-  readonly provider: IdentityProvider;
+  readonly provider: Pick<IdentityProvider, 'begin' | 'finish'>;
   readonly db: Db;
   readonly sealing: Pick<Sealing, 'mac'>;
   readonly clock: Clock;
@@ -42,7 +47,18 @@ export async function beginUpstreamSignIn(
 /** The purpose in a `state`; `undefined` if this server did not create it. */
 export function upstreamPurpose(state: string | undefined): UpstreamPurpose | undefined {
   const [purpose] = (state ?? '').split('.');
-  return purpose === 'sign-in' || purpose === 'link' || purpose === 'join' ? purpose : undefined;
+  return purposes.find((known) => known === purpose);
+}
+
+/** The `next` of a `state`; not verified, so any page may have written it. */
+export function upstreamNext(state: string | undefined): string {
+  return Buffer.from((state ?? '').split('.')[2] ?? '', 'base64url').toString();
+}
+
+/** What a browser came back with. */
+interface UpstreamAnswer {
+  readonly callback: URL;
+  readonly cookieToken: string;
 }
 
 /**
@@ -52,7 +68,23 @@ export function upstreamPurpose(state: string | undefined): UpstreamPurpose | un
  * `identity_invalid` unless the provider asserts an identity with a verified address
  */
 export async function finishUpstreamSignIn(
-  { callback, cookieToken }: { callback: URL; cookieToken: string },
+  answer: UpstreamAnswer,
+  ports: UpstreamSignInPorts,
+): Promise<{ identity: UpstreamIdentity; next: string }> {
+  const finished = await upstreamIdentity(answer, ports);
+  if (!finished.identity.isEmailVerified) {
+    throw new AccountRefusal('identity_invalid', 'the e-mail address is not verified there');
+  }
+  return finished;
+}
+
+/**
+ * The same, also without a verified address: for a test, which signs nobody in.
+ *
+ * @throws {AccountRefusal} `state_unknown`, `identity_invalid` with what the provider did as its `cause`
+ */
+export async function upstreamIdentity(
+  { callback, cookieToken }: UpstreamAnswer,
   { provider, db, sealing, clock }: UpstreamSignInPorts,
 ): Promise<{ identity: UpstreamIdentity; next: string }> {
   const state = callback.searchParams.get('state') ?? '';
@@ -62,13 +94,14 @@ export async function finishUpstreamSignIn(
     throw new AccountRefusal('state_unknown', 'state of another browser, used or too old');
   }
   const identity = await identityOf(callback, checksOf(state, sealing), provider);
-  if (!identity.isEmailVerified) {
-    throw new AccountRefusal('identity_invalid', 'the e-mail address is not verified there');
-  }
-  return { identity, next: Buffer.from(tail, 'base64url').toString() };
+  return { identity, next: upstreamNext(state) };
 }
 
-async function identityOf(callback: URL, checks: SignInChecks, provider: IdentityProvider) {
+async function identityOf(
+  callback: URL,
+  checks: SignInChecks,
+  provider: Pick<IdentityProvider, 'finish'>,
+) {
   try {
     return await provider.finish(callback, checks);
   } catch (cause) {

@@ -54,6 +54,7 @@ const sections = [
   { section: 'groups', text: 'Groups', path: '/groups' },
   { section: 'usage', text: 'Usage', path: '/usage' },
   { section: 'audit', text: 'Audit log', path: '/audit' },
+  { section: 'single-sign-on', text: 'Single sign-on', path: '/single-sign-on' },
   { section: 'settings', text: 'Settings', path: '/settings' },
 ] as const;
 

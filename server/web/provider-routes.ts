@@ -9,19 +9,27 @@ import { ownPath } from '#accounts/sign-in';
 import {
   beginUpstreamSignIn,
   finishUpstreamSignIn,
+  upstreamNext,
   upstreamPurpose,
   type UpstreamPurpose,
 } from '#accounts/single-sign-on';
 import { insertAuditEvent } from '#db/audit';
 import { setProviderGroups } from '#db/groups';
 import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#db/people';
+import { isSlug } from '#organizations/slug';
+import { dashboardPath } from './layout.ts';
 import { redirectPage } from './messages.ts';
-import { queryText, readCookie, readPageForm, sendPage } from './page-request.ts';
+import { queryText, readCookie, readPageForm, seeOther, sendPage } from './page-request.ts';
 import { type CurrentPerson, currentPersonOf, signedIn, visitOf } from './page-session.ts';
 import { type PeopleRoutesOptions, sendOnward, signInBrowser } from './sign-in-routes.ts';
 
 /** The redirect URI at the OpenID provider. */
 export const providerCallbackPath = '/sign-in/provider/callback';
+
+/** Where the answer to a test sign-in is shown. */
+function signInTestPath(organization: string): string {
+  return `${dashboardPath(organization)}/single-sign-on/result`;
+}
 
 /**
  * Single sign-on. An account at the provider signs in to an account here only after a signed-in person has linked it.
@@ -101,6 +109,12 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
 
   app.get(providerCallbackPath, async (request, reply) => {
     const callback = new URL(request.url, base);
+    if (upstreamPurpose(queryText(request, 'state')) === 'test') {
+      // The page checks session, role and state. The organization is not verified yet, so nothing else follows it.
+      const organization = upstreamNext(queryText(request, 'state'));
+      if (!isSlug(organization)) throw new AccountRefusal('state_unknown', 'no organization');
+      return seeOther(reply, signInTestPath(organization) + callback.search);
+    }
     const person = await currentPerson(request);
     const isLink = upstreamPurpose(queryText(request, 'state')) === 'link';
     const cookieToken = isLink

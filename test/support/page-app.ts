@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
+import type { IdentityProvider } from '#server/accounts/openid-provider';
 import { passwordHashing } from '#server/accounts/passwords';
 import type { Role } from '#server/accounts/people';
 import { csrfToken, startSession } from '#server/accounts/sessions';
@@ -161,6 +162,16 @@ export async function pageApp(): Promise<PageApp> {
     eras: new EraAdapters(clock),
     refused: () => {},
   });
+  const identityProvider: IdentityProvider = {
+    name: 'Acme ID',
+    issuer: 'https://id.example',
+    clientId: 'latchkey',
+    groupsClaim: 'groups',
+    scopes: [],
+    check: async () => ({ outcome: 'ready' }),
+    begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
+    finish: unused,
+  };
   const app = createApp({
     base,
     keys,
@@ -171,12 +182,7 @@ export async function pageApp(): Promise<PageApp> {
       sealing: masterKey(randomBytes(32)),
       refusals,
       grantsOf: accountGrantsOf(stores.db, clock),
-      identityProvider: {
-        name: 'Acme ID',
-        issuer: 'https://id.example',
-        begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
-        finish: unused,
-      },
+      identityProvider,
       clock,
     },
     ports: {
@@ -232,6 +238,7 @@ export async function pageApp(): Promise<PageApp> {
             },
             inspectTools: async () => upstreams.inspection,
             changes: sqliteChanges(stores.connection),
+            identityProvider,
             callServer: consoleCalls(gateway),
             proxy: async () => proxyDownload.reference(base),
           },

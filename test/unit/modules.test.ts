@@ -280,6 +280,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'admin',
       'audit',
       'clock',
+      'config',
       'console',
       'db',
       'download',

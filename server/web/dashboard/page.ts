@@ -52,7 +52,7 @@ export function dashboardScripts(): readonly string[] {
 function closedSections(role: Role): readonly DashboardSection[] {
   return mayDo(role, 'server.manage')
     ? []
-    : ['agents', 'people', 'groups', 'usage', 'audit', 'settings'];
+    : ['agents', 'people', 'groups', 'usage', 'audit', 'single-sign-on', 'settings'];
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { IdentityProvider } from '#accounts/openid-provider';
 import type { ServerRecord } from '#db/servers';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
@@ -14,6 +15,8 @@ import type { UsageRoutesPorts } from './usage.ts';
 /** What the pages of the dashboard need. */
 export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, TryRoutesPorts {
   readonly changes: ChangeStore;
+  /** Single sign-on, where it is configured. */
+  readonly identityProvider: IdentityProvider | undefined;
   /** The source of the proxy for configurations and instructions; never rejects. */
   readonly proxy: () => Promise<ProxyReference>;
   /** The current state of an agent, by its id. */

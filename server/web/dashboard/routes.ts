@@ -22,6 +22,7 @@ import { peopleRoutes } from './people.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverSettingsRoutes } from './server-settings.ts';
 import { serverRoutes } from './servers.ts';
+import { singleSignOnRoutes } from './single-sign-on.ts';
 import { tokenRoutes } from './tokens.ts';
 import { toolRoutes } from './tools.ts';
 import { tryRoutes } from './try.ts';
@@ -50,6 +51,7 @@ const guardedRoutes = [
   groupRoutes,
   usageRoutes,
   auditRoutes,
+  singleSignOnRoutes,
   settingsRoutes,
   webhookRoutes,
 ];

@@ -39,7 +39,7 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .switcher summary strong { min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .switcher ul { position: absolute; z-index: 2; top: 100%; left: 0; min-width: 220px; max-width: calc(100vw - 32px); max-height: 60vh; overflow: auto; padding: var(--space-1); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); box-shadow: var(--shadow); list-style: none; }
 .switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
-.switcher a { display: flex; align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
+.switcher a { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
 .switcher a:hover { background: var(--ground); }
 .crumbs ol { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); margin: 0; padding: 0; list-style: none; color: var(--ink-soft); font-size: var(--size-2); }
 .crumbs li { display: flex; gap: var(--space-2); align-items: center; min-width: 0; }

@@ -101,6 +101,7 @@ const pages: Record<string, Route> = {
   'POST /account/tokens': { guard: 'person', body: 'form' },
   'POST /account/tokens/:id/revoke': { guard: 'person', body: 'form', foreign: personalToken },
   'POST /new-organization': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/single-sign-on/test': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/access': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/account': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/account/disconnect': {

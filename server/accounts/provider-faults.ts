@@ -1,0 +1,76 @@
+import * as client from 'openid-client';
+
+/** What is wrong with the provider, with what was registered there, or with this server's settings. */
+export type ProviderFaultCode =
+  | 'unreachable'
+  /** It answers, but not as an OpenID provider. */
+  | 'not-openid'
+  /** Its configuration is that of another issuer. */
+  | 'other-issuer'
+  /** It refused the sign-in on its own pages. */
+  | 'sign-in-refused'
+  /** It does not accept the client id and secret. */
+  | 'client-refused'
+  /** It refused to exchange the code. */
+  | 'code-refused'
+  /** An ID token that is not valid yet or any more: the clocks differ. */
+  | 'clock'
+  /** An ID token that proves nothing: a wrong signature or a wrong claim. */
+  | 'token-invalid';
+
+/** Why the provider cannot be used; `detail` may quote it, and contains no secret. */
+export interface ProviderFault {
+  readonly code: ProviderFaultCode;
+  readonly detail: string;
+}
+
+/** What an error of `openid-client` or of a request to the provider means. */
+export function providerFault(error: unknown): ProviderFault {
+  if (error instanceof client.AuthorizationResponseError) {
+    return { code: 'sign-in-refused', detail: quoted(error) };
+  }
+  if (error instanceof client.ResponseBodyError) {
+    const isClient = error.error === 'invalid_client' || error.error === 'unauthorized_client';
+    return { code: isClient ? 'client-refused' : 'code-refused', detail: quoted(error) };
+  }
+  if (error instanceof SyntaxError) return { code: 'not-openid', detail: 'not JSON' };
+  const code = textAt(error, 'code');
+  const cause = error instanceof Error ? error.cause : undefined;
+  switch (code) {
+    case 'OAUTH_TIMEOUT':
+      return { code: 'unreachable', detail: 'no answer within ten seconds' };
+    case 'OAUTH_RESPONSE_IS_NOT_CONFORM': {
+      const status = cause instanceof Response ? ` ${cause.status}` : '';
+      return { code: 'not-openid', detail: `HTTP${status}` };
+    }
+    case 'OAUTH_RESPONSE_IS_NOT_JSON':
+    case 'OAUTH_PARSE_ERROR':
+      return { code: 'not-openid', detail: 'not JSON' };
+    case 'OAUTH_JSON_ATTRIBUTE_COMPARISON_FAILED':
+      return { code: 'other-issuer', detail: textAt(error, 'message') };
+    case 'OAUTH_JWT_TIMESTAMP_CHECK_FAILED':
+      return { code: 'clock', detail: textAt(cause, 'message') };
+    default:
+      return isNetworkFault(error)
+        ? { code: 'unreachable', detail: textAt(cause, 'code') || textAt(error, 'message') }
+        : { code: 'token-invalid', detail: textAt(cause, 'message') || textAt(error, 'message') };
+  }
+}
+
+/** `fetch` rejects with a TypeError, and its timeout with a DOMException. Fetch §5.6 */
+function isNetworkFault(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof DOMException;
+}
+
+function quoted({
+  error,
+  error_description: text,
+}: client.ResponseBodyError | client.AuthorizationResponseError) {
+  return text === undefined ? error : `${error}: ${text}`;
+}
+
+function textAt(value: unknown, member: 'code' | 'message'): string {
+  const text: unknown =
+    typeof value === 'object' && value !== null ? Reflect.get(value, member) : '';
+  return typeof text === 'string' ? text : '';
+}
