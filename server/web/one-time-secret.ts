@@ -44,10 +44,11 @@ export function secretPanel(shown: OneTimeSecret): Html {
       ? 'In the keychain with one of the commands above, or in a password manager.'
       : 'In a password manager, for example.',
   } = shown;
+  const noun = label.split(' ').at(-1)?.toLowerCase();
   const [path = '', query = ''] = done.split('?');
   return html`<section class="secret" aria-labelledby="secret-heading" data-secret="${done}">
 <h2 id="secret-heading">${label}, shown only once</h2>
-<p>You won’t see it again: this server ${kept}. If you lose it, ${again}.</p>
+<p>You won’t see this ${noun} again: this server ${kept}. If you lose it, ${again}.</p>
 <dl class="facts">
 ${beside.map(
   (one) =>

@@ -238,7 +238,7 @@ ${
 ${selectOptions(states)}
 </select>`
 }
-<button>Show</button>
+<button>Apply</button>
 </form>`;
 }
 

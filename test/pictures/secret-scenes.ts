@@ -31,11 +31,11 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   await once('agent-once');
   await dana.store();
   await open(`/servers/library/keys/${keyId}/rotate`);
-  await press('Make the new key');
+  await press('Create new key');
   await once('key-rotation');
   await page.getByLabel('I have stored it').check();
   await open(`/servers/library/clients/${clientId}/rotate`);
-  await press('Make the new secret');
+  await press('Create new secret');
   await once('client-rotation');
   await page.getByLabel('I have stored it').check();
   await open('/agents/berlin/rotate');

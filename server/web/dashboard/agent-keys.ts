@@ -16,7 +16,7 @@ import { rotationPage, rotationStartPage } from './rotation.ts';
 
 const toManage = { permission: 'agent.manage', section: 'agents' } as const;
 const update =
-  'Give the new key to the agent: write it to the agent’s key file, which the agent rereads, or run latchkey agent login again and restart the agent.';
+  'Write the new key to the agent’s key file, which the agent rereads. Or run latchkey agent login again and restart the agent.';
 
 /** `/agents/{agent}/rotate`, `/rotation/{new key}`, and revoking one key of an agent. */
 export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
@@ -45,7 +45,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
       heading: `Rotate the key of the agent ${agent.name}`,
       what: 'key',
       update,
-      firstUse: 'This page shows when the agent connects with it.',
+      firstUse: 'This page shows when the agent connects with the new key.',
       secret,
       made,
       replaced: older.map(({ id, hint, lastUsedAt, status }) => ({

@@ -74,7 +74,7 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
             : { kind: 'id', text: event.requestId },
         ],
       })),
-      empty: { text: 'Nothing like that happened here.' },
+      empty: { text: 'No entries match.' },
       now: ports.clock.now(),
     };
     const chosen = (name: string, values: readonly string[], all: string) =>
@@ -157,7 +157,7 @@ ${selectOptions(actions)}
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}
 </select>
-<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">to <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Show</button></div>
+<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">to <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Apply</button></div>
 </form>
 ${dataTable(data.table)}
 <nav class="pager" aria-label="Pages and export">

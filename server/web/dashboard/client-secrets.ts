@@ -21,7 +21,7 @@ import { serverCrumbs, serverPath } from './servers.ts';
 
 const toManage = { permission: 'client.manage', section: 'servers' } as const;
 const update =
-  'Put the new secret where the old one is: in the assistant’s configuration, or in the application. The client id stays.';
+  'Replace the old secret with the new one in every assistant and application that uses it. The client id does not change.';
 
 /** `/servers/{server}/clients/{client}/rotate`, `/rotation/{new secret}`, and revoking one secret. */
 export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
@@ -54,7 +54,7 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
       heading: `Rotate the secret of “${shown.name}”`,
       what: 'secret',
       update,
-      firstUse: 'Use the application now; its first use shows here.',
+      firstUse: 'Use the application now. This page shows the first use of the secret.',
       secret,
       made,
       replaced: older
@@ -67,7 +67,7 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
           revoke: isActive(one, now) ? `${path}/secrets/${one.id}/revoke` : undefined,
         })),
       here: `${path}/rotation/${made.id}`,
-      back: { text: 'To the OAuth client', href: path },
+      back: { text: 'View OAuth client', href: path },
       now,
     };
     const live = livePath(visit.organization, shown.server);
@@ -123,12 +123,12 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
       return {
         heading: `Revoke the secret ${secret.hint}?`,
         consequences: [
-          `Whatever still uses it to prove itself as “${shown.name}” gets no new tokens, from this moment on.`,
+          `It stops working immediately: applications that use it as “${shown.name}” get no new tokens.`,
           others > 0
-            ? 'The newer secret goes on working.'
-            : 'It is the only active secret: the client can do nothing until you rotate it.',
+            ? 'The other secret continues to work.'
+            : 'It is the only active secret. The client cannot get tokens until you rotate its secret.',
         ],
-        verb: 'Revoke the secret',
+        verb: 'Revoke secret',
         cancel: pathOf(visit, shown),
         crumbs: crumbs(visit, shown, 'Revoke a secret'),
       };

@@ -52,7 +52,7 @@ const shape = {
 } as const;
 const notices: Readonly<Record<string, string>> = {
   made: 'The API key is active.',
-  revoked: 'The API key is revoked and opens nothing any more.',
+  revoked: 'The API key is revoked. It no longer works.',
 };
 
 /** `/servers/{server}/keys`. */
@@ -88,8 +88,8 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       query,
       rows,
       total,
-      none: 'No API keys yet. A key opens this server for an assistant or a script that can send one header.',
-      noneLikeThat: 'No API key is like that.',
+      none: 'No API keys yet. An assistant or a script can use this server with an API key.',
+      noneLikeThat: 'No API keys match.',
       now: clock.now(),
     };
     const crumbs = serverCrumbs(visit, { text: 'API keys' });
@@ -103,9 +103,9 @@ const rotateAfterDays = 90;
 
 /** What the list says of a key's state. */
 function keyBadges({ status, ageDays }: KeyView): readonly Badge[] {
-  if (status === 'revoked') return [{ text: 'revoked', tone: 'plain' }];
-  if (status === 'expired') return [{ text: 'expired', tone: 'care' }];
-  return ageDays >= rotateAfterDays ? [{ text: 'rotate', tone: 'care' }] : [];
+  if (status === 'revoked') return [{ text: 'Revoked', tone: 'plain' }];
+  if (status === 'expired') return [{ text: 'Expired', tone: 'care' }];
+  return ageDays >= rotateAfterDays ? [{ text: 'Rotation due', tone: 'care' }] : [];
 }
 
 /** A row of `keyColumns`; the name links to `href`. */
@@ -113,9 +113,9 @@ export function keyCells(key: KeyView, href?: string): readonly Cell[] {
   return [
     { kind: 'name', text: key.name, badges: keyBadges(key), ...(href && { href }) },
     { kind: 'hint', text: key.hint },
-    { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'never' },
+    { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'Never' },
     { kind: 'time', at: key.createdAt, otherwise: '' },
-    { kind: 'time', at: key.expiresAt ?? undefined, otherwise: 'never' },
+    { kind: 'time', at: key.expiresAt ?? undefined, otherwise: 'Never' },
   ];
 }
 
@@ -136,9 +136,9 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       keyId: key.id,
       facts: [
         { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
-        { label: 'Last used', cell: time(key.lastUsedAt, 'never') },
+        { label: 'Last used', cell: time(key.lastUsedAt, 'Never') },
         { label: 'Created', cell: time(key.createdAt, '') },
-        { label: 'Expires', cell: time(key.expiresAt, 'never') },
+        { label: 'Expires', cell: time(key.expiresAt, 'Never') },
         ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
       ],
       scopes: key.scopes.map(scopeWords),
@@ -176,7 +176,7 @@ function keyPage(data: KeyPageData, frame: Frame): Html {
 ${copyable(keyId, 'the id of the key')}
 ${renewedPart(here, factList(facts, now))}
 <section class="section" aria-labelledby="scopes-heading">
-<h2 id="scopes-heading">What it may do</h2>
+<h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
 ${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
 </section>`;
@@ -213,7 +213,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const keys = `${serverPath(visit.organization, server)}/keys`;
       return {
         heading: 'Generate API key',
-        lead: `It gives its holder access to ${server}. The next page shows it once.`,
+        lead: `Anyone with this key can use ${server}. The next page shows the key once.`,
         refused: 'Not generated yet',
         verb: 'Generate API key',
         cancel: keys,
@@ -230,7 +230,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const credential = { kind: 'key', apiKey: made.key } as const;
       const data = {
         heading: `API key ${made.name}`,
-        next: `It opens ${server.name} from now on.`,
+        next: `Anyone with this key can use ${server.name}.`,
         secret: {
           label: 'API key',
           secret: made.key,
@@ -251,16 +251,16 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
     async ask(visit, request) {
       const server = await serverOf(visit, request, ports);
       const key = await keyOf(visit, request, ports);
-      const used = key.lastUsedAt === null ? 'It was never used.' : usedLately(key, clock.now());
+      const used = key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, clock.now());
       const home = `${serverPath(visit.organization, server.name)}/keys`;
       return {
         heading: `Revoke the API key “${key.name}”?`,
         consequences: [
-          `${key.hint} opens ${server.name} no more, from this moment on.`,
+          `${key.hint} stops working immediately.`,
           used,
           'This cannot be undone. Anyone who still needs access needs a new key.',
         ],
-        verb: 'Revoke the key',
+        verb: 'Revoke key',
         cancel: home,
         crumbs: serverCrumbs(visit, { text: 'API keys', href: home }, { text: 'Revoke' }),
       };
@@ -277,11 +277,11 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
 function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number): string {
   const days = Math.floor((now - (lastUsedAt ?? now)) / 86_400);
   if (days >= 7) return `It was last used ${days} days ago.`;
-  return 'It was used in the last 7 days: whatever uses it loses access now.';
+  return 'It was used in the last 7 days. Applications that use it lose access.';
 }
 
 const update =
-  'Put the new key where the old one is: in the assistant’s configuration, or in whatever sends it.';
+  'Replace the old key with the new one in every assistant and script that uses it.';
 
 /** `/servers/{server}/keys/{key}/rotate`, and `/rotation/{new key}`: the guided rotation of an API key. */
 function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
@@ -308,7 +308,7 @@ function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions
       heading: `Rotate the API key “${old.name}”`,
       what: 'key',
       update,
-      firstUse: 'Use the application now; its first use shows here.',
+      firstUse: 'Use the application now. This page shows the first use of the key.',
       secret,
       made,
       replaced: [
@@ -319,7 +319,7 @@ function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions
         },
       ],
       here: `${keys}/${old.id}/rotation/${made.id}`,
-      back: { text: 'To the API keys', href: keys },
+      back: { text: 'View API keys', href: keys },
       now: clock.now(),
     };
     const live = livePath(visit.organization, server.name);

@@ -40,9 +40,9 @@ interface RotationPageData {
 /** The four steps of a rotation on one page: new, update, verify, revoke; old and new are both active meanwhile. */
 export function rotationPage(data: RotationPageData, frame: Frame): Html {
   const { heading, what, update, secret, made, here, back, now } = data;
-  const title = secret ? `${secret.label}, shown this once` : heading;
-  const hintNote = html`<p><code>${made.hint}</code>, made ${relativeTime(made.createdAt, now)}. It was shown then and cannot be shown again.</p>`;
-  const content = html`${pageHeading({ heading, lead: 'Old and new count until you revoke the old one.' })}
+  const title = secret ? `${secret.label}, shown only once` : heading;
+  const hintNote = html`<p><code>${made.hint}</code>, created ${relativeTime(made.createdAt, now)}. You won’t see this ${what} again. If you lose it, create a new one.</p>`;
+  const content = html`${pageHeading({ heading, lead: `Both ${what}s work until you revoke the old one.` })}
 <ol class="steps">
 <li class="done">
 <h2>New ${what}</h2>
@@ -63,8 +63,8 @@ function verifyAndRevoke(data: RotationPageData): Html {
   const verified =
     made.lastUsedAt !== null &&
     html`<p><strong>The new ${what} works.</strong> It was used ${relativeTime(made.lastUsedAt, now)}.</p>`;
-  const unverified = html`<p>The new ${what} was not used yet. ${firstUse}</p>
-<p><a href="${here}">Look again</a></p>`;
+  const unverified = html`<p>The new ${what} has not been used yet. ${firstUse}</p>
+<p><a href="${here}">Check again</a></p>`;
   const isRevoked = replaced.every(({ revoke }) => !revoke);
   return html`<ol class="steps going-on">
 <li class="${verified && 'done'}" data-row id="row-verify">
@@ -86,10 +86,10 @@ function replacedRow({ hint, lastUsedAt, revoke }: Replaced, data: RotationPageD
   const isUsedSince =
     made.lastUsedAt !== null && lastUsedAt !== null && lastUsedAt > made.lastUsedAt;
   const use = !revoke
-    ? 'Opens nothing any more.'
+    ? 'No longer works.'
     : lastUsedAt
       ? html`Last used
-${relativeTime(lastUsedAt, now)}.${isUsedSince && ' Something still uses it.'}`
+${relativeTime(lastUsedAt, now)}.${isUsedSince && ' An application still uses it.'}`
       : 'Never used.';
   return html`<li>
 <div>
@@ -112,12 +112,12 @@ interface RotationStartData {
 /** Explains a rotation before its first step. */
 export function rotationStartPage(data: RotationStartData, frame: Frame): Html {
   const { heading, what, update, action, cancel } = data;
-  const lead = 'Nothing stops working: old and new count until you revoke the old one.';
+  const lead = `Nothing stops working yet. Both ${what}s work until you revoke the old one.`;
   const content = html`${pageHeading({ heading, lead })}
 <ol class="steps">
 <li>
 <h2>New ${what}</h2>
-<p>The next page shows it once. It may do the same as the old one.</p>
+<p>The next page shows it once. It has the same permissions as the old one.</p>
 </li>
 <li>
 <h2>Update</h2>
@@ -125,13 +125,13 @@ export function rotationStartPage(data: RotationStartData, frame: Frame): Html {
 </li>
 <li>
 <h2>Verify</h2>
-<p>The page shows when the new ${what} is first used.</p>
+<p>The next page also shows when the new ${what} is first used.</p>
 </li>
 <li>
 <h2>Revoke the old one</h2>
-<p>Once nothing uses it any more.</p>
+<p>Do this once no application uses the old ${what}.</p>
 </li>
 </ol>
-${postForm(frame, { action }, formActions(`Make the new ${what}`, cancel))}`;
+${postForm(frame, { action }, formActions(`Create new ${what}`, cancel))}`;
   return layout({ title: heading, width: 'text' }, frame, content);
 }

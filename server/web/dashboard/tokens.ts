@@ -44,7 +44,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
             badges: state === undefined ? [] : [{ text: state, tone: 'bad' as const }],
           },
           { kind: 'hint', text: hint },
-          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' },
           { kind: 'time', at: expiresAt, otherwise: '' },
           { kind: 'time', at: createdAt, otherwise: '' },
           { kind: 'actions', actions: state === undefined ? [question] : [] },
@@ -56,7 +56,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
       caption: 'Personal tokens',
       columns: columns.map((text) => ({ text })),
       rows,
-      empty: { text: 'No program acts for you.' },
+      empty: { text: 'No personal tokens yet.' },
       now,
     };
   };
@@ -73,7 +73,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
       isRecent: isRecentProof(person.session, clock.now()),
       notice:
         queryText(request, 'done') === 'revoked'
-          ? 'The token is revoked and opens nothing any more.'
+          ? 'The token is revoked. It no longer works.'
           : undefined,
       entered,
       errors,
@@ -97,8 +97,8 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
       const input = form.inputOf(entered);
       const made = await perform(tokenCreate, input, personActor(person, request), ports);
       const data = {
-        heading: `The personal token “${made.name}” is made`,
-        next: 'Send it as Authorization: Bearer with every request to the admin API.',
+        heading: `Personal token ${made.name}`,
+        next: 'Send it with every request to the admin API, in the header Authorization: Bearer.',
         secret: {
           label: 'Personal token',
           secret: made.token,
@@ -120,9 +120,9 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
     if (!token) throw notFound('token');
     const data = {
       heading: `Revoke the personal token “${token.name}”?`,
-      consequences: ['Programs that use it lose access immediately. This cannot be undone.'],
+      consequences: ['It stops working immediately: programs that use it lose access.', 'This cannot be undone.'],
       action: `${home}/${tokenId}/revoke`,
-      verb: 'Revoke the token',
+      verb: 'Revoke token',
       cancel: home,
     };
     return sendPage(reply, questionPage, data, { person, scripts });
@@ -151,16 +151,16 @@ interface TokensData {
 /** The personal tokens of a person, and a form for a new one. */
 function tokensPage(data: TokensData, frame: Frame): Html {
   const { isRecent, errors } = data;
-  const title = errors.length > 0 ? 'Not made yet' : 'Personal tokens';
+  const title = errors.length > 0 ? 'Not created yet' : 'Personal tokens';
   const signInAgain = html`<p class="help">Creating a token requires a sign-in within the last ten minutes, so that an unattended browser cannot be used for it.</p>
-<p><a class="button" href="/sign-in?again=1&amp;next=/account/tokens">Sign in again to make one</a></p>`;
+<p><a class="button" href="/sign-in?again=1&amp;next=/account/tokens">Sign in again to create a token</a></p>`;
   const content = html`<h1>Personal tokens</h1>
-<p class="lead">With one, a program administers what you may, by the <a href="/api/admin/openapi.json">admin API</a>. It ends with your account, with your password, or when it expires.</p>
+<p class="lead">A program with a personal token can do everything that you can do, through the <a href="/api/admin/openapi.json">admin API</a>. A token stops working when it expires, when you change your password or when your account is removed.</p>
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${dataTable(data.table)}
 <section class="section narrow" aria-labelledby="new-heading">
-<h2 id="new-heading">Make a token</h2>
+<h2 id="new-heading">Create token</h2>
 ${isRecent ? newTokenForm(data, frame) : signInAgain}
 </section>
 <p><a href="/account">Your account</a></p>`;
@@ -169,6 +169,6 @@ ${isRecent ? newTokenForm(data, frame) : signInAgain}
 
 function newTokenForm({ entered, errors }: TokensData, frame: Frame): Html {
   const fields = html`${form.fields(entered, errors, { focus: false })}
-<div class="actions"><button class="primary">Make the token</button></div>`;
+<div class="actions"><button class="primary">Create token</button></div>`;
   return postForm(frame, { action: '/account/tokens', novalidate: true }, fields);
 }

@@ -161,8 +161,8 @@ await suite('browser', 'dashboard in a browser', () => {
     await open('/servers/sales/keys', second);
     await open('/servers/sales/keys');
     await follow(/^Rotate/);
-    await press('Make the new key');
-    await page.getByText('was not used yet').waitFor();
+    await press('Create new key');
+    await page.getByText('has not been used yet').waitFor();
     const made = await dana.clientSecretViewSchema();
     const both = [await call(old), await call(made)];
     await page.getByText('The new key works.').waitFor();
@@ -171,10 +171,10 @@ await suite('browser', 'dashboard in a browser', () => {
     await follow(/^Revoke/);
     await page.getByRole('dialog').waitFor();
     expect(await pageProblems(page)).toEqual([]);
-    await press('Revoke the key');
+    await press('Revoke key');
     await page.waitForURL('**/keys?done=revoked');
 
-    await second.locator('.badge', { hasText: 'revoked' }).waitFor();
+    await second.locator('.badge', { hasText: 'Revoked' }).waitFor();
     expect(await second.getByRole('status').allTextContents()).toContainEqual(
       expect.stringMatching(/changed/),
     );
@@ -193,7 +193,7 @@ await suite('browser', 'dashboard in a browser', () => {
     await server.command(['key', 'revoke', id]);
 
     await row.waitFor({ state: 'detached' });
-    expect(await page.getByText('No API key is like that.').count()).toBe(1);
+    expect(await page.getByText('No API keys match.').count()).toBe(1);
   });
 
   test('a client secret is rotated with both valid until the old one is revoked', async () => {
@@ -210,19 +210,19 @@ await suite('browser', 'dashboard in a browser', () => {
       return answer.status;
     };
     await follow(/^Rotate/);
-    await press('Make the new secret');
+    await press('Create new secret');
     const first = await dana.clientSecretViewSchema();
     await token(first);
     await page.getByText('The new secret works.').waitFor();
     await inspect(page);
     await page.getByLabel('I have stored it').check();
     await open(`/servers/sales/clients/${clientId}/rotate`);
-    await press('Make the new secret');
+    await press('Create new secret');
     const next = await dana.clientSecretViewSchema();
     const both = [await token(first), await token(next)];
     await page.getByLabel('I have stored it').check();
     await follow(`Revoke secret_…${first.slice(-4)}`);
-    await press('Revoke the secret');
+    await press('Revoke secret');
     await page.waitForURL('**?done=secret-revoked');
 
     expect(both).toEqual([200, 200]);
@@ -326,7 +326,7 @@ await suite('browser', 'dashboard without scripts', () => {
       const isHeld = await page.locator('code.value').count();
       await dana.store();
       await follow(/^Rotate/);
-      await press('Make the new key');
+      await press('Create new key');
       const made = await dana.clientSecretViewSchema();
       await dana.store();
       await page.waitForURL('**/rotation/**');
@@ -342,11 +342,11 @@ await suite('browser', 'dashboard without scripts', () => {
         }, patient)
         .toBe(1);
       await follow(/^Revoke/);
-      await press('Revoke the key');
+      await press('Revoke key');
 
       await page.waitForURL('**/keys?done=revoked');
       expect(isHeld).toBe(1);
-      expect(await page.getByText('revoked', { exact: true }).count()).toBe(1);
+      expect(await page.locator('.badge', { hasText: 'Revoked' }).count()).toBe(1);
     } finally {
       await browser.close();
     }

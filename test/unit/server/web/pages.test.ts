@@ -40,10 +40,10 @@ const keys: Table = {
           kind: 'name',
           text: '<b>עברית</b> 🔑',
           href: '/k',
-          badges: [{ text: 'rotate', tone: 'care' }],
+          badges: [{ text: 'Rotation due', tone: 'care' }],
         },
         { kind: 'id', text: 'client_0123456789abcdefghijklmn' },
-        { kind: 'time', at: 1000, otherwise: 'never' },
+        { kind: 'time', at: 1000, otherwise: 'Never' },
         {
           kind: 'actions',
           actions: [{ text: 'Revoke', href: '/k/revoke', of: 'key', danger: true }],
