@@ -53,6 +53,13 @@ export interface CallSubject {
   readonly subject: string;
 }
 
+/** Selects the calls that are counted for the subjects of one kind: for all, or for those of one server or of one name. */
+export interface CallFilter {
+  readonly kind: CallKind;
+  readonly serverId?: string | undefined;
+  readonly subject?: string | undefined;
+}
+
 /** Selects rows of one organization from `from` (inclusive) to `until` (exclusive), summed up by steps. */
 export interface RollupSpan {
   readonly organizationId: string;
@@ -134,25 +141,28 @@ export async function deleteOldRollups(db: Db, now: EpochSeconds): Promise<void>
   }
 }
 
-/** Calls in chronological order: of the whole organization, or of one subject. */
+/** Calls in chronological order: of the whole organization, or of some subjects. */
 export async function sumCalls(
   db: Db,
   span: RollupSpan,
-  of?: CallSubject & { readonly kind: CallKind },
+  of?: CallFilter,
 ): Promise<(StepCounts & TimedCounts)[]> {
-  const { serverId = '', subject = '', kind = 'organization' } = of ?? {};
-  const rows = await overTime(span)(db, serverId, subject, ...toSpan(span, kind));
+  const rows = await overTime(span)(
+    db,
+    ...toLists(of),
+    ...toSpan(span, of?.kind ?? 'organization'),
+  );
   return rows.map((row) => Object.assign(timedCountsOf(row), { at: row.at }));
 }
 
-/** The busiest subjects, each with the sum of its calls; at most `limit`. */
+/** The busiest of the subjects, each with the sum of its calls; at most `limit`. */
 export async function listBusiest(
   db: Db,
   span: RollupSpan,
-  kind: CallKind,
+  of: CallFilter,
   limit: number,
 ): Promise<(CallSubject & { readonly counts: TimedCounts[] })[]> {
-  const rows = await busiestSums(db, limit, ...toSpan(span, kind));
+  const rows = await busiestSums(db, limit, ...toLists(of), ...toSpan(span, of.kind));
   const subjects: (CallSubject & { readonly counts: TimedCounts[] })[] = [];
   for (const row of rows) {
     const { server_id: serverId, subject } = row;
@@ -204,17 +214,17 @@ export async function sumCallsOfSubjects(
   });
 }
 
-/** Whether any stored call of the organization was counted for this subject. */
+/** Whether any stored call of the organization was counted for these subjects. */
 export async function hasCountedCalls(
   db: Db,
   organizationId: string,
-  { kind, serverId, subject }: CallSubject & { readonly kind: CallKind },
+  of: CallFilter,
   now: EpochSeconds,
 ): Promise<boolean> {
   const { seconds: stepSeconds, retentionSeconds } = periods.day;
   const from = now - retentionSeconds;
   const span = { organizationId, period: 'day', stepSeconds, from, until: now + 1 } as const;
-  const rows = await countedDays(db, timesOf(span), serverId, subject, ...toSpan(span, kind));
+  const rows = await countedDays(db, timesOf(span), ...toLists(of), ...toSpan(span, of.kind));
   return rows.length > 0;
 }
 
@@ -314,11 +324,11 @@ async function addRows(rows: readonly Row[], db: Db): Promise<void> {
 }
 
 const overTime = ofEachStep((step) =>
-  preparedQuery((db, serverId: string, subject: string, ...span: Span) =>
+  preparedQuery((db, servers: Selected, subjects: Selected, ...span: Span) =>
     summed(db, span)
       .select([step.as('at'), 'bucket'])
-      .where('server_id', '=', serverId)
-      .where('subject', '=', subject)
+      .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+      .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
       .groupBy([step, 'bucket'])
       .orderBy('at')
       .orderBy('bucket'),
@@ -326,36 +336,39 @@ const overTime = ofEachStep((step) =>
 );
 
 // The sums are materialized, because reading the rows is expensive: the ranking and the result both need them.
-const busiestSums = preparedQuery((db, limit: number, ...span: Span) =>
-  db
-    .with(
-      (named) => named('sums').materialized(),
-      (query) =>
-        summed(query, span)
-          .select(['server_id', 'subject', 'bucket'])
-          .groupBy(['server_id', 'subject', 'bucket']),
-    )
-    .with('most', (query) =>
-      query
-        .selectFrom('sums')
-        .select((row) => ['server_id', 'subject', row.fn.sum<number>('calls').as('total')])
-        .groupBy(['server_id', 'subject'])
-        .orderBy('total', 'desc')
-        .orderBy('server_id')
-        .orderBy('subject')
-        .limit(limit),
-    )
-    .selectFrom('most')
-    .innerJoin('sums', (join) =>
-      join
-        .onRef('sums.server_id', '=', 'most.server_id')
-        .onRef('sums.subject', '=', 'most.subject'),
-    )
-    .selectAll('sums')
-    .orderBy('most.total', 'desc')
-    .orderBy('most.server_id')
-    .orderBy('most.subject')
-    .orderBy('bucket'),
+const busiestSums = preparedQuery(
+  (db, limit: number, servers: Selected, subjects: Selected, ...span: Span) =>
+    db
+      .with(
+        (named) => named('sums').materialized(),
+        (query) =>
+          summed(query, span)
+            .select(['server_id', 'subject', 'bucket'])
+            .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+            .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
+            .groupBy(['server_id', 'subject', 'bucket']),
+      )
+      .with('most', (query) =>
+        query
+          .selectFrom('sums')
+          .select((row) => ['server_id', 'subject', row.fn.sum<number>('calls').as('total')])
+          .groupBy(['server_id', 'subject'])
+          .orderBy('total', 'desc')
+          .orderBy('server_id')
+          .orderBy('subject')
+          .limit(limit),
+      )
+      .selectFrom('most')
+      .innerJoin('sums', (join) =>
+        join
+          .onRef('sums.server_id', '=', 'most.server_id')
+          .onRef('sums.subject', '=', 'most.subject'),
+      )
+      .selectAll('sums')
+      .orderBy('most.total', 'desc')
+      .orderBy('most.server_id')
+      .orderBy('most.subject')
+      .orderBy('bucket'),
 );
 
 // With the list of periods, the index finds the rows of each server and period without reading those of other servers.
@@ -397,12 +410,12 @@ const ofSubjects = ofEachStep((step) =>
 
 // Rows of days suffice, because every call is counted in the row of its day.
 const countedDays = preparedQuery(
-  (db, days: readonly number[], serverId: string, subject: string, ...span: Span) =>
+  (db, days: readonly number[], servers: Selected, subjects: Selected, ...span: Span) =>
     inSpan(db, span)
       .select('server_id')
       .where('at', 'in', days)
-      .where('server_id', '=', serverId)
-      .where('subject', '=', subject)
+      .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+      .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
       .limit(1),
 );
 
@@ -414,6 +427,16 @@ type Span = readonly [
   from: number,
   until: number,
 ];
+
+/** The values that a query selects; all if there are none. */
+type Selected = readonly string[];
+
+function toLists({ serverId, subject }: Pick<CallFilter, 'serverId' | 'subject'> = {}): [
+  Selected,
+  Selected,
+] {
+  return [serverId === undefined ? [] : [serverId], subject === undefined ? [] : [subject]];
+}
 
 function toSpan({ organizationId, period, from, until }: RollupSpan, kind: string): Span {
   return [organizationId, kind, period, from, until];

@@ -4,7 +4,7 @@ import {
   type RollupSpan,
   type StepCounts,
   type TimedCounts,
-  type CallKind,
+  type CallFilter,
   type CallSubject,
   sumCalls,
   sumCallsOfServers,
@@ -86,12 +86,11 @@ export function errorsIn({ toolErrors, refused, upstreamErrors }: CallCounts): n
 const mostLines = 5;
 const mostSubjects = 50;
 
-/** An organization as a whole with its busiest subjects, or one subject of it. */
+/** The calls that are counted for some subjects of an organization. */
 export interface UsageQuery {
   readonly organizationId: string;
   readonly range: UsageRange;
-  readonly kind: CallKind;
-  readonly subject?: CallSubject | undefined;
+  readonly of: CallFilter;
 }
 
 /** Calls over time. Steps without calls are omitted, because an error rate of 0 would be misleading there. */
@@ -99,16 +98,15 @@ export interface UsageReading {
   readonly from: EpochSeconds;
   readonly until: EpochSeconds;
   readonly stepSeconds: number;
-  /** The sum for the organization or for the one subject. */
   readonly total: UsageSum;
   readonly points: readonly (UsageSum & { readonly at: EpochSeconds })[];
-  /** The fifty busiest subjects of the kind; empty for a single subject. */
+  /** The fifty busiest subjects. */
   readonly subjects: readonly (CallSubject & { readonly total: UsageSum })[];
-  /** The first five of them over time. */
-  readonly lines: readonly (CallSubject & { readonly points: readonly StepCounts[] })[];
+  /** The calls of all other subjects: together with those of `subjects` they are `total`. */
+  readonly others: CallCounts;
 }
 
-type WholeUsage = Omit<UsageReading, 'subjects' | 'lines'>;
+type WholeUsage = Omit<UsageReading, 'subjects' | 'others'>;
 
 /** Reads the calls of an organization and of some of its servers. */
 export async function readServerUsage(
@@ -124,27 +122,48 @@ export async function readServerUsage(
   return { ...wholeOf(span, rows), servers };
 }
 
-/** Reads the calls of an organization. The number of rows read does not grow with the number of calls. */
+/** Reads the calls that `of` selects. The number of rows read does not grow with the number of calls. */
 export async function readUsage(
-  { organizationId, range, kind, subject }: UsageQuery,
+  { organizationId, range, of }: UsageQuery,
   now: EpochSeconds,
   { db }: { readonly db: Db },
 ): Promise<UsageReading> {
   const span = spanOf(organizationId, range, now);
-  const rows = await sumCalls(db, span, subject && { kind, ...subject });
-  const whole = wholeOf(span, rows);
-  if (subject) return { ...whole, subjects: [], lines: [] };
-  const busiest = await listBusiest(db, span, kind, mostSubjects);
-  const steps = await sumCallsOfSubjects(db, span, kind, busiest.slice(0, mostLines));
-  const lines = busiest.slice(0, mostLines).map(({ serverId, subject: name }) => ({
-    serverId,
-    subject: name,
-    points: steps.filter((step) => step.serverId === serverId && step.subject === name),
-  }));
-  const subjects = busiest.map(({ serverId, subject: name, counts }) => {
-    return { serverId, subject: name, total: usageSum(counts) };
+  const whole = wholeOf(span, await sumCalls(db, span, of));
+  const busiest = await listBusiest(db, span, of, mostSubjects);
+  const subjects = busiest.map(({ serverId, subject, counts }) => {
+    return { serverId, subject, total: usageSum(counts) };
   });
-  return { ...whole, subjects, lines };
+  const rest = (count: keyof CallCounts) =>
+    // Calls that are recorded between the two queries are in the second one only.
+    Math.max(
+      0,
+      subjects.reduce((left, { total }) => left - total[count], whole.total[count]),
+    );
+  const others = {
+    calls: rest('calls'),
+    toolErrors: rest('toolErrors'),
+    refused: rest('refused'),
+    upstreamErrors: rest('upstreamErrors'),
+  };
+  return { ...whole, subjects, others };
+}
+
+/** The five busiest of the subjects over time. */
+export async function readBusiestOverTime(
+  { organizationId, range, of }: UsageQuery,
+  { subjects }: UsageReading,
+  now: EpochSeconds,
+  { db }: { readonly db: Db },
+): Promise<readonly (CallSubject & { readonly points: readonly StepCounts[] })[]> {
+  const busiest = subjects.slice(0, mostLines);
+  const span = spanOf(organizationId, range, now);
+  const steps = await sumCallsOfSubjects(db, span, of.kind, busiest);
+  return busiest.map(({ serverId, subject }) => ({
+    serverId,
+    subject,
+    points: steps.filter((step) => step.serverId === serverId && step.subject === subject),
+  }));
 }
 
 function spanOf(organizationId: string, range: UsageRange, now: EpochSeconds): RollupSpan {

@@ -1,140 +1,131 @@
 import { scaleLinear, scaleUtc } from 'd3-scale';
-import { line as lineShape } from 'd3-shape';
 
 import type { EpochSeconds } from '#clock/clock';
-import { displayName, html, type Html } from './html.ts';
+import { html, type Html } from './html.ts';
+import { localTime, svgTime, timeIn } from './times.ts';
 
-/** One line: a value for each step, and none where there is no data. */
-export interface PlotLine {
-  readonly label: string;
-  readonly values: ReadonlyMap<EpochSeconds, number>;
-}
-
-/** A plot over time, from `from` (inclusive) to `until` (exclusive); each line may have a value every `stepSeconds`. */
-interface LinePlot {
-  readonly title: string;
-  /** What the plot shows, for screen readers. */
-  readonly summary: string;
+/** A time axis from `from` (inclusive) to `until` (exclusive). The last step is the current one and has not ended yet. */
+interface TimeAxis {
   readonly from: EpochSeconds;
   readonly until: EpochSeconds;
   readonly stepSeconds: number;
-  /** Of `plotTimes`. */
-  readonly times: Html;
-  /** At most five. */
-  readonly lines: readonly PlotLine[];
-  /** A value as the axis shows it. */
+}
+
+/** What a plot shows of one step. */
+interface PlottedStep {
+  /** The heights of its bars, which stand in front of each other: the highest first. Empty where nothing was measured. */
+  readonly values: readonly number[];
+  /** The values in words. */
+  readonly words: string;
+}
+
+interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis {
+  readonly title: string;
+  /** What the plot shows, for screen readers. */
+  readonly summary: string;
+  readonly points: readonly Point[];
+  /** What it shows of a step; of one without a point if `point` is `undefined`. */
+  readonly step: (point: Point | undefined) => PlottedStep;
+  /** The names of the bars of a step, if it has several. */
+  readonly names?: readonly string[];
+  /** A value as the axis shows it; '' for one that it leaves out. */
   readonly format: (value: number) => string;
 }
 
-const height = 176;
-const [top, bottom] = [8, 24];
-const width = 1000;
-const labelGap = 15;
+const height = 188;
+/** The line above the bars, in which the values of one step are shown. */
+const readoutHeight = 20;
+const [top, bottom] = [readoutHeight + 8, height - 24];
 
 /**
- * A line plot over time as a figure: thin lines, labelled where they end, interrupted where there is no data. The SVG
- * uses attributes alone, because the content security policy allows no inline styles. The middle stretches with the
- * window while text and strokes keep their size: text is positioned in percent, and strokes do not scale.
+ * A plot over time as a figure, with a bar for each step. Hovering over a step, or moving the focus to it, shows its
+ * values above; our script moves the focus with the arrow keys. The SVG uses attributes alone, because the content
+ * security policy allows no inline styles. Positions are in percent, so that only the bars stretch with the window.
  */
-export function linePlot(plot: LinePlot): Html {
-  const { title, summary, lines, format, times } = plot;
-  const most = Math.max(1, ...lines.flatMap(({ values }) => [...values.values()]));
-  const y = scaleLinear([0, most], [height - bottom, top]).nice(3);
-  const ticks = y.ticks(3).filter((tick) => format(tick) !== '' && y(tick) >= 0);
-  const grid = ticks.map(
-    (tick) => html`<line x1="0" x2="100%" y1="${px(y(tick))}" y2="${px(y(tick))}"/>`,
-  );
-  const values = ticks.map((tick) => label('100%', y(tick) + 4, format(tick), 'end'));
-  const paths = lines.map((one, index) => linePaths(one, index + 1, plot, y));
+export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPlot<Point>): Html {
+  const { title, summary, from, until, stepSeconds, points, step, names, format } = plot;
+  const found = new Map(points.map((point) => [point.at, point]));
+  const count = Math.round((until - from) / stepSeconds);
+  const steps = Array.from({ length: count }, (_, index) => {
+    const at = from + index * stepSeconds;
+    return { at, ...step(found.get(at)) };
+  });
+  const most = Math.max(1, ...steps.flatMap(({ values }) => values));
+  const y = scaleLinear([0, most], [bottom, top]).nice(3);
+  const ticks = y.ticks(3).filter((tick) => format(tick) !== '');
+  const width = 100 / count;
+  const bars = steps.map(({ at, values, words }, index) => {
+    const isCurrent = index === count - 1;
+    const span = spanOf(at, plot);
+    const soFar = isCurrent ? ', so far' : '';
+    const rects = values.map((value, part) => {
+      const barHeight = Math.max(bottom - y(value), value > 0 ? 2 : 1);
+      const className = value === 0 ? 'zero' : `part-${part + 1}`;
+      return html`<rect class="${className}" x="${round(index * width + width * 0.12)}%" width="${round(width * 0.76)}%" y="${round(bottom - barHeight)}" height="${round(barHeight)}"/>`;
+    });
+    return html`<g class="bar${isCurrent && ' current'}" role="img" tabindex="${isCurrent ? 0 : -1}" aria-label="${span.text}${soFar}: ${words}">
+<rect class="slot" x="${round(index * width)}%" width="${round(width)}%" y="${top - 4}" height="${bottom - top + 4}"/>
+${rects}
+<text class="readout" x="100%" y="12" text-anchor="end">${span.svg}${soFar}: ${words}</text>
+</g>`;
+  });
   return html`<figure class="plot">
-<figcaption>${title}</figcaption>
+<figcaption>${title}${names && plotKey(names)}</figcaption>
 <div class="plot-frame">
-<svg class="plot-values" height="${height}" aria-hidden="true">${values}</svg>
-<svg class="plot-area" height="${height}" role="img" aria-label="${summary}">
-<g class="plot-grid">${grid}</g>
-<svg viewBox="0 0 ${width} ${height}" width="100%" height="${height}" preserveAspectRatio="none">
-${paths}
+<svg class="plot-values" height="${height}" aria-hidden="true">${ticks.map((tick) => label('100%', y(tick) + 4, format(tick), 'end'))}</svg>
+<svg class="plot-area" height="${height}" role="group" aria-label="${summary}">
+<g class="plot-grid">${ticks.map((tick) => html`<line x1="0" x2="100%" y1="${round(y(tick))}" y2="${round(y(tick))}"/>`)}</g>
+${bars}
+<g aria-hidden="true">${axisLabels(plot)}${label('100%', height - 6, 'so far', 'end', 'current')}</g>
 </svg>
-<g class="plot-times" aria-hidden="true">${times}</g>
-</svg>
-<svg class="plot-labels" height="${height}" aria-hidden="true">${lineNames(lines, y)}</svg>
 </div>
 </figure>`;
 }
 
-type Scale = (value: number) => number;
-
-/** The steps with a value, connected where adjacent; a single one is a dot. */
-function linePaths(
-  { values }: PlotLine,
-  place: number,
-  { from, until, stepSeconds }: LinePlot,
-  y: Scale,
-): Html {
-  const steps = Array.from({ length: (until - from) / stepSeconds }, (_, step) =>
-    values.get(from + step * stepSeconds),
-  );
-  const shape = lineShape<number | undefined>()
-    .defined((value) => value !== undefined)
-    .x((_, step) => ((step + 0.5) / steps.length) * width)
-    .y((value) => y(value ?? 0))
-    .digits(1);
-  const parts = (shape(steps) ?? '').match(/M[^M]+/g) ?? [];
-  const of = (isDot: boolean) => parts.filter((part) => part.endsWith('Z') === isDot).join('');
-  const [dots, lines] = [of(true).replaceAll('Z', 'h0'), of(false)];
-  return html`${lines && html`<path class="line-${place}" d="${lines}"/>`}${dots && html`<path class="line-${place} dot" d="${dots}"/>`}`;
+/** Which bar is which, for plots with several in a step. */
+function plotKey(names: readonly string[]): Html {
+  const square = (part: number) =>
+    html`<svg width="10" height="10" aria-hidden="true"><rect class="part-${part}" width="10" height="10"/></svg>`;
+  return html` <span class="plot-key">${names.map((name, index) => html`<span>${square(index + 1)} ${name}</span>`)}</span>`;
 }
 
-/** The labels of the lines where they end, moved apart if they would overlap. */
-function lineNames(lines: readonly PlotLine[], y: Scale): Html {
-  const places = lines
-    .map(({ label: name, values }, index) => ({
-      name,
-      index,
-      at: y([...values.values()].at(-1) ?? 0),
-    }))
-    .toSorted((a, b) => a.at - b.at);
-  let above = -labelGap;
-  for (const place of places) {
-    place.at = Math.max(place.at, above + labelGap);
-    above = place.at;
-  }
-  let below = height - bottom + labelGap;
-  for (const place of places.toReversed()) {
-    place.at = Math.min(place.at, below - labelGap);
-    below = place.at;
-  }
-  return html`${places.map(({ name, index, at }) =>
-    label('6', at + 4, displayName(name, 18), 'start', `name-${index + 1}`),
-  )}`;
+/** From when to when a step lasts. Days are those of UTC everywhere, because calls are counted so. */
+function spanOf(at: EpochSeconds, { from, until, stepSeconds }: TimeAxis) {
+  if (stepSeconds >= daySeconds) return { text: timeIn('day', at), svg: timeIn('day', at) };
+  const form = until - from > daySeconds ? 'moment' : 'clock';
+  const end = at + stepSeconds;
+  if (stepSeconds <= 60) return { text: timeIn(form, at), svg: svgTime(form, at) };
+  return {
+    text: `${timeIn(form, at)}–${timeIn('clock', end)}`,
+    svg: html`${svgTime(form, at)}–${svgTime('clock', end)}`,
+  };
 }
 
-/** The times under plots from `from` until `until`, shared by all plots of a page. */
-export function plotTimes(from: EpochSeconds, until: EpochSeconds): Html {
+const daySeconds = 86_400;
+
+/** The times under a plot, without those that would overlap the label of the current step. */
+function axisLabels({ from, until, stepSeconds }: TimeAxis): readonly Html[] {
   const x = scaleUtc([new Date(from * 1000), new Date(until * 1000)], [0, 100]);
-  const isDays = until - from > 2 * 86_400;
-  const ticks = x.ticks(4).filter((tick) => x(tick) >= 4 && x(tick) <= 96);
-  return html`${ticks.map((tick) =>
-    label(`${px(x(tick))}%`, height - 6, isDays ? dayWords(tick) : clock(tick), 'middle'),
-  )}`;
+  const isDays = until - from > 2 * daySeconds;
+  return x
+    .ticks(4)
+    .filter((tick) => x(tick) >= 4 && x(tick) <= 84)
+    .map((tick) => {
+      const at = tick.getTime() / 1000;
+      if (stepSeconds >= daySeconds) {
+        return label(`${round(x(tick))}%`, height - 6, timeIn('day', at), 'middle');
+      }
+      const words = svgTime(isDays ? 'day' : 'clock', at);
+      return label(`${round(x(tick))}%`, height - 6, words, 'middle');
+    });
 }
 
-const days = new Intl.DateTimeFormat('en-GB', { day: 'numeric', month: 'short', timeZone: 'UTC' });
-
-function dayWords(time: Date): string {
-  return days.format(time);
+function label(x: string, y: number, words: string | Html, anchor: string, name?: string): Html {
+  return html`<text x="${x}" y="${round(y)}" text-anchor="${anchor}"${name && html` class="${name}"`}>${words}</text>`;
 }
 
-function clock(time: Date): string {
-  return time.toISOString().slice(11, 16);
-}
-
-function label(x: string, y: number, words: string, anchor: string, className?: string): Html {
-  return html`<text x="${x}" y="${px(y)}" text-anchor="${anchor}"${className && html` class="${className}"`}>${words}</text>`;
-}
-
-function px(value: number): number {
-  return Math.round(value * 10) / 10;
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
 }
 
 /** Calls of one step, or of all of them. */
@@ -150,104 +141,91 @@ interface PlottedLatencies {
   readonly p99: number | undefined;
 }
 
-type Point<Values> = Values & { readonly at: EpochSeconds };
+type UsagePoint = PlottedCalls & PlottedLatencies & { readonly at: EpochSeconds };
 
-/** Calls over time under one name. */
-interface PlottedLine {
-  readonly name: string;
-  readonly total: PlottedCalls;
-  readonly points: readonly Point<PlottedCalls>[];
-}
-
-export interface PlottedUsage {
-  readonly from: EpochSeconds;
-  readonly until: EpochSeconds;
-  readonly stepSeconds: number;
-  /** The total: its latencies, and the values to plot if there are no lines. */
-  readonly whole: {
-    readonly name: string;
-    readonly total: PlottedCalls & PlottedLatencies;
-    readonly points: readonly Point<PlottedCalls & PlottedLatencies>[];
-  };
-  readonly lines: readonly PlottedLine[];
+/** Calls over time. Steps without calls may be missing. */
+export interface PlottedUsage extends TimeAxis {
+  readonly total: PlottedCalls & PlottedLatencies;
+  readonly points: readonly UsagePoint[];
 }
 
 /** The plots of usage: calls, errors, and how long calls took. */
 export function usagePlots(usage: PlottedUsage): readonly Html[] {
-  const { whole } = usage;
-  const latencies = ['p50', 'p90', 'p99'] as const;
-  const at = timeAxis(usage);
-  const latencyPlot = linePlot({
-    ...at,
+  const { total } = usage;
+  const latencyPlot = barPlot({
+    ...usage,
     title: 'How long calls took',
-    summary: `How long calls took: ${latencies.map((name) => `${name} ${msWords(whole.total[name])}`).join(', ')}`,
-    lines: latencies.map((name) => lineOf(name, whole.points, (point) => point[name])),
+    summary: `How long calls took: ${latencyWords(total)}`,
+    names: ['p99', 'p90', 'p50'],
+    step(point) {
+      const values = [point?.p99, point?.p90, point?.p50].filter((ms) => ms !== undefined);
+      return { values, words: values.length > 0 && point ? latencyWords(point) : 'no calls' };
+    },
     format: msWords,
   });
-  return [...callPlots(usage, at), latencyPlot];
+  return [...callPlots(usage), latencyPlot];
 }
 
 /** Only the plots of calls and errors. */
-export function callPlots(usage: PlottedUsage, at = timeAxis(usage)): readonly Html[] {
-  const { whole, lines, stepSeconds } = usage;
-  const plotted = lines.length > 0 ? lines : [whole];
-  const step = stepWords(stepSeconds);
-  const counts = (title: string, of: (point: PlottedCalls) => number) =>
-    linePlot({
-      ...at,
-      title: `${title} per ${step}`,
-      summary: `${title} per ${step}: ${plotted.map((one) => `${one.name} ${callWords(of(one.total))}`).join(', ')}`,
-      lines: plotted.map((one) => lineOf(one.name, one.points, of)),
+export function callPlots(usage: PlottedUsage): readonly Html[] {
+  const { total, stepSeconds } = usage;
+  const counts = (title: string, [one, many]: [string, string], of: 'calls' | 'errors') =>
+    barPlot({
+      ...usage,
+      title: `${title} per ${stepWords(stepSeconds)}`,
+      summary: `${title} per ${stepWords(stepSeconds)}: ${countWords(total[of], one, many)} in total`,
+      step: (point) => {
+        const count = point?.[of] ?? 0;
+        return { values: [count], words: countWords(count, one, many) };
+      },
       format: (value) => (Number.isInteger(value) ? callWords(value) : ''),
     });
-  return [counts('Calls', ({ calls }) => calls), counts('Errors', ({ errors }) => errors)];
+  return [
+    counts('Calls', ['call', 'calls'], 'calls'),
+    counts('Errors', ['error', 'errors'], 'errors'),
+  ];
 }
 
-/** The time axis that all plots of a page share. */
-function timeAxis({ from, until, stepSeconds }: PlottedUsage) {
-  return { from, until, stepSeconds, times: plotTimes(from, until) };
+function countWords(count: number, one: string, many: string): string {
+  return `${callWords(count)} ${count === 1 ? one : many}`;
 }
 
-function lineOf<Values>(
-  name: string,
-  points: readonly Point<Values>[],
-  of: (point: Values) => number | undefined,
-): PlotLine {
-  const values = new Map<EpochSeconds, number>();
-  for (const point of points) {
-    const value = of(point);
-    if (value !== undefined) values.set(point.at, value);
-  }
-  return { label: name, values };
+function latencyWords({ p50, p90, p99 }: PlottedLatencies): string {
+  return `p50 ${msWords(p50)}, p90 ${msWords(p90)}, p99 ${msWords(p99)}`;
 }
 
 function stepWords(seconds: number): string {
   if (seconds === 60) return 'minute';
   if (seconds === 3600) return 'hour';
-  return seconds === 86_400 ? 'day' : `${seconds / 3600} hours`;
+  return seconds === daySeconds ? 'day' : `${seconds / 3600} hours`;
 }
 
-/** The numbers behind the plots as table rows, header first: the total, then calls and errors of each line. */
-export function usageNumbers({ whole, lines, stepSeconds }: PlottedUsage): readonly string[][] {
-  const head = ['From', 'Calls', 'Errors', 'p50', 'p90', 'p99'];
-  const names = lines.flatMap(({ name }) => [name, `${name}, errors`]);
-  const rows = whole.points.toReversed().map((point) => {
-    const ofLines = lines.flatMap(({ points }) => {
-      const own = points.find(({ at }) => at === point.at);
-      return [own ? callWords(own.calls) : '–', own ? callWords(own.errors) : '–'];
-    });
-    return [stepTime(point.at, stepSeconds)].concat(numbersOf(point), ofLines);
+/** The numbers behind the plots in a table that opens below them: the newest step first, without those of no calls. */
+export function usageNumbers({ points, stepSeconds }: PlottedUsage): Html {
+  const form = stepSeconds >= daySeconds ? 'day' : 'moment';
+  const rows = points.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
+    const values = [callWords(calls), callWords(errors), ...[p50, p90, p99].map(msWords)];
+    return html`<tr>
+<th scope="row">${form === 'day' ? timeIn('day', at) : localTime(form, at)}</th>
+${values.map((value) => html`<td>${value}</td>`)}
+</tr>`;
   });
-  return [[...head, ...names], ...rows];
-}
-
-function numbersOf({ calls, errors, p50, p90, p99 }: PlottedCalls & PlottedLatencies): string[] {
-  return [callWords(calls), callWords(errors), msWords(p50), msWords(p90), msWords(p99)];
-}
-
-function stepTime(at: EpochSeconds, stepSeconds: number): string {
-  const text = new Date(at * 1000).toISOString();
-  return stepSeconds === 86_400 ? text.slice(0, 10) : text.slice(0, 16).replace('T', ' ');
+  return html`<details>
+<summary>The same numbers as a table</summary>
+<div class="numbers" tabindex="0" role="region" aria-label="Numbers over time">
+<table>
+<caption class="unseen">Numbers over time</caption>
+<thead>
+<tr>
+${['From', 'Calls', 'Errors', 'p50', 'p90', 'p99'].map((text) => html`<th scope="col">${text}</th>`)}
+</tr>
+</thead>
+<tbody>
+${rows}
+</tbody>
+</table>
+</div>
+</details>`;
 }
 
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });

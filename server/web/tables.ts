@@ -3,6 +3,7 @@ import { selectOptions, type Choice } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { badge, type Badge, type Link } from './layout.ts';
 import { type Titled, titleMarkup } from './titles.ts';
+import { isoTime, timeIn } from './times.ts';
 
 /** One cell of a table. */
 export type Cell =
@@ -12,6 +13,8 @@ export type Cell =
       readonly text: string;
       readonly href?: string;
       readonly badges?: readonly Badge[];
+      /** More about it, on a line below. */
+      readonly note?: string | undefined;
     }
   /** An organization or a server, with a link if there is one. */
   | {
@@ -124,11 +127,11 @@ const longestWord = 40;
 function cell(content: Cell, now: EpochSeconds): Html {
   switch (content.kind) {
     case 'name': {
-      const { text, href, badges = [] } = content;
+      const { text, href, badges = [], note } = content;
       const name = href
         ? html`<a href="${href}" dir="auto">${text}</a>`
         : html`<span dir="auto">${text}</span>`;
-      return html`${name}${badges.map((one) => html` ${badge(one)}`)}`;
+      return html`${name}${badges.map((one) => html` ${badge(one)}`)}${note && html`<p class="note" dir="auto">${note}</p>`}`;
     }
     case 'title': {
       const { of, href, badges = [] } = content;
@@ -171,13 +174,12 @@ function identifier(id: string, isShort: boolean): Html {
 export function relativeTime(at: EpochSeconds, now: EpochSeconds): Html {
   const past = now - at;
   const seconds = Math.abs(past);
-  const exact = new Date(at * 1000).toISOString().replace('.000Z', 'Z');
   const [length, unit] =
     seconds < 3600 ? [60, 'minute'] : seconds < 86_400 ? [3600, 'hour'] : [86_400, 'day'];
   const count = Math.floor(seconds / length);
   const words = `${count} ${unit}${count === 1 ? '' : 's'}`;
   const text = seconds < 60 ? 'just now' : past > 0 ? `${words} ago` : `in ${words}`;
-  return html`<time datetime="${exact}" title="${exact}">${text}</time>`;
+  return html`<time datetime="${isoTime(at)}" title="${timeIn('exact', at)}">${text}</time>`;
 }
 
 /** A line of `factList`: its label, and its value as text or as a table cell. */

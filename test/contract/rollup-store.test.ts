@@ -97,7 +97,7 @@ await onEachDatabase('usage rollups', ({ open }) => {
       tally({ ...tool, calls: 4, serverId: 'srv_support' }),
       tally({ ...tool, subject: 'rare' }),
     ]);
-    const busiest = await listBusiest(database.db, span(), 'tool', 2);
+    const busiest = await listBusiest(database.db, span(), { kind: 'tool' }, 2);
 
     expect(busiest.map(({ serverId, subject }) => `${serverId} ${subject}`)).toEqual([
       'srv_sales query',
@@ -107,7 +107,9 @@ await onEachDatabase('usage rollups', ({ open }) => {
       { bucket: 4, calls: 3, toolErrors: 0 },
       { bucket: 8, calls: 2, toolErrors: 1 },
     ]);
-    expect(await listBusiest(database.db, span({ from: day + 8000 }), 'tool', 2)).toEqual([]);
+    expect(await listBusiest(database.db, span({ from: day + 8000 }), { kind: 'tool' }, 2)).toEqual(
+      [],
+    );
   });
 
   test('sums are of the requested servers and time span only', async () => {
@@ -187,7 +189,7 @@ await onEachDatabase('usage rollups', ({ open }) => {
 
     expect(await sumCalls(database.db, span())).toEqual([]);
     expect(await sumCalls(database.db, span(), { kind: 'server', ...theirs })).toEqual([]);
-    expect(await listBusiest(database.db, span(), 'server', 9)).toEqual([]);
+    expect(await listBusiest(database.db, span(), { kind: 'server' }, 9)).toEqual([]);
     expect(await sumCallsOfServers(database.db, span(), ['srv_secret'])).toEqual([]);
   });
 
@@ -209,7 +211,7 @@ await onEachDatabase('usage rollups', ({ open }) => {
       keys.map((subject) => tally({ kind: 'key', subject })),
     );
 
-    expect(await listBusiest(database.db, span(), 'key', 400)).toHaveLength(300);
+    expect(await listBusiest(database.db, span(), { kind: 'key' }, 400)).toHaveLength(300);
   });
 
   test('the names of recorded tools and methods are listed', async () => {

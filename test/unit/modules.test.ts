@@ -293,7 +293,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'upstreams/tunnel',
       'usage',
     ],
-    packages: ['d3-scale', 'd3-shape', 'diff', 'fastify', 'qr', 'zod'],
+    packages: ['d3-scale', 'diff', 'fastify', 'qr', 'zod'],
   },
   'server/upstreams/skills': {
     imports: ['db', 'gateway', 'organizations'],

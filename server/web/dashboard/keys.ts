@@ -251,7 +251,8 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
     async ask(visit, request) {
       const server = await serverOf(visit, request, ports);
       const key = await keyOf(visit, request, ports);
-      const used = key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, clock.now());
+      const used =
+        key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, clock.now());
       const home = `${serverPath(visit.organization, server.name)}/keys`;
       return {
         heading: `Revoke the API key “${key.name}”?`,
@@ -280,8 +281,7 @@ function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number):
   return 'It was used in the last 7 days. Applications that use it lose access.';
 }
 
-const update =
-  'Replace the old key with the new one in every assistant and script that uses it.';
+const update = 'Replace the old key with the new one in every assistant and script that uses it.';
 
 /** `/servers/{server}/keys/{key}/rotate`, and `/rotation/{new key}`: the guided rotation of an API key. */
 function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {

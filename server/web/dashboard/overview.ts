@@ -14,19 +14,20 @@ import { findSubjectNames } from '#db/rollups';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
-import { callPlots, callWords, msWords, shareWords } from '#web/plots';
+import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
+import { zoneNote } from '#web/times';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { serverPath } from './servers.ts';
-import { namedUsage, usagePath } from './usage.ts';
+import { usagePath } from './usage.ts';
 
 const needs = { permission: 'organization.read', section: 'overview' } as const;
-const day = { range: '24h', kind: 'server', subject: undefined } as const;
+const day = { range: '24h', kind: 'server' } as const;
 const minute = 60;
 
 /** `/dashboard/{organization}`: its endpoints with the last 24 hours, old keys and refusals. */
@@ -44,7 +45,8 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
     }
     const key = [organization, role, now - (now % minute)];
     const facts = await cached(key, () => overviewFacts(visit, ports));
-    const { servers, total, calls, plots, usage, oldKeys, hasMoreOldKeys, refusals } = facts;
+    const { servers, total, calls, plots, numbers, usage, oldKeys, hasMoreOldKeys, refusals } =
+      facts;
     const home = dashboardPath(organization);
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
@@ -54,6 +56,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
       action,
       steps: firstSteps(organization, facts),
       plots,
+      numbers,
       usage: usagePath(organization, day),
       endpoints: endpointTable(servers, usage, { base, now, action }),
       servers:
@@ -88,7 +91,6 @@ async function overviewFacts(
   const of = { organizationId: found.id, range: '24h' } as const;
   const ids = servers.map(({ id }) => id);
   const reading = await readServerUsage(of, ids, ports.clock.now(), ports);
-  const whole = namedUsage({ ...reading, subjects: [], lines: [] }, organization, () => '');
   const { calls } = reading.total;
   // One more than is shown, to find out whether there are more.
   const oldest = { status: 'active', sort: 'created_at', order: 'asc', limit: mostKeys + 1 };
@@ -100,7 +102,8 @@ async function overviewFacts(
     servers,
     total,
     calls,
-    plots: calls === 0 ? [] : callPlots(whole),
+    plots: calls === 0 ? [] : callPlots(reading),
+    numbers: calls === 0 ? undefined : usageNumbers(reading),
     isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
     hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
@@ -297,6 +300,8 @@ interface OverviewPageData {
   readonly steps: readonly FirstStep[];
   /** Plots of calls and errors in the last 24 hours; empty without calls. */
   readonly plots: readonly Html[];
+  /** The same as a table. */
+  readonly numbers: Html | undefined;
   readonly usage: string;
   readonly endpoints: Table;
   /** A link to all servers, if some are missing here. */
@@ -319,7 +324,8 @@ ${
   plots.length === 0
     ? html`<p class="lead">No calls yet. A call appears here within seconds.</p>`
     : html`<div class="plots beside">${plots}</div>
-<p><a href="${usage}">View usage</a> <span class="soft">Times are UTC.</span></p>`
+${data.numbers}
+<p><a href="${usage}">View usage</a> ${zoneNote()}</p>`
 }
 </section>
 <section class="section" aria-labelledby="endpoints-heading">

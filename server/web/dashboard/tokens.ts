@@ -120,7 +120,10 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
     if (!token) throw notFound('token');
     const data = {
       heading: `Revoke the personal token “${token.name}”?`,
-      consequences: ['It stops working immediately: programs that use it lose access.', 'This cannot be undone.'],
+      consequences: [
+        'It stops working immediately: programs that use it lose access.',
+        'This cannot be undone.',
+      ],
       action: `${home}/${tokenId}/revoke`,
       verb: 'Revoke token',
       cancel: home,

@@ -9,18 +9,22 @@ import {
 import { notFound } from '#admin/refusal';
 import { csvCell } from '#audit/export-audit';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { findOrganization } from '#db/organizations';
+import { findOrganization, type Organization } from '#db/organizations';
+import { listServers } from '#db/servers';
 import type { Db } from '#db/transaction';
 import {
   errorsIn,
   isUsageRange,
   rangeAt,
+  readBusiestOverTime,
   readUsage,
   usageRanges,
+  type UsageQuery,
   type UsageRange,
   type UsageReading,
   type UsageSum,
 } from '#usage/read-usage';
+import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import {
   dashboardPath,
@@ -32,15 +36,9 @@ import {
   tabNavigation,
 } from '#web/layout';
 import { queryText } from '#web/page-request';
-import {
-  callWords,
-  msWords,
-  type PlottedUsage,
-  shareWords,
-  usageNumbers,
-  usagePlots,
-} from '#web/plots';
+import { callWords, msWords, shareWords, usageNumbers, usagePlots } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
+import { isoTime, zoneNote } from '#web/times';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
 import { type ChangeStore, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -53,54 +51,65 @@ export interface UsageRoutesPorts {
 
 const needs = { permission: 'usage.read', section: 'usage' } as const;
 
-/** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, and of each subject in it. */
+/** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of what the filter selects of it. */
 export function usageRoutes(guard: DashboardGuard, { ports }: { ports: UsageRoutesPorts }): void {
-  const { clock } = ports;
+  const { db, clock } = ports;
   const cached = queryCache(ports.changes);
 
-  const read = async (organization: string, shown: UsagePageQuery) => {
-    const found = await findOrganization(ports.db, organization);
-    if (!found) throw notFound('organization');
-    const { kind, subject } = shown;
-    // An id typed into the URL must not reveal the name of a subject in another organization.
+  /** Reads what the filter selects. Ids typed into the URL must not reveal names from another organization. */
+  const read = async (name: string, shown: UsagePageQuery) => {
+    const organization = await findOrganization(db, name);
+    if (!organization) throw notFound('organization');
+    const servers = await serversOf(organization, db);
+    const { kind, serverId, subject } = shown;
+    const isCounted = (of: Partial<CallSubject>, by = kind) =>
+      hasCountedCalls(db, organization.id, { kind: by, ...of }, clock.now());
     if (
-      subject &&
-      !(await hasCountedCalls(ports.db, found.id, { kind, ...subject }, clock.now()))
+      serverId !== undefined &&
+      !servers.has(serverId) &&
+      !(await isCounted({ serverId }, 'server'))
     ) {
       throw notFound('usage');
     }
-    const reading = await readUsage({ ...shown, organizationId: found.id }, clock.now(), ports);
-    const nameOf = await namesOf(reading, shown, ports.db);
-    const name = shown.subject ? nameOf(shown.subject) : organization;
-    return { reading, nameOf, name };
+    if (subject !== undefined && !(await isCounted({ subject }))) throw notFound('usage');
+    const query = { organizationId: organization.id, range: shown.range, of: shown };
+    const reading = await readUsage(query, clock.now(), ports);
+    return { query, servers, reading, nameOf: await namesOf(reading, shown, servers, db) };
   };
 
   const page = async (organization: string, shown: UsagePageQuery) => {
-    const { reading, nameOf, name } = await read(organization, shown);
+    const { query, servers, reading, nameOf } = await read(organization, shown);
+    const { kind, subject } = shown;
+    const { many } = kindWords[kind];
     const here = (but: Partial<UsagePageQuery>) => usagePath(organization, { ...shown, ...but });
-    const named = namedUsage(reading, name, nameOf);
-    const hasCalls = reading.points.length > 0;
-    const { many } = kindWords[shown.kind];
+    const credentials = await credentialsOf(query, shown, ports);
+    const isEmpty = reading.total.calls === 0;
+    const name = subject === undefined ? undefined : nameOf.subject(subject);
     return {
       name,
-      heading: shown.subject ? name : 'Usage',
-      lead: leadOf(reading),
-      ranges: rangesInOrder.map((range) => ({
-        text: rangeWords[range],
-        href: here({ range }),
-        isHere: range === shown.range,
+      heading: name ?? 'Usage',
+      lead: leadOf(reading, shown),
+      filter: {
+        path: `${dashboardPath(organization)}/usage`,
+        ranges: rangesInOrder.map((range) => {
+          return { value: range, text: rangeWords[range], isChosen: range === shown.range };
+        }),
+        servers: serverChoices(servers, shown),
+        credentials,
+        hidden: hiddenFields(shown),
+      },
+      kinds: callKinds.map((one) => ({
+        text: kindWords[one].many,
+        href: here({ kind: one }),
+        isHere: one === kind,
       })),
-      kinds: callKinds.map((kind) => ({
-        text: kindWords[kind].many,
-        href: here({ kind }),
-        isHere: kind === shown.kind,
-      })),
-      back: shown.subject && { text: `All ${many}`, href: here({ subject: undefined }) },
-      plots: hasCalls ? usagePlots(named) : [],
-      numbers: usageNumbers(named),
-      subjects: shown.subject
-        ? undefined
-        : usageTable(organization, shown, reading, nameOf, clock.now()),
+      back:
+        subject === undefined
+          ? undefined
+          : { text: `All ${inSentence(many)}`, href: here({ subject: undefined }) },
+      plots: isEmpty ? [] : usagePlots(reading),
+      numbers: isEmpty ? undefined : usageNumbers(reading),
+      subjects: usageTable(organization, shown, reading, nameOf.of, clock.now()),
       csv: usagePath(organization, shown, '/usage.csv'),
     };
   };
@@ -111,15 +120,21 @@ export function usageRoutes(guard: DashboardGuard, { ports }: { ports: UsageRout
     const { until } = rangeAt(shown.range, clock.now());
     const data = await cached([organization, shown, until], () => page(organization, shown));
     const whole = usagePath(organization, { ...shown, subject: undefined });
-    const crumbs = shown.subject
-      ? [{ text: 'Usage', href: whole }, { text: `${kindWords[shown.kind].one} ${data.name}` }]
-      : [{ text: 'Usage' }];
+    const crumbs =
+      data.name === undefined
+        ? [{ text: 'Usage' }]
+        : [{ text: 'Usage', href: whole }, { text: `${kindWords[shown.kind].one} ${data.name}` }];
     return sendDashboardPage(reply, visit, usagePage, data, { crumbs });
   });
 
   guard.get('/usage.csv', needs, async ({ organization }, request, reply) => {
     const shown = readUsagePageQuery(request);
-    const { reading, nameOf, name } = await read(organization, shown);
+    const { query, reading, nameOf } = await read(organization, shown);
+    const name = shown.subject === undefined ? organization : nameOf.subject(shown.subject);
+    const lines =
+      shown.subject === undefined
+        ? await readBusiestOverTime(query, reading, clock.now(), ports)
+        : [];
     const file = `usage-${organization}-${shown.range}-${shown.kind}.csv`;
     return reply
       .headers({
@@ -128,54 +143,109 @@ export function usageRoutes(guard: DashboardGuard, { ports }: { ports: UsageRout
         'X-Content-Type-Options': 'nosniff',
         'Cache-Control': 'no-store',
       })
-      .send(usageCsv(reading, name, nameOf));
+      .send(
+        usageCsv([
+          { name, points: reading.points },
+          ...lines.map((line) => ({ name: nameOf.of(line), points: line.points })),
+        ]),
+      );
   });
 }
 
-/** A summary in one sentence. */
-function leadOf({ total }: UsageReading): string {
-  const { calls, errors, refused, toolErrors, upstreamErrors } = total;
-  if (calls === 0) return 'Calls to your servers: how many, how well, how fast.';
-  const parts = [
-    `${callWords(calls)} ${calls === 1 ? 'call' : 'calls'}`,
-    `${shareWords(errors, calls)} in error`,
-    ...(errors > 0
-      ? [
-          `${callWords(toolErrors)} answered with an error, ${callWords(refused)} refused here, ${callWords(upstreamErrors)} not answered`,
-        ]
-      : []),
-  ];
-  return `${parts.slice(0, 2).join(', ')}${parts[2] ? `: ${parts[2]}` : ''}.`;
+const mostServers = 200;
+
+/** The names of the organization's servers by their ids, in alphabetical order. */
+async function serversOf({ id }: Organization, db: Db): Promise<ReadonlyMap<string, string>> {
+  const page = { sort: 'name', descending: false, limit: mostServers, offset: 0 } as const;
+  const { items } = await listServers(db, { organizationId: id, text: undefined, ...page });
+  return new Map(items.map((server) => [server.id, server.name]));
 }
 
-/** The selection of a usage page, all of it in the URL. */
+function serverChoices(
+  servers: ReadonlyMap<string, string>,
+  { serverId }: UsagePageQuery,
+): readonly Choice[] {
+  const isGone = serverId !== undefined && !servers.has(serverId);
+  const all = isGone ? [...servers, [serverId, 'Deleted server'] as const] : [...servers];
+  return [
+    { value: '', text: 'All servers', isChosen: serverId === undefined },
+    ...all.map(([value, text]) => ({ value, text, isChosen: value === serverId })),
+  ];
+}
+
+/** The OAuth clients and API keys with calls in the range, and the selected one. */
+async function credentialsOf(
+  query: UsageQuery,
+  { kind, subject }: UsagePageQuery,
+  ports: UsageRoutesPorts,
+): Promise<readonly { readonly label: string; readonly choices: readonly Choice[] }[]> {
+  const groups = [];
+  for (const one of ['client', 'key'] as const) {
+    const of = { kind: one, serverId: query.of.serverId };
+    const { subjects } = await readUsage({ ...query, of }, ports.clock.now(), ports);
+    const chosen = kind === one ? subject : undefined;
+    const ids = new Set(subjects.map((each) => each.subject));
+    if (chosen !== undefined) ids.add(chosen);
+    if (ids.size === 0) continue;
+    const names = await findSubjectNames(ports.db, one, [...ids]);
+    const choices = [...ids].map((id) => ({
+      value: `${one}:${id}`,
+      text: displayName(names.get(id) ?? `Deleted (${id})`),
+      isChosen: id === chosen,
+    }));
+    groups.push({ label: kindWords[one].many, choices });
+  }
+  return groups;
+}
+
+/** What the form keeps of the selection: the kind, and its subject unless the form selects that. */
+function hiddenFields({ kind, subject }: UsagePageQuery): Readonly<Record<string, string>> {
+  const isInForm = kind === 'client' || kind === 'key';
+  return { by: kind, ...(subject !== undefined && !isInForm && { of: subject }) };
+}
+
+/** A summary in one sentence. */
+function leadOf({ total }: UsageReading, { kind, subject }: UsagePageQuery): string {
+  const { calls, errors, refused, toolErrors, upstreamErrors } = total;
+  const counted = subject === undefined ? ` ${kindWords[kind].calls}` : '';
+  if (calls === 0) return `No calls${counted} in this time.`;
+  const some = `${callWords(calls)} ${calls === 1 ? 'call' : 'calls'}${counted}`;
+  if (errors === 0) return `${some}, no errors.`;
+  return `${some}, ${shareWords(errors, calls)} errors: ${callWords(toolErrors)} answered with an error, ${callWords(refused)} denied, ${callWords(upstreamErrors)} not answered.`;
+}
+
+/** The filter of a usage page, all of it in the URL. It selects the calls of the plots, the table and the CSV alike. */
 interface UsagePageQuery {
   readonly range: UsageRange;
   readonly kind: CallKind;
-  readonly subject: CallSubject | undefined;
+  readonly serverId?: string | undefined;
+  readonly subject?: string | undefined;
 }
 
-/** Parses the selection; defaults to the last 24 hours by server. */
+/** Parses the filter; defaults to the last 24 hours by server. */
 function readUsagePageQuery(request: DashboardRequest): UsagePageQuery {
-  const range = queryText(request, 'range') ?? '';
-  const by = queryText(request, 'by');
-  const [serverId, subject] = [queryText(request, 'server'), queryText(request, 'of')];
+  const text = (name: string) => queryText(request, name) || undefined;
+  const range = text('range') ?? '';
+  // The form sends the client or key that was chosen, with its kind in front.
+  const [, chosenKind, chosen] = /^(client|key):(.+)$/.exec(text('who') ?? '') ?? [];
+  const by = chosenKind ?? text('by');
   return {
     range: isUsageRange(range) ? range : '24h',
     kind: callKinds.find((kind) => kind === by) ?? 'server',
-    subject: serverId !== undefined && subject !== undefined ? { serverId, subject } : undefined,
+    serverId: text('server'),
+    subject: chosen ?? queryText(request, 'of'),
   };
 }
 
-/** The path of a selection; `path` is `/usage` or `/usage.csv`. */
+/** The path of a filter; `path` is `/usage` or `/usage.csv`. */
 export function usagePath(
   organization: string,
-  { range, kind, subject }: UsagePageQuery,
+  { range, kind, serverId, subject }: UsagePageQuery,
   path = '/usage',
 ): string {
   const all = `${dashboardPath(organization)}${path}?range=${range}&by=${kind}`;
-  if (!subject) return all;
-  return `${all}&server=${queryWord(subject.serverId)}&of=${queryWord(subject.subject)}`;
+  const server = serverId === undefined ? '' : `&server=${queryWord(serverId)}`;
+  return `${all}${server}${subject === undefined ? '' : `&of=${queryWord(subject)}`}`;
 }
 
 /** Encodes a query value. Most need no encoding, and a page has many. */
@@ -183,121 +253,132 @@ function queryWord(text: string): string {
   return /^[\w.-]*$/.test(text) ? text : new URLSearchParams([['', text]]).toString().slice(1);
 }
 
-/** The ranges as links read. */
 const rangeWords: Readonly<Record<UsageRange, string>> = {
-  '1h': 'Hour',
-  '24h': 'Day',
-  '7d': 'Week',
-  '30d': '30 days',
-  '90d': '90 days',
+  '1h': 'Last hour',
+  '24h': 'Last 24 hours',
+  '7d': 'Last 7 days',
+  '30d': 'Last 30 days',
+  '90d': 'Last 90 days',
 };
 
-/** What calls are counted for as links read. */
-const kindWords: Readonly<Record<CallKind, { one: string; many: string }>> = {
-  server: { one: 'Server', many: 'Servers' },
-  client: { one: 'OAuth client', many: 'OAuth clients' },
-  key: { one: 'API key', many: 'API keys' },
-  tool: { one: 'Tool', many: 'Tools' },
-  method: { one: 'Method', many: 'Methods' },
-  person: { one: 'Person', many: 'Tried by' },
+/** What calls are counted for, and which calls those are. */
+const kindWords: Readonly<Record<CallKind, { one: string; many: string; calls: string }>> = {
+  server: { one: 'Server', many: 'Servers', calls: 'to your servers' },
+  client: { one: 'OAuth client', many: 'OAuth clients', calls: 'by OAuth clients' },
+  key: { one: 'API key', many: 'API keys', calls: 'with API keys' },
+  tool: { one: 'Tool', many: 'Tools', calls: 'of tools' },
+  method: { one: 'Method', many: 'Methods', calls: 'of MCP methods' },
+  person: { one: 'Person', many: 'People', calls: 'that people tried on a page' },
 };
+
+/** `API keys`, `servers`: abbreviations keep their capitals. */
+function inSentence(name: string): string {
+  return /^[A-Z][a-z]/.test(name) ? name.charAt(0).toLowerCase() + name.slice(1) : name;
+}
 
 const rangesInOrder = Object.keys(usageRanges).filter(isUsageRange);
+
+interface UsageFilter {
+  /** Of the page, without a query. */
+  readonly path: string;
+  readonly ranges: readonly Choice[];
+  readonly servers: readonly Choice[];
+  readonly credentials: readonly { readonly label: string; readonly choices: readonly Choice[] }[];
+  readonly hidden: Readonly<Record<string, string>>;
+}
 
 interface UsagePageData {
   readonly heading: string;
   readonly lead: string;
-  readonly ranges: readonly Tab[];
+  readonly filter: UsageFilter;
   readonly kinds: readonly Tab[];
   /** A link from one subject back to all. */
   readonly back: Link | undefined;
   /** Made by `usagePlots`; none without calls. */
   readonly plots: readonly Html[];
-  /** Rows of `usageNumbers`, starting with the header. */
-  readonly numbers: readonly (readonly string[])[];
-  readonly subjects: Table | undefined;
+  /** Made by `usageNumbers`. */
+  readonly numbers: Html | undefined;
+  readonly subjects: Table;
   readonly csv: string;
 }
 
 /** How often an organization is called, and with what results. */
 function usagePage(data: UsagePageData, frame: Frame): Html {
-  const { heading, lead, ranges, kinds, back, plots } = data;
+  const { heading, lead, filter, kinds, back, plots, numbers, subjects, csv } = data;
   const content = html`${pageHeading({ heading, lead })}
-<div class="choices">
-${tabNavigation({ label: 'Time', entries: ranges })}
-${back ? html`<a href="${back.href}">${back.text}</a>` : tabNavigation({ label: 'Counted for each', entries: kinds })}
-</div>
+${usageFilter(filter)}
+${back ? html`<p><a href="${back.href}">${back.text}</a></p>` : tabNavigation({ label: 'Counted for each', entries: kinds })}
 ${
   plots.length === 0
     ? html`<div class="empty">
-<p>No calls in this time. Calls appear here within seconds of being made.</p>
+<p>No calls match the filter. A new call appears here within seconds.</p>
 </div>`
-    : usageDetails(data)
+    : html`<div class="plots">${plots}</div>
+${numbers}
+${dataTable(subjects)}
+<p><a href="${csv}">Download as CSV</a> ${zoneNote()} <span class="soft">Latencies are accurate to 10%.</span></p>`
 }`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 
-function usageDetails({ plots, subjects, numbers, csv }: UsagePageData): Html {
-  const [head = [], ...rows] = numbers;
-  return html`<div class="plots">${plots}</div>
-${subjects && dataTable(subjects)}
-<details>
-<summary>The same numbers over time</summary>
-<div class="numbers" tabindex="0" role="region" aria-label="Numbers over time">
-<table>
-<caption class="unseen">Numbers over time</caption>
-<thead>
-<tr>
-${head.map((text) => html`<th scope="col" dir="auto">${text}</th>`)}
-</tr>
-</thead>
-<tbody>
-${rows.map(
-  ([time, ...values]) =>
-    html`<tr>
-<th scope="row">${time}</th>
-${values.map((value) => html`<td>${value}</td>`)}
-</tr>`,
-)}
-</tbody>
-</table>
-</div>
-</details>
-<p><a href="${csv}">Download as CSV</a> <span class="soft">Times are UTC. Latencies are at most a tenth off.</span></p>`;
+function usageFilter({ path, ranges, servers, credentials, hidden }: UsageFilter): Html {
+  const isAll = !credentials.some(({ choices }) => choices.some(({ isChosen }) => isChosen));
+  return html`<form class="filter" method="get" action="${path}" role="search">
+${Object.entries(hidden).map(([name, value]) => hiddenField(name, value))}
+<label class="unseen" for="range">Time</label>
+<select id="range" name="range">
+${selectOptions(ranges)}
+</select>
+<label class="unseen" for="server">Server</label>
+<select id="server" name="server">
+${selectOptions(servers)}
+</select>
+<label class="unseen" for="who">Client or key</label>
+<select id="who" name="who">
+${selectOptions([{ value: '', text: 'All clients and keys', isChosen: isAll }])}
+${credentials.map(({ label, choices }) => html`<optgroup label="${label}">${selectOptions(choices)}</optgroup>`)}
+</select>
+<button>Apply</button>
+</form>`;
 }
 
-const columns = ['Calls', 'Errors', 'Of them refused', 'p50', 'p90', 'p99'];
+const columns = ['Calls', 'Errors', 'Denied', 'p50', 'p90', 'p99'];
 
-/** The busiest subjects, each with a link. */
+/** The busiest subjects, each with a link, and the sums of the others and of all. */
 function usageTable(
   organization: string,
   shown: UsagePageQuery,
-  { subjects }: UsageReading,
+  { subjects, others, total }: UsageReading,
   nameOf: NameOf,
   now: EpochSeconds,
 ): Table {
   const { one, many } = kindWords[shown.kind];
+  const row = (id: string, name: { text: string; href?: string }, sum: Numbers) => {
+    const errors = errorsIn(sum);
+    const values = [
+      callWords(sum.calls),
+      errors === 0 ? '0' : `${callWords(errors)} (${shareWords(errors, sum.calls)})`,
+      callWords(sum.refused),
+      ...[sum.p50, sum.p90, sum.p99].map(msWords),
+    ];
+    const cells = values.map((text) => ({ kind: 'text', text }) as const);
+    return { id, cells: [{ kind: 'name', ...name } as const, ...cells] };
+  };
+  const sums = [
+    ...(others.calls > 0 ? [row('others', { text: `Other ${inSentence(many)}` }, others)] : []),
+    ...(subjects.length > 1 ? [row('total', { text: 'Total' }, total)] : []),
+  ];
   return {
-    caption: `${many}, the busiest first`,
+    caption: `${many}, busiest first`,
     columns: [{ text: one }, ...columns.map((text) => ({ text }))],
-    rows: subjects.map(({ serverId, subject, total }, index) => {
-      const { calls, errors, refused, p50, p90, p99 } = total;
-      const href = usagePath(organization, { ...shown, subject: { serverId, subject } });
-      const values = [
-        callWords(calls),
-        errors === 0 ? '0' : `${callWords(errors)} (${shareWords(errors, calls)})`,
-        callWords(refused),
-        ...[p50, p90, p99].map(msWords),
-      ];
-      return {
-        id: `subject-${index}`,
-        cells: [
-          { kind: 'name', text: nameOf({ serverId, subject }), href } as const,
-          ...values.map((text) => ({ kind: 'text', text }) as const),
-        ],
-      };
-    }),
-    empty: { text: `No calls that are counted for ${many.toLowerCase()} in this time.` },
+    rows: [
+      ...subjects.map(({ serverId, subject, total: own }, index) => {
+        const href = usagePath(organization, { ...shown, serverId, subject });
+        return row(`subject-${index}`, { text: nameOf({ serverId, subject }), href }, own);
+      }),
+      ...sums,
+    ],
+    empty: { text: 'No calls match the filter.' },
     now,
   };
 }
@@ -307,15 +388,15 @@ const head = 'series,from,calls,tool_errors,refused,upstream_errors,p50_ms,p90_m
 type Numbers = CallCounts & Partial<Pick<UsageSum, 'p50' | 'p90' | 'p99'>>;
 
 /** The numbers as CSV, one row per series and step; latencies only for the total. RFC 4180 */
-function usageCsv({ points, lines }: UsageReading, wholeName: string, nameOf: NameOf): string {
-  const row = (name: string, at: EpochSeconds, counts: Numbers) => {
-    const from = new Date(at * 1000).toISOString().replace('.000', '');
-    return [csvCell(name), from, ...csvNumbers(counts)].join(',');
-  };
-  const rows = [
-    ...points.map((point) => row(wholeName, point.at, point)),
-    ...lines.flatMap((line) => line.points.map((point) => row(nameOf(line), point.at, point))),
-  ];
+function usageCsv(
+  series: readonly {
+    readonly name: string;
+    readonly points: readonly (Numbers & { readonly at: EpochSeconds })[];
+  }[],
+): string {
+  const rows = series.flatMap(({ name, points }) =>
+    points.map((point) => [csvCell(name), isoTime(point.at), ...csvNumbers(point)].join(',')),
+  );
   return [head, ...rows, ''].join('\r\n');
 }
 
@@ -329,47 +410,22 @@ type NameOf = (subject: CallSubject) => string;
 
 /** Finds the names of all subjects in a reading, and of the selected one. */
 async function namesOf(
-  { lines, subjects }: Pick<UsageReading, 'lines' | 'subjects'>,
-  { kind, subject }: Pick<UsagePageQuery, 'kind' | 'subject'>,
+  { subjects }: Pick<UsageReading, 'subjects'>,
+  { kind, subject: selected, serverId: ofServer }: UsagePageQuery,
+  servers: ReadonlyMap<string, string>,
   db: Db,
-): Promise<NameOf> {
-  const all = [...lines, ...subjects, ...(subject ? [subject] : [])];
-  const ids = (of: (one: CallSubject) => string) => [...new Set(all.map(of))];
-  const own = await findSubjectNames(
-    db,
-    kind,
-    ids((one) => one.subject),
-  );
-  const servers = await findSubjectNames(
-    db,
-    'server',
-    ids(({ serverId }) => serverId),
-  );
-  const isOfOne = new Set(all.map(({ serverId }) => serverId)).size === 1;
-  return ({ serverId, subject: id }) => {
-    const name = displayName(own.get(id) ?? `${id} (gone)`);
-    const server = servers.get(serverId) ?? 'a server that is gone';
-    return kind === 'server' || (isOfOne && !subject) ? name : `${name} · ${server}`;
-  };
-}
-
-/** A reading with names, for plots and tables. */
-export function namedUsage(
-  { total, points, lines, subjects, from, until, stepSeconds }: UsageReading,
-  name: string,
-  nameOf: NameOf,
-): PlottedUsage {
+): Promise<{ readonly of: NameOf; readonly subject: (id: string) => string }> {
+  const ids = new Set(subjects.map(({ subject }) => subject));
+  if (selected !== undefined) ids.add(selected);
+  const names = await findSubjectNames(db, kind, [...ids]);
+  const subject = (id: string) => displayName(names.get(id) ?? `Deleted (${id})`);
+  const isOfOne =
+    ofServer !== undefined || new Set(subjects.map(({ serverId }) => serverId)).size === 1;
   return {
-    from,
-    until,
-    stepSeconds,
-    whole: { name, total, points },
-    lines: lines.map((line, place) => ({
-      name: nameOf(line),
-      total: subjects[place]?.total ?? { calls: 0, errors: 0 },
-      points: line.points.map(({ at, ...counts }) => {
-        return { at, calls: counts.calls, errors: errorsIn(counts) };
-      }),
-    })),
+    subject,
+    of({ serverId, subject: id }) {
+      if (kind === 'server' || isOfOne) return subject(id);
+      return `${subject(id)} · ${servers.get(serverId) ?? 'deleted server'}`;
+    },
   };
 }

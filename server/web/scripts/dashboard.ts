@@ -1,3 +1,5 @@
+import { timeForms, timeLanguage } from '#web/times';
+
 /**
  * The ES module of the dashboard, without which every page works too. It opens questions as dialogs, and refreshes
  * live parts when the server announces a change. htmx fetches and swaps.
@@ -47,6 +49,38 @@ document.addEventListener('htmx:before:response', (event) => {
   if (!raw.redirected && raw.ok) return;
   event.preventDefault();
   location.reload();
+});
+
+// Times in the viewer's time zone instead of UTC.
+const forms = ${JSON.stringify(timeForms)};
+const timeIn = (form, time) => new Intl.DateTimeFormat('${timeLanguage}', forms[form]).format(new Date(time));
+const localize = () => {
+  for (const one of document.querySelectorAll('[data-form]')) {
+    one.textContent = timeIn(one.dataset.form, one.dateTime ?? one.dataset.at);
+  }
+  for (const one of document.querySelectorAll('time[title]')) one.title = timeIn('exact', one.dateTime);
+  for (const bar of document.querySelectorAll('.bar')) {
+    bar.setAttribute('aria-label', bar.querySelector('.readout').textContent);
+  }
+  for (const note of document.querySelectorAll('[data-zone]')) {
+    note.textContent = 'Times are in your time zone, ' + Intl.DateTimeFormat().resolvedOptions().timeZone + '.';
+  }
+};
+localize();
+document.addEventListener('htmx:after:swap', localize);
+
+// The arrow keys move from bar to bar of a plot; one of them is in the order of the Tab key.
+document.addEventListener('keydown', (event) => {
+  const bar = event.target.closest?.('.bar');
+  if (!bar) return;
+  const bars = [...bar.parentNode.querySelectorAll('.bar')];
+  const steps = { ArrowLeft: bars.indexOf(bar) - 1, ArrowRight: bars.indexOf(bar) + 1, Home: 0, End: bars.length - 1 };
+  const next = bars[steps[event.key]];
+  if (!next) return;
+  event.preventDefault();
+  bar.setAttribute('tabindex', '-1');
+  next.setAttribute('tabindex', '0');
+  next.focus();
 });
 
 const live = document.querySelector('[data-live]');

@@ -2,7 +2,13 @@ import { expect, test } from 'vitest';
 import { insertOrganization } from '#server/db/organizations';
 import { periods, recordCalls, type CallTally } from '#server/db/rollups';
 import { insertServer } from '#server/db/servers';
-import { isUsageRange, rangeAt, readUsage, usageRanges } from '#server/usage/read-usage';
+import {
+  isUsageRange,
+  rangeAt,
+  readBusiestOverTime,
+  readUsage,
+  usageRanges,
+} from '#server/usage/read-usage';
 import { openDatabase } from '#support/open-database';
 
 const now = 1_800_000_123;
@@ -43,14 +49,14 @@ test('refused calls count as calls and errors, and not for how long calls took',
     { bucket: -8, calls: 99, refused: 99 },
     { bucket: 40, calls: 1 },
   ]);
-  const query = { organizationId: 'org_acme', range: '24h', kind: 'server' } as const;
+  const query = { organizationId: 'org_acme', range: '24h', of: { kind: 'server' } } as const;
   const { total } = await readUsage(query, now, stores);
 
   expect(total).toMatchObject({ calls: 100, errors: 99, refused: 99 });
   expect(total.p50).toBeGreaterThan(900);
 });
 
-test('fifty of many are named, and five of them drawn over time', async () => {
+test('fifty of many are named, five of them over time, and the others summed up', async () => {
   await using stores = await counted(
     Array.from({ length: 60 }, (_, index) => ({
       kind: 'key',
@@ -58,10 +64,12 @@ test('fifty of many are named, and five of them drawn over time', async () => {
       calls: 100 - index,
     })),
   );
-  const query = { organizationId: 'org_acme', range: '1h', kind: 'key' } as const;
-  const { subjects, lines } = await readUsage(query, now, stores);
+  const query = { organizationId: 'org_acme', range: '1h', of: { kind: 'key' } } as const;
+  const reading = await readUsage(query, now, stores);
+  const lines = await readBusiestOverTime(query, reading, now, stores);
 
-  expect(subjects).toHaveLength(50);
+  expect(reading.subjects).toHaveLength(50);
+  expect(reading.others.calls).toBe(50 + 49 + 48 + 47 + 46 + 45 + 44 + 43 + 42 + 41);
   expect(lines.map(({ subject }) => subject)).toEqual([
     'key_0',
     'key_1',

@@ -1,73 +1,96 @@
 import { describe, expect, test } from 'vitest';
 
-import { callWords, linePlot, plotTimes, type PlotLine } from '#server/web/plots';
+import { barPlot, callWords } from '#server/web/plots';
 
 const from = 1_800_000_000 - (1_800_000_000 % 3600);
 
-/** A plot of twelve hours; each line has its values by the hour. */
-function plot(...lines: [string, Record<number, number>][]): string {
-  const figure = linePlot({
+/** A plot of twelve hours with the values of some of them. */
+function plot(hours: Record<number, readonly number[]>, names?: readonly string[]): string {
+  const figure = barPlot({
     title: 'Calls per hour',
-    summary: 'Calls per hour: sales 12',
+    summary: 'Calls per hour: <12>',
     from,
     until: from + 12 * 3600,
     stepSeconds: 3600,
-    times: plotTimes(from, from + 12 * 3600),
-    lines: lines.map(([label, hours]): PlotLine => {
-      const values = Object.entries(hours).map(([hour, value]) => [Number(hour), value] as const);
-      return { label, values: new Map(values.map(([hour, value]) => [from + hour * 3600, value])) };
+    points: Object.entries(hours).map(([hour, values]) => ({
+      at: from + Number(hour) * 3600,
+      values,
+    })),
+    step: (point) => ({
+      values: point?.values ?? [0],
+      words: `${point?.values.join('/') ?? 'no'} calls`,
     }),
     format: String,
+    ...(names && { names }),
   });
   return figure.toString();
 }
 
-const paths = (svg: string) =>
-  [...svg.matchAll(/<path class="([^"]+)" d="([^"]*)"/g)].map(([, name, d]) => [name, d]);
+const rects = (svg: string) =>
+  [
+    ...svg.matchAll(
+      /<rect class="(zero|part-\d)" x="[\d.]+%" width="[\d.]+%" y="([\d.]+)" height="([\d.]+)"/g,
+    ),
+  ].map(([, name, y, height]) => ({ name, y: Number(y), height: Number(height) }));
 
-describe('line plot', () => {
-  test('hours without data break the line', () => {
-    const [[, line = ''] = []] = paths(plot(['sales', { 0: 1, 1: 2, 2: 3, 6: 4, 7: 5 }]));
+describe('bar plot', () => {
+  test('every hour has a bar, and one of zero stays visible', () => {
+    const bars = rects(plot({ 3: [5] }));
 
-    expect(line.match(/M/g)).toHaveLength(2);
-    expect(line.match(/L/g)).toHaveLength(3);
+    expect(bars).toHaveLength(12);
+    expect(bars.filter(({ name }) => name === 'zero')).toHaveLength(11);
+    expect(bars.every(({ height }) => height > 0)).toBe(true);
   });
 
-  test('a single hour is a dot, and a line without data is not drawn', () => {
-    expect(paths(plot(['sales', { 5: 3 }], ['idle', {}]))).toEqual([
-      ['line-1 dot', expect.stringMatching(/^M458\.3,8h0$/)],
-    ]);
+  test('everything is inside the plot, the highest value at the top and all bars on one line', () => {
+    const bars = rects(plot({ 0: [1], 5: [300], 11: [600] }));
+
+    expect(Math.min(...bars.map(({ y }) => y))).toBe(28);
+    expect(new Set(bars.map(({ y, height }) => y + height))).toEqual(new Set([164]));
   });
 
-  test('everything is inside the plot, the highest value at the top and zero at the bottom', () => {
-    const [[, line = ''] = []] = paths(plot(['sales', { 0: 0, 11: 600 }]));
-    const dots = line === '' ? '' : line;
+  test('the bars of one hour stand in front of each other, the highest first, and the key names them', () => {
+    const svg = plot({ 4: [9, 6, 3] }, ['p99', 'p90', 'p50']);
+    const parts = rects(svg).filter(({ name }) => name !== 'zero');
 
-    expect(dots).toBe('M41.7,152h0M958.3,8h0');
-  });
-
-  test('every line is named where it ends, and no two names overlap', () => {
-    const svg = plot(['sales', { 11: 4 }], ['support', { 11: 4 }], ['legal', { 11: 4 }]);
-    const names = [...svg.matchAll(/y="([\d.]+)"[^>]*class="name-\d">(\w+)/g)];
-    const places = names.map(([, y]) => Number(y)).toSorted((a, b) => a - b);
-
-    expect(new Set(names.map(([, , name]) => name))).toEqual(
-      new Set(['legal', 'sales', 'support']),
+    expect(parts.map(({ name }) => name)).toEqual(['part-1', 'part-2', 'part-3']);
+    expect(parts.map(({ height }) => height)).toEqual(
+      parts.map(({ height }) => height).toSorted((a, b) => b - a),
     );
-    expect((places[1] ?? 0) - (places[0] ?? 0)).toBeGreaterThanOrEqual(15);
-    expect((places[2] ?? 0) - (places[1] ?? 0)).toBeGreaterThanOrEqual(15);
+    expect(svg).toMatch(/plot-key[\s\S]*p99[\s\S]*p90[\s\S]*p50/);
   });
 
-  test('a name that somebody else chose is text, whatever is in it', () => {
-    const svg = plot(['<script>"x"&\u202e', { 11: 4 }]);
+  test('only the last hour is the current one, and the only one in the order of the Tab key', () => {
+    const bars = [
+      ...plot({ 11: [2] }).matchAll(
+        /<g class="bar([^"]*)" role="img" tabindex="(-?\d)" aria-label="([^"]*)"/g,
+      ),
+    ];
 
-    expect(svg).not.toContain('<script>');
-    expect(svg).not.toContain('\u202e');
-    expect(svg).toContain('&lt;script&gt;&quot;x&quot;&amp;');
+    expect(bars.filter(([, current]) => current === ' current')).toHaveLength(1);
+    expect(bars.filter(([, , tabindex]) => tabindex === '0')).toHaveLength(1);
+    expect(bars.at(-1)?.slice(1)).toEqual([' current', '0', '19:00–20:00, so far: 2 calls']);
+    expect(bars[0]?.[3]).toBe('08:00–09:00: no calls');
+  });
+
+  test('the words of a bar are those that are shown above it', () => {
+    const svg = plot({ 2: [7] });
+    const readouts = svg
+      .split('<text class="readout"')
+      .map((part) => part.split('</text>')[0] ?? '');
+    const shown = readouts.find((part) => part.includes('7 calls')) ?? '';
+
+    expect(shown.replaceAll(/^[^>]*>|<[^>]+>/g, '')).toBe('10:00–11:00: 7 calls');
+    expect(svg).toContain('aria-label="10:00–11:00: 7 calls"');
+    expect(shown).toContain('data-form="clock"');
+  });
+
+  test('words are text, whatever is in them', () => {
+    expect(plot({ 1: [4] })).toContain('aria-label="Calls per hour: &lt;12&gt;"');
   });
 
   test('the content security policy of our pages allows all of it: no style, no script, no address', () => {
-    expect(plot(['sales', { 1: 1 }])).not.toMatch(/style=|<style|<script|\son\w+=|href=|url\(/);
+    expect(plot({ 1: [1] })).not.toMatch(/style=|<style|<script|\son\w+=|href=|url\(/);
   });
 });
 

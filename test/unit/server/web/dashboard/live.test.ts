@@ -226,9 +226,9 @@ test('query cache: one organization is not shown what another was shown', async 
   await insertOrganization(app.server.stores.db, { id: 'org_other', name: 'other', createdAt: 1 });
   const theirs = await app.browser('user_oz', { organizationId: 'org_other', role: 'admin' });
 
-  expect((await look()).text).toContain('/dashboard/acme/usage?range=7d');
+  expect((await look()).text).toContain('/dashboard/acme/usage?range=24h');
   const shown = await app.get('/dashboard/other/usage', theirs.cookie);
-  expect(shown.text).toContain('/dashboard/other/usage?range=7d');
+  expect(shown.text).toContain('/dashboard/other/usage?range=24h');
   expect(shown.text).not.toContain('acme');
 });
 
