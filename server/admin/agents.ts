@@ -16,7 +16,7 @@ import { randomBase62 } from '#oauth/secrets';
 import { command, listCommand, type Command } from './command.ts';
 import { fields, surfaces } from './fields.ts';
 import { agentKeyCreate, agentKeyRevoke, keyViewSchema, toKeyView } from './keys.ts';
-import { organizationOperation, type Operation } from './operation.ts';
+import { actorName, organizationOperation, type Operation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent } from './paths.ts';
 import {
@@ -109,7 +109,7 @@ export const agentCreate = organizationOperation({
     .extend({ key: z.string().describe('Shown only once') })
     .meta({ id: 'CreatedAgent' }),
   target: ({ organization, name }) => target({ organization, agent: name }),
-  async run({ name }, { organization }, ports) {
+  async run({ name }, { organization, actor }, ports) {
     const id = `agent_${randomBase62(16)}`;
     const made = { id, organizationId: organization.id, name, createdAt: ports.clock.now() };
     if (!(await insertAgent(ports.db, made))) {
@@ -117,7 +117,9 @@ export const agentCreate = organizationOperation({
       throw new AdministrationRefusal('conflict', why);
     }
     const owner = { type: 'agent', agentId: id } as const;
-    const { key } = await createKey({ name, owner, scopes: [], expiresAt: undefined }, ports);
+    const createdBy = actorName(actor);
+    const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };
+    const { key } = await createKey(chosen, ports);
     return { ...toAgentView(await ownAgent(organization.name, name, ports)), key };
   },
 });

@@ -16,6 +16,7 @@ import {
 } from '#db/clients';
 import { allScopes, ordinaryScopes } from '#oauth/scopes';
 import {
+  actorName,
   type AdministrationPorts,
   organizationOperation,
   personalOperation,
@@ -283,10 +284,11 @@ export const clientCreate = organizationOperation({
     .extend({ clientSecret: z.string().nullable().describe('Shown this once; null with jwks') })
     .meta({ id: 'CreatedClient' }),
   target: (_, made) => made && target(made),
-  async run(input, { organization }, ports) {
+  async run(input, { organization, actor }, ports) {
     const { name, scopes, redirectUris, jwks } = input;
     const server = await ownServer(organization.name, input.server, ports);
-    const chosen = { name, serverId: server.id, scopes, redirectUris };
+    const createdBy = actorName(actor);
+    const chosen = { name, serverId: server.id, scopes, redirectUris, createdBy };
     const made =
       jwks === undefined
         ? await createClient({ ...chosen, jwks: undefined }, ports)
@@ -397,7 +399,7 @@ export const clientRotate = organizationOperation({
     .extend({ clientId: z.string(), clientSecret: z.string().describe('Shown this once') })
     .meta({ id: 'CreatedClientSecret' }),
   target: ({ clientId }) => `client:${clientId}`,
-  async run({ clientId, expireOthersInDays: days }, { organization }, ports) {
+  async run({ clientId, expireOthersInDays: days }, { organization, actor }, ports) {
     const client = await ownClient(organization.name, clientId, ports);
     if (client.jwks !== undefined) {
       throw new AdministrationRefusal('conflict', 'the client proves itself by keys of its own');
@@ -410,7 +412,7 @@ export const clientRotate = organizationOperation({
     const hint = secretHint(clientSecret);
     const id = await insertClientSecret(
       ports.db,
-      { clientId, hint, createdAt, hash: hashSecret(clientSecret) },
+      { clientId, hint, createdBy: actorName(actor), createdAt, hash: hashSecret(clientSecret) },
       {
         most: mostSecrets,
         othersExpireAt: days === undefined ? undefined : createdAt + days * secondsADay,

@@ -5,6 +5,8 @@ import { UsageError } from '#config/usage-error';
 import { checkRedirectUri } from '#oauth/redirect-uris';
 import { allScopes, isScope, type Scope } from '#oauth/scopes';
 import { slugPattern, slugRule } from '#organizations/slug';
+import type { EpochSeconds } from '#clock/clock';
+import { invalidField } from './refusal.ts';
 
 /** The command option of a field. It is required if the schema requires the field and there is no fallback. */
 export interface FieldOption extends Partial<Omit<Option, 'required'>> {
@@ -19,6 +21,8 @@ export interface FieldChoice {
   readonly value: string;
   readonly text: string;
   readonly help?: string;
+  /** Whether it omits the field, as an empty value does. */
+  readonly isOmitted?: boolean;
 }
 
 /** A choice that only a form has, such as which of two optional fields is given. */
@@ -66,7 +70,10 @@ export type FieldControl = {
 } &
   /** One line; a password is never shown again, and keeps its spaces. */
   (
-    | ({ readonly kind: 'text'; readonly type?: 'text' | 'url' | 'password' } & TypedControl)
+    | ({
+        readonly kind: 'text';
+        readonly type?: 'text' | 'url' | 'date' | 'password';
+      } & TypedControl)
     | ({ readonly kind: 'textarea'; readonly rows?: number } & TypedControl)
     /** One of these, at first `chosen` or the first; an empty value omits the field. */
     | {
@@ -149,9 +156,61 @@ export const fields = {
     .transform((uris) => [...new Set(uris)]),
   /** A number of days from now. */
   days: (least: number, most: number) => wholeNumber(least, most),
+  /** The last day of something, instead of the number of days until then; see `expiry`. */
+  expiresOn: z
+    .string()
+    .regex(/^\d{4}-\d\d-\d\d$/, 'is not a day, for example 2026-12-31')
+    .optional()
+    .describe('The last day in UTC, for example 2026-12-31; instead of a number of days')
+    .register(surfaces, {
+      control: {
+        kind: 'text',
+        type: 'date',
+        label: 'Last day',
+        help: 'It expires at the end of this day, in UTC.',
+        optional: false,
+        when: { choice: 'expiry', is: ['date'], part: 'date' },
+      },
+    }),
   at: z.int().describe('Seconds since 1970'),
   maybeAt: z.int().nullable().describe('Seconds since 1970'),
 } as const;
+
+/** What forms offer as an expiry, by the number of days; `date` asks for `expiresOn`. */
+export const expiryChoices: readonly FieldChoice[] = [
+  ...['30', '90', '365'].map((days) => ({ value: days, text: `In ${days} days` })),
+  { value: 'date', text: 'On a date', isOmitted: true },
+];
+
+/**
+ * When something expires: at the end of a day, after a number of days, or never. The day must not be past, nor further
+ * away than `mostDays`.
+ *
+ * @throws {AdministrationRefusal} `invalid`
+ */
+export function expiry(
+  {
+    expiresInDays,
+    expiresOn,
+  }: Readonly<
+    Partial<Record<'expiresInDays', number | undefined> & Record<'expiresOn', string | undefined>>
+  >,
+  mostDays: number,
+  now: EpochSeconds,
+): EpochSeconds | undefined {
+  if (expiresOn === undefined) {
+    return expiresInDays === undefined ? undefined : now + expiresInDays * secondsADay;
+  }
+  const end = Date.parse(`${expiresOn}T00:00:00Z`) / 1000 + secondsADay;
+  if (Number.isNaN(end)) throw invalidField('expiresOn', 'is not a day, for example 2026-12-31');
+  if (end <= now) throw invalidField('expiresOn', 'is in the past');
+  if (end > now + mostDays * secondsADay) {
+    throw invalidField('expiresOn', `is more than ${mostDays} days from now`);
+  }
+  return end;
+}
+
+const secondsADay = 86_400;
 
 /** Reads a scope. @throws {UsageError} when it is unknown */
 export function readScope(word: string, option: string): Scope {

@@ -6,8 +6,13 @@ import { findKey, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
 import { createKey } from '#oauth/create-credentials';
 import { allScopes, defaultKeyScopes } from '#oauth/scopes';
 import { command, listCommand, type Command, type Stores } from './command.ts';
-import { fields, readDays, readScope, surfaces } from './fields.ts';
-import { organizationOperation, type AdministrationPorts, type Operation } from './operation.ts';
+import { expiry, expiryChoices, fields, readDays, readScope, surfaces } from './fields.ts';
+import {
+  actorName,
+  organizationOperation,
+  type AdministrationPorts,
+  type Operation,
+} from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { agentPath, ofAgent, ownAgent } from './paths.ts';
 import {
@@ -169,24 +174,23 @@ export const keyCreate = organizationOperation({
           name: 'expiry',
           label: 'Expires',
           subject: 'The end',
-          help: 'Whatever you choose, rotate it every 90 days; the list reminds you.',
-          choices: [
-            { value: '', text: 'Never' },
-            ...['30', '90', '180', '365'].map((days) => ({ value: days, text: `In ${days} days` })),
-          ],
+          help: 'Rotate a key every 90 days. The list of keys shows when rotation is due.',
+          chosen: '90',
+          choices: [...expiryChoices, { value: '', text: 'Never' }],
         },
       }),
+    expiresOn: fields.expiresOn,
   }),
   output: createdKey,
   target: (_, made) => made && `key:${made.id}`,
-  async run({ server, name, scopes, expiresInDays }, { organization }, ports) {
+  async run({ server, name, scopes, ...chosenExpiry }, { organization, actor }, ports) {
     const { id: serverId } = await ownServer(organization.name, server, ports);
-    const now = ports.clock.now();
     const chosen = {
       name,
       owner: { type: 'server', serverId } as const,
       scopes: scopes ?? defaultKeyScopes,
-      expiresAt: expiresInDays === undefined ? undefined : now + expiresInDays * secondsADay,
+      expiresAt: expiry(chosenExpiry, mostDays, ports.clock.now()),
+      createdBy: actorName(actor),
     };
     const { id, key } = await createKey(chosen, ports);
     return { ...(await keyView(organization.name, id, ports)), key };
@@ -212,7 +216,7 @@ export const keyRotate = organizationOperation({
   output: createdKey,
   // Both ids, so that the audit log records which key replaced which.
   target: ({ keyId }, made) => (made ? `key:${keyId}/${made.id}` : `key:${keyId}`),
-  async run({ keyId }, { organization }, ports) {
+  async run({ keyId }, { organization, actor }, ports) {
     const { name, owner, scopes, createdAt, expiresAt, revokedAt } = await ownKey(
       organization.name,
       keyId,
@@ -229,6 +233,8 @@ export const keyRotate = organizationOperation({
       owner,
       scopes,
       expiresAt: days && ports.clock.now() + days * secondsADay,
+      createdBy: actorName(actor),
+      replacesId: keyId,
     };
     const { id, key } = await createKey(chosen, ports);
     return { ...(await keyView(organization.name, id, ports)), key };
@@ -266,13 +272,15 @@ export const agentKeyCreate = organizationOperation({
     .extend({ key: z.string().describe('Shown this once') })
     .meta({ id: 'CreatedAgentKey' }),
   target: (_, made) => made && `key:${made.id}`,
-  async run({ agent: agentName, name = agentName }, { organization }, ports) {
+  async run({ agent: agentName, name = agentName }, { organization, actor }, ports) {
     const agent = await ownAgent(organization.name, agentName, ports);
     if (agent.revokedAt !== undefined) {
       throw new AdministrationRefusal('conflict', 'the agent is revoked');
     }
     const owner = { type: 'agent', agentId: agent.id } as const;
-    const { id, key } = await createKey({ name, owner, scopes: [], expiresAt: undefined }, ports);
+    const createdBy = actorName(actor);
+    const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };
+    const { id, key } = await createKey(chosen, ports);
     return { ...(await keyView(organization.name, id, ports)), key };
   },
 });

@@ -11,12 +11,13 @@ import {
 import { findUser } from '#db/people';
 import {
   type Actor,
+  actorName,
   type AdministrationPorts,
   personalOperation,
   type Operation,
 } from './operation.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
-import { fields, readDays, surfaces } from './fields.ts';
+import { expiry, expiryChoices, fields, readDays, surfaces } from './fields.ts';
 import { command, listCommand, type Command } from './command.ts';
 import { personArgument, textArgument } from './positionals.ts';
 
@@ -90,16 +91,14 @@ export const tokenCreate = personalOperation({
           label: 'Expires',
           subject: 'The life',
           chosen: String(usualDays),
-          choices: ['7', '30', '90', '365'].map((days) => ({
-            value: days,
-            text: `In ${days} days`,
-          })),
+          choices: expiryChoices,
         },
       }),
+    expiresOn: fields.expiresOn,
   }),
   output: tokenViewSchema.extend({ token: z.string() }).meta({ id: 'CreatedPersonalToken' }),
   target: (_, made) => made && `token:${made.id}`,
-  async run({ userId, name, expiresInDays }, { actor }, ports) {
+  async run({ userId, name, ...chosenExpiry }, { actor }, ports) {
     const owner = await ownerOf(userId, actor, ports);
     const createdAt = ports.clock.now();
     // A token must not create one that outlives it, and an unattended browser must not create any.
@@ -114,7 +113,8 @@ export const tokenCreate = personalOperation({
       name,
       hint: secretHint(token),
       createdAt,
-      expiresAt: createdAt + expiresInDays * secondsADay,
+      expiresAt: expiry(chosenExpiry, mostDays, createdAt) ?? createdAt + usualDays * secondsADay,
+      createdBy: actorName(actor),
       factors: actor.type === 'operator' ? 2 : actor.factors,
     };
     if (!(await insertPersonalToken(ports.db, { ...made, hash: hashSecret(token) }, mostTokens))) {

@@ -19,6 +19,8 @@ export interface ClientSecret {
 }
 
 type NewClientSecret = Pick<ClientSecret, 'clientId' | 'hint' | 'createdAt'> & {
+  /** The actor, as the audit log names it. */
+  readonly createdBy?: string | undefined;
   /** SHA-256 of the secret, in hex. */
   readonly hash: string;
 };
@@ -73,7 +75,7 @@ export async function insertClientSecret(
 /** Adds a secret unconditionally. @returns its id */
 export async function insertSecret(
   db: Db,
-  { clientId, hash, hint, createdAt }: NewClientSecret,
+  { clientId, hash, hint, createdBy, createdAt }: NewClientSecret,
 ): Promise<string> {
   const id = `cs_${hash.slice(0, 16)}`;
   await db
@@ -83,6 +85,7 @@ export async function insertSecret(
       id,
       client_id: clientId,
       hint,
+      created_by: createdBy ?? null,
       created_at: createdAt,
       expires_at: null,
       last_used_at: null,
@@ -147,6 +150,23 @@ export async function listClientSecrets(db: Db, clientId: string): Promise<Clien
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
   }));
+}
+
+/** Who created the secrets of a client, by their ids. */
+export async function findSecretCreators(
+  db: Db,
+  clientId: string,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await db
+    .selectFrom('client_secret')
+    .select(['id', 'created_by'])
+    .where('client_id', '=', clientId)
+    .execute();
+  return new Map(
+    rows.flatMap((row) =>
+      row.id === null || row.created_by === null ? [] : [[row.id, row.created_by]],
+    ),
+  );
 }
 
 /** @returns `false` when the client has no such secret, or it is already revoked */

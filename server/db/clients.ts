@@ -56,6 +56,8 @@ export interface NewOAuthClient {
   readonly authenticationRequired?: boolean;
   readonly secretHash: string | undefined;
   readonly secretHint: string | undefined;
+  /** The actor who created the secret, as the audit log names it. */
+  readonly createdBy?: string | undefined;
   readonly createdAt: EpochSeconds;
 }
 
@@ -81,7 +83,7 @@ export type ClientChange = Partial<Pick<OAuthClient, 'name' | 'scopes' | 'redire
 /** Inserts a client, with its first secret if it has one. */
 export async function insertClient(
   db: Db,
-  { secretHash, secretHint, ...client }: NewOAuthClient,
+  { secretHash, secretHint, createdBy, ...client }: NewOAuthClient,
 ): Promise<void> {
   await transaction(db, async (tx) => {
     if (client.serverId === undefined) await deleteIdleClients(tx, client.createdAt);
@@ -108,7 +110,8 @@ export async function insertClient(
       .execute();
     if (secretHash === undefined) return;
     const { id: clientId, createdAt } = client;
-    await insertSecret(tx, { clientId, hash: secretHash, hint: secretHint ?? '', createdAt });
+    const secret = { hash: secretHash, hint: secretHint ?? '', createdBy };
+    await insertSecret(tx, { clientId, createdAt, ...secret });
   });
 }
 

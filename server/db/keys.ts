@@ -30,6 +30,10 @@ export interface ApiKey {
 }
 
 export type NewApiKey = Omit<ApiKey, 'lastUsedAt' | 'revokedAt'> & {
+  /** The actor, as the audit log names it. */
+  readonly createdBy?: string | undefined;
+  /** The id of the key that a rotation replaces by this one. */
+  readonly replacesId?: string | undefined;
   /** SHA-256 of the key, in hex. */
   readonly hash: string;
 };
@@ -71,6 +75,8 @@ export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<v
               .where('id', '=', owner.serverId)
           : select.selectFrom('agent').select('organization_id').where('id', '=', owner.agentId),
       scopes: JSON.stringify(key.scopes),
+      created_by: key.createdBy ?? null,
+      replaces_id: key.replacesId ?? null,
       created_at: key.createdAt,
       expires_at: key.expiresAt ?? null,
       last_used_at: null,
@@ -83,6 +89,64 @@ export async function findKey(db: Db, id: string): Promise<NamedApiKey | undefin
   const row = await namedKeys(db).where('api_key.id', '=', id).executeTakeFirst();
   return row && readNamedKey(row);
 }
+
+/** Who created a key, and the hints of the active keys that it replaces or that replace it while a rotation is under way. */
+export interface KeyOrigin {
+  readonly createdBy: string | undefined;
+  readonly replaces: string | undefined;
+  readonly replacedBy: string | undefined;
+}
+
+/** The origins of keys by their ids. */
+export async function findKeyOrigins(
+  db: Db,
+  ids: readonly string[],
+  now: EpochSeconds,
+): Promise<ReadonlyMap<string, KeyOrigin>> {
+  if (ids.length === 0) return new Map();
+  const creators = await creatorsOf(db, ids);
+  const rotations = await rotationsOf(db, ids, now);
+  return new Map(
+    creators.map(({ id, created_by: createdBy }) => [
+      id,
+      {
+        createdBy: createdBy ?? undefined,
+        replaces: rotations.find((one) => one.new_id === id)?.old_hint,
+        replacedBy: rotations.find((one) => one.old_id === id)?.new_hint,
+      },
+    ]),
+  );
+}
+
+const creatorsOf = preparedQuery((db, ids: readonly string[]) =>
+  db.selectFrom('api_key').select(['id', 'created_by']).where('id', 'in', ids),
+);
+
+// The newest replacement of a key first.
+const rotationsOf = preparedQuery((db, ids: readonly string[], now: number) =>
+  db
+    .selectFrom('api_key as new_key')
+    .innerJoin('api_key as old_key', 'old_key.id', 'new_key.replaces_id')
+    .select([
+      'old_key.id as old_id',
+      'old_key.hint as old_hint',
+      'new_key.id as new_id',
+      'new_key.hint as new_hint',
+    ])
+    .where((where) =>
+      where.or([where('new_key.replaces_id', 'in', ids), where('new_key.id', 'in', ids)]),
+    )
+    .where('old_key.revoked_at', 'is', null)
+    .where('new_key.revoked_at', 'is', null)
+    .where((where) =>
+      where.or([where('old_key.expires_at', 'is', null), where('old_key.expires_at', '>', now)]),
+    )
+    .where((where) =>
+      where.or([where('new_key.expires_at', 'is', null), where('new_key.expires_at', '>', now)]),
+    )
+    .orderBy('new_key.created_at', 'desc')
+    .orderBy('new_key.id'),
+);
 
 /** @returns `false` when there is no such key, or it is already revoked */
 export async function revokeKey(db: Db, id: string, now: EpochSeconds): Promise<boolean> {

@@ -22,6 +22,8 @@ export interface PersonalToken {
 }
 
 export type NewPersonalToken = Omit<PersonalToken, 'lastUsedAt' | 'revokedAt'> & {
+  /** The actor, as the audit log names it. */
+  readonly createdBy?: string | undefined;
   readonly hash: string;
 };
 
@@ -49,6 +51,7 @@ export async function insertPersonalToken(
         hash: token.hash,
         hint: token.hint,
         name: token.name,
+        created_by: token.createdBy ?? null,
         created_at: token.createdAt,
         expires_at: token.expiresAt,
         last_used_at: null,
@@ -88,6 +91,21 @@ export async function listPersonalTokens(db: Db, userId: string): Promise<Person
     .orderBy('id')
     .execute();
   return rows.map(readToken);
+}
+
+/** Who created the tokens of a person, by their ids. */
+export async function findTokenCreators(
+  db: Db,
+  userId: string,
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await db
+    .selectFrom('personal_token')
+    .select(['id', 'created_by'])
+    .where('person_id', '=', userId)
+    .execute();
+  return new Map(
+    rows.flatMap((row) => (row.created_by === null ? [] : [[row.id, row.created_by]])),
+  );
 }
 
 /** @returns `false` when the person has no such token, or it is already revoked */

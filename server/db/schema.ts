@@ -118,6 +118,8 @@ export interface Schema {
     id: string | null;
     client_id: string;
     hint: string;
+    /** The actor, as the audit log names it. */
+    created_by: string | null;
     created_at: number;
     expires_at: number | null;
     last_used_at: number | null;
@@ -132,6 +134,9 @@ export interface Schema {
     agent_id: string | null;
     organization_id: string | null;
     scopes: string;
+    created_by: string | null;
+    /** The key that a rotation replaces by this one. */
+    replaces_id: string | null;
     created_at: number;
     expires_at: number | null;
     last_used_at: number | null;
@@ -143,6 +148,7 @@ export interface Schema {
     hash: string;
     hint: string;
     name: string;
+    created_by: string | null;
     created_at: number;
     expires_at: number;
     last_used_at: number | null;

@@ -4,7 +4,10 @@ import { insertKey, type NewApiKey } from '#db/keys';
 import type { Db } from '#db/transaction';
 import { hashSecret, mintSecret, randomBase62, secretHint } from './secrets.ts';
 
-type ChosenClient = Pick<NewOAuthClient, 'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks'>;
+type ChosenClient = Pick<
+  NewOAuthClient,
+  'name' | 'serverId' | 'scopes' | 'redirectUris' | 'jwks' | 'createdBy'
+>;
 
 /** Creates an OAuth client. Its secret is available only in this result. */
 export async function createClient(

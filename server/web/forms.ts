@@ -64,7 +64,7 @@ interface FieldOptions {
 
 interface TextField extends FieldOptions {
   /** As in HTML; default `text`. */
-  readonly type?: 'text' | 'email' | 'password' | 'url';
+  readonly type?: 'text' | 'email' | 'password' | 'url' | 'date';
   readonly value?: string;
   readonly autocomplete?: string;
   /** Whether it takes the focus when the page is shown. */

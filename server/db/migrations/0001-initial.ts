@@ -116,6 +116,7 @@ const tables = [
     id text unique,
     client_id text not null references oauth_client (id) on delete cascade,
     hint text not null,
+    created_by text,
     created_at bigint not null,
     expires_at bigint,
     last_used_at bigint,
@@ -130,6 +131,8 @@ const tables = [
     agent_id text references agent (id) on delete cascade,
     organization_id text references organization (id) on delete cascade,
     scopes text not null,
+    created_by text,
+    replaces_id text,
     created_at bigint not null,
     expires_at bigint,
     last_used_at bigint,
@@ -231,6 +234,7 @@ const tables = [
     hash text not null unique,
     hint text not null,
     name text not null,
+    created_by text,
     created_at bigint not null,
     expires_at bigint not null,
     last_used_at bigint,
@@ -459,6 +463,7 @@ const indexes = [
   `create index api_key_of_agent on api_key (organization_id, agent_id, created_at)
     where agent_id is not null`,
   `create index api_key_by_organization on api_key (organization_id, created_at, id)`,
+  `create index api_key_by_replaced on api_key (replaces_id) where replaces_id is not null`,
   `create index api_key_by_server on api_key (server_id, created_at, id)`,
   `create index api_key_by_name on api_key (server_id, name, id)`,
   `create index api_key_counted on api_key (organization_id, server_id, revoked_at, expires_at)

@@ -13,7 +13,7 @@ import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { agentBadge, healthCell, healthOfAll } from './health.ts';
-import { keyCells, keyColumns } from './keys.ts';
+import { agentKeyDescriptions, keyCells, keyColumns } from './keys.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -160,6 +160,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const may = visit.may('agent.manage') && !isOver;
     const active = agent.keys.filter(({ status }) => status === 'active').length;
     const now = clock.now();
+    const describe = await agentKeyDescriptions(agent.keys, now, ports.db);
     const presence = ports.presenceOf(agent.id);
     const health = await healthOfAll(agent.servers, ports);
     const proxy = await ports.proxy();
@@ -186,7 +187,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
           // The last key can only be revoked together with the agent.
           const actions = may && isActive && active > 1 ? [revoke] : [];
           const cell = { kind: 'actions', actions } as const;
-          return { id: key.id, isOver: !isActive, cells: [...keyCells(key), cell] };
+          return { id: key.id, isOver: !isActive, cells: [...keyCells(key, describe(key)), cell] };
         }),
         empty: { text: 'This agent has no key.' },
         now,

@@ -11,11 +11,13 @@ import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#clock/clock';
 import { countClientPeople } from '#db/clients';
+import { findSecretCreators } from '#db/client-secrets';
 import type { ScopeSentence } from '#web/consent';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { copyable, dataTable, type Fact, factList, type Table } from '#web/tables';
+import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
@@ -23,6 +25,7 @@ import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted, questionRoutes } from './questions.ts';
+import { rotationsAmong } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 /** The OAuth clients of a server: listing, showing and revoking them. */
@@ -139,6 +142,12 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const people = await countClientPeople(ports.db, clientId, clock.now());
     const bySecret = authentication === 'secret';
     const secrets = await perform(clientSecretList, { organization, clientId }, actor, ports);
+    const creators = await findSecretCreators(ports.db, clientId);
+    const nameOf = await findActorNames(ports.db, creators.values());
+    const creatorOf = (id: string) => {
+      const creator = creators.get(id);
+      return creator === undefined ? '' : nameOf(creator);
+    };
     const data = {
       heading: name,
       badges: isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [],
@@ -155,7 +164,9 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       ],
       scopes: client.scopes.map(scopeWords),
       redirectUris: client.redirectUris,
-      secrets: bySecret ? secretTable(secrets.items, { path, may, now: clock.now() }) : undefined,
+      secrets: bySecret
+        ? secretTable(secrets.items, { path, may, now: clock.now(), creatorOf })
+        : undefined,
       manage: may
         ? {
             change: `${path}/settings`,
@@ -272,12 +283,20 @@ export function isActive(
 /** The secrets of a client as a table, the newest first. `path` is the client's page. */
 function secretTable(
   secrets: readonly ClientSecretView[],
-  { path, may, now }: { path: string; may: boolean; now: number },
+  {
+    path,
+    may,
+    now,
+    creatorOf,
+  }: { path: string; may: boolean; now: number; creatorOf: (id: string) => string },
 ): Table {
-  const active = secrets.filter((secret) => isActive(secret, now)).length;
+  const active = secrets.filter((secret) => isActive(secret, now));
+  const rotationOf = rotationsAmong('secret', active);
   return {
     caption: 'Client secrets',
-    columns: ['Secret', 'Last used', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
+    columns: ['Secret', 'Last used', 'Created', 'Created by', 'Expires', 'Actions'].map((text) => ({
+      text,
+    })),
     rows: secrets.map((secret) => {
       const { id, hint, expiresAt, revokedAt } = secret;
       const isOver = !isActive(secret, now);
@@ -287,17 +306,21 @@ function secretTable(
         of: hint,
         danger: true,
       };
-      const word = revokedAt === null ? 'expired' : 'revoked';
+      const word = revokedAt === null ? 'Expired' : 'Revoked';
+      const rotation = rotationOf(secret);
+      const over = isOver ? [{ text: word, tone: 'plain' } as const] : [];
+      const badges = rotation ? [rotation.badge] : over;
       return {
         id,
         isOver,
         cells: [
-          { kind: 'name', text: hint, badges: isOver ? [{ text: word, tone: 'plain' }] : [] },
-          { kind: 'time', at: secret.lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'name', text: hint, badges, note: rotation?.words },
+          { kind: 'time', at: secret.lastUsedAt ?? undefined, otherwise: 'Never' },
           { kind: 'time', at: secret.createdAt, otherwise: '' },
-          { kind: 'time', at: expiresAt ?? undefined, otherwise: 'never' },
+          { kind: 'text', text: creatorOf(id) },
+          { kind: 'time', at: expiresAt ?? undefined, otherwise: 'Never' },
           // The last secret can only be revoked together with the client.
-          { kind: 'actions', actions: may && !isOver && active > 1 ? [revoke] : [] },
+          { kind: 'actions', actions: may && !isOver && active.length > 1 ? [revoke] : [] },
         ],
       };
     }),

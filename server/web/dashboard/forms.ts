@@ -256,7 +256,10 @@ function sentOf({ field, name, control }: Control, sent: Form): EnteredValue {
 }
 
 function isEmpty(control: FieldControl, entered: EnteredValue): boolean {
-  return typeof entered === 'string' && textOf(control, entered) === '';
+  if (typeof entered !== 'string') return false;
+  const choices = 'choices' in control ? control.choices : [];
+  const isOmitted = choices.some((choice) => choice.value === entered && choice.isOmitted);
+  return isOmitted || textOf(control, entered) === '';
 }
 
 function isWanted({ when }: FieldControl, entered: Entered): boolean {

@@ -4,6 +4,8 @@ import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#clock/clock';
+import { findKeyOrigins, type KeyOrigin } from '#db/keys';
+import type { Db } from '#db/transaction';
 import type { ScopeSentence } from '#web/consent';
 import { html, type Html } from '#web/html';
 import { connectionInstructions } from '#web/instructions';
@@ -11,6 +13,7 @@ import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList } from '#web/tables';
+import { type ActorName, findActorNames } from './actors.ts';
 import { formRoutes } from './form-routes.ts';
 import { formFor, scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
@@ -19,7 +22,7 @@ import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { questionRoutes } from './questions.ts';
-import { rotationPage, rotationStartPage } from './rotation.ts';
+import { rotationOf, rotationPage, rotationsAmong, rotationStartPage } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 /** The API keys of a server: listing, generating, rotating and revoking them. */
@@ -35,8 +38,10 @@ const toRead = { permission: 'key.read', section: 'servers' } as const;
 export const keyColumns = [
   { text: 'Name', sort: 'name' },
   { text: 'Key' },
+  { text: 'Scopes' },
   { text: 'Last used', sort: 'last_used_at' },
   { text: 'Created', sort: 'created_at' },
+  { text: 'Created by' },
   { text: 'Expires', sort: 'expires_at' },
 ] as const;
 
@@ -68,6 +73,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const { items, total } = await perform(keyList, wanted, actor, ports);
     const generate = { text: 'Generate API key', href: `${home}/new-key` };
     const action = visit.may('key.manage') ? generate : undefined;
+    const describe = await keyDescriptions(items, clock.now(), ports.db);
     const rows = items.map((key) => {
       const of = `${key.name} ${key.hint}`;
       const path = `${home}/keys/${key.id}`;
@@ -77,7 +83,11 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       ];
       const isActive = key.status === 'active';
       const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
-      return { id: key.id, isOver: !isActive, cells: [...keyCells(key, path), cell] };
+      return {
+        id: key.id,
+        isOver: !isActive,
+        cells: [...keyCells(key, describe(key), path), cell],
+      };
     });
     const list = {
       heading: visit.server,
@@ -101,6 +111,66 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 /** The age at which the list recommends a rotation. */
 const rotateAfterDays = 90;
 
+/** What is said of a key beside its own fields. */
+export interface KeyDescription {
+  readonly badges: readonly Badge[];
+  /** The part of the key in a rotation, in a sentence. */
+  readonly rotation: string | undefined;
+  /** The name of who created it; '' if unknown. */
+  readonly createdBy: string;
+}
+
+/** Describes keys, with what the database has of their creators and rotations. */
+export async function keyDescriptions(
+  keys: readonly KeyView[],
+  now: EpochSeconds,
+  db: Db,
+): Promise<(key: KeyView) => KeyDescription> {
+  const ids = keys.map(({ id }) => id);
+  const origins = await findKeyOrigins(db, ids, now);
+  const actors = [...origins.values()].map(({ createdBy }) => createdBy);
+  const nameOf = await findActorNames(db, actors);
+  return (key) => describeKey(key, origins.get(key.id), nameOf);
+}
+
+/** Describes the keys of an agent, of which the newest replaces all others. */
+export async function agentKeyDescriptions(
+  keys: readonly KeyView[],
+  now: EpochSeconds,
+  db: Db,
+): Promise<(key: KeyView) => KeyDescription> {
+  const describe = await keyDescriptions(keys, now, db);
+  const rotated = rotationsAmong(
+    'key',
+    keys.filter(({ status }) => status === 'active'),
+  );
+  return (key) => {
+    const rotation = rotated(key);
+    const badges = rotation && [rotation.badge];
+    return { ...describe(key), ...(badges && { badges }), rotation: rotation?.words };
+  };
+}
+
+function describeKey(
+  key: KeyView,
+  origin: KeyOrigin | undefined,
+  nameOf: ActorName,
+): KeyDescription {
+  const { replaces, replacedBy } = key.status === 'active' ? (origin ?? {}) : {};
+  const rotation = rotationOf({
+    what: 'key',
+    replaces,
+    replacedBy,
+    expires: key.expiresAt !== null,
+  });
+  const { createdBy } = origin ?? {};
+  return {
+    badges: rotation ? [rotation.badge] : keyBadges(key),
+    rotation: rotation?.words,
+    createdBy: createdBy === undefined ? '' : nameOf(createdBy),
+  };
+}
+
 /** What the list says of a key's state. */
 function keyBadges({ status, ageDays }: KeyView): readonly Badge[] {
   if (status === 'revoked') return [{ text: 'Revoked', tone: 'plain' }];
@@ -109,14 +179,26 @@ function keyBadges({ status, ageDays }: KeyView): readonly Badge[] {
 }
 
 /** A row of `keyColumns`; the name links to `href`. */
-export function keyCells(key: KeyView, href?: string): readonly Cell[] {
+export function keyCells(
+  key: KeyView,
+  { badges, rotation, createdBy }: KeyDescription,
+  href?: string,
+): readonly Cell[] {
+  const scopes = key.agent === null ? key.scopes.map(scopeName).join(', ') : 'Connect the agent';
   return [
-    { kind: 'name', text: key.name, badges: keyBadges(key), ...(href && { href }) },
+    { kind: 'name', text: key.name, badges, note: rotation, ...(href && { href }) },
     { kind: 'hint', text: key.hint },
+    { kind: 'text', text: scopes },
     { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'Never' },
     { kind: 'time', at: key.createdAt, otherwise: '' },
+    { kind: 'text', text: createdBy },
     { kind: 'time', at: key.expiresAt ?? undefined, otherwise: 'Never' },
   ];
+}
+
+/** `tools:read` for `mcp:tools:read`: all scopes begin alike. */
+function scopeName(scope: string): string {
+  return scope.replace(/^mcp:/, '');
 }
 
 /** `/servers/{server}/keys/{key}`. */
@@ -130,14 +212,18 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const time = (at: number | null, otherwise: string) =>
       ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
     const isManaged = key.status === 'active' && visit.may('key.manage');
+    const describe = await keyDescriptions([key], clock.now(), ports.db);
+    const { badges, rotation, createdBy } = describe(key);
     const data = {
       heading: key.name,
-      badges: keyBadges(key),
+      badges,
+      rotation,
       keyId: key.id,
       facts: [
         { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
         { label: 'Last used', cell: time(key.lastUsedAt, 'Never') },
         { label: 'Created', cell: time(key.createdAt, '') },
+        ...(createdBy ? [{ label: 'Created by', text: createdBy }] : []),
         { label: 'Expires', cell: time(key.expiresAt, 'Never') },
         ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
       ],
@@ -159,6 +245,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 interface KeyPageData {
   readonly heading: string;
   readonly badges: readonly Badge[];
+  readonly rotation: string | undefined;
   readonly keyId: string;
   readonly facts: readonly Fact[];
   readonly scopes: readonly ScopeSentence[];
@@ -170,10 +257,11 @@ interface KeyPageData {
 
 /** An API key: its scopes, when it was used, and the id that the audit log has for it. */
 function keyPage(data: KeyPageData, frame: Frame): Html {
-  const { heading, badges, keyId, facts, scopes, manage, here, now } = data;
+  const { heading, badges, rotation, keyId, facts, scopes, manage, here, now } = data;
   const action = manage && { text: 'Rotate', href: manage.rotate };
   const content = html`${pageHeading({ heading, badges, action })}
 ${copyable(keyId, 'the id of the key')}
+${rotation && html`<p>${rotation}</p>`}
 ${renewedPart(here, factList(facts, now))}
 <section class="section" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">Scopes</h2>

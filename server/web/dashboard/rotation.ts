@@ -1,10 +1,56 @@
 import type { EpochSeconds } from '#clock/clock';
 import { formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { layout, pageHeading, type Frame, type Link } from '#web/layout';
+import { type Badge, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { secretPanel, type OneTimeSecret } from '#web/one-time-secret';
 import { relativeTime } from '#web/tables';
 import { renewedPart } from './lists.ts';
+
+/** The part of an active credential in a rotation, by the hints of those that it replaces or that replace it. */
+export function rotationOf({
+  what,
+  replaces,
+  replacedBy,
+  expires,
+}: {
+  /** What is rotated, as `key`. */
+  readonly what: string;
+  readonly replaces: string | undefined;
+  readonly replacedBy: string | undefined;
+  /** Whether it expires without being revoked. */
+  readonly expires: boolean;
+}): { readonly badge: Badge; readonly words: string } | undefined {
+  if (replacedBy !== undefined) {
+    const end = expires ? 'until you revoke it or it expires' : 'until you revoke it';
+    return {
+      badge: { text: `Rotating: old ${what}`, tone: 'care' },
+      words: `Replaced by ${replacedBy}. Works ${end}.`,
+    };
+  }
+  if (replaces === undefined) return undefined;
+  return { badge: { text: `Rotating: new ${what}`, tone: 'good' }, words: `Replaces ${replaces}.` };
+}
+
+/** The parts of active credentials in a rotation, where the newest replaces all others. */
+export function rotationsAmong<
+  One extends {
+    readonly hint: string;
+    readonly createdAt: EpochSeconds;
+    readonly expiresAt: EpochSeconds | null;
+  },
+>(what: string, active: readonly One[]): (one: One) => ReturnType<typeof rotationOf> {
+  const [newest, next] = active.toSorted((a, b) => b.createdAt - a.createdAt);
+  return (one) => {
+    if (!active.includes(one)) return undefined;
+    const isNewest = one === newest;
+    return rotationOf({
+      what,
+      replaces: isNewest ? next?.hint : undefined,
+      replacedBy: isNewest ? undefined : newest?.hint,
+      expires: one.expiresAt !== null,
+    });
+  };
+}
 
 /** A credential that the new one replaces. */
 interface Replaced {

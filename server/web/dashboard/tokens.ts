@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import { isRecentProof } from '#accounts/sessions';
+import { findTokenCreators } from '#db/personal-tokens';
 import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { tokenCreate, tokenList, tokenRevoke } from '#admin/tokens';
@@ -11,6 +12,7 @@ import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
 import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
+import { findActorNames } from './actors.ts';
 import { formFor, type Entered } from './forms.ts';
 import { personActor } from './guard.ts';
 import { dashboardScripts } from './page.ts';
@@ -30,9 +32,12 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
 
   const tokenTable = async (person: CurrentPerson, request: FastifyRequest): Promise<Table> => {
     const now = clock.now();
+    const creators = await findTokenCreators(ports.db, person.user.id);
+    const nameOf = await findActorNames(ports.db, creators.values());
     const rows = (await listed(person, request)).map((token) => {
       const { id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt } = token;
-      const state = revokedAt !== null ? 'revoked' : expiresAt <= now ? 'expired' : undefined;
+      const state = revokedAt !== null ? 'Revoked' : expiresAt <= now ? 'Expired' : undefined;
+      const creator = creators.get(id);
       const question = { text: 'Revoke', href: `${home}/${id}/revoke`, of: name, danger: true };
       return {
         id,
@@ -44,14 +49,25 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
             badges: state === undefined ? [] : [{ text: state, tone: 'bad' as const }],
           },
           { kind: 'hint', text: hint },
+          { kind: 'text', text: 'Same as yours' },
           { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' },
-          { kind: 'time', at: expiresAt, otherwise: '' },
           { kind: 'time', at: createdAt, otherwise: '' },
+          { kind: 'text', text: creator === undefined ? '' : nameOf(creator) },
+          { kind: 'time', at: expiresAt, otherwise: '' },
           { kind: 'actions', actions: state === undefined ? [question] : [] },
         ] as const,
       };
     });
-    const columns = ['Name', 'Token', 'Last used', 'Expires', 'Created', 'Actions'];
+    const columns = [
+      'Name',
+      'Token',
+      'Permissions',
+      'Last used',
+      'Created',
+      'Created by',
+      'Expires',
+      'Actions',
+    ];
     return {
       caption: 'Personal tokens',
       columns: columns.map((text) => ({ text })),

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { operator, perform } from '#server/admin/operation';
-import { keyCreate } from '#server/admin/keys';
+import { type AdministrationPorts, operator, perform } from '#server/admin/operation';
+import { keyCreate, keyList, keyRevoke } from '#server/admin/keys';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
@@ -12,11 +12,12 @@ const keys = '/dashboard/acme/servers/sales/keys';
 
 let app: PageApp;
 let key: { readonly id: string; readonly key: string };
+let ports: AdministrationPorts;
 beforeAll(async () => {
   app = await pageApp();
   const { stores, clock } = app.server;
   const refusals = everyRefusal({ ...stores, clock });
-  const ports = {
+  ports = {
     ...stores,
     clock,
     refusals,
@@ -84,14 +85,15 @@ test('key form: what is wrong stands beside what was entered, and nothing is mad
   );
 });
 
-test('key form: at first it offers the usual scopes and no end', async () => {
+test('key form: at first it offers the usual scopes and 90 days', async () => {
   const { cookie } = await app.browser('abel', { organizationId: 'org_acme', role: 'admin' });
 
   const { text } = await app.get('/dashboard/acme/servers/sales/new-key', cookie);
 
   expect(text).toMatch(/id="name" name="name"[^>]* autofocus/);
   expect(text.match(/value="mcp:[a-z:]+"[^>]* checked>/g)).toHaveLength(4);
-  expect(text).toContain('<option value="" selected>Never</option>');
+  expect(text).toContain('<option value="90" selected>In 90 days</option>');
+  expect(text.match(/<option value="(30|90|365|date|)"/g)).toHaveLength(5);
 });
 
 test('key rotation page: it shows a key that replaces the old one, as the audit log says', async () => {
@@ -111,4 +113,75 @@ test('key rotation page: it shows a key that replaces the old one, as the audit 
     action: 'key.rotate',
     target: expect.stringMatching(new RegExp(`^key:${key.id}/key_`)),
   });
+});
+
+/** Sends the form for a new key. */
+async function generate(name: string, entered: Readonly<Record<string, string>>) {
+  const { cookie, csrfToken } = await app.browser(`user_${name}`, {
+    organizationId: 'org_acme',
+    role: 'admin',
+  });
+  const path = '/dashboard/acme/servers/sales/new-key';
+  const fields = { csrf_token: csrfToken, name, 'scopes.mcp:tools:read': 'mcp:tools:read' };
+  const body = new URLSearchParams({ ...fields, ...entered }).toString();
+  const answer = await app.post({ path, cookie, body });
+  const { items } = await listKeysOf('acme');
+  return { ...answer, cookie, csrfToken, made: items.find((one) => one.name === name) };
+}
+
+const listKeysOf = (organization: string) => perform(keyList, { organization }, operator, ports);
+
+test.each([
+  ['ninety', { expiry: '90' }, 90 * 86_400],
+  ['never', { expiry: '' }, null],
+])('key form: a key that expires after %s', async (name, entered, seconds) => {
+  const { made } = await generate(name, entered);
+
+  expect(made?.expiresAt ?? null).toBe(seconds && (made?.createdAt ?? 0) + seconds);
+});
+
+test('key form: a key that expires on a date works until the end of that day', async () => {
+  const now = app.server.clock.now();
+  const start = now - (now % 86_400) + 10 * 86_400;
+  const day = new Date(start * 1000).toISOString().slice(0, 10);
+
+  const { made } = await generate('dated', { expiry: 'date', expiresOn: day });
+
+  expect(made?.expiresAt).toBe(start + 86_400);
+});
+
+test.each([
+  ['empty', ''],
+  ['past', '2001-01-01'],
+  ['far', '9999-01-01'],
+])('key form: with the date %s, no key is made', async (name, expiresOn) => {
+  const { status, text, made } = await generate(name, { expiry: 'date', expiresOn });
+
+  expect(status).toBe(422);
+  expect(text).toContain('id="expiresOn-error"');
+  expect(made).toBeUndefined();
+});
+
+test('key list: scopes and creator stand beside a key, and a rotation names the old key and the new one', async () => {
+  const { cookie, csrfToken, made } = await generate('rotated', { expiry: '90' });
+  const path = `${keys}/${made?.id}/rotate`;
+  const body = new URLSearchParams({ csrf_token: csrfToken }).toString();
+  const before = await app.get(keys, cookie);
+  await app.post({ path, cookie, body });
+  const { items } = await listKeysOf('acme');
+  const next = items.find(({ name, id }) => name === 'rotated' && id !== made?.id);
+
+  const during = await app.get(keys, cookie);
+  await perform(keyRevoke, { organization: 'acme', keyId: made?.id }, operator, ports);
+  const after = await app.get(keys, cookie);
+  const rowOf = (text: string, id = '') => text.split(`<tr id="row-${id}"`)[1]?.split('</tr>')[0];
+
+  expect(rowOf(before.text, made?.id)).not.toContain('Rotating');
+  expect(rowOf(before.text, made?.id)).toContain('tools:read');
+  expect(rowOf(before.text, made?.id)).toContain('user_rotated@');
+  expect(rowOf(during.text, made?.id)).toContain('Rotating: old key');
+  expect(rowOf(during.text, made?.id)).toContain(`Replaced by ${next?.hint}.`);
+  expect(rowOf(during.text, next?.id)).toContain('Rotating: new key');
+  expect(rowOf(during.text, next?.id)).toContain(`Replaces ${made?.hint}.`);
+  expect(rowOf(after.text, next?.id)).not.toContain('Rotating');
 });
