@@ -96,6 +96,11 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
         message: `no keychain is available: ${message}`,
         hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while it runs; an API key or an OAuth client from the environment needs no keychain',
       };
+    case 'key_file':
+      return {
+        message,
+        hint: 'name a file that only you can read, with at least 32 random bytes: openssl rand -base64 48 > FILE && chmod 600 FILE',
+      };
     case 'locked':
       return { message: `the keychain is locked: ${message}`, hint: 'unlock it, then repeat' };
     case 'timeout':
@@ -281,5 +286,8 @@ export function explain(
   const text = redact(hint ? `${message}; ${hint}` : message);
   const code = error instanceof JsonError ? -32600 : -32603;
   const failure = { code, message: text, ...(data && { data }) };
-  return { failure, fatal: error instanceof SecretStoreError && error.code === 'unavailable' };
+  const hasNoStore =
+    error instanceof SecretStoreError &&
+    (error.code === 'unavailable' || error.code === 'key_file');
+  return { failure, fatal: hasNoStore };
 }

@@ -223,8 +223,8 @@ export async function removeConnection(
   const connection = await registered(name, options, host);
   if (!connection)
     throw new UsageError(
-      `there is no connection ${name} in ${registryFile(host)}`,
-      'latchkey status shows which there are',
+      `no connection named ${name} in ${registryFile(host)}`,
+      'run `latchkey status` to list the connections',
     );
   const signedOut = signsIn(connection)
     ? await signOutConnection(await host.account(connection, options))

@@ -58,8 +58,8 @@ async function interruptedRename(
   const done = await registered(to, options, host);
   if (done && (await startingAssistants(from, host)).length > 0) return done.url;
   throw new UsageError(
-    `there is no connection ${from} in ${registryFile(host)}`,
-    'latchkey status shows which there are',
+    `no connection named ${from} in ${registryFile(host)}`,
+    'run `latchkey status` to list the connections',
   );
 }
 

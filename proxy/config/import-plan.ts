@@ -60,12 +60,8 @@ export async function importPlan(
           const entry = foundEntry(key, value, place.connectsItself, host);
           const step = entry && (await stepOf(entry, servers, place.file, options, host));
           if (!step) {
-            const exposed = containerSecrets(value);
-            if (exposed.length > 0)
-              problems.push({
-                name: key,
-                problem: `its arguments hold the value of ${exposed.join(', ')}, which every program of this computer can read; leave only the name after -e, and put the value under "env"`,
-              });
+            const problem = exposedSecrets(value);
+            if (problem !== undefined) problems.push({ name: key, problem });
             continue;
           }
           const { name, url } = step.connection;
@@ -306,17 +302,43 @@ export function signInRequired(steps: readonly ImportStep[]): string[] {
 }
 
 /**
- * The variables whose secret values are among the arguments of an entry that starts a container, as in
- * `docker run -e TOKEN=value`. Import cannot move them: the entry starts another program.
+ * What to do about secrets among the arguments of an entry that starts a container, as in `docker run -e TOKEN=value`.
+ * Import cannot move them, because the entry starts another program. `undefined` if there are none.
  */
-function containerSecrets(entry: unknown): string[] {
-  if (!isObject(entry) || !isText(entry['command'])) return [];
-  if (!/(^|[\\/])(docker|podman|nerdctl)(\.exe)?$/i.test(entry['command'])) return [];
-  const words: unknown[] = Array.isArray(entry['args']) ? entry['args'] : [];
-  return words.filter(isText).flatMap((word, at) => {
-    const isValue = /^(-e|--env)$/.test(String(words[at - 1]));
+function exposedSecrets(entry: unknown): string | undefined {
+  if (!isObject(entry) || !isText(entry['command'])) return undefined;
+  if (!/(^|[\\/])(docker|podman|nerdctl)(\.exe)?$/i.test(entry['command'])) return undefined;
+  const words = Array.isArray(entry['args']) ? entry['args'].filter(isText) : [];
+  const variables = words.flatMap((word, at) => {
+    const isValue = /^(-e|--env)$/.test(words[at - 1] ?? '');
     const setting = isValue ? word : /^(?:--env=|-e)(.+)$/.exec(word)?.[1];
     const [, name = '', value = ''] = /^(\w+)=(.+)$/.exec(setting ?? '') ?? [];
-    return secretName.test(name) && !/^\$\{[^}]+\}$/.test(value) ? [name] : [];
+    return secretName.test(name) && isWritten(value) ? [name] : [];
   });
+  const others = words.flatMap((word, at) => {
+    const [, header] = /^([\w-]+): ?\S/.exec(word.includes('${') ? '' : word) ?? [];
+    if (header !== undefined) return secretName.test(header) ? [header] : [];
+    const [, option = '', value = words[at + 1] ?? ''] =
+      /^(--?[A-Za-z][\w-]*)(?:=(.*))?$/.exec(word) ?? [];
+    const isSecretOption = secretName.test(option) && !/file|path|^-e/i.test(option);
+    return isSecretOption && isWritten(value) ? [option] : [];
+  });
+  const exposed = [...variables, ...others];
+  if (exposed.length === 0) return undefined;
+  const remedies = [
+    ...(variables.length > 0
+      ? ['leave only the name after -e, and put the value under "env"']
+      : []),
+    ...(others.length > 0
+      ? [
+          `if the image reads ${others.join(', ')} from a variable, add -e NAME, and put the value under "env"`,
+        ]
+      : []),
+  ];
+  return `its arguments contain the value of ${exposed.join(', ')}, which every program on this computer can read; ${remedies.join('; ')}`;
+}
+
+/** Whether the value of a setting is in the file: no reference to a variable, no number, no other option. */
+function isWritten(value: string): boolean {
+  return value !== '' && !/^(\$\{[^}]+\}|\d+|-.*)$/.test(value);
 }

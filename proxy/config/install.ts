@@ -31,8 +31,8 @@ export async function checkRegistered(
   checkName(name);
   if (!(await registered(name, options, host)))
     throw new UsageError(
-      `there is no connection ${name}`,
-      `make it: latchkey add ${name} URL, or latchkey import for what an assistant has`,
+      `no connection named ${name}`,
+      `run \`latchkey status\` to list the connections, or add it: latchkey add ${name} URL`,
     );
 }
 

@@ -59,22 +59,18 @@ export function fileSecretStore({
 }
 
 async function readKey(keyFile: string, platform: NodeJS.Platform): Promise<Buffer> {
+  const unfit = (why: string, cause?: unknown) =>
+    new SecretStoreError('key_file', `the key file ${keyFile} ${why}`, { cause });
   const [content, { mode }] = await Promise.all([readFile(keyFile), stat(keyFile)]).catch(
     (error: unknown): [Buffer, Stats] => {
-      const reason = error instanceof Error ? error.message : String(error);
-      throw new SecretStoreError('unavailable', `key file: ${reason}`, { cause: error });
+      const code =
+        error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+      throw unfit(code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`, error);
     },
   );
   if (content.length < leastKeyBytes)
-    throw new SecretStoreError(
-      'unavailable',
-      `key file ${keyFile} holds ${content.length} bytes, at least ${leastKeyBytes} are needed`,
-    );
-  if (platform !== 'win32' && (mode & 0o077) !== 0)
-    throw new SecretStoreError(
-      'unavailable',
-      `key file ${keyFile} is readable by other users; chmod 600 it`,
-    );
+    throw unfit(`holds ${content.length} bytes, at least ${leastKeyBytes} are needed`);
+  if (platform !== 'win32' && (mode & 0o077) !== 0) throw unfit('is readable by other users');
   return Buffer.from(hkdfSync('sha256', content, '', 'latchkey file secret store', 32));
 }
 

@@ -13,7 +13,8 @@ export interface SecretStore {
 /** The only error a SecretStore rejects with. `cause` is the platform's own. */
 export class SecretStoreError extends Error {
   override readonly name = 'SecretStoreError';
-  readonly code: 'unavailable' | 'locked' | 'timeout';
+  /** `key_file`: the key of a store of files is missing or unfit. */
+  readonly code: 'unavailable' | 'key_file' | 'locked' | 'timeout';
 
   /** Whether a keychain answered although it is `unavailable`, because it has no collection yet. */
   readonly isReachable: boolean;
@@ -25,7 +26,7 @@ export class SecretStoreError extends Error {
   ) {
     super(message, options);
     this.code = code;
-    this.isReachable = options?.isReachable ?? code !== 'unavailable';
+    this.isReachable = options?.isReachable ?? (code === 'locked' || code === 'timeout');
   }
 }
 

@@ -76,14 +76,17 @@ test.each([
   ['is absent', undefined, 0o600],
   ['is too short', 'short', 0o600],
   ['is readable by others', 'k'.repeat(44), 0o644],
-])('secret file: a key file that %s makes the store unavailable', async (_, content, mode) => {
-  await using elsewhere = await temporaryFolder();
-  const bad = join(elsewhere.path, 'key');
-  if (content !== undefined) writeFileSync(bad, content, { mode });
+])(
+  'secret file: a key file that %s is refused before a secret is looked for',
+  async (_, content, mode) => {
+    await using elsewhere = await temporaryFolder();
+    const bad = join(elsewhere.path, 'key');
+    if (content !== undefined) writeFileSync(bad, content, { mode });
 
-  await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'unavailable' });
-  await expect(file(bad).get('never stored')).rejects.toMatchObject({ code: 'unavailable' });
-});
+    await expect(file(bad).get('account')).rejects.toMatchObject({ code: 'key_file' });
+    await expect(file(bad).get('never stored')).rejects.toMatchObject({ code: 'key_file' });
+  },
+);
 
 if (platform === 'linux') {
   await suite('keychain', 'the keychain of the operating system', () => {

@@ -54,22 +54,28 @@ test.each([
   ['-e NAME=value', ['run', '-i', '-e', 'GITHUB_TOKEN=ghp_secret', 'image']],
   ['-eNAME=value', ['run', '-eGITHUB_TOKEN=ghp_secret', 'image']],
   ['--env=NAME=value', ['run', '--env=GITHUB_TOKEN=ghp_secret', 'image']],
+  ['--option value', ['run', 'image', '--api-key', 'ghp_secret'], '--api-key'],
+  ['--option=value', ['run', 'image', '--github-token=ghp_secret'], '--github-token'],
+  ['a header', ['run', 'image', '-H', 'Authorization: Bearer ghp_secret'], 'Authorization'],
 ])(
   'accounts service: a secret among the arguments of a container, %s, is reported',
-  async (_, args) => {
+  async (_, args, what = 'GITHUB_TOKEN') => {
     await using at = await host();
     const env = { GITHUB_TOKEN: 'ghp_secret' };
     const named = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN', 'image'], env };
     const filled = { command: 'docker', args: ['run', '-e', 'GITHUB_TOKEN=${TOKEN}', 'image'] };
     const other = { command: 'node', args: ['-e', 'TOKEN=1'] };
-    const mcpServers = { github: { command: '/usr/bin/docker', args }, named, filled, other };
+    const words = ['image', '--max-tokens', '100', '--key-file', '/x', '-H', 'X-Token: ${TOKEN}'];
+    const harmless = { command: 'docker', args: ['run', '--env-file', '/env', ...words] };
+    const github = { command: '/usr/bin/docker', args };
+    const mcpServers = { github, named, filled, harmless, other };
     await writeFile(at.file, JSON.stringify({ mcpServers }));
 
     const { entries, problems } = await at.door.importable();
 
     expect(entries).toEqual([]);
     expect(problems).toMatchObject([
-      { name: 'github', problem: expect.stringMatching(/GITHUB_TOKEN.*under "env"/) },
+      { name: 'github', problem: expect.stringMatching(new RegExp(`${what}.*under "env"`)) },
     ]);
     expect(JSON.stringify(problems)).not.toContain('ghp_secret');
   },
