@@ -93,6 +93,6 @@ test('rename: a taken name and a connection that does not exist are refused', as
   await expect(accounts.rename('work', 'steady')).rejects.toThrow('steady is there already');
   await expect(accounts.rename('work', 'work')).rejects.toThrow('work is there already');
   await expect(accounts.rename('work', 'a b')).rejects.toThrow('named by letters');
-  await expect(accounts.rename('nothing', 'other')).rejects.toThrow('no connection nothing');
+  await expect(accounts.rename('nothing', 'other')).rejects.toThrow('no connection named nothing');
   await accounts.door.remove('work');
 });
