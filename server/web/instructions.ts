@@ -220,7 +220,7 @@ ${proxySource(proxy)}`;
 }
 
 /** Instead of bundles, where the build made none. */
-export const noBundles = html`<p class="help">This server has no bundle at the moment. Its administrator finds the reason in the log.</p>`;
+export const noBundles = html`<p class="help">This server has no bundle at the moment. Its administrator finds the reason in the log. In a source tree, <code>npm run build</code> makes one.</p>`;
 
 function bundleLink(path: string | undefined): Html {
   return html`<div class="group">
