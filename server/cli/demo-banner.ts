@@ -55,10 +55,18 @@ function firstLines(
   const [command, ...args] = proxyCommand;
   const entry = { command, args: [...args, url], env: { LATCHKEY_OAUTH: JSON.stringify(oauth) } };
   return [
-    `Made the MCP endpoint ${url}`,
-    'The client secret and the key below are shown this once.',
+    `Created the MCP endpoint ${url}`,
     '',
-    'Paste this into the configuration of an assistant (Claude Desktop, Cursor, Gemini CLI):',
+    'To set up your assistants, and sign in with the browser, run this in another terminal:',
+    '',
+    `  ${typedProxy} setup ${url}`,
+    '',
+    'To keep the API key below in the keychain instead of a file:',
+    '',
+    `  ${typedProxy} add ${name} ${url} --api-key`,
+    '',
+    'Or paste a configuration into an assistant (Claude Desktop, Cursor, Gemini CLI). It contains the client',
+    'secret in plain text, which every program that you run can read. This server shows it, and the key, only once.',
     '',
     JSON.stringify({ mcpServers: { demo: entry } }, null, 2),
     '',

@@ -244,7 +244,7 @@ ${servers.map(
 ${status && badge(status)}
 </div>
 ${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
-<p><a class="button" href="${href}" aria-label="Connect to ${titleText(server)}">Connect</a></p>
+<p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a></p>
 </li>`,
 )}
 </ul>`;

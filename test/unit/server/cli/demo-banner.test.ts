@@ -49,6 +49,11 @@ test('the first start makes the demo endpoint and shows what to paste where', as
   expect(key?.hint.slice(-4)).toBe(keyViewSchema.slice(-4));
   expect(lines).toContain(`curl ${base}/mcp/demo/library \\`);
   expect(lines.join('\n')).toContain('for the proxy demo --config demo.json:');
+  expect(lines.indexOf(`  the proxy setup ${base}/mcp/demo/library`)).toBeGreaterThan(0);
+  const firstSecret = lines.findIndex((line) => line.search(secretPattern) >= 0);
+  expect(lines.indexOf(`  the proxy add library ${base}/mcp/demo/library --api-key`)).toBeLessThan(
+    firstSecret,
+  );
 });
 
 test('the second start shows no secret, makes nothing, and says how to make new ones', async () => {

@@ -19,7 +19,9 @@ test('home of a member: their servers with status and a way to connect, and noth
   expect(status).toBe(200);
   expect(text).toContain('<h1 dir="auto">Your servers</h1>');
   expect(text).toMatch(/Connected<\/span>/);
-  expect(text).toContain('href="/dashboard/acme/servers/sales" aria-label="Connect to sales"');
+  expect(text).toContain(
+    'href="/dashboard/acme/servers/sales#connect-heading" aria-label="Connect to sales"',
+  );
   for (const hidden of [
     '/people',
     '/groups',
