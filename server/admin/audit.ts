@@ -38,6 +38,9 @@ const auditEventViewSchema = z
   })
   .meta({ id: 'AuditEvent' });
 
+/** The view of an entry: on pages, in the API and in commands. */
+export type AuditEventView = z.output<typeof auditEventViewSchema>;
+
 export const auditRead = organizationOperation({
   name: 'audit.read',
   doc: 'Read what happened in an organization, the newest first',

@@ -7,6 +7,7 @@ import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
 import { usePersonalToken } from '#db/personal-tokens';
 import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';
+import type { AuditAction } from '#audit/sentences';
 import { insertAuditEvent } from '#db/audit';
 import type { UpstreamSetup } from '#upstreams/credentials/setup';
 import type { WebhookSetup } from '#webhooks/webhook-setup';
@@ -26,7 +27,7 @@ export interface OperationRoute {
 
 interface OperationFacts<Input extends z.ZodObject, Output extends z.ZodObject> {
   /** The name, which is also the action in the audit log: `client.create`. */
-  readonly name: string;
+  readonly name: AuditAction;
   /** One sentence without a period. */
   readonly doc: string;
   /** `undefined` for an operation that only commands offer. A GET only reads. */
@@ -114,7 +115,7 @@ const leastRole = {
   'audit.read': 'admin',
   'webhook.manage': 'admin',
   'usage.read': 'viewer',
-} as const satisfies Record<string, Role>;
+} as const satisfies Partial<Record<AuditAction, Role>>;
 
 /** What an operation requires: `server.manage`. */
 export type Permission = keyof typeof leastRole;

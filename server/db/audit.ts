@@ -105,6 +105,54 @@ export async function listAuditEvents(
   return (await query.execute()).map(readAuditEvent);
 }
 
+/**
+ * The names of records by their ids: API keys, OAuth clients, groups, webhooks, people and their personal tokens. Only
+ * those of the organization, because a refused request can name the ids of others.
+ */
+export async function findAuditedNames(
+  db: Db,
+  organization: string,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (ids.length === 0) return new Map();
+  const own = db.selectFrom('organization').select('id').where('name', '=', organization);
+  const members = db
+    .selectFrom('membership')
+    .select('person_id')
+    .where('organization_id', 'in', own);
+  const inOrganization = (table: 'api_key' | 'oauth_client' | 'person_group') =>
+    db
+      .selectFrom(table)
+      .select(['id', 'name'])
+      .where('id', 'in', ids)
+      .where('organization_id', 'in', own)
+      .execute();
+  const found = [
+    ...(await inOrganization('api_key')),
+    ...(await inOrganization('oauth_client')),
+    ...(await inOrganization('person_group')),
+    ...(await db
+      .selectFrom('webhook')
+      .select(['id', 'url as name'])
+      .where('id', 'in', ids)
+      .where('organization_id', 'in', own)
+      .execute()),
+    ...(await db
+      .selectFrom('person')
+      .select(['id', 'email as name'])
+      .where('id', 'in', ids)
+      .where('id', 'in', members)
+      .execute()),
+    ...(await db
+      .selectFrom('personal_token')
+      .select(['id', 'name'])
+      .where('id', 'in', ids)
+      .where('person_id', 'in', members)
+      .execute()),
+  ];
+  return new Map(found.map(({ id, name }) => [id, name]));
+}
+
 /** The distinct actions in the audit log of an organization, in alphabetical order. `undefined` selects events of no organization. */
 export async function listAuditActions(
   db: Db,

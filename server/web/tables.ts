@@ -24,6 +24,13 @@ export type Cell =
       readonly badges?: readonly Badge[];
     }
   | { readonly kind: 'text'; readonly text: string }
+  /** A sentence, with facts that open below it. */
+  | {
+      readonly kind: 'sentence';
+      readonly sentence: Html;
+      readonly badges: readonly Badge[];
+      readonly facts: readonly Fact[];
+    }
   /** A state as a badge, and why it is so. */
   | { readonly kind: 'status'; readonly status: Badge; readonly reason?: string | undefined }
   /** A time; `otherwise` is shown if there is none. */
@@ -137,6 +144,14 @@ function cell(content: Cell, now: EpochSeconds): Html {
       const { of, href, badges = [] } = content;
       const name = href ? html`<a href="${href}">${titleMarkup(of)}</a>` : titleMarkup(of);
       return html`${name}${badges.map((one) => html` ${badge(one)}`)}`;
+    }
+    case 'sentence': {
+      const { sentence, badges, facts } = content;
+      return html`<div class="sentence">${sentence}${badges.map((one) => html` ${badge(one)}`)}</div>
+<details>
+<summary>Details</summary>
+${factList(facts, now)}
+</details>`;
     }
     case 'text': {
       const { text } = content;

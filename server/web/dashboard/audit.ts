@@ -1,15 +1,18 @@
 import { Readable } from 'node:stream';
 
-import { auditExport, auditRead } from '#admin/audit';
+import { auditExport, auditRead, type AuditEventView } from '#admin/audit';
 import { perform } from '#admin/operation';
 import { exportAudit } from '#audit/export-audit';
+import { auditSentence } from '#audit/sentences';
 import { findUserByEmail } from '#db/people';
-import { findSubjectNames } from '#db/rollups';
+import { findAuditedNames } from '#db/audit';
+import type { Db } from '#db/transaction';
 import { type Choice, selectOptions } from '#web/forms';
-import { html, type Html } from '#web/html';
-import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
+import { displayName, html, type Html } from '#web/html';
+import { type Badge, dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
+import { findActorNames } from './actors.ts';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
@@ -46,8 +49,7 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     const filter = await asked(request);
     const input = { organization, ...filter, ...(after && { after }) };
     const { items, next, actions } = await perform(auditRead, input, actor, ports);
-    const people = new Set(items.map((event) => personIn(event.actor)).filter(Boolean));
-    const emails = await findSubjectNames(ports.db, 'person', [...people]);
+    const sentenceOf = await auditSentencesOf(organization, items, ports.db);
     const typed = (name: string) => queryText(request, name) ?? '';
     const query = (more: Record<string, string>) => {
       const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
@@ -56,22 +58,17 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     };
     const table: Table = {
       caption: 'Audit log',
-      columns: ['What', 'Who', 'On what', 'From', 'When', 'Request'].map((text) => ({ text })),
+      columns: ['What happened', 'When'].map((text) => ({ text })),
       rows: items.map((event) => ({
         id: event.id,
         cells: [
           {
-            kind: 'name',
-            text: event.times > 1 ? `${event.action} × ${event.times}` : event.action,
-            badges: event.outcome === 'refused' ? [{ text: 'refused', tone: 'bad' }] : [],
+            kind: 'sentence',
+            sentence: sentenceOf(event),
+            badges: badgesOf(event),
+            facts: detailsOf(event),
           },
-          { kind: 'text', text: emails.get(personIn(event.actor)) ?? event.actor },
-          { kind: 'text', text: event.target ?? '' },
-          { kind: 'text', text: event.address ?? '' },
           { kind: 'time', at: event.at, otherwise: '' },
-          event.requestId === null
-            ? { kind: 'text', text: '' }
-            : { kind: 'id', text: event.requestId },
         ],
       })),
       empty: { text: 'No entries match.' },
@@ -83,6 +80,11 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
         text: value || all,
         isChosen: value === typed(name),
       }));
+    const outcomeChoices = [
+      { value: '', text: 'Done and denied', isChosen: typed('outcome') === '' },
+      { value: 'done', text: 'Done', isChosen: typed('outcome') === 'done' },
+      { value: 'refused', text: 'Denied', isChosen: typed('outcome') === 'refused' },
+    ];
     const data = {
       path,
       typed: {
@@ -91,8 +93,8 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
         from: typed('from'),
         until: typed('until'),
       },
-      actions: chosen('action', actions, 'Everything'),
-      outcomes: chosen('outcome', ['done', 'refused'], 'Done and refused'),
+      actions: chosen('action', actions, 'All actions'),
+      outcomes: outcomeChoices,
       table,
       next: next === null ? undefined : `${path}?${query({ after: next })}`,
       exports: [
@@ -120,9 +122,75 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
   });
 }
 
-/** The id of the person if the actor is one, otherwise empty. */
-function personIn(actor: string): string {
-  return actor.startsWith('user:') ? actor.slice('user:'.length) : '';
+/** What a sentence is made of. */
+type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;
+
+/** Returns the sentence of an entry, with the names that its actor and its target have now, or else their ids. */
+export async function auditSentencesOf(
+  organization: string,
+  events: readonly Said[],
+  db: Db,
+): Promise<(event: Said) => Html> {
+  const actorOf = await findActorNames(
+    db,
+    events.map(({ actor }) => actor),
+  );
+  const ids = events.flatMap(({ target }) => Object.values(partsOf(target)));
+  const names = await findAuditedNames(db, organization, [...new Set(ids)]);
+  return ({ actor, action, target, outcome }) => {
+    const [did, tries, what] = auditSentence(action);
+    const parts: Readonly<Record<string, string>> = partsOf(target);
+    const words = what.split(/\{(\w+)\}/).map((text, index) => {
+      if (index % 2 === 0) return text;
+      const part = parts[text] ?? '';
+      return html`<strong dir="auto">${displayName(names.get(part) ?? part) || 'unknown'}</strong>`;
+    });
+    const verb = outcome === 'refused' ? `tried to ${tries}` : did;
+    return html`<strong dir="auto">${actorOf(actor)}</strong> ${verb}${what && ' '}${words}`;
+  };
+}
+
+/** The parts of a target, by the names that sentences have for them. */
+function partsOf(target: string | null): Record<string, string> {
+  if (target === null) return {};
+  const parts: Record<string, string> = { detail: target };
+  const add = (name: string, found: RegExpExecArray | null) => {
+    if (found?.[1]) parts[name] = found[1];
+  };
+  for (const name of ['key', 'token', 'group', 'invitation', 'webhook', 'connection', 'header']) {
+    add(name, new RegExp(`\\b${name}:([^\\s/]+)`).exec(target));
+  }
+  add('client', /\bclient:(\S+?)(?:\/cs_\w+)?$/.exec(target));
+  add('person', /\buser:(\S+)/.exec(target));
+  add('organization', /\borganization:(\S+)/.exec(target));
+  add('agent', /\bagent:[^\s/]+\/(\S+)/.exec(target));
+  // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
+  add('tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/.exec(target));
+  // Also `{organization}/{server}` alone, or after the id of an application.
+  add('server', /(?:\bserver:|\btool:|^|\s)[a-z\d-]+\/([a-z\d-]+)(?=\s|\/|$)/.exec(target));
+  add('application', /^(\S+) [a-z\d-]+\/[a-z\d-]+$/.exec(target));
+  return parts;
+}
+
+function badgesOf({ outcome, times }: AuditEventView): readonly Badge[] {
+  return [
+    ...(outcome === 'refused' ? [{ text: 'Denied', tone: 'bad' } as const] : []),
+    ...(times > 1 ? [{ text: `${times} times`, tone: 'plain' } as const] : []),
+  ];
+}
+
+/** The entry as it is stored. */
+function detailsOf({ id, actor, action, target, address, requestId }: AuditEventView) {
+  const facts = {
+    Action: action,
+    Actor: actor,
+    Target: target,
+    Address: address,
+    Request: requestId,
+  };
+  return [...Object.entries(facts), ['Entry', id] as const].flatMap(([label, text]) =>
+    text === null ? [] : [{ label, text }],
+  );
 }
 
 /** The requested part of the audit log. */

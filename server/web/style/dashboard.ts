@@ -99,6 +99,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
   .filter.many > input, .filter.many > select { flex: 1 1 40%; max-width: none; }
 }
 @media (max-width: 559px) {
+  .filter:not(:has(> input:not([type='hidden']))) > select { flex: 1 1 100%; }
   .filter:has(> select) > input, .filter.many > input { flex-basis: 100%; max-width: none; }
   .filter:has(> select) > select { flex: 1 1 0; min-width: 0; }
   .filter .days { flex: 1 0 100%; flex-wrap: wrap; }

@@ -17,6 +17,11 @@ tbody tr:hover { background: var(--ground); }
 tbody th { min-width: 160px; max-width: 420px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody th .note { color: var(--ink-soft); font-size: var(--size-1); }
+tbody th:has(> .sentence) { max-width: none; overflow-wrap: break-word; }
+.sentence strong { font-weight: 600; }
+tbody th > details { color: var(--ink-soft); font-size: var(--size-1); }
+tbody th > details .facts { padding: var(--space-2) 0; }
+tbody th > details dd { overflow-wrap: anywhere; }
 tbody td { color: var(--ink-soft); }
 td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-address code { overflow-wrap: anywhere; }

@@ -183,7 +183,7 @@ test('88: what cannot be written down is not done', async () => {
 test('a refusal in the middle of an act leaves nothing of it, but stands in the record', async () => {
   await using at = await administered();
   const half = organizationOperation({
-    name: 'key.half',
+    name: 'key.rotate',
     doc: 'Revoke a key, then think better of it',
     permission: 'key.manage',
     input: z.strictObject({ organization: z.string(), keyId: z.string() }),
@@ -200,5 +200,5 @@ test('a refusal in the middle of an act leaves nothing of it, but stands in the 
   const { items } = await at.perform(keyList, { organization: 'acme' });
   expect(items[0]?.revokedAt).toBeNull();
   const [event] = await newestEvents(at.stores.db, 1);
-  expect(event).toMatchObject({ action: 'key.half', organization: 'acme', outcome: 'refused' });
+  expect(event).toMatchObject({ action: 'key.rotate', organization: 'acme', outcome: 'refused' });
 });

@@ -1,0 +1,116 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+
+import { auditSentences } from '#server/audit/sentences';
+import { insertAuditEvent } from '#server/db/audit';
+import { insertKey } from '#server/db/keys';
+import { insertOrganization } from '#server/db/organizations';
+import { insertServer } from '#server/db/servers';
+import { newKey } from '#support/made-records';
+import { pageApp } from '#support/page-app';
+
+/** An owner of `acme` who looks at its audit log, in which these events are. */
+async function logged(
+  ...events: readonly { action: string; target?: string; actor?: string; refused?: boolean }[]
+) {
+  const app = await pageApp();
+  onTestFinished(() => app[Symbol.asyncDispose]());
+  const { db } = app.server.stores;
+  const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });
+  await insertKey(db, newKey({ id: 'key_1', name: '<b>Nightly</b> report' }));
+  await insertOrganization(db, { id: 'org_other', name: 'other', createdAt: 1 });
+  const theirs = { id: 'srv_other', organizationId: 'org_other', name: 'theirs', createdAt: 1 };
+  await insertServer(db, { ...theirs, upstream: { kind: 'demo' } });
+  const owner = { type: 'server', serverId: 'srv_other' } as const;
+  await insertKey(db, newKey({ id: 'key_2', hash: '2', name: 'Secret project', owner }));
+  for (const { action, target, actor = 'user:user_dora', refused = false } of events) {
+    await insertAuditEvent(db, {
+      at: app.server.clock.now(),
+      actor,
+      organization: 'acme',
+      action,
+      target,
+      address: '192.0.2.1',
+      requestId: undefined,
+      outcome: refused ? 'refused' : 'done',
+    });
+  }
+  const { text } = await app.get('/dashboard/acme/audit', cookie);
+  const sentences = [...text.matchAll(/<div class="sentence">([\s\S]*?)<\/div>/g)];
+  return {
+    text,
+    sentences: sentences.map(([, one = '']) => one.replaceAll(/<[^>]+>/g, '').replace(/\s+/g, ' ')),
+  };
+}
+
+test('audit log: an entry is a sentence with names, and its ids are in the details', async () => {
+  const { text, sentences } = await logged({ action: 'key.revoke', target: 'key:key_1' });
+
+  expect(sentences).toEqual([
+    'user_dora@example.com revoked the API key &lt;b&gt;Nightly&lt;/b&gt; report',
+  ]);
+  expect(text).not.toContain('<b>Nightly');
+  expect(text).toMatch(/<details>[\s\S]*key:key_1[\s\S]*192\.0\.2\.1[\s\S]*<\/details>/);
+});
+
+test.each([
+  ['server.update', 'server:acme/sales', 'user_dora@example.com changed the server sales'],
+  [
+    'server.set-header',
+    'header:X-Key server:acme/sales',
+    'user_dora@example.com set the header X-Key of sales',
+  ],
+  [
+    'server.try',
+    'server:acme/sales tool:find rows',
+    'user_dora@example.com called the tool find rows of sales on a page',
+  ],
+  [
+    'tool.changed',
+    'tool:acme/sales/query',
+    'user_dora@example.com noticed that the tool query changed',
+  ],
+  [
+    'consent.allow',
+    'client_x acme/sales',
+    'user_dora@example.com allowed the application client_x to use sales',
+  ],
+  ['agent.revoke', 'agent:acme/berlin', 'user_dora@example.com revoked the agent berlin'],
+  [
+    'group.add-member',
+    'group:group_x user:user_dora',
+    'user_dora@example.com added user_dora@example.com to the group group_x',
+  ],
+  ['key.rotate', 'key:key_gone/key_new', 'user_dora@example.com rotated the API key key_gone'],
+  ['something.new', 'x', 'user_dora@example.com did something.new: x'],
+])('audit log: the sentence of %s', async (action, target, expected) => {
+  const { sentences } = await logged({ action, target });
+
+  expect(sentences).toEqual([expected]);
+});
+
+test('audit log: a refused entry says what was tried, and names nothing of other organizations', async () => {
+  const { text, sentences } = await logged(
+    { action: 'key.revoke', target: 'key:key_2', refused: true },
+    { action: 'call.too-many-requests', target: 'acme/sales', actor: 'key:key_1', refused: true },
+  );
+
+  expect(sentences).toEqual([
+    'API key &lt;b&gt;Nightly&lt;/b&gt; report tried to call sales more often than allowed Denied',
+    'user_dora@example.com tried to revoke the API key key_2 Denied',
+  ]);
+  expect(text).not.toContain('Secret project');
+});
+
+test('audit log: every action that the server records has a sentence', () => {
+  const root = join(import.meta.dirname, '../../../../../server');
+  const files = globSync('**/*.ts', { cwd: root, exclude: (name) => name === 'node_modules' });
+  const source = files.map((file) => readFileSync(join(root, file), 'utf8')).join('\n');
+  const recorded = [...source.matchAll(/\baction: '([a-z-]+(?:\.[a-z-]+)*)'/g)].map(
+    ([, action = '']) => action,
+  );
+
+  expect(recorded.length).toBeGreaterThan(20);
+  expect(recorded.filter((action) => !Object.hasOwn(auditSentences, action))).toEqual([]);
+});
