@@ -1,6 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { text } from 'node:stream/consumers';
-import type { IdentityProvider } from '#server/accounts/openid-provider';
+import type {
+  IdentityProvider,
+  ProviderCheck,
+  UpstreamIdentity,
+} from '#server/accounts/openid-provider';
 import { passwordHashing } from '#server/accounts/passwords';
 import type { Role } from '#server/accounts/people';
 import { csrfToken, startSession } from '#server/accounts/sessions';
@@ -68,6 +72,13 @@ export interface FoundUpstreams {
   readonly asked: string[];
 }
 
+/** What stands for the OpenID provider of the server. */
+export interface FoundProvider {
+  check: ProviderCheck;
+  /** Who signs in there, or what goes wrong. */
+  identity: UpstreamIdentity | Error;
+}
+
 export interface Sent {
   readonly path: string;
   readonly cookie: string;
@@ -100,6 +111,8 @@ export interface PageApp extends AsyncDisposable {
   readonly reading: readonly string[];
   /** What MCP servers answer to inspections; a test may put something else here. */
   readonly upstreams: FoundUpstreams;
+  /** What the OpenID provider answers; a test may put something else here. */
+  readonly provider: FoundProvider;
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
   /** Resolves when the answer begins; `text` when the server ends it. */
@@ -162,15 +175,28 @@ export async function pageApp(): Promise<PageApp> {
     eras: new EraAdapters(clock),
     refused: () => {},
   });
+  const provider: FoundProvider = {
+    check: { outcome: 'ready' },
+    identity: {
+      issuer: 'https://id.example',
+      subject: 'somebody there',
+      email: 'somebody@example.com',
+      isEmailVerified: true,
+      groups: [],
+    },
+  };
   const identityProvider: IdentityProvider = {
     name: 'Acme ID',
     issuer: 'https://id.example',
     clientId: 'latchkey',
     groupsClaim: 'groups',
     scopes: [],
-    check: async () => ({ outcome: 'ready' }),
+    check: async () => provider.check,
     begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
-    finish: unused,
+    async finish() {
+      if (provider.identity instanceof Error) throw provider.identity;
+      return provider.identity;
+    },
   };
   const app = createApp({
     base,
@@ -262,6 +288,7 @@ export async function pageApp(): Promise<PageApp> {
     changing,
     reading,
     upstreams,
+    provider,
     async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
       const answer = await app.inject({

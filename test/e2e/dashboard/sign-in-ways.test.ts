@@ -4,7 +4,7 @@ import { Secret, TOTP } from 'otpauth';
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { chromium } from '#support/chromium';
+import { chromium, pageProblems } from '#support/chromium';
 import { singleSignOn, type SingleSignOn } from '#support/single-sign-on';
 import { suite } from '#support/suite';
 
@@ -160,6 +160,33 @@ await suite('browser', 'every way to sign in, in a browser', () => {
         expect.stringMatching(/^http:.* done$/),
         expect.stringMatching(/^http:.* done$/),
       ]);
+    },
+  );
+
+  test(
+    'an administrator tests single sign-on, sees what the provider answers, and stays signed in',
+    { timeout },
+    async () => {
+      const page = await joined('tess');
+      await page.getByRole('link', { name: 'Single sign-on' }).click();
+      const before = await pageProblems(page);
+      // The provider asks again who signs in there.
+      await page.context().clearCookies({ domain: '127.0.0.1' });
+      await press(page, 'Test sign-in');
+      await sso.vouch(page, 'somebody');
+      await page.waitForURL('**/dashboard/acme/single-sign-on/result**');
+      const after = await pageProblems(page);
+      const answer = await page.locator('main .notice').innerText();
+      await page.reload();
+      const again = await page.locator('main .notice').innerText();
+      await page.goto(`${sso.server.base}/account`);
+
+      expect([before, after]).toEqual([[], []]);
+      expect(answer).toContain('no account is linked');
+      expect(answer).toContain('somebody@example.com');
+      expect(answer).toMatch(/E-mail verified\s+Yes/);
+      expect(again).toContain('The test was not completed');
+      expect(await page.locator('main').innerText()).toContain('tess@example.com');
     },
   );
 
