@@ -24,7 +24,7 @@ export type Cell =
       readonly badges?: readonly Badge[];
     }
   | { readonly kind: 'text'; readonly text: string }
-  /** A sentence, with facts that open below it. */
+  /** A sentence, with facts, if there are any, that open below it. */
   | {
       readonly kind: 'sentence';
       readonly sentence: Html;
@@ -148,10 +148,13 @@ function cell(content: Cell, now: EpochSeconds): Html {
     case 'sentence': {
       const { sentence, badges, facts } = content;
       return html`<div class="sentence">${sentence}${badges.map((one) => html` ${badge(one)}`)}</div>
-<details>
+${
+  facts.length > 0 &&
+  html`<details>
 <summary>Details</summary>
 ${factList(facts, now)}
-</details>`;
+</details>`
+}`;
     }
     case 'text': {
       const { text } = content;

@@ -1,4 +1,4 @@
-import { type AuditEvent, listAuditEvents } from '#db/audit';
+import { listAuditEvents } from '#db/audit';
 import { type AdministrationPorts, perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { invitationList } from '#admin/invitations';
@@ -10,7 +10,6 @@ import type { EpochSeconds } from '#clock/clock';
 import { hasGrants } from '#db/grants';
 import { listUsableServers } from '#db/groups';
 import { findOrganization } from '#db/organizations';
-import { findSubjectNames } from '#db/rollups';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
@@ -18,6 +17,7 @@ import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/pl
 import { dataTable, type Table } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
+import { auditSentencesOf } from './audit.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache } from './live.ts';
@@ -71,8 +71,11 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
   });
 }
 
-/** An event as the overview names it. */
-type RefusedEvent = Pick<AuditEvent, 'at' | 'actor' | 'action' | 'target'>;
+/** A denied request as the overview shows it. */
+interface RefusedEvent {
+  readonly at: EpochSeconds;
+  readonly sentence: Html;
+}
 
 const mostServers = 10;
 const mostKeys = 5;
@@ -113,19 +116,18 @@ async function overviewFacts(
   };
 }
 
-/** With people's e-mail addresses instead of ids. */
+/** Each as a sentence. */
 async function readRefusals(
   organization: string,
   { db }: AdministrationPorts,
 ): Promise<RefusedEvent[]> {
   const wanted = { organization, outcome: 'refused', limit: mostRefusals } as const;
-  const events = await listAuditEvents(db, wanted);
-  const ids = events.map(({ actor }) => /^user:(.+)$/.exec(actor)?.[1] ?? '').filter(Boolean);
-  const people = await findSubjectNames(db, 'person', ids);
-  return events.map(({ at, actor, action, target }) => {
-    const who = people.get(actor.slice('user:'.length)) ?? actor;
-    return { at, action, target, actor: who };
+  const found = await listAuditEvents(db, wanted);
+  const events = found.map(({ at, actor, action, target = null, outcome }) => {
+    return { at, actor, action, target, outcome };
   });
+  const sentenceOf = await auditSentencesOf(organization, events, db);
+  return events.map((event) => ({ at: event.at, sentence: sentenceOf(event) }));
 }
 
 /** Servers with their calls of the last 24 hours. */
@@ -183,7 +185,7 @@ function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochS
           { kind: 'name', text: displayName(name), ...(href !== undefined && { href }) } as const,
           { kind: 'text', text: server ?? '' } as const,
           { kind: 'text', text: `${ageDays} days` } as const,
-          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'never' } as const,
+          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' } as const,
         ],
       };
     }),
@@ -196,13 +198,11 @@ function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochS
 function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table {
   return {
     caption: 'Denied recently',
-    columns: ['Action', 'Target', 'Actor', 'Time'].map((text) => ({ text })),
-    rows: events.map(({ at, actor, action, target }, place) => ({
+    columns: ['What happened', 'When'].map((text) => ({ text })),
+    rows: events.map(({ at, sentence }, place) => ({
       id: `refusal-${place}`,
       cells: [
-        { kind: 'name', text: displayName(action) },
-        { kind: 'text', text: displayName(target ?? '–') },
-        { kind: 'text', text: displayName(actor) },
+        { kind: 'sentence', sentence, badges: [], facts: [] },
         { kind: 'time', at, otherwise: '' },
       ],
     })),
@@ -252,7 +252,11 @@ ${server.description && html`<p class="soft" dir="auto">${displayName(server.des
 }
 
 /** One of the first things to do in an organization, ticked once it is done. */
-interface FirstStep extends Link {
+interface FirstStep {
+  readonly text: string;
+  /** Where to do it; `undefined` while an earlier step is missing. */
+  readonly href: string | undefined;
+  readonly help: string;
   readonly isDone: boolean;
 }
 
@@ -263,17 +267,25 @@ function firstSteps(
 ): readonly FirstStep[] {
   const home = dashboardPath(organization);
   const [first] = servers;
-  const connect = first ? serverPath(organization, first.name) : `${home}/servers`;
+  // Without a server there is nothing to connect to.
+  const connect = first && serverPath(organization, first.name);
   const steps = [
-    { text: 'Add a server', href: `${home}/new-server`, isDone: total > 0 },
+    {
+      text: 'Add a server',
+      href: `${home}/new-server`,
+      help: 'An MCP server whose tools your assistants use.',
+      isDone: total > 0,
+    },
     {
       text: 'Connect an assistant',
       href: connect,
+      help: 'Set up Claude, Cursor or another assistant with the address of the server.',
       isDone: isConnected,
     },
     {
       text: 'Invite people',
       href: `${home}/people`,
+      help: 'People sign in with their own account and connect their own assistants.',
       isDone: hasPeople,
     },
   ];
@@ -285,8 +297,8 @@ function firstStepList(steps: readonly FirstStep[]): Html {
 <h2 id="steps-heading">First steps</h2>
 <ol class="first-steps" id="first-steps" data-row>
 ${steps.map(
-  ({ text, href, isDone }) =>
-    html`<li class="${isDone ? 'done' : 'open'}">${isDone ? html`<span>${text}</span> ${badge({ text: 'Done', tone: 'good' })}` : html`<a href="${href}">${text}</a>`}</li>`,
+  ({ text, href, help, isDone }) =>
+    html`<li class="${isDone ? 'done' : 'open'}">${isDone ? html`<span>${text}</span> ${badge({ text: 'Done', tone: 'good' })}` : html`${href === undefined ? text : html`<a href="${href}">${text}</a>`}<p class="help">${help}</p>`}</li>`,
 )}
 </ol>
 </section>`;

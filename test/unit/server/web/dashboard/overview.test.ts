@@ -72,3 +72,15 @@ test('first steps: they tick themselves, and go away once all are done', async (
   expect(after.text).toMatch(/<li class="done"><span>Invite people<\/span>/);
   expect(after.text).toContain('Connect an assistant');
 });
+
+test('first steps: an assistant is connected once there is a server', async () => {
+  const app = await opened();
+  const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
+  const before = await app.get('/dashboard/acme', cookie);
+  await app.server.stores.db.deleteFrom('mcp_server').execute();
+
+  const after = await app.get('/dashboard/acme', cookie);
+
+  expect(before.text).toMatch(/<a href="[^"]+">Connect an assistant/);
+  expect(after.text).toContain('<li class="open">Connect an assistant');
+});
