@@ -34,6 +34,8 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   await press('Create new key');
   await once('key-rotation');
   await page.getByLabel('I have stored it').check();
+  await open('/servers/library/keys');
+  await album.take(page, 'keys-rotating', { isTable: true });
   await open(`/servers/library/clients/${clientId}/rotate`);
   await press('Create new secret');
   await once('client-rotation');

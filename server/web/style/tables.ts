@@ -71,9 +71,9 @@ function rowsInside(box: string, column: string): string {
 
 /** The styles of plots. */
 export const plotStyle = `
-:root { --bar-1: var(--accent); --bar-2: oklch(66% 0.09 195); --bar-3: oklch(82% 0.06 195); }
+:root { --bar-1: var(--accent); --bar-2: oklch(60% 0.09 195); --bar-3: oklch(75% 0.07 195); }
 @media (prefers-color-scheme: dark) {
-  :root { --bar-2: oklch(58% 0.075 190); --bar-3: oklch(40% 0.05 195); }
+  :root { --bar-2: oklch(64% 0.08 190); --bar-3: oklch(49% 0.06 195); }
 }
 .plots { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-6); }
 @media (min-width: 1100px) { .plots.beside { grid-template-columns: repeat(2, minmax(0, 1fr)); } }

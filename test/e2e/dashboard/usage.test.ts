@@ -38,7 +38,9 @@ await suite('browser', 'usage and tool page in a browser', () => {
     });
     return answer.text();
   };
-  const signedIn = async (options: { javaScriptEnabled?: boolean } = {}): Promise<Page> => {
+  const signedIn = async (
+    options: { javaScriptEnabled?: boolean; timezoneId?: string } = {},
+  ): Promise<Page> => {
     const context = await browser.newContext(options);
     context.setDefaultTimeout(60_000);
     const page = await context.newPage();
@@ -98,6 +100,24 @@ await suite('browser', 'usage and tool page in a browser', () => {
 
     expect(await page.getByRole('heading', { level: 1 }).innerText()).toContain('query');
   }, 120_000);
+
+  test('bars are moved through by the arrow keys, and times are the viewer’s', async () => {
+    const page = await signedIn({ timezoneId: 'Asia/Tehran' });
+    await page.goto(`${server.base}/dashboard/acme/usage`);
+    const bars = page.locator('figure').first().locator('.bar');
+    await bars.last().focus();
+
+    await page.keyboard.press('ArrowLeft');
+
+    expect(await bars.last().getAttribute('aria-label')).toMatch(
+      /^\d\d:30–\d\d:30, so far: \d+ calls$/,
+    );
+    expect(
+      await page.evaluate('document.activeElement.querySelector(".readout").textContent'),
+    ).toBe(await bars.nth(22).getAttribute('aria-label'));
+    expect(await bars.nth(22).locator('.readout').isVisible()).toBe(true);
+    expect(await page.getByText('Times are in your time zone, Asia/Tehran.').count()).toBe(1);
+  });
 
   test('the CSV has the same numbers', async () => {
     const page = await signedIn();
