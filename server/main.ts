@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
+import { hostname } from 'node:os';
 import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { firstLink } from '#accounts/one-time-links';
@@ -9,8 +10,9 @@ import { helpText, nounHelpText, startHelpText } from '#cli/help';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
+import { databasePlace } from '#config/database-place';
 import { dataDir, startOptions } from '#config/option';
-import { readOptions } from '#config/read-options';
+import { type Input, readOptions } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { databaseFault } from '#db/faults';
@@ -88,6 +90,7 @@ async function start(argv: readonly string[]): Promise<void> {
 
   const server = await serve({
     dataDir: folder,
+    database: nodePlace(input),
     masterKeyFile: input.text('master-key-file'),
     host,
     port,
@@ -126,8 +129,26 @@ async function start(argv: readonly string[]): Promise<void> {
     out(`  ${base}${path}`);
     out('');
   }
-  out(`data folder: ${folder}${isNew ? ' (new)' : ''}`);
+  out(
+    input.isGiven('database-url')
+      ? 'database: PostgreSQL'
+      : `data folder: ${folder}${isNew ? ' (new)' : ''}`,
+  );
   out(`listening on ${listeningUrl(host, port)}`);
+}
+
+/** The shared database and the name of this node, where several nodes share one. */
+function nodePlace(input: Input) {
+  const place = databasePlace(input);
+  if (!place) return undefined;
+  if (!input.isGiven('master-key-file')) {
+    throw new UsageError(
+      '--master-key-file is missing',
+      'nodes that share a database need the same master key: create it once, for example with openssl rand -base64 32, and copy it to each node',
+    );
+  }
+  const mayLoseWrites = input.flag('allow-async-standby');
+  return { ...place, mayLoseWrites, nodeName: input.text('node-name') ?? hostname() };
 }
 
 /** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */

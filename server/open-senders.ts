@@ -8,10 +8,10 @@ import { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
 import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
-import type { OpenStores } from './stores.ts';
+import type { Stores } from './stores.ts';
 
 export interface SendersFor {
-  readonly stores: OpenStores;
+  readonly stores: Stores;
   readonly masterKey: MasterKey;
   readonly guard: OutboundGuard;
   readonly clientOf: ReturnType<typeof clientsOf>;

@@ -4,13 +4,14 @@ import { commandHelpText } from '#cli/help';
 import { checkPositionals, findCommand } from '#cli/find-command';
 import { readHidden, readPassword, type Terminal } from '#cli/read-hidden';
 import type { Clock } from '#clock/clock';
-import { dataDir, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
+import { databasePlace } from '#config/database-place';
+import { databaseUrl, dataDir, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
 import { readOptions } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import type { PasswordHashing } from '#accounts/passwords';
 import { commandSetup } from './command-setup.ts';
 import { isInUse, stageBackup } from './stage-backup.ts';
-import { openStores } from './stores.ts';
+import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 /** What an administrative command takes from the process that it runs in. */
 export interface CommandHost {
@@ -35,9 +36,9 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
   const { env, clock, hashing, terminal, out, tell } = host;
   const { command, rest } = findCommand(argv);
   if (argv.some((word) => word === '--help' || word === '-h'))
-    return commandHelpText(command, [dataDir]).split('\n').forEach(out);
+    return commandHelpText(command, [dataDir, databaseUrl]).split('\n').forEach(out);
   const help = `latchkey-server ${command.words} --help`;
-  const input = readOptions([...command.options, dataDir], rest, env, help);
+  const input = readOptions([...command.options, dataDir, databaseUrl], rest, env, help);
   checkPositionals(command, input.positionals);
   const folder = absolute(input.must('data-dir'));
   if ('runOnFolder' in command) {
@@ -45,16 +46,13 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
       (await readHidden([prompt], what, terminal))[0] ?? '';
     return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
   }
-  const isNew = !isInUse(folder);
-  // The server may use another data folder and would never see what is created in this one.
-  if (isNew && !(command.words === 'organization create' && input.isGiven('data-dir'))) {
-    throw new CommandError(
-      `there is no database in ${folder}`,
-      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
-    );
-  }
-  const stores = await openStores(folder);
-  tell(isNew ? `created a new database in ${folder}` : `data folder: ${folder}`);
+  const shared = databasePlace(input);
+  const stores = shared
+    ? await openShared(shared)
+    : await openFolder(folder, {
+        mayCreate: command.words === 'organization create' && input.isGiven('data-dir'),
+        tell,
+      });
   try {
     const place = {
       dataDir: folder,
@@ -70,4 +68,30 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
   } finally {
     await stores.close();
   }
+}
+
+async function openShared(place: Pick<PostgresPlace, 'url'>): Promise<Stores> {
+  // The nodes check the standbys; a command writes as they do, and admits nobody.
+  return openPostgresStores(
+    { ...place, mayLoseWrites: true },
+    { mayAdmit: () => false, failed: () => undefined },
+  );
+}
+
+/** @throws {CommandError} if there is no database in the folder, unless one may be created */
+async function openFolder(
+  folder: string,
+  { mayCreate, tell }: { mayCreate: boolean; tell: CommandHost['tell'] },
+): Promise<Stores> {
+  const isNew = !isInUse(folder);
+  // The server may use another data folder and would never see what is created in this one.
+  if (isNew && !mayCreate) {
+    throw new CommandError(
+      `there is no database in ${folder}`,
+      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
+    );
+  }
+  const stores = await openStores(folder);
+  tell(isNew ? `created a new database in ${folder}` : `data folder: ${folder}`);
+  return stores;
 }

@@ -12,8 +12,6 @@ import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findServer } from '#db/servers';
 import { listSigningKeys } from '#db/signing-keys';
-import { sqliteAdmissions } from '#db/sqlite/admission-store';
-import { sqliteChanges } from '#db/sqlite/change-store';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { AdmissionStore } from '#gateway/admission';
@@ -32,6 +30,7 @@ import { readMasterKey } from '#oauth/master-key';
 import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
 import { fetchText } from '#outbound/guarded-fetch';
+import { NodeRegistry } from './nodes/node-registry.ts';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import { openUpstreams, type UpstreamOptions } from '#upstreams/open-upstreams';
@@ -43,12 +42,14 @@ import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
 import { openSenders } from './open-senders.ts';
-import { type OpenStores, openStores } from './stores.ts';
+import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 const drainMs = 10_000;
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions extends UpstreamOptions {
+  /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
+  readonly database?: (PostgresPlace & { readonly nodeName: string }) | undefined;
   readonly log: Log;
   readonly masterKeyFile: string | undefined;
   readonly host: string;
@@ -73,7 +74,7 @@ export interface ServeOptions extends UpstreamOptions {
 
 /** A server that listens. */
 export interface RunningServer {
-  readonly stores: OpenStores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
+  readonly stores: Stores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
   /** Where the proxy comes from; packs it where that was not done yet. */
   proxy(): Promise<ProxyReference>;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
@@ -101,8 +102,7 @@ async function open(
   closers: (() => Promise<void>)[],
 ): Promise<RunningServer> {
   const { dataDir, base, clock, log } = options;
-  const stores = await openStores(dataDir);
-  closers.push(() => stores.close());
+  const { stores, nodes } = await openDatabase(options, closers);
 
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
   const mayCreate = (await listSigningKeys(stores.db)).length === 0;
@@ -145,9 +145,8 @@ async function open(
     failed: notWritten,
   });
   closers.push(() => refusals.flush());
-  const admissions = sqliteAdmissions(stores.connection);
+  const { admissions, changes } = stores;
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
-  const changes = sqliteChanges(stores.connection);
   const changeToken = () => changes.changeToken();
   const { credentialCleanup } = openSenders(
     { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log },
@@ -274,7 +273,10 @@ async function open(
           },
         }),
     ],
-    ready: async () => void (await sql`select 1`.execute(stores.db)),
+    async ready() {
+      await sql`select 1`.execute(stores.db);
+      nodes?.checkReady();
+    },
   });
   closers.push(() => app.close());
   await app.listen({ host: options.host, port: options.port });
@@ -301,6 +303,34 @@ async function open(
       clearInterval(idle);
     },
   };
+}
+
+/** Opens the database, and where it is shared enters this process in the list of nodes. */
+async function openDatabase(
+  { dataDir, database, log, proxy }: ServeOptions,
+  closers: (() => Promise<void>)[],
+): Promise<{ stores: Stores; nodes: NodeRegistry | undefined }> {
+  if (!database) {
+    const stores = await openStores(dataDir);
+    closers.push(() => stores.close());
+    return { stores, nodes: undefined };
+  }
+  // It needs the database, which asks it before anybody is admitted.
+  const registry: { nodes?: NodeRegistry } = {};
+  const stores = await openPostgresStores(database, {
+    mayAdmit: () => registry.nodes?.isSeen() ?? false,
+    failed: (err) => log.warn({ err }, 'the database did not answer'),
+  });
+  closers.push(() => stores.close());
+  const nodes = new NodeRegistry(stores.db, {
+    name: database.nodeName,
+    version: proxy.version,
+    failed: (err) => log.error({ err }, 'this node could not write that it is alive'),
+  });
+  registry.nodes = nodes;
+  await nodes.open();
+  closers.push(() => nodes.close());
+  return { stores, nodes };
 }
 
 /** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */

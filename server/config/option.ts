@@ -17,6 +17,12 @@ export const dataDir: Option = {
   doc: 'where the database and the master key are',
 };
 
+export const databaseUrl: Option = {
+  name: 'database-url',
+  value: 'URL',
+  doc: 'the PostgreSQL database that all nodes share, postgres://USER:PASSWORD@HOST:PORT/DATABASE (default: SQLite in the data directory)',
+};
+
 export const masterKeyFile: Option = {
   name: 'master-key-file',
   value: 'FILE',
@@ -56,6 +62,16 @@ export const startOptions: readonly Option[] = [
   },
   dataDir,
   masterKeyFile,
+  databaseUrl,
+  {
+    name: 'allow-async-standby',
+    doc: 'start although the database may lose confirmed writes, revocations included, when a standby takes over',
+  },
+  {
+    name: 'node-name',
+    value: 'NAME',
+    doc: 'the name of this node in lists and logs (default: the host name)',
+  },
   { name: 'demo', doc: 'make the demo endpoint demo/library' },
   {
     name: 'trust-proxy',

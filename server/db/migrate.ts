@@ -2,10 +2,11 @@ import { sql, type DatabaseIntrospector } from 'kysely';
 import { Migrator } from 'kysely/migration';
 
 import { up as initial } from './migrations/0001-initial.ts';
+import { up as nodes } from './migrations/0002-nodes.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** All migrations, oldest first. The statements of a released migration never change. */
-const migrations = { '0001-initial': { up: initial } };
+const migrations = { '0001-initial': { up: initial }, '0002-nodes': { up: nodes } };
 
 /**
  * Migrates the database to the newest schema, in one transaction and under a lock: processes that start at the same time
@@ -15,6 +16,7 @@ const migrations = { '0001-initial': { up: initial } };
  */
 export async function migrate(db: Db): Promise<void> {
   await transaction(db, async (tx) => {
+    if (isPostgres(tx)) await sql`set local statement_timeout = 0`.execute(tx);
     await advisoryLock(tx, 'migrations');
     await refuseOthers(tx);
     const provider = { getMigrations: () => Promise.resolve(migrations) };

@@ -343,4 +343,14 @@ export interface Schema {
     revision: Generated<number>;
     created_at: number;
   };
+  /** On PostgreSQL only. */
+  node: {
+    /** Random for each process. */
+    instance: string;
+    name: string;
+    version: string;
+    started_at: number;
+    seen_at: number;
+    clock_skew_ms: number;
+  };
 }

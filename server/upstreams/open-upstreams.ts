@@ -2,7 +2,6 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import { noteHeadersRefused, type ServerRecord } from '#db/servers';
 import type { Clock } from '#clock/clock';
-import { sqliteAgentDirectory } from '#db/sqlite/agent-directory';
 import type { GatewayPorts } from '#gateway/gateway';
 import { PlainLinks } from '#gateway/plain-calls';
 import { throughSteps, type Upstream } from '#gateway/upstream';
@@ -19,7 +18,8 @@ import type { EndedTokens } from '#upstreams/credentials/tokens';
 import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
-import type { OpenStores } from '#stores';
+import type { Stores } from '#stores';
+import type { AgentDirectory } from '#upstreams/tunnel/agent-admission';
 import {
   openUpstream,
   takesCredentials,
@@ -49,7 +49,7 @@ export interface UpstreamOptions {
 }
 
 export interface UpstreamDependencies {
-  readonly stores: OpenStores;
+  readonly stores: Stores;
   readonly masterKey: MasterKey;
   readonly tokens: AccessTokens;
   readonly guard: OutboundGuard;
@@ -58,7 +58,7 @@ export interface UpstreamDependencies {
 
 /** The upstreams of all servers, and the tunnels of agents. */
 export interface OpenUpstreams {
-  readonly directory: ReturnType<typeof sqliteAgentDirectory>;
+  readonly directory: AgentDirectory;
   readonly tunnels: AgentTunnels;
   readonly upstreamOf: GatewayPorts['upstreamOf'];
   readonly pinned: GatewayPorts['pinned'];
@@ -81,7 +81,7 @@ export async function openUpstreams(
   const { dataDir, base, clock, log } = options;
   const demo = demoLibrary({ dataDir, nodePath: options.nodePath });
   closers.push(() => demo.close());
-  const directory = sqliteAgentDirectory(stores.connection);
+  const directory = stores.agentDirectory;
   const tunnels = new AgentTunnels({
     directory,
     clock,

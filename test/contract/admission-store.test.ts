@@ -237,5 +237,5 @@ test('admission in SQLite: the change token differs after a write through any co
 
   expect(admissions.changeToken()).not.toBe(before);
 
-  for (const { close } of [one, other]) await close();
+  for (const stores of [one, other]) await stores.close();
 });

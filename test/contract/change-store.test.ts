@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { insertClientSecret } from '#server/db/client-secrets';
 import { insertClient, revokeClient, updateClient } from '#server/db/clients';
@@ -6,16 +6,16 @@ import { insertAgent, revokeAgent } from '#server/db/agents';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
 import { deleteServer, insertServer, updateServer } from '#server/db/servers';
-import { sqliteChanges } from '#server/db/sqlite/change-store';
+import type { ChangeStore } from '#server/web/dashboard/live';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
+import { type Connection, onEachDatabase, type TestDatabase } from '#support/databases';
 import { openDatabase } from '#support/open-database';
 
 const now = madeAt + 60;
 const agent = { id: 'agent_a', organizationId: 'org_acme', name: 'berlin', createdAt: madeAt };
 const ofAgent = { type: 'agent', agentId: 'agent_a' } as const;
 
-type Database = Awaited<ReturnType<typeof openDatabase>>;
-type Change = (database: Database) => Promise<unknown>;
+type Change = (database: Pick<Connection, 'db'>) => Promise<unknown>;
 
 /** Pages of the server and of its organization list these. */
 const atServer: [string, Change][] = [
@@ -82,13 +82,12 @@ const atOrganization: [string, Change][] = [
   ['a key of an agent that is revoked', ({ db }) => revokeKey(db, 'key_agent', now)],
 ];
 
-// The bare connection is SQLite's own; the rest is what any adapter has to say.
-describe('change tokens in SQLite', () => {
-  let database: Database;
-  let changes: ReturnType<typeof sqliteChanges>;
+await onEachDatabase('change tokens', ({ open }) => {
+  let database: TestDatabase;
+  let changes: ChangeStore;
 
   beforeEach(async () => {
-    database = await openDatabase();
+    database = await open();
     await makeServer(database, 'sales');
     await makeServer(database, 'foreign', { organization: 'other' });
     await insertAgent(database.db, agent);
@@ -98,14 +97,13 @@ describe('change tokens in SQLite', () => {
       newKey({ id: 'key_agent', hash: 'hash of agent', owner: ofAgent, scopes: [] }),
     );
     await insertClient(database.db, newClient());
-    changes = sqliteChanges(database.connection);
+    changes = database.changes;
   });
   afterEach(() => database[Symbol.asyncDispose]());
 
   const told = async (change: Change) => {
     const states = () =>
       Promise.all([
-        Promise.resolve(changes.changeToken()),
         changes.stateOf('acme', undefined),
         changes.stateOf('acme', 'sales'),
         changes.stateOf('other', undefined),
@@ -113,15 +111,14 @@ describe('change tokens in SQLite', () => {
     const before = await states();
     await change(database);
     const after = await states();
-    const [changed, organization, server, other] = after.map((text, at) => text !== before[at]);
-    return { changed, organization, server, other };
+    const [organization, server, other] = after.map((text, at) => text !== before[at]);
+    return { organization, server, other };
   };
 
   test.each(atServer)(
     'the tokens of the server and its organization change with %s',
     async (_, change) => {
       expect(await told(change)).toEqual({
-        changed: true,
         organization: true,
         server: true,
         other: false,
@@ -133,7 +130,6 @@ describe('change tokens in SQLite', () => {
     'only the token of the organization changes with %s',
     async (_, change) => {
       expect(await told(change)).toEqual({
-        changed: true,
         organization: true,
         server: false,
         other: false,
@@ -143,10 +139,30 @@ describe('change tokens in SQLite', () => {
 
   test('no token changes while nothing is written', async () => {
     expect(await told(async () => changes.stateOf('acme', 'sales'))).toEqual({
-      changed: false,
       organization: false,
       server: false,
       other: false,
     });
   });
+
+  test('the change token differs soon after a write through another connection', async () => {
+    const other = await database.connectAgain();
+    const before = changes.changeToken();
+
+    await revokeKey(other.db, 'key_a', now);
+
+    await expect.poll(() => changes.changeToken()).not.toBe(before);
+  });
+});
+
+test('change token in SQLite: it differs at once after a write, and only then', async () => {
+  await using database = await openDatabase();
+  await makeServer(database, 'sales');
+  const before = database.changes.changeToken();
+
+  expect(database.changes.changeToken()).toBe(before);
+
+  await insertKey(database.db, newKey());
+
+  expect(database.changes.changeToken()).not.toBe(before);
 });

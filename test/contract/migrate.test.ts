@@ -20,7 +20,7 @@ await onEachDatabase('migrations', ({ openEmpty }) => {
     await migrate(db);
 
     expect(await insertOrganization(db, acme)).toBe(true);
-    expect(await migrations(db)).toEqual(['0001-initial']);
+    expect(await migrations(db)).toEqual(['0001-initial', '0002-nodes']);
   });
 
   test('change nothing when they run again', async () => {
@@ -79,6 +79,6 @@ await suite('postgres', 'migrations in PostgreSQL', () => {
     const connections = Array.from({ length: 8 }, () => database.connect());
     await Promise.all(connections.map((db) => migrate(db)));
 
-    expect(await migrations(database.connect())).toEqual(['0001-initial']);
+    expect(await migrations(database.connect())).toEqual(['0001-initial', '0002-nodes']);
   });
 });

@@ -3,28 +3,23 @@ import { join } from 'node:path';
 import { sql, type Kysely } from 'kysely';
 import { inject } from 'vitest';
 
-import { migrate } from '#server/db/migrate';
-import { openPostgres } from '#server/db/postgres';
+import { openPostgres } from '#server/db/postgres/open-postgres';
 import type { Schema } from '#server/db/schema';
-import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { openSqlite } from '#server/db/sqlite/open-sqlite';
 import type { Db } from '#server/db/transaction';
-import type { AdmissionStore } from '#server/gateway/admission';
-import { openStores } from '#server/stores';
-import { postgresAdmissions } from './postgres-admissions.ts';
+import { databaseName, openPostgresStores, openStores, type Stores } from '#server/stores';
 import type { RequirementName } from './requirements.ts';
 import { suite } from './suite.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 /** One connection to a database, or one pool of connections, as a process has it. */
-export interface Connection {
-  readonly db: Db;
-  readonly admissions: Omit<AdmissionStore, 'changeToken'>;
-}
+export type Connection = Pick<Stores, 'db' | 'admissions' | 'agentDirectory' | 'changes'>;
 
 /** A database of its own, at the newest schema, that goes with its `await using` scope. */
 export type TestDatabase = Connection &
   AsyncDisposable & {
+    /** Where it is: a file, or a URL. */
+    readonly url: string;
     /** Another connection to the same database, as another process has one. */
     connectAgain(): Promise<Connection>;
   };
@@ -79,6 +74,7 @@ function runTwice(database: TestedDatabase): TestedDatabase {
       const twice = (one: Connection) => ({ ...one, db: withTransactionsTwice(one.db) });
       return {
         ...twice(opened),
+        url: opened.url,
         connectAgain: async () => twice(await opened.connectAgain()),
         [Symbol.asyncDispose]: () => opened[Symbol.asyncDispose](),
       };
@@ -119,12 +115,13 @@ async function openSqliteDatabase(): Promise<TestDatabase> {
   const folder = await temporaryFolder();
   const closing: (() => Promise<void>)[] = [];
   const connectAgain = async () => {
-    const { db, connection, close } = await openStores(folder.path);
-    closing.push(close);
-    return { db, admissions: sqliteAdmissions(connection) };
+    const stores = await openStores(folder.path);
+    closing.push(() => stores.close());
+    return stores;
   };
   return {
     ...(await connectAgain()),
+    url: join(folder.path, databaseName),
     connectAgain,
     async [Symbol.asyncDispose]() {
       for (const close of closing) await close();
@@ -155,20 +152,23 @@ let schemaCount = 0;
 
 async function openPostgresDatabase(): Promise<TestDatabase> {
   const schema = freeSchemas.pop() ?? (await createSchema());
-  const opened: Kysely<Schema>[] = [];
-  const connectAgain = () => {
-    const db = connectTo(schema);
-    opened.push(db);
-    return Promise.resolve({ db, admissions: postgresAdmissions(db) });
+  const opened: Stores[] = [];
+  const connectAgain = async () => {
+    const stores = await openPostgresStores(
+      { url: urlOf(schema), mayLoseWrites: true },
+      { mayAdmit: () => true, failed: () => undefined },
+    );
+    opened.push(stores);
+    return stores;
   };
   const first = await connectAgain();
-  await migrate(first.db);
   return {
     ...first,
+    url: urlOf(schema),
     connectAgain,
     async [Symbol.asyncDispose]() {
       await removeRows(first.db);
-      for (const db of opened) await db.destroy();
+      for (const stores of opened) await stores.close();
       freeSchemas.push(schema);
     },
   };
@@ -198,10 +198,14 @@ async function createSchema(): Promise<string> {
 }
 
 function connectTo(schema: string): Kysely<Schema> {
-  return openPostgres({
-    connectionString: inject('postgresUrl'),
-    options: `-c search_path=${schema} -c synchronous_commit=off`,
-  });
+  return openPostgres({ connectionString: urlOf(schema) });
+}
+
+/** A URL whose connections use one schema. */
+function urlOf(schema: string): string {
+  const url = new URL(inject('postgresUrl'));
+  url.searchParams.set('options', `-c search_path=${schema} -c synchronous_commit=off`);
+  return url.href;
 }
 
 /** Removes every row, tables with references before those that they refer to. */
@@ -211,7 +215,9 @@ async function removeRows(db: Kysely<Schema>): Promise<void> {
     order by oid desc`.execute(db);
   const statements = [
     'alter table audit_event disable trigger user',
-    ...rows.map(({ name }) => `delete from ${name}`),
+    ...rows
+      .filter(({ name }) => name !== 'admission_epoch')
+      .map(({ name }) => `delete from ${name}`),
     'alter table audit_event enable trigger user',
   ];
   await sql.raw(`begin; ${statements.join('; ')}; commit`).execute(db);

@@ -8,7 +8,7 @@ import { createClient } from '#server/oauth/create-credentials';
 import { ordinaryScopes } from '#server/oauth/scopes';
 import { hashSecret } from '#server/oauth/secrets';
 import { serve } from '#server/serve';
-import { openStores, type OpenStores } from '#server/stores';
+import { openStores, type Stores } from '#server/stores';
 import { cookieName } from '#server/web/page-request';
 import { pkcePair } from './authorization-server.ts';
 import type { FakeClock } from './fake-clock.ts';
@@ -50,7 +50,7 @@ export interface GrantingServer extends AsyncDisposable {
   readonly base: string;
   readonly dataDir: string;
   /** The same database, as an administrative command has it. */
-  readonly stores: OpenStores;
+  readonly stores: Stores;
   readonly client: { readonly id: string; readonly secret: string };
   readonly redirectUri: string;
 

@@ -11,9 +11,6 @@ import { csrfToken, startSession } from '#server/accounts/sessions';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { consoleCalls } from '#server/console/call-server';
 import { insertUser } from '#server/db/people';
-import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
-import { sqliteAgentDirectory } from '#server/db/sqlite/agent-directory';
-import { sqliteChanges } from '#server/db/sqlite/change-store';
 import { bundleFor, readBundleTemplate } from '#server/download/mcp-bundle';
 import { proxyReference } from '#server/download/proxy-reference';
 import { EraAdapters } from '#server/gateway/era-adapters';
@@ -163,7 +160,7 @@ export async function pageApp(): Promise<PageApp> {
     clock,
     used: () => {},
     note: () => {},
-    admissions: sqliteAdmissions(stores.connection),
+    admissions: stores.admissions,
     mac: fakeMac,
     presentationOf: () => Promise.resolve(undefined),
     upstreamOf: () => {
@@ -226,7 +223,7 @@ export async function pageApp(): Promise<PageApp> {
       webhookSetup: loopbackWebhooks(clock),
     },
     agents: {
-      directory: sqliteAgentDirectory(stores.connection),
+      directory: stores.agentDirectory,
       clock,
       refusals,
       hasRoomFor: () => false,
@@ -263,8 +260,8 @@ export async function pageApp(): Promise<PageApp> {
               return upstreams.inspection;
             },
             inspectTools: async () => upstreams.inspection,
-            changes: sqliteChanges(stores.connection),
             identityProvider,
+            changes: stores.changes,
             callServer: consoleCalls(gateway),
             proxy: async () => proxyDownload.reference(base),
           },

@@ -1,4 +1,5 @@
 /** A server that dies between the answer with a rotated refresh token and keeping it. */
+import { sql } from 'kysely';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -76,7 +77,7 @@ test(
     await expect(whoami(tokens[0])).rejects.toThrow('fetch failed');
     await server.again();
     // As if the half minute had passed for which it had claimed the renewal.
-    server.stores.connection.exec('update upstream_connection set claimed_until = 0');
+    await sql`update upstream_connection set claimed_until = 0`.execute(server.stores.db);
     const before = upstream.asked.length;
     const lost = [await whoami(tokens[0]), await whoami(tokens[0])];
     const others = await whoami(tokens[1]);

@@ -377,10 +377,12 @@ describe('upstream access with each person’s own account', () => {
 
     await removeMember(server.stores.db, 'org_acme', dana.userId, 'member');
 
-    await vi.waitFor(() => {
-      const rows = server.stores.connection
-        .prepare('select * from upstream_connection where subject = ?')
-        .all(dana.userId);
+    await vi.waitFor(async () => {
+      const rows = await server.stores.db
+        .selectFrom('upstream_connection')
+        .selectAll()
+        .where('subject', '=', dana.userId)
+        .execute();
       expect(rows).toEqual([]);
     }, patient);
     expect(upstream.asked.filter((one) => one.path.includes('revocation'))).toHaveLength(2);

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, describe, expect, test } from 'vitest';
 
 import { insertClientSecret, revokeClientSecret } from '#server/db/client-secrets';
@@ -112,9 +113,9 @@ describe('token endpoint: the front answers as the framework does', () => {
   });
 
   test('a database that fails', async () => {
-    server.stores.connection.exec('alter table oauth_client rename to unread');
+    await sql`alter table oauth_client rename to unread`.execute(server.stores.db);
     const { front, framework } = await bothWays();
-    server.stores.connection.exec('alter table unread rename to oauth_client');
+    await sql`alter table unread rename to oauth_client`.execute(server.stores.db);
 
     expect([front.isByFront, front.status]).toEqual([true, expect.stringMatching(/ 50[03] /)]);
     expect({ ...front, isByFront: false }).toEqual(framework);

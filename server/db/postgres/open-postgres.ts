@@ -1,8 +1,8 @@
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import { Pool, types, type PoolConfig } from 'pg';
 
-import { tableNamesOnly } from './migrate.ts';
-import type { Schema } from './schema.ts';
+import { tableNamesOnly } from '#db/migrate';
+import type { Schema } from '#db/schema';
 
 /** Object ids of PostgreSQL's types, from its table `pg_type`. */
 const int8 = 20;
@@ -14,7 +14,7 @@ const numeric = 1700;
  * Counts, times and sums are read as numbers. Reading one that is not a safe integer throws a `RangeError`.
  */
 export function openPostgres(config: PoolConfig): Kysely<Schema> {
-  const pool = new Pool({ ...config, types: { getTypeParser } });
+  const pool = new Pool({ ...config, types: numberTypes });
   // The pool drops a broken connection. If it was in use, its query rejects with the error.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
@@ -37,6 +37,9 @@ class TransactionalAdapter extends PostgresAdapter {
 
 const getTypeParser: typeof types.getTypeParser = (oid: number, format?: 'text' | 'binary') =>
   oid === int8 || oid === numeric ? readNumber : types.getTypeParser(oid, format);
+
+/** How values are read: counts, times and sums as numbers. */
+export const numberTypes = { getTypeParser };
 
 function readNumber(text: string): number {
   const value = Number(text);

@@ -1,0 +1,140 @@
+import { isRole, roleScopes } from '#accounts/people';
+import { type Awaitable, whenReady } from '#awaitable';
+import type { AdmissionStore, AdmittedClient, AdmittedKey } from '#gateway/admission';
+import { readScopes } from './columns.ts';
+import { readServer, type ServerRow } from './servers.ts';
+
+const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
+  s.upstream_access_id, s.upstream_tells_callers, s.upstream_headers,
+  s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.created_at`;
+
+const enabled = `o.name = :organization and s.name = :server
+  and o.disabled_at is null and s.disabled_at is null`;
+
+/** If a server is limited to groups, only their members may use it. `m` is the membership. */
+const inGroup = `(not exists (select 1 from server_group r where r.server_id = s.id)
+  or exists (select 1 from server_group r
+    join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
+    where r.server_id = s.id))`;
+
+const byKeySql = `select ${server}, k.id as key_id, k.scopes, k.expires_at
+  from api_key k
+  join mcp_server s on s.id = k.server_id
+  join organization o on o.id = s.organization_id
+  where k.hash = :hash and k.revoked_at is null and ${enabled}`;
+
+const byClientSql = `select ${server}, c.scopes
+  from oauth_client c
+  join mcp_server s on s.id = c.server_id
+  join organization o on o.id = s.organization_id
+  where c.id = :client and c.revoked_at is null and ${enabled}
+    and not exists (select 1 from revoked_token r where r.jti = :token)`;
+
+/** An organization may accept only clients that an administrator created for one of its servers. */
+const acceptedClient = `(c.server_id is not null or o.open_clients_allowed = 1)`;
+
+const byGrantSql = `select ${server}, c.scopes, m.role
+  from oauth_grant g
+  join oauth_client c on c.id = g.client_id
+  join mcp_server s on s.id = g.server_id
+  join organization o on o.id = s.organization_id
+  join membership m on m.person_id = g.person_id and m.organization_id = o.id
+  where g.id = :grant and g.person_id = :person and c.id = :client
+    and g.revoked_at is null and c.revoked_at is null and ${enabled}
+    and ${inGroup} and ${acceptedClient}
+    and not exists (select 1 from revoked_token r where r.jti = :token)`;
+
+const byPersonSql = `select ${server}, m.role
+  from organization o
+  join mcp_server s on s.organization_id = o.id
+  join membership m on m.person_id = :person and m.organization_id = o.id
+  where ${enabled} and ${inGroup}`;
+
+interface AdmissionRow extends ServerRow {
+  readonly key_id: string;
+  readonly scopes: string;
+  readonly expires_at: number | null;
+  readonly role: string;
+}
+
+/** A query of admission, with named parameters. Its SQL text is the same for SQLite and PostgreSQL. */
+export interface AdmissionQuery<Answer extends object> {
+  readonly name: string;
+  readonly sql: string;
+  /** The names of its parameters. */
+  readonly parameters: readonly string[];
+  /** What its row means; `undefined` if it admits nobody. */
+  readonly read: (row: AdmissionRow) => Answer | undefined;
+}
+
+const byKey: AdmissionQuery<{ readonly key: AdmittedKey; readonly expiresAt: number | null }> = {
+  name: 'key',
+  sql: byKeySql,
+  parameters: ['organization', 'server', 'hash'],
+  read: (row) => ({
+    key: { server: readServer(row), keyId: row.key_id, scopes: readScopes(row.scopes) },
+    expiresAt: row.expires_at,
+  }),
+};
+
+const byClient: AdmissionQuery<AdmittedClient> = {
+  name: 'client',
+  sql: byClientSql,
+  parameters: ['organization', 'server', 'client', 'token'],
+  read: (row) => ({ server: readServer(row), scopes: readScopes(row.scopes) }),
+};
+
+const byGrant: AdmissionQuery<AdmittedClient> = {
+  name: 'grant',
+  sql: byGrantSql,
+  parameters: ['organization', 'server', 'client', 'token', 'grant', 'person'],
+  read(row) {
+    if (!isRole(row.role)) return undefined;
+    const most = roleScopes(row.role);
+    const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
+    return { server: readServer(row), scopes };
+  },
+};
+
+const byPerson: AdmissionQuery<AdmittedClient> = {
+  name: 'person',
+  sql: byPersonSql,
+  parameters: ['organization', 'server', 'person'],
+  read: (row) =>
+    isRole(row.role) ? { server: readServer(row), scopes: roleScopes(row.role) } : undefined,
+};
+
+/** All queries of admission. */
+export const admissionQueries = [byKey, byClient, byGrant, byPerson] as const;
+
+export type AdmissionValues = Readonly<Record<string, string | null>>;
+
+/** Reads the row of a query, as the database is now: after the call, or as of the change token `asOf`. */
+export type ReadAdmission = <Answer extends object>(
+  query: AdmissionQuery<Answer>,
+  values: AdmissionValues,
+  asOf?: string,
+) => Awaitable<Answer | undefined>;
+
+/** Looks up admissions by a way to read them. */
+export function admissionStore(read: ReadAdmission, changeToken: () => string): AdmissionStore {
+  return {
+    byKey({ organization, server: name, keyHash, now, asOf }) {
+      const found = read(byKey, { organization, server: name, hash: keyHash }, asOf);
+      return whenReady(found, (row) =>
+        row && (row.expiresAt === null || row.expiresAt > now) ? row.key : undefined,
+      );
+    },
+
+    byClient({ organization, server: name, clientId, tokenId, grant, asOf }) {
+      const values = { organization, server: name, client: clientId, token: tokenId ?? null };
+      if (!grant) return read(byClient, values, asOf);
+      return read(byGrant, { ...values, grant: grant.id, person: grant.userId }, asOf);
+    },
+
+    byPerson: ({ organization, server: name, userId }) =>
+      read(byPerson, { organization, server: name, person: userId }),
+
+    changeToken,
+  };
+}

@@ -1,0 +1,73 @@
+import { sql } from 'kysely';
+import type { AgentDirectory } from '#upstreams/tunnel/agent-admission';
+import { isPostgres, type Db } from './transaction.ts';
+
+const agentInForce = sql`a.revoked_at is null and o.disabled_at is null`;
+
+/** Looks up the agents that may connect. */
+export function agentDirectory(db: Db, changeToken: () => string): AgentDirectory {
+  return {
+    async byKey({ keyHash, now }) {
+      const { rows } = await sql<{
+        key_id: string;
+        expires_at: number | null;
+        id: string;
+        name: string;
+        organization: string;
+      }>`select k.id as key_id, k.expires_at, a.id, a.name, o.name as organization
+        from api_key k
+        join agent a on a.id = k.agent_id
+        join organization o on o.id = a.organization_id
+        where k.hash = ${keyHash} and ${keyInForce(now)} and ${agentInForce}`.execute(db);
+      const [row] = rows;
+      if (!row) return undefined;
+      const { id, name, organization } = row;
+      const bound = await db
+        .selectFrom('mcp_server')
+        .select('name')
+        .where('agent_id', '=', id)
+        .where('disabled_at', 'is', null)
+        .orderBy('name')
+        .execute();
+      return {
+        id,
+        name,
+        organization,
+        keyId: row.key_id,
+        keyExpiresAt: row.expires_at ?? undefined,
+        servers: bound.map((server) => server.name),
+      };
+    },
+
+    async activeKeys(keyIds, now) {
+      // One parameter, however many keys there are.
+      const wanted = isPostgres(db)
+        ? sql`json_array_elements_text(${JSON.stringify(keyIds)}::json)`
+        : sql`json_each(${JSON.stringify(keyIds)})`;
+      const { rows } = await sql<{ key_id: string; agent_id: string }>`
+        select k.id as key_id, k.agent_id
+        from api_key k
+        join agent a on a.id = k.agent_id
+        join organization o on o.id = a.organization_id
+        where k.id in (select value from ${wanted} as wanted) and ${keyInForce(now)} and ${agentInForce}`.execute(
+        db,
+      );
+      const bound = await db
+        .selectFrom('mcp_server')
+        .select(['agent_id', 'name'])
+        .where('agent_id', 'is not', null)
+        .where('disabled_at', 'is', null)
+        .orderBy('name')
+        .execute();
+      const namesOf = Map.groupBy(bound, (server) => server.agent_id);
+      return new Map(
+        rows.map((row) => [row.key_id, (namesOf.get(row.agent_id) ?? []).map(({ name }) => name)]),
+      );
+    },
+
+    changeToken,
+  };
+}
+
+const keyInForce = (now: number) =>
+  sql`k.revoked_at is null and (k.expires_at is null or k.expires_at > ${now})`;

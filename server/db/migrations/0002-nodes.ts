@@ -1,0 +1,64 @@
+import { sql } from 'kysely';
+
+import { isPostgres, type Db } from '#db/transaction';
+
+/**
+ * What several nodes need that share one PostgreSQL. On SQLite there is one node, and nothing changes.
+ *
+ * `admission_epoch` changes with each transaction that may take access away or changes what admission reads, in the same commit.
+ * Admissions that a node has read are valid as long as the epoch is the same. Inserting a credential changes nothing that was
+ * read, because absent rows are never kept.
+ */
+export async function up(db: Db): Promise<void> {
+  if (!isPostgres(db)) return;
+  const triggers = Object.entries(epochEvents).map(
+    ([table, events]) => `create constraint trigger ${table}_changes_admissions
+      after ${events} on ${table} deferrable initially deferred
+      for each row execute function change_admission_epoch()`,
+  );
+  await sql.raw([...tables, ...triggers].join(';\n')).execute(db);
+}
+
+const tables = [
+  // A node is a process. Times are of the clock of the database.
+  `create table node (
+    instance text collate "C" primary key,
+    name text collate "C" not null,
+    version text collate "C" not null,
+    started_at bigint not null,
+    seen_at bigint not null,
+    clock_skew_ms bigint not null
+  )`,
+  `create table admission_epoch (
+    one integer primary key check (one = 1),
+    epoch bigint not null,
+    changed_by xid8
+  )`,
+  `insert into admission_epoch (one, epoch) values (1, 1)`,
+  // Once for each transaction, at its end, so that the row is locked for as short as possible.
+  `create function change_admission_epoch() returns trigger language plpgsql as $$
+    begin
+      update admission_epoch set epoch = epoch + 1, changed_by = pg_current_xact_id()
+        where changed_by is distinct from pg_current_xact_id();
+      return null;
+    end $$`,
+];
+
+/** For each table that admissions are read from: what changes them. */
+const epochEvents = {
+  organization: 'update of name, disabled_at, open_clients_allowed or delete',
+  mcp_server: `update of organization_id, name, upstream_kind, upstream_settings, upstream_access_id,
+    upstream_tells_callers, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, limits, disabled_at
+    or delete`,
+  api_key: 'update of hash, server_id, scopes, expires_at, revoked_at or delete',
+  oauth_client: 'update of server_id, scopes, revoked_at or delete',
+  oauth_grant: 'update of person_id, client_id, server_id, revoked_at or delete',
+  membership: 'update or delete',
+  revoked_token: 'insert',
+  // A server without groups is open to all members.
+  server_group: 'insert or update or delete',
+  group_member: 'update or delete',
+  group_mapping: 'update or delete',
+  provider_group: 'update or delete',
+  identity: 'update of person_id or delete',
+};

@@ -1,0 +1,82 @@
+import { createHash } from 'node:crypto';
+import { sql } from 'kysely';
+import type { Db } from '#db/transaction';
+import type { ChangeStore } from '#web/dashboard/live';
+
+const pollEveryMs = 500;
+
+/**
+ * Detects changes in PostgreSQL. The change token is read twice a second, whoever asks for it: it may be half a second old, so it
+ * never proves a right.
+ */
+export class PostgresChanges implements ChangeStore {
+  readonly #db: Db;
+  readonly #failed: (error: unknown) => void;
+  readonly #timer: NodeJS.Timeout;
+  #token = '';
+  #polling: Promise<void> | undefined;
+
+  private constructor(db: Db, failed: (error: unknown) => void) {
+    this.#db = db;
+    this.#failed = failed;
+    this.#timer = setInterval(() => void this.#poll(), pollEveryMs).unref();
+  }
+
+  static async open(db: Db, failed: (error: unknown) => void): Promise<PostgresChanges> {
+    const changes = new PostgresChanges(db, failed);
+    await changes.#poll();
+    return changes;
+  }
+
+  changeToken(): string {
+    return this.#token;
+  }
+
+  async stateOf(organization: string, server: string | undefined): Promise<string> {
+    const at = sql`o.name = ${organization} and (${server ?? null}::text is null or s.name = ${server ?? null})`;
+    const within = sql`mcp_server s join organization o on o.id = s.organization_id`;
+    const { rows } = await sql<{ state: unknown }>`select json_build_array(
+      (select json_agg(json_build_array(s.created_at, s.disabled_at, s.title, s.description, s.hidden_tools, s.limits,
+          s.upstream_kind, s.upstream_settings, s.agent_id) order by s.id)
+        from ${within} where ${at}),
+      (select json_build_array(count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), sum(k.last_used_at))
+        from ${within} join api_key k on k.server_id = s.id where ${at}),
+      (select json_agg(json_build_array(c.created_at, c.revoked_at, c.last_used_at, c.name, c.scopes, c.redirect_uris) order by c.id)
+        from ${within} join oauth_client c on c.server_id = s.id where ${at}),
+      (select json_build_array(count(*), sum(x.revoked_at))
+        from ${within} join oauth_client c on c.server_id = s.id join client_secret x on x.client_id = c.id where ${at}),
+      (select json_build_array(count(*), count(a.revoked_at))
+        from agent a join organization o on o.id = a.organization_id
+        where o.name = ${organization} and ${server ?? null}::text is null),
+      (select json_build_array(count(*), count(k.revoked_at), max(k.last_used_at))
+        from agent a join organization o on o.id = a.organization_id join api_key k on k.agent_id = a.id
+        where o.name = ${organization} and ${server ?? null}::text is null)
+    )::text as state`.execute(this.#db);
+    // Hashed, because every open page keeps one, and the texts of a thousand clients are long.
+    return createHash('sha256').update(String(rows[0]?.state)).digest('base64url');
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#polling;
+  }
+
+  #poll(): Promise<void> {
+    this.#polling ??= this.#read().finally(() => {
+      this.#polling = undefined;
+    });
+    return this.#polling;
+  }
+
+  /** Every transaction that commits changes the snapshot, which lists those that are under way. */
+  async #read(): Promise<void> {
+    try {
+      const { rows } = await sql<{
+        token: string;
+      }>`select pg_current_snapshot()::text as token`.execute(this.#db);
+      this.#token = rows[0]?.token ?? '';
+    } catch (error) {
+      this.#failed(error);
+    }
+  }
+}

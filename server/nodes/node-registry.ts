@@ -1,0 +1,138 @@
+import { sql } from 'kysely';
+import type { EpochSeconds } from '#clock/clock';
+import type { Db } from '#db/transaction';
+import { randomBase62 } from '#oauth/secrets';
+
+const seenEveryMs = 2000;
+/** A node that was not seen for this long admits nobody until it is seen again. */
+const leaseMs = 5000;
+/** Tokens and one-time codes are valid by the clock of each node. */
+const mostSkewMs = 2000;
+/** After this, a node that was not seen is not listed any more. */
+const listedSeconds = 3600;
+
+/** A process that serves this installation. */
+export interface NodeRecord {
+  /** Random for each process. */
+  readonly instance: string;
+  readonly name: string;
+  readonly version: string;
+  readonly startedAt: EpochSeconds;
+  /** By the clock of the database. */
+  readonly seenAt: EpochSeconds;
+  /** By how much the clock of its machine is ahead of the clock of the database. */
+  readonly clockSkewMs: number;
+  /** Whether it admits callers now. */
+  readonly isAlive: boolean;
+}
+
+export interface NodeRegistryPorts {
+  readonly name: string;
+  readonly version: string;
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Writes to the database, every two seconds, that this process is alive. If that fails for five seconds, the process must not trust
+ * what it reads: it may be connected to a server that another one has replaced.
+ */
+export class NodeRegistry {
+  readonly instance = randomBase62(16);
+  readonly #db: Db;
+  readonly #ports: NodeRegistryPorts;
+  #timer: NodeJS.Timeout | undefined;
+  #writing: Promise<void> | undefined;
+  #seenAtMs = 0;
+  #clockSkewMs = 0;
+
+  constructor(db: Db, ports: NodeRegistryPorts) {
+    this.#db = db;
+    this.#ports = ports;
+  }
+
+  /** Enters this process in the list of nodes. */
+  async open(): Promise<void> {
+    await this.#write();
+    this.#timer = setInterval(() => void this.#see(), seenEveryMs).unref();
+  }
+
+  /** Whether the database has confirmed within the last five seconds that this process is alive. */
+  isSeen(): boolean {
+    return performance.now() - this.#seenAtMs <= leaseMs;
+  }
+
+  /** By how much the clock of this machine is ahead of the clock of the database, when it was last read. */
+  get clockSkewMs(): number {
+    return this.#clockSkewMs;
+  }
+
+  /** @throws {Error} if this node must not get calls, and why */
+  checkReady(): void {
+    if (!this.isSeen()) throw new Error('the database has not seen this node lately');
+    if (Math.abs(this.#clockSkewMs) > mostSkewMs) {
+      throw new Error(
+        `the clock differs by ${this.#clockSkewMs} ms from the clock of the database`,
+      );
+    }
+  }
+
+  /** All nodes that were seen during the last hour, the newest first. */
+  async list(): Promise<readonly NodeRecord[]> {
+    const { rows } = await sql<{
+      instance: string;
+      name: string;
+      version: string;
+      started_at: number;
+      seen_at: number;
+      clock_skew_ms: number;
+      is_alive: boolean;
+    }>`select node.*, seen_at >= ${databaseSeconds} - ${leaseMs / 1000} as is_alive
+      from node order by started_at desc, instance`.execute(this.#db);
+    return rows.map((row) => ({
+      instance: row.instance,
+      name: row.name,
+      version: row.version,
+      startedAt: row.started_at,
+      seenAt: row.seen_at,
+      clockSkewMs: row.clock_skew_ms,
+      isAlive: row.is_alive,
+    }));
+  }
+
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#writing;
+    await this.#db.deleteFrom('node').where('instance', '=', this.instance).execute();
+  }
+
+  #see(): Promise<void> {
+    this.#writing ??= this.#write()
+      .catch((error: unknown) => this.#ports.failed(error))
+      .finally(() => {
+        this.#writing = undefined;
+      });
+    return this.#writing;
+  }
+
+  async #write(): Promise<void> {
+    // What counts is when the write began: it proves that the database was this process's at that moment.
+    const begunAtMs = performance.now();
+    const wallMs = Date.now();
+    const { name, version } = this.#ports;
+    const { rows } = await sql<{ now_ms: number }>`
+      insert into node (instance, name, version, started_at, seen_at, clock_skew_ms)
+        values (${this.instance}, ${name}, ${version}, ${databaseSeconds}, ${databaseSeconds}, ${this.#clockSkewMs})
+        on conflict (instance) do update set seen_at = excluded.seen_at, clock_skew_ms = excluded.clock_skew_ms
+        returning (extract(epoch from clock_timestamp()) * 1000)::bigint as now_ms`.execute(
+      this.#db,
+    );
+    const tookMs = performance.now() - begunAtMs;
+    this.#clockSkewMs = Math.round(wallMs + tookMs / 2 - Number(rows[0]?.now_ms));
+    this.#seenAtMs = begunAtMs;
+    await sql`delete from node where seen_at < ${databaseSeconds} - ${listedSeconds}`.execute(
+      this.#db,
+    );
+  }
+}
+
+const databaseSeconds = sql<number>`extract(epoch from clock_timestamp())::bigint`;

@@ -1,0 +1,157 @@
+import { sql } from 'kysely';
+import { expect, inject, test } from 'vitest';
+import { insertClient } from '#server/db/clients';
+import { insertKey, revokeKey } from '#server/db/keys';
+import { updateLastUses } from '#server/db/last-uses';
+import { openPostgresStores } from '#server/stores';
+import { postgres, type TestDatabase } from '#support/databases';
+import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
+import { patient } from '#support/patient';
+import { suite } from '#support/suite';
+import { wireProxy } from '#support/wire-proxy';
+
+const now = madeAt + 60;
+const place = { organization: 'acme', server: 'sales' };
+
+async function opened(): Promise<TestDatabase> {
+  const database = await postgres.open();
+  await makeServer(database, 'sales');
+  await insertKey(database.db, newKey());
+  await insertClient(database.db, newClient());
+  return database;
+}
+
+const epochOf = async ({ db }: Pick<TestDatabase, 'db'>) => {
+  const { rows } = await sql<{ epoch: number }>`select epoch from admission_epoch`.execute(db);
+  return rows[0]?.epoch ?? 0;
+};
+
+await suite('postgres', 'admissions in PostgreSQL', () => {
+  test('no key is admitted after its revocation was confirmed, however many calls are under way', async () => {
+    await using database = await opened();
+    const revoking = await database.connectAgain();
+    const ids = Array.from({ length: 300 }, (_, at) => `key_${at}`);
+    for (const id of ids) await insertKey(database.db, newKey({ id, hash: `hash of ${id}` }));
+    const revoked = new Set<string>();
+    const wrong: string[] = [];
+    let calls = 0;
+    let refusals = 0;
+    const over = new AbortController();
+    const caller = async (from: number) => {
+      for (let at = from; !over.signal.aborted; at += 7) {
+        const id = ids[at % ids.length] ?? '';
+        const wasRevoked = revoked.has(id);
+        const found = await database.admissions.byKey({ ...place, keyHash: `hash of ${id}`, now });
+        calls += 1;
+        if (!found) refusals += 1;
+        if (found && wasRevoked) wrong.push(id);
+      }
+    };
+    const callers = Array.from({ length: 16 }, (_, at) => caller(at * 19));
+
+    for (const id of ids) {
+      await revokeKey(revoking.db, id, now);
+      revoked.add(id);
+    }
+    over.abort();
+    await Promise.all(callers);
+
+    expect(wrong).toEqual([]);
+    expect(calls).toBeGreaterThan(ids.length);
+    expect(refusals).toBeGreaterThan(0);
+  });
+
+  test.each([
+    ['a key', 'revoke', `update api_key set revoked_at = 1`],
+    ['a key', 'delete', `delete from api_key`],
+    ['a key’s scopes', 'change', `update api_key set scopes = '[]'`],
+    ['a client', 'revoke', `update oauth_client set revoked_at = 1`],
+    ['a server', 'disable', `update mcp_server set disabled_at = 1`],
+    ['a server', 'delete', `delete from mcp_server`],
+    ['the limits of a server', 'change', `update mcp_server set limits = '{}'`],
+    ['the hidden tools', 'change', `update mcp_server set hidden_tools = '["drop"]'`],
+    ['an organization', 'disable', `update organization set disabled_at = 1`],
+    [
+      'an organization',
+      'close to open clients',
+      `update organization set open_clients_allowed = 0`,
+    ],
+    ['an organization', 'delete', `delete from organization`],
+    ['a token', 'revoke', `insert into revoked_token (jti, expires_at) values ('jti', 1)`],
+    ['a person', 'delete', `delete from person`],
+    ['a role', 'change', `update membership set role = 'viewer'`],
+    ['a membership', 'delete', `delete from membership`],
+    ['a server', 'restrict to a group', `insert into server_group values ('srv_sales', 'group_a')`],
+    ['a group', 'empty', `delete from group_member`],
+    ['a mapping of a group', 'delete', `delete from group_mapping`],
+    ['the groups of a provider', 'forget', `delete from provider_group`],
+  ])('%s: to %s changes the epoch', async (_, __, statement) => {
+    await using database = await opened();
+    await sql
+      .raw(
+        `insert into person (id, email, email_key, created_at) values ('p', 'p@example.com', 'p@example.com', 1);
+         insert into membership (person_id, organization_id, role) values ('p', 'org_acme', 'member');
+         insert into person_group (id, organization_id, name, created_at) values ('group_a', 'org_acme', 'staff', 1);
+         insert into group_member values ('group_a', 'org_acme', 'p');
+         insert into group_mapping values ('org_acme', 'staff', 'group_a');
+         insert into identity values ('https://idp', 'p', 'p');
+         insert into provider_group values ('https://idp', 'p', 'staff')`,
+      )
+      .execute(database.db);
+    const before = await epochOf(database);
+
+    await sql.raw(statement).execute(database.db);
+
+    expect(await epochOf(database)).toBe(before + 1);
+  });
+
+  test('a use, and a credential that is added, leave the epoch as it is', async () => {
+    await using database = await opened();
+    const before = await epochOf(database);
+
+    await updateLastUses(database.db, [{ type: 'key', id: 'key_a', usedAt: now }]);
+    await insertKey(database.db, newKey({ id: 'key_b', hash: 'hash of b' }));
+
+    expect(await epochOf(database)).toBe(before);
+  });
+
+  test('a database that stalls or breaks off is unavailable, never a yes, and works again when it is back', async () => {
+    await using database = await opened();
+    const { hostname, port } = new URL(inject('postgresUrl'));
+    await using proxy = await wireProxy({ host: hostname, port: Number(port || 5432) });
+    const ports = { mayAdmit: () => true, failed: () => undefined };
+    const url = proxy.through(database.url);
+    const stores = await openPostgresStores({ url, mayLoseWrites: true }, ports);
+    const ask = async () => stores.admissions.byKey({ ...place, keyHash: 'hash of a', now });
+    const wanted = { keyId: 'key_a' };
+    expect(await ask()).toMatchObject(wanted);
+
+    proxy.stall();
+    await expect(ask()).rejects.toThrow('the database did not answer within 1000 ms');
+    await revokeKey(database.db, 'key_a', now);
+    proxy.resume();
+    await expect.poll(ask, patient).toBeUndefined();
+
+    await sql`update api_key set revoked_at = null`.execute(database.db);
+    await proxy.cut();
+    await expect(ask()).rejects.toThrow('the database did not answer');
+    await proxy.mend();
+    await expect.poll(() => ask().catch(() => undefined), patient).toMatchObject(wanted);
+
+    await stores.close();
+  });
+
+  test('a node that the database has not seen lately admits nobody', async () => {
+    await using database = await opened();
+    let isSeen = true;
+    const ports = { mayAdmit: () => isSeen, failed: () => undefined };
+    const stores = await openPostgresStores({ url: database.url, mayLoseWrites: true }, ports);
+    const ask = async () => stores.admissions.byKey({ ...place, keyHash: 'hash of a', now });
+    expect(await ask()).toMatchObject({ keyId: 'key_a' });
+
+    isSeen = false;
+
+    await expect(ask()).rejects.toThrow('this node has not been seen by the database lately');
+    await stores.close();
+  });
+});
