@@ -32,6 +32,13 @@ export const accountScenes: Scene = async ({ browser, furnished, album }) => {
   await album.take(page, 'account-second-factor');
   await viola.context.close();
 
+  const mark = await dashboardVisitor(browser, server);
+  await signInAs(mark, server, 'mark@example.com');
+  await album.take(mark.page, 'member-home');
+  await mark.open('/servers/warehouse');
+  await album.take(mark.page, 'member-server');
+  await mark.context.close();
+
   const again = await dashboardVisitor(browser, server);
   const { fill: type } = again;
   await again.page.goto(`${server.base}/sign-in`);

@@ -15,7 +15,7 @@ export interface Album {
   /** How many pages and states were taken. */
   readonly taken: () => number;
   /**
-   * Takes the whole page, on a phone and a desk, light and dark; `isTable` on a tablet and a very wide screen as well. `between` are
+   * Takes the whole page, on a phone, a tablet and a desk, light and dark; `isTable` on a very wide screen as well. `between` are
    * more widths, for what is laid out anew in the middle.
    */
   readonly take: (
@@ -34,7 +34,7 @@ export function album(): Album {
     taken: () => taken,
     async take(page, name, { isTable = false, between = [] } = {}) {
       taken += 1;
-      const widths = isTable ? [360, ...between, 900, 1440, 1920] : [360, ...between, 1440];
+      const widths = [360, ...between, 900, 1440, ...(isTable ? [1920] : [])];
       for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
         for (const colorScheme of ['light', 'dark'] as const) {

@@ -33,6 +33,11 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   await album.take(owner.page, 'set-up-wrong');
   await becomeOwner(owner, server);
   await album.take(owner.page, 'dashboard-first');
+  await owner.open('/single-sign-on');
+  await album.take(owner.page, 'single-sign-on');
+  await owner.press('Test sign-in');
+  await owner.page.getByRole('heading', { name: 'The provider cannot be used' }).waitFor();
+  await album.take(owner.page, 'single-sign-on-failed');
 
   const guest = await dashboardVisitor(browser, server);
   const { fill: typeAsGuest } = guest;

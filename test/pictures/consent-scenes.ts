@@ -7,7 +7,11 @@ export const consentScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, context } = dana;
   const { base } = furnished.server;
   const { challenge, verifier } = pkcePair();
-  const ask = (redirect: string, clientId = furnished.clientId) =>
+  const ask = (
+    redirect: string,
+    clientId = furnished.clientId,
+    more: Readonly<Record<string, string>> = {},
+  ) =>
     page.goto(
       `${base}/oauth/consent?${new URLSearchParams({
         client_id: clientId,
@@ -16,10 +20,16 @@ export const consentScenes: Scene = async ({ dana, furnished, album }) => {
         code_challenge: challenge,
         code_challenge_method: 'S256',
         state: 'state',
+        ...more,
       }).toString()}`,
     );
   await ask('http://127.0.0.1:49152/callback');
   await album.take(page, 'consent-loopback');
+  await ask('http://127.0.0.1:49152/callback', `${base}/oauth/clients/latchkey.json`, {
+    resource: `${base}/mcp/acme/warehouse`,
+    assistant: 'Claude Desktop',
+  });
+  await album.take(page, 'consent-assistant');
   await ask(redirectUri);
   await album.take(page, 'consent-site');
   await ask('https://elsewhere.example/callback');

@@ -32,6 +32,8 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     'server-tools': '/servers/tickets/tools',
     'server-tools-demo': `${servers}/tools`,
     'server-http': '/servers/tickets',
+    'server-long-title': '/servers/warehouse',
+    'server-long-title-settings': '/servers/warehouse/settings',
     'keys-none': '/servers/warehouse/keys',
     'keys-filter-none': `${servers}/keys?filter=nobody`,
     'key-form': `${servers}/new-key`,
@@ -48,13 +50,21 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
     groups: '/groups',
     invite: '/people/invite',
     'usage-server': '/usage?by=server&range=1h',
+    'usage-key': `/usage?by=key&of=${keyId}`,
     'audit-filter-none': '/audit?actor=nobody@example.com&outcome=refused',
+    'single-sign-on-off': '/single-sign-on',
     settings: '/settings',
   };
   for (const [name, path] of Object.entries(pages)) {
     await open(path);
     await album.take(page, name);
   }
+  await open('');
+  await page.getByText('Organization', { exact: true }).click();
+  await album.take(page, 'switcher-open');
+  await open(`${servers}/new-key`);
+  await page.getByLabel('Expires', { exact: true }).selectOption('date');
+  await album.take(page, 'key-form-date');
   await open('/groups');
   await page.getByRole('link', { name: 'Finance' }).click();
   await album.take(page, 'group');

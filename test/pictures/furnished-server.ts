@@ -19,6 +19,8 @@ const ordinary = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'] a
 
 /** Where applications of the pictures ask for an answer; nobody is there. */
 export const redirectUri = 'https://app.assistant.example/callback';
+export const longTitle =
+  'Warehouse inventory, purchasing and goods in transit of the Copenhagen and Rotterdam sites';
 export const longName = 'Quarterly reconciliation assistant 🔑 של צוות הכספים, Copenhagen';
 
 /** A server with the organization `acme`, as busy and as various as one of a company. */
@@ -44,15 +46,23 @@ export async function furnishedServer(): Promise<FurnishedServer> {
       `${password}\n`,
     );
   await command('organization create acme');
+  await server.command(['organization', 'update', 'acme', '--title', 'Acme Trading']);
   await command('agent create acme/berlin');
   const { key } = JSON.parse(await command('agent create acme/copenhagen --json'));
-  for (const name of ['library', 'warehouse']) await command(`server create acme/${name} --demo`);
+  for (const [name, title] of [
+    ['library', 'Library'],
+    ['warehouse', longTitle],
+  ]) {
+    await command(`server create acme/${name} --demo`);
+    await server.command(['server', 'update', `acme/${name}`, '--title', `${title}`]);
+  }
   await command('server create acme/sales --agent copenhagen');
   await command('server create acme/payroll --agent berlin');
   await command(`server create acme/tickets --http-url ${upstream.url}`);
   await person(email, 'owner');
   await person('a.very.long.address.of.somebody@subsidiary.example.com', 'admin');
   await person('viola@example.com', 'viewer');
+  await person('mark@example.com', 'member');
 
   const stores = await openStores(server.dataDir);
   stack.defer(() => stores.close());
