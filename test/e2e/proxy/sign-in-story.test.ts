@@ -75,7 +75,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
   const decide = async (answer: 'Allow' | 'Deny') => {
     await dana.goto(await browser.next());
     if (new URL(dana.url()).pathname === '/sign-in') await signIn(dana);
-    const asked = await dana.getByRole('heading', { name: /^Allow / }).textContent();
+    const asked = await dana.getByRole('heading', { name: /^Connect / }).textContent();
     await button(dana, answer).click();
     await dana.waitForURL(/^http:\/\/127\.0\.0\.1:\d+\/callback\?/);
     const page = (await dana.locator('main').textContent()) ?? '';
@@ -317,6 +317,20 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     expect(page).toContain('You are signed in');
     expect(tools.map(({ name }) => name)).toContain('query');
     expect((await latchkey('logout', url)).code).toBe(0);
+  });
+
+  test('setup for one assistant has the consent page name it', async () => {
+    const running = latchkey('setup', url, '--assistant', 'claude-desktop');
+    const { asked } = await decide('Allow');
+    const { code, stdout } = await running;
+    await dana.goto(`${server.base}/account`);
+    const applications = await dana.locator('main').textContent();
+
+    expect(asked).toBe('Connect Claude Desktop (via Latchkey) to library?');
+    expect(code).toBe(0);
+    expect(stdout).toContain('Claude Desktop starts library: ');
+    expect(applications).toContain('Claude Desktop (via Latchkey)');
+    expect((await latchkey('remove', 'library')).code).toBe(0);
   });
 
   test('no client was registered by hand', async () => {
