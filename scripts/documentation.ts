@@ -118,7 +118,7 @@ function serverPage(): string {
     generated,
     `${intro('latchkey-server')}
 Commands work while the server runs, and take effect on the next request.`,
-    `Every command also takes \`--${dataDir.name} ${dataDir.value ?? ''}\`: ${dataDir.doc} (default: \`${dataDir.fallback ?? ''}\`).
+    `Every command but \`migrate\` also takes \`--${dataDir.name} ${dataDir.value ?? ''}\`: ${dataDir.doc} (default: \`${dataDir.fallback ?? ''}\`).
 Every option can be set by an environment variable, \`${variableOf(dataDir)}\` for \`--${dataDir.name}\`.
 The values of an option that may be repeated are separated there by commas or spaces.`,
     '## Commands',

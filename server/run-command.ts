@@ -10,7 +10,7 @@ import { readOptions } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import type { PasswordHashing } from '#accounts/passwords';
 import { commandSetup } from './command-setup.ts';
-import { isInUse, stageBackup } from './stage-backup.ts';
+import { databaseFile, isInUse, stageBackup } from './stage-backup.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 /** What an administrative command takes from the process that it runs in. */
@@ -35,17 +35,25 @@ export interface CommandHost {
 export async function runCommand(argv: readonly string[], host: CommandHost): Promise<void> {
   const { env, clock, hashing, terminal, out, tell } = host;
   const { command, rest } = findCommand(argv);
+  const common = 'runOnFolder' in command ? [] : [dataDir, databaseUrl];
   if (argv.some((word) => word === '--help' || word === '-h'))
-    return commandHelpText(command, [dataDir, databaseUrl]).split('\n').forEach(out);
+    return commandHelpText(command, common).split('\n').forEach(out);
   const help = `latchkey-server ${command.words} --help`;
-  const input = readOptions([...command.options, dataDir, databaseUrl], rest, env, help);
+  const input = readOptions([...command.options, ...common], rest, env, help);
   checkPositionals(command, input.positionals);
-  const folder = absolute(input.must('data-dir'));
   if ('runOnFolder' in command) {
     const readSecret = async (prompt: string, what: string) =>
       (await readHidden([prompt], what, terminal))[0] ?? '';
-    return command.runOnFolder(input, { stage: stageBackup, isInUse, clock, out, readSecret });
+    return command.runOnFolder(input, {
+      stage: stageBackup,
+      isInUse,
+      databaseFile,
+      clock,
+      out,
+      readSecret,
+    });
   }
+  const folder = absolute(input.must('data-dir'));
   const shared = databasePlace(input);
   const stores = shared
     ? await openShared(shared)

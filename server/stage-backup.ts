@@ -17,9 +17,14 @@ import { databaseName, openStores } from './stores.ts';
 
 const stopIt = 'stop the server, and wait for commands to end';
 
+/** The SQLite database in a data folder. */
+export function databaseFile(dataDir: string): string {
+  return join(dataDir, databaseName);
+}
+
 /** Whether a database is in this data folder already. */
 export function isInUse(dataDir: string): boolean {
-  const file = join(dataDir, databaseName);
+  const file = databaseFile(dataDir);
   return existsSync(file) && statSync(file).size > 0;
 }
 

@@ -19,6 +19,7 @@ export const auditSentences = {
   'authorization-code.reuse': ['reused', 'reuse', 'an authorization code'],
   'backup.create': ['created', 'create', 'a backup'],
   'backup.restore': ['restored', 'restore', 'a backup'],
+  'database.migrate': ['moved', 'move', 'the installation to PostgreSQL'],
   'call.bad-credential': ['called', 'call', '{server} with an invalid credential'],
   'call.foreign-origin': ['called', 'call', '{server} from another website'],
   'call.insufficient-scope': ['called', 'call', '{server} without the required scope'],

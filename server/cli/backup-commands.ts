@@ -5,7 +5,7 @@ import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
 import { insertAuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#clock/clock';
-import { json, masterKeyFile } from '#config/option';
+import { dataDir as dataDirOption, json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import { storeMasterKey, parseMasterKey, readMasterKey } from '#oauth/master-key';
@@ -33,15 +33,17 @@ export interface StagedBackup {
 export interface FolderPorts {
   /** @throws {CommandError} when `file` is no backup */
   readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
-  /** Whether the destination has data already. */
+  /** Whether there is a database in the folder. */
   readonly isInUse: (dataDir: string) => boolean;
+  /** The file of that database. */
+  readonly databaseFile: (dataDir: string) => string;
   readonly clock: Clock;
   readonly out: (line: string) => void;
   /** Asks for a secret by these words, or takes what is piped in. */
   readonly readSecret: (prompt: string, what: string) => Promise<string>;
 }
 
-/** A command on the data folder itself. */
+/** A command on the data folder itself, or on databases that it opens in its own way. All its options are its own. */
 export interface FolderCommand extends CommandFacts {
   readonly runOnFolder: (input: Input, ports: FolderPorts) => Promise<void>;
 }
@@ -74,6 +76,7 @@ export const restore: FolderCommand = {
     masterKeyFile,
     { name: 'force', doc: 'replace what is there, which is kept under another name' },
     json,
+    dataDirOption,
   ],
   doc: 'bring back what a backup holds; asks for its master key unless that is in its file',
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
@@ -154,7 +157,7 @@ async function provenMasterKey(
   );
 }
 
-async function note(action: string, { db, clock }: { db: Db; clock: Clock }): Promise<void> {
+export async function note(action: string, { db, clock }: { db: Db; clock: Clock }): Promise<void> {
   await insertAuditEvent(db, {
     at: clock.now(),
     actor: 'operator',

@@ -35,6 +35,7 @@ import {
 import { userCommands } from '#admin/users';
 import { webhookCommands } from '#admin/webhooks';
 import { backup, type FolderCommand, restore } from './backup-commands.ts';
+import { migrateCommand } from './migrate-command.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
 
 /** Every administrative command, in the order of the help. */
@@ -75,4 +76,5 @@ export const commands: readonly (Command | FolderCommand)[] = [
   signingKeyRotate,
   backup,
   restore,
+  migrateCommand,
 ];

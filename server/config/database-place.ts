@@ -8,13 +8,17 @@ import { UsageError } from './usage-error.ts';
  */
 export function databasePlace(input: Input): { readonly url: string } | undefined {
   const url = input.text('database-url');
-  if (url === undefined) return undefined;
+  return url === undefined ? undefined : { url: checkDatabaseUrl(url, '--database-url') };
+}
+
+/** @throws {UsageError} naming the option, without the password */
+export function checkDatabaseUrl(url: string, option: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (!parsed || !/^postgres(ql)?:$/.test(parsed.protocol) || parsed.pathname.length < 2) {
     throw new UsageError(
-      '--database-url is not the URL of a PostgreSQL database',
+      `${option} is not the URL of a PostgreSQL database`,
       'write it as postgres://USER:PASSWORD@HOST:5432/DATABASE',
     );
   }
-  return { url };
+  return url;
 }

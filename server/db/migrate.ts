@@ -8,6 +8,9 @@ import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts
 /** All migrations, oldest first. The statements of a released migration never change. */
 const migrations = { '0001-initial': { up: initial }, '0002-nodes': { up: nodes } };
 
+/** What a database at the newest schema has in `kysely_migration`, oldest first. */
+export const migrationNames: readonly string[] = Object.keys(migrations);
+
 /**
  * Migrates the database to the newest schema, in one transaction and under a lock: processes that start at the same time
  * do it once, and a migration that fails changes nothing.

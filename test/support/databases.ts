@@ -26,6 +26,8 @@ export type TestDatabase = Connection &
 
 /** A database of its own that holds no table yet. */
 export interface EmptyDatabase extends AsyncDisposable {
+  /** Where it is: a file, or a URL. */
+  readonly url: string;
   connect(): Kysely<Schema>;
 }
 
@@ -134,8 +136,9 @@ async function openEmptySqlite(): Promise<EmptyDatabase> {
   const folder = await temporaryFolder();
   const opened: Kysely<Schema>[] = [];
   return {
+    url: join(folder.path, databaseName),
     connect() {
-      const { db } = openSqlite(join(folder.path, 'latchkey.db'));
+      const { db } = openSqlite(join(folder.path, databaseName));
       opened.push(db);
       return db;
     },
@@ -178,6 +181,7 @@ async function openEmptyPostgres(): Promise<EmptyDatabase> {
   const schema = await createSchema();
   const opened: Kysely<Schema>[] = [];
   return {
+    url: urlOf(schema),
     connect() {
       const db = connectTo(schema);
       opened.push(db);

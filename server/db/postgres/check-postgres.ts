@@ -12,7 +12,11 @@ const leastVersion = 150_000;
  */
 export async function checkPostgres(
   db: Db,
-  { url, mayLoseWrites }: { url: string; mayLoseWrites: boolean },
+  {
+    url,
+    mayLoseWrites,
+    option = '--database-url',
+  }: { url: string; mayLoseWrites: boolean; option?: string },
 ): Promise<void> {
   const { rows } = await sql<{
     version: number;
@@ -34,7 +38,7 @@ export async function checkPostgres(
       const why = cause instanceof Error ? cause.message || String(Reflect.get(cause, 'code')) : '';
       throw new CommandError(
         `the database ${withoutPassword(url)} cannot be used: ${why}`,
-        'check --database-url: postgres://USER:PASSWORD@HOST:5432/DATABASE',
+        `check ${option}: postgres://USER:PASSWORD@HOST:5432/DATABASE`,
         { cause },
       );
     });
@@ -51,7 +55,7 @@ export async function checkPostgres(
     );
   }
   if (found.is_standby) {
-    throw new CommandError(`${name} is a standby`, 'name the primary in --database-url');
+    throw new CommandError(`${name} is a standby`, `name the primary in ${option}`);
   }
   if (!mayLoseWrites && ['off', 'local'].includes(found.synchronous_commit)) {
     throw new CommandError(

@@ -5,7 +5,7 @@ import { expect, test } from 'vitest';
 import { insertPendingRequest } from '#server/db/consents';
 import { restore } from '#server/cli/backup-commands';
 import { readOptions } from '#server/config/read-options';
-import { isInUse, stageBackup } from '#server/stage-backup';
+import { databaseFile, isInUse, stageBackup } from '#server/stage-backup';
 import { openStores } from '#server/stores';
 import { authorizationServer, pkcePair } from '#support/authorization-server';
 import { stillClock } from '#support/still-clock';
@@ -56,20 +56,14 @@ test('a restore ends what works once or for one browser, and says so', async () 
   const dataDir = join(folder.path, 'restored');
   const lines: string[] = [];
 
-  await restore.runOnFolder(
-    readOptions(
-      [...restore.options, { name: 'data-dir', value: 'DIR', doc: '' }],
-      [file, '--data-dir', dataDir],
-      {},
-    ),
-    {
-      stage: stageBackup,
-      isInUse,
-      clock: stillClock(),
-      out: (line) => lines.push(line),
-      readSecret: async () => '',
-    },
-  );
+  await restore.runOnFolder(readOptions(restore.options, [file, '--data-dir', dataDir], {}), {
+    stage: stageBackup,
+    isInUse,
+    databaseFile,
+    clock: stillClock(),
+    out: (line) => lines.push(line),
+    readSecret: async () => '',
+  });
 
   const restored = await openStores(dataDir);
   const kept = await Promise.all(
