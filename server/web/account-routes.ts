@@ -37,15 +37,15 @@ import {
 } from './sign-in-routes.ts';
 
 const notices: Readonly<Record<string, string>> = {
-  password: 'Your password is changed, and every other browser is signed out.',
-  session: 'The session is ended.',
-  sessions: 'Every other session is ended.',
-  passkey: 'The passkey is added.',
-  'passkey-removed': 'The passkey is removed and opens nothing any more.',
-  withdrawn: 'The application has lost its access.',
-  'totp-removed': 'The authenticator app is off, and its recovery codes are over.',
-  linked: 'You can sign in with that account from now on.',
-  unlinked: 'That account opens nothing here any more.',
+  password: 'Password changed. You are signed out of all other browsers.',
+  session: 'Session signed out.',
+  sessions: 'All other sessions signed out.',
+  passkey: 'Passkey added.',
+  'passkey-removed': 'Passkey removed. You can no longer sign in with it.',
+  withdrawn: 'Consent withdrawn. The application no longer has access.',
+  'totp-removed': 'Authenticator app turned off. Its recovery codes no longer work.',
+  linked: 'Account linked. You can now sign in with it.',
+  unlinked: 'Account unlinked. You can no longer sign in with it.',
 };
 
 /** `/account`: the person's details, sessions and grants, and the forms that change them. */
@@ -103,8 +103,8 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     if (proof.outcome !== 'signed-in') {
       const message =
         proof.outcome === 'wait'
-          ? `There were too many wrong tries. Wait ${waitInWords(proof.waitSeconds)}, then try again.`
-          : 'The current password is another one.';
+          ? `Too many failed attempts. Wait ${waitInWords(proof.waitSeconds)}, then try again.`
+          : 'The current password is incorrect.';
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }
     const hash = await people.hashing.hash(password);

@@ -90,7 +90,7 @@ ${passwordSection(data, frame)}
 ${secondFactorSection(data, frame)}
 <section class="section" aria-labelledby="tokens-heading">
 <h2 id="tokens-heading">Personal tokens</h2>
-<p class="help">With one, a program administers what you may, by the admin API.</p>
+<p class="help">A program uses a personal token to call the admin API with your permissions.</p>
 <p><a class="button" href="/account/tokens">Personal tokens</a></p>
 </section>
 ${providerSection(data, frame)}
@@ -109,7 +109,7 @@ ${memberships.map(
 <span class="badge">${role}</span>
 </li>`,
 )}
-${memberships.length === 0 && html`<li>You belong to no organization. Ask an owner to add you.</li>`}
+${memberships.length === 0 && html`<li>You do not belong to an organization. Ask an owner to invite you.</li>`}
 </ul>
 </section>`;
 }
@@ -119,7 +119,7 @@ function grantsSection({ grants, now }: AccountPageData, frame: Frame): Html | u
   if (!grants) return undefined;
   return html`<section class="section" aria-labelledby="grants-heading">
 <h2 id="grants-heading">Applications</h2>
-<p class="help">What you allowed to act for you. Withdrawn, an application loses access at once.</p>
+<p class="help">Applications that you allowed to act for you. When you withdraw your consent, the application loses access immediately.</p>
 <ul class="rows">
 ${grants.map(
   ({ id, client, organization, server, scopes, createdAt, lastUsedAt }) =>
@@ -136,7 +136,7 @@ ${relativeTime(createdAt, now)}${lastUsedAt !== undefined && html`, last used ${
 ${postForm(frame, { action: `/account/grants/${id}/withdraw` }, html`<button class="danger" aria-label="Withdraw from ${client}">Withdraw</button>`)}
 </li>`,
 )}
-${grants.length === 0 && html`<li>None yet. An application asks you when you first connect it.</li>`}
+${grants.length === 0 && html`<li>No applications yet. An application asks for your consent when you first connect it.</li>`}
 </ul>
 </section>`;
 }
@@ -149,7 +149,7 @@ function passkeysSection(
   if (!passkeys) return undefined;
   return html`<section class="section narrow" aria-labelledby="passkeys-heading">
 <h2 id="passkeys-heading">Passkeys</h2>
-<p class="help">Sign in by fingerprint, face or PIN of your device instead of the password.</p>
+<p class="help">Sign in with your fingerprint, your face or the PIN of your device instead of your password.</p>
 <ul class="rows">
 ${passkeys.map(
   ({ id, name, createdAt, lastUsedAt }) =>
@@ -164,9 +164,9 @@ ${lastUsedAt ? html`last used ${relativeTime(lastUsedAt, now)}` : 'never used'}
 ${postForm(frame, { action: `/account/passkeys/${id}/remove` }, html`<button class="danger" aria-label="Remove ${name}">Remove</button>`)}
 </li>`,
 )}
-${passkeys.length === 0 && html`<li>None yet.</li>`}
+${passkeys.length === 0 && html`<li>No passkeys yet.</li>`}
 </ul>
-<noscript><p class="help">Adding one needs scripts, which are off in this browser.</p></noscript>
+<noscript><p class="help">To add a passkey, turn on JavaScript in this browser.</p></noscript>
 ${isRecent ? newPasskeyForm(frame) : html`<p data-passkeys hidden>${signInAgain('add a passkey')}</p>`}
 </section>`;
 }
@@ -177,12 +177,12 @@ function newPasskeyForm(frame: Frame): Html {
 ${csrfField(frame)}
 ${textField({
   name: 'passkey-name',
-  label: 'Name of the new passkey',
+  label: 'Passkey name',
   value: 'Passkey',
   attributes: html`maxlength="60"`,
-  help: 'So that you can tell it from others, as “Laptop”.',
+  help: 'Helps you tell your passkeys apart. Example: Laptop',
 })}
-<div class="actions"><button type="submit" data-passkey="add">Add a passkey</button></div>
+<div class="actions"><button type="submit" data-passkey="add">Add passkey</button></div>
 <p class="error" data-passkey-error role="alert" hidden></p>
 </form>`;
 }
@@ -191,10 +191,10 @@ function passwordSection({ hasPassword, email, errors }: AccountPageData, frame:
   const fields = html`<input type="hidden" name="email" value="${email}" autocomplete="username">
 ${textField({ name: 'current', label: 'Current password', type: 'password', autocomplete: 'current-password', error: errorOf(errors, 'current') })}
 ${newPasswordFields({ error: errorOf(errors, 'password') })}
-<div class="actions"><button>Change the password</button></div>`;
-  const change = html`<p class="help">Changing it signs out every other browser, and every application loses what you allowed it.</p>
+<div class="actions"><button>Change password</button></div>`;
+  const change = html`<p class="help">Changing your password signs you out of all other browsers and ends the access of all applications.</p>
 ${postForm(frame, { action: '/account/password', novalidate: true }, fields)}`;
-  const none = html`<p class="help">You have none. The operator of this server can create a link with which you set one.</p>`;
+  const none = html`<p class="help">You have no password. Ask the operator of this server for a link to set one.</p>`;
   return html`<section class="section narrow" aria-labelledby="password-heading">
 <h2 id="password-heading">Password</h2>
 ${hasPassword ? change : none}
@@ -211,44 +211,44 @@ ${data.secondFactor.isOn ? secondFactorOn(data, frame) : secondFactorOff(data, f
 function secondFactorOn({ secondFactor, isRecent }: AccountPageData, frame: Frame): Html {
   const { recoveryCodes, isProved } = secondFactor;
   const left = recoveryCodes === 1 ? 'One recovery code is' : `${recoveryCodes} recovery codes are`;
-  const renew = html`<button>New recovery codes</button>`;
+  const renew = html`<button>Create new recovery codes</button>`;
   const remove = html`<button class="danger">Turn off the authenticator app</button>`;
   const actions = html`<div class="actions">
 ${postForm(frame, { action: '/account/second-factor/recovery-codes' }, renew)}
 ${postForm(frame, { action: '/account/second-factor/remove' }, remove)}
 </div>`;
-  return html`<p class="help">Besides your password we ask for a code of your authenticator app. ${left} left.</p>
-${isRecent && isProved ? actions : html`<p>${signInAgain('change it')}</p>`}`;
+  return html`<p class="help">After your password, you enter a code from your authenticator app. ${left} left.</p>
+${isRecent && isProved ? actions : html`<p>${signInAgain('change this')}</p>`}`;
 }
 
 function secondFactorOff({ secondFactor, isRecent }: AccountPageData, frame: Frame): Html {
   const { requiredBy } = secondFactor;
   const setUp = html`<div class="actions"><button>Set up an authenticator app</button></div>`;
-  return html`<p class="help">A code from an app on your phone, asked for after your password. A passkey alone counts as two factors.</p>
-${requiredBy.length > 0 && html`<p class="notice">Asked for by <span dir="auto">${requiredBy.join(', ')}</span>: until you have one you can do nothing there.</p>`}
-${isRecent ? postForm(frame, { action: '/account/second-factor' }, setUp) : html`<p>${signInAgain('set one up')}</p>`}`;
+  return html`<p class="help">After your password, you enter a code from an app on your phone. A passkey needs no code.</p>
+${requiredBy.length > 0 && html`<p class="notice">Required by <span dir="auto">${requiredBy.join(', ')}</span>. You cannot open its pages until you set one up.</p>`}
+${isRecent ? postForm(frame, { action: '/account/second-factor' }, setUp) : html`<p>${signInAgain('set up an authenticator app')}</p>`}`;
 }
 
 function providerSection({ provider, isRecent }: AccountPageData, frame: Frame): Html | undefined {
   if (!provider) return undefined;
-  const unlink = html`<div class="actions"><button class="danger">Unlink it</button></div>`;
-  const link = html`<div class="actions"><button>Link it</button></div>`;
+  const unlink = html`<div class="actions"><button class="danger">Unlink account</button></div>`;
+  const link = html`<div class="actions"><button>Link account</button></div>`;
   return html`<section class="section" aria-labelledby="provider-heading">
 <h2 id="provider-heading">${provider.name}</h2>
 ${
   provider.isLinked
-    ? html`<p class="help">You can sign in with your account there.</p>
-${isRecent ? postForm(frame, { action: '/account/provider/unlink' }, unlink) : html`<p>${signInAgain('unlink it')}</p>`}`
-    : html`<p class="help">Link your account there to sign in with it.</p>
-${isRecent ? postForm(frame, { action: '/account/provider' }, link) : html`<p>${signInAgain('link it')}</p>`}`
+    ? html`<p class="help">Your account is linked. You can sign in with it.</p>
+${isRecent ? postForm(frame, { action: '/account/provider/unlink' }, unlink) : html`<p>${signInAgain('unlink the account')}</p>`}`
+    : html`<p class="help">Link your account to sign in with it.</p>
+${isRecent ? postForm(frame, { action: '/account/provider' }, link) : html`<p>${signInAgain('link your account')}</p>`}`
 }
 </section>`;
 }
 
 function sessionsSection({ sessions, now }: AccountPageData, frame: Frame): Html {
-  const endOthers = html`<div class="actions"><button class="danger">End all others</button></div>`;
+  const endOthers = html`<div class="actions"><button class="danger">Sign out all others</button></div>`;
   return html`<section class="section" aria-labelledby="sessions-heading">
-<h2 id="sessions-heading">Where you are signed in</h2>
+<h2 id="sessions-heading">Active sessions</h2>
 <ul class="rows">
 ${sessions.map(
   ({ id, browser, address, createdAt, usedAt, isThis }) =>
@@ -260,7 +260,7 @@ ${address}, signed in ${relativeTime(createdAt, now)}, last seen
 ${relativeTime(usedAt, now)}
 </p>
 </div>
-${!isThis && postForm(frame, { action: `/account/sessions/${id}/end` }, html`<button class="danger" aria-label="End the session of ${browser} at ${address}">End</button>`)}
+${!isThis && postForm(frame, { action: `/account/sessions/${id}/end` }, html`<button class="danger" aria-label="Sign out ${browser} at ${address}">Sign out</button>`)}
 </li>`,
 )}
 </ul>
@@ -293,22 +293,22 @@ export function enrolPage({ qr, secret, errors }: EnrolPageData, frame: Frame): 
     error: errors[0]?.message,
     focus: errors.length === 0,
     attributes: html`inputmode="numeric" spellcheck="false"`,
-    help: 'Six digits, new every half minute.',
+    help: 'Six digits. The code changes every 30 seconds.',
   });
   const fields = html`${code}
-<div class="actions"><button class="primary">Turn it on</button> <a class="button" href="/account">Cancel</a></div>`;
+<div class="actions"><button class="primary">Turn on</button> <a class="button" href="/account">Cancel</a></div>`;
   const content = html`<div>
 <h1>Set up an authenticator app</h1>
-<p class="lead">Read this image with the app on your phone, then type the code that it shows.</p>
+<p class="lead">Scan this QR code with the app on your phone, then enter the code that the app shows.</p>
 </div>
 ${errorSummary(errors)}
 <figure class="qr" role="img" aria-label="QR code for an authenticator app">${qr}</figure>
 <div class="field">
-<p class="label">Or type this key into the app</p>
+<p class="label">Or enter this key in the app</p>
 <p><code>${secret}</code></p>
 </div>
 ${postForm(frame, { action: '/account/second-factor/confirm', novalidate: true }, fields)}
-<p class="help">Turning it on signs out every other browser.</p>`;
+<p class="help">Turning on the authenticator app signs you out of all other browsers.</p>`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
@@ -323,7 +323,7 @@ export interface RecoveryCodesPageData {
 export function recoveryCodesPage({ codes, isNew }: RecoveryCodesPageData, frame: Frame): Html {
   const content = html`<div>
 <h1>Recovery codes</h1>
-<p class="lead">${isNew && 'The authenticator app is on. '}Keep these codes where you find them without your phone. Each signs you in once instead of the app.</p>
+<p class="lead">${isNew && 'The authenticator app is on. '}Store these codes where you can find them without your phone. Each code replaces the app once.</p>
 </div>
 <div class="codes">
 <ul>
@@ -332,8 +332,7 @@ ${codes.map((code) => html`<li><code>${code}</code></li>`)}
 <button type="button" data-copy="${codes.join('\n')}" aria-label="Copy the recovery codes" hidden>Copy</button>
 </div>
 <p class="notice" role="status">
-These codes are shown only once and cannot be shown
-again.${!isNew && ' The previous codes no longer work.'}
+You won’t see these codes again.${!isNew && ' The previous codes no longer work.'}
 </p>
 <form method="get" action="/account">
 <div class="actions"><button class="primary">I have stored them</button></div>

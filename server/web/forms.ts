@@ -16,7 +16,7 @@ export function errorOf(errors: readonly FieldError[], field: string): string {
 export function errorSummary(errors: readonly FieldError[]): Html | undefined {
   if (errors.length === 0) return undefined;
   return html`<div class="summary" role="alert" tabindex="-1" autofocus>
-<p><strong>Not done yet.</strong></p>
+<p><strong>Fix the following:</strong></p>
 <ul>
 ${errors.map(({ field, message }) => html`<li>${field ? html`<a href="#${field}">${message}</a>` : message}</li>`)}
 </ul>
@@ -101,9 +101,9 @@ export function newPasswordFields({
     autocomplete: 'new-password',
     error,
     focus,
-    help: 'At least 12 characters; a sentence is easy to keep in mind.',
+    help: 'At least 12 characters. A sentence is easy to remember.',
   })}
-${textField({ name: 'repeated', label: 'New password, again', type: 'password', autocomplete: 'new-password' })}`;
+${textField({ name: 'repeated', label: 'Confirm new password', type: 'password', autocomplete: 'new-password' })}`;
 }
 
 interface TextArea extends FieldOptions {

@@ -65,11 +65,14 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     if (!isSlug(organization)) {
       errors.push({
         field: 'organization',
-        message: 'Use lower-case letters, digits and hyphens, at most 63, for the organization.',
+        message: 'Enter an organization name of up to 63 lower-case letters, digits and hyphens.',
       });
     }
     if (!isEmail(email)) {
-      errors.push({ field: 'email', message: 'Type a whole e-mail address, as dana@example.com.' });
+      errors.push({
+        field: 'email',
+        message: 'Enter a full e-mail address. Example: dana@example.com',
+      });
     }
     const problem = passwordProblem(password, form.get('repeated') ?? '', email);
     if (problem !== undefined) errors.push({ field: 'password', message: problem });
@@ -166,7 +169,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     const { organization } = await openInvitation(linkToken, people);
     const taken = await join(linkToken, { id: person.user.id }, visitOf(request), people);
     if (taken === 'done') return sendOnward(reply, `/dashboard/${organization}`, base);
-    const message = `You belong to ${organization} already; the invitation remains available for another person.`;
+    const message = `You are already a member of ${organization}. Another person can still use the invitation.`;
     return send(request, reply, { errors: [{ field: '', message }] });
   });
 
@@ -178,7 +181,10 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     const password = form.get('password') ?? '';
     const errors: FieldError[] = [];
     if (!isEmail(email)) {
-      errors.push({ field: 'email', message: 'Type a whole e-mail address, as dana@example.com.' });
+      errors.push({
+        field: 'email',
+        message: 'Enter a full e-mail address. Example: dana@example.com',
+      });
     }
     const problem = passwordProblem(password, form.get('repeated') ?? '', email);
     if (problem !== undefined) errors.push({ field: 'password', message: problem });

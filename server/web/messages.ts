@@ -19,7 +19,7 @@ export function errorPage({ heading, text, note, next }: ErrorPageData, frame: F
 <p class="lead">${text}</p>
 ${note && html`<p class="notice warning">${note}</p>`}
 ${next && html`<p><a class="button" href="${next.href}">${next.text}</a></p>`}
-<p class="help">If you ask for help, include the request number below.</p>`;
+<p class="help">If you ask for help, include the request ID below.</p>`;
   return layout({ title: heading, width: 'text' }, frame, content);
 }
 

@@ -76,7 +76,7 @@ function nextFrom(
 }
 
 /** The default next step. */
-const toDashboard = { text: 'To the dashboard', href: '/dashboard' };
+const toDashboard = { text: 'Go to the dashboard', href: '/dashboard' };
 
 /** What a page shows for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
@@ -86,19 +86,21 @@ export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (status !== undefined) {
     return plainErrorPage(
       status,
-      'This cannot be read',
-      'Something about the request is not as a browser sends it.',
+      'Invalid request',
+      'The server could not read the request. Go back and try again.',
     );
   }
   if (databaseFault(error) !== undefined) {
-    const text =
-      'The database does not answer at this moment. Nothing was changed; try again soon.';
-    return { ...plainErrorPage(503, 'Not available', text), headers: { 'Retry-After': '5' } };
+    const text = 'The database is not available. Nothing was changed. Try again in a few minutes.';
+    return {
+      ...plainErrorPage(503, 'Temporarily unavailable', text),
+      headers: { 'Retry-After': '5' },
+    };
   }
   return plainErrorPage(
     500,
-    'This did not work',
-    'That is our fault, and the log of the server says why.',
+    'Something went wrong',
+    'The server encountered an internal error. Its log has the details.',
   );
 }
 
@@ -107,8 +109,8 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
   switch (code) {
     case 'not_found': {
       const text =
-        'It does not exist, it was removed, or this account may not see it. Follow the dashboard from its start.';
-      return plainErrorPage(404, 'There is nothing here', text, toDashboard);
+        'The page does not exist, was removed, or is not visible to your account. Start again at the dashboard.';
+      return plainErrorPage(404, 'Page not found', text, toDashboard);
     }
     case 'forbidden': {
       const text = `${sentence} Ask an owner or an admin of the organization to do it, or to change your role.`;
@@ -119,7 +121,7 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
     case 'invalid':
       return plainErrorPage(422, 'Nothing was changed', sentence, toDashboard);
     case 'proof_old':
-      return plainErrorPage(403, 'Sign in again first', sentence, {
+      return plainErrorPage(403, 'Sign in again', sentence, {
         text: 'Sign in again',
         href: '/sign-in?again=1&next=/dashboard',
       });
@@ -130,105 +132,103 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
 function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
   switch (code) {
     case 'busy': {
-      const text = 'Many people sign in at this moment. Try again in a few seconds.';
-      return { ...plainErrorPage(503, 'Busy', text), headers: { 'Retry-After': '5' } };
+      const text = 'Too many people are signing in. Try again in a few seconds.';
+      return { ...plainErrorPage(503, 'Server busy', text), headers: { 'Retry-After': '5' } };
     }
     case 'link_expired':
       return plainErrorPage(
         410,
-        'This link is over',
-        'It was used or taken back, it is too old, or a newer one took its place. Ask the person who gave it to you for a new one.',
+        'This link is no longer valid',
+        'The link was used, revoked or replaced, or it has expired. Ask the person who gave it to you for a new one.',
       );
     case 'set_up_expired':
       return plainErrorPage(
         410,
-        'This link is over',
-        'It has already created the first owner, or it has expired. Until there is an account, the server prints a new link whenever it starts: restart it.',
+        'This link is no longer valid',
+        'The link was already used, or it has expired. If no account exists yet, restart the server to get a new link.',
       );
     case 'csrf_invalid':
       return plainErrorPage(
         403,
         'Nothing was changed',
-        'The form did not come from a page that this browser has open now: it was too old, cookies are off, or another site sent it. Open the page again and repeat it.',
+        'The form has expired, cookies are off, or another site sent the form. Reload the page and try again.',
       );
     case 'reauthentication_required':
       return plainErrorPage(
         403,
-        'Sign in again first',
-        'Sign in again, then repeat it: changing how you sign in takes a sign-in within the last ten minutes.',
+        'Sign in again',
+        'To change how you sign in, you must have signed in within the last ten minutes. Sign in again, then repeat the change.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
       );
     case 'second_factor':
       return plainErrorPage(
         403,
-        'A second factor is needed',
-        'This organization requires one for its pages. Set up an authenticator app or a passkey on your account page, and sign in with it.',
-        { text: 'To your account', href: '/account#second-factor' },
+        'Second factor required',
+        'This organization requires a second factor. Set up an authenticator app or a passkey on your account page, then sign in with it.',
+        { text: 'Go to your account', href: '/account#second-factor' },
       );
     case 'passkey_first':
       return plainErrorPage(
         403,
-        'Sign in with your passkey first',
-        'Sign in with your passkey first, then repeat it: a password alone changes no other way to sign in. Where the passkey is lost, an administrator can reset your second factor.',
+        'Sign in with your passkey',
+        'A password alone is not enough to change how you sign in. Sign in with your passkey, then repeat the change. If you lost the passkey, an administrator can reset your second factor.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
       );
     case 'provider_first':
       return plainErrorPage(
         403,
-        'Sign in with your linked account first',
-        'Sign in with your linked account first, then repeat it: a password alone changes no other way to sign in. Where that account is lost, an administrator can reset your second factor.',
+        'Sign in with your linked account',
+        'A password alone is not enough to change how you sign in. Sign in with your linked account, then repeat the change. If you lost that account, an administrator can reset your second factor.',
         { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
       );
     case 'enrolled':
       return plainErrorPage(
         409,
         'Nothing was changed',
-        'An authenticator app is set up already, or none waits for its first code. Look at your account and start again there.',
-        { text: 'To your account', href: '/account' },
+        'An authenticator app is already set up, or its setup has expired. Start again on your account page.',
+        { text: 'Go to your account', href: '/account' },
       );
     case 'sign_in_expired':
       return plainErrorPage(
         403,
         'Not signed in',
-        'The code came more than five minutes after the password, or from another browser. Start again.',
+        'You entered the code more than five minutes after your password, or in another browser. Sign in again.',
       );
     case 'not_found':
-      return plainErrorPage(
-        404,
-        'Nothing was changed',
-        'What the form was about is not there, or not there any more.',
-        { text: 'To your account', href: '/account' },
-      );
+      return plainErrorPage(404, 'Nothing was changed', 'The item does not exist or was removed.', {
+        text: 'Go to your account',
+        href: '/account',
+      });
     case 'passkey_invalid':
       return plainErrorPage(
         403,
         'Not signed in',
-        'The passkey was not recognised. Try again, or sign in otherwise.',
+        'The passkey was not recognized. Try again, or sign in another way.',
       );
     case 'state_unknown':
     case 'identity_invalid':
       return plainErrorPage(
         403,
         'Not signed in',
-        'The answer of the other service does not prove who you are. Try again, or sign in otherwise.',
+        'The sign-in service did not confirm who you are. Try again, or sign in another way.',
       );
     case 'identity_taken':
       return plainErrorPage(
         409,
         'Not linked',
-        'Another person here signs in with that account. Unlink it there first, or use another one.',
+        'Another person’s account here is linked to that account. Unlink it first, or use a different account.',
       );
     case 'provider_unreachable':
       return plainErrorPage(
         502,
         'Not signed in',
-        'The other service does not answer at this moment. Try again soon, or sign in otherwise.',
+        'The sign-in service is not responding. Try again later, or sign in another way.',
       );
     case 'identity_unknown':
       return plainErrorPage(
         403,
         'Not signed in',
-        'No person here has linked that account. Sign in another way, then link it on your account page.',
+        'That account is not linked to an account here. Sign in another way, then link it on your account page.',
       );
   }
 }
@@ -241,7 +241,7 @@ interface ErrorPageAnswer {
 }
 
 /** The next step if it is unknown whether the person is signed in. */
-const toSignIn = { text: 'To the sign-in page', href: '/sign-in' };
+const toSignIn = { text: 'Go to the sign-in page', href: '/sign-in' };
 
 /** An error page of text and a next step, by default the sign-in page. */
 function plainErrorPage(
@@ -255,7 +255,7 @@ function plainErrorPage(
 
 /** What a browser shows of an address that is none of ours. */
 export function nowherePage(): ErrorPageData {
-  const text = 'No page has this address. Check how it is written, or start at the dashboard.';
-  const next = { text: 'To the dashboard', href: '/dashboard' };
-  return { heading: 'There is nothing here', text, next };
+  const text = 'No page has this URL. Check the spelling, or start at the dashboard.';
+  const next = { text: 'Go to the dashboard', href: '/dashboard' };
+  return { heading: 'Page not found', text, next };
 }

@@ -70,7 +70,8 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
     await checkSecondFactorFirst(person.session, people);
     const confirmed = await confirmTotp(person, { code, issuer }, visitOf(request), people);
     if (confirmed.outcome === 'wrong') {
-      const message = 'This is not the code of this moment. Check the clock of your phone.';
+      const message =
+        'The code is incorrect. Check the clock of your phone, then enter a new code.';
       return enrol(reply, person, confirmed.enrolment, [{ field: 'code', message }]);
     }
     const renewed = await signInBrowser(

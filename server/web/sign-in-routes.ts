@@ -36,7 +36,7 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const nobodyYet =
-  'There is no account yet. When it started, the server printed a link that creates the first owner; restart it for a new link.';
+  'No account exists yet. When the server started, it printed a link that creates the first owner. Restart the server to get a new link.';
 
 /** `/sign-in`, by password, and `/sign-out`. */
 export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
@@ -92,7 +92,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
       case 'signed-in':
         return signInAfterPassword(request, reply, { userId: result.user.id, next }, options);
       case 'refused': {
-        const message = 'This e-mail address and password do not belong together.';
+        const message = 'The e-mail address or the password is incorrect.';
         return send(request, reply, { email, next, error: { field: 'password', message } }, 422);
       }
       case 'wait': {
@@ -105,7 +105,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
           address,
           requestId,
         });
-        const message = `There were too many wrong tries. Wait ${waitInWords(result.waitSeconds)}, then try again.`;
+        const message = `Too many failed attempts. Wait ${waitInWords(result.waitSeconds)}, then try again.`;
         void reply.header('Retry-After', result.waitSeconds);
         return send(request, reply, { email, next, error: { field: 'password', message } }, 429);
       }
@@ -248,11 +248,11 @@ function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): void {
         await signInBrowser(request, reply, { userId, factors: 2 }, options);
         return sendOnward(reply, next, base);
       case 'refused':
-        return again('This is not the code of this moment, or it was used already.', 422);
+        return again('The code is incorrect, expired or already used. Enter a new code.', 422);
       case 'wait':
         void reply.header('Retry-After', proof.waitSeconds);
         return again(
-          `There were too many wrong codes. Wait ${waitInWords(proof.waitSeconds)}, then try again.`,
+          `Too many incorrect codes. Wait ${waitInWords(proof.waitSeconds)}, then try again.`,
           429,
         );
     }

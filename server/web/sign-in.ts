@@ -80,16 +80,16 @@ export function codePage({ challenge, userId, next, errors }: CodePageData, fram
     error: errors[0]?.message,
     focus: errors.length === 0,
     attributes: html`autocapitalize="none" spellcheck="false"`,
-    help: 'Six digits. Without the app, type one of your recovery codes instead; each works once.',
+    help: 'Six digits. Without the app, enter one of your recovery codes. Each recovery code works once.',
   });
   const fields = html`${hiddenField('challenge', challenge)}
 ${hiddenField('user', userId)}
 ${hiddenField('next', next)}
 ${code} <button class="primary">Sign in</button>`;
-  const content = html`<h1>One more step</h1>
+  const content = html`<h1>Enter your code</h1>
 ${errorSummary(errors)}
 ${postForm(frame, { action: '/sign-in/code', novalidate: true }, fields)}
-<p class="help">Neither at hand? An administrator of your organization can reset it. <a href="/sign-in">Start again</a></p>`;
+<p class="help">No app and no recovery code? An administrator of your organization can reset your second factor. <a href="/sign-in">Start again</a></p>`;
   return layout({ title, width: 'form' }, frame, content);
 }
 
@@ -116,7 +116,7 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
     autocomplete: 'organization',
     focus: errors.length === 0,
     attributes: html`spellcheck="false" autocapitalize="none"`,
-    help: 'A short name for addresses: lower-case letters, digits and hyphens, as acme.',
+    help: 'Used in URLs; cannot be changed. Lower-case letters, digits and hyphens. Example: acme',
   });
   const emailField = textField({
     name: 'email',
@@ -129,7 +129,7 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
   });
   const fields = html`${asksOrganization && organizationField} ${emailField}
 ${newPasswordFields({ error: errorOf(errors, 'password') })}
-<button class="primary">Make the account</button>`;
+<button class="primary">Create account</button>`;
   const content = html`<div>
 <h1>Set up Latchkey</h1>
 <p class="lead">You become the first owner${!asksOrganization && html` of the organization <strong>${organization}</strong>`}.</p>
@@ -152,10 +152,10 @@ export function resetPage({ action, email, errors }: ResetPageData, frame: Frame
   const title = errors.length > 0 ? 'No new password yet' : 'New password';
   const fields = html`<input type="hidden" name="email" value="${email}" autocomplete="username">
 ${newPasswordFields({ error: errors[0]?.message, focus: errors.length === 0 })}
-<button class="primary">Set the password</button>`;
+<button class="primary">Set password</button>`;
   const content = html`<div>
 <h1>New password</h1>
-<p class="lead">For <strong dir="auto">${email}</strong>. Every browser that is signed in as you is signed out.</p>
+<p class="lead">For <strong dir="auto">${email}</strong>. Setting a new password signs you out of all browsers.</p>
 </div>
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}`;
@@ -182,7 +182,7 @@ export function invitationPage(data: InvitationPageData, frame: Frame): Html {
   const title = errors.length > 0 ? 'Not joined yet' : `Join ${titleText(organization)}`;
   const content = html`<div>
 <h1>Join ${titleMarkup(organization)}</h1>
-<p class="lead">You are invited as <strong>${role}</strong>.</p>
+<p class="lead">You were invited with the role <strong>${role}</strong>.</p>
 </div>
 ${errorSummary(errors)}
 ${signedInAs === undefined ? joinAsNew(data, frame) : joinSignedIn(data.action, signedInAs, frame)}`;
@@ -192,7 +192,7 @@ ${signedInAs === undefined ? joinAsNew(data, frame) : joinSignedIn(data.action, 
 function joinSignedIn(action: string, email: string, frame: Frame): Html {
   const join = html`<p>You are signed in as <strong dir="auto">${email}</strong>.</p>
 <button class="primary">Join with this account</button>`;
-  const signOut = html`${hiddenField('next', action)} <button>Use another account</button>`;
+  const signOut = html`${hiddenField('next', action)} <button>Use a different account</button>`;
   return html`${postForm(frame, { action: `${action}/join` }, join)}
 ${postForm(frame, { action: '/sign-out', className: 'others' }, signOut)}`;
 }
@@ -209,12 +209,12 @@ function joinAsNew(data: InvitationPageData, frame: Frame): Html {
     focus: errors.length === 0,
   })}
 ${newPasswordFields({ error: errorOf(errors, 'password') })}
-<button class="primary">Make an account and join</button>`;
+<button class="primary">Create account and join</button>`;
   const byProvider = html`<button>Join with ${provider}</button>`;
   return html`${postForm(frame, { action: `${action}/account`, novalidate: true }, fields)}
 <div class="others">
 <p class="or">or</p>
-<a class="button" href="/sign-in?next=${action}">Sign in with your account</a>
+<a class="button" href="/sign-in?next=${action}">Sign in with an existing account</a>
 ${provider && postForm(frame, { action: `${action}/provider` }, byProvider)}
 </div>`;
 }

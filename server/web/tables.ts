@@ -249,11 +249,11 @@ export interface ListFrame {
 export function listFilter({ path, filter, states, hidden }: ListFrame): Html {
   return html`<form class="filter" method="get" action="${path}" role="search">
 ${Object.entries(hidden).map(([name, value]) => html`<input type="hidden" name="${name}" value="${value}">`)}
-<label class="unseen" for="filter">Name contains</label>
-<input id="filter" name="filter" type="search" value="${filter}" placeholder="Name contains" dir="auto" autocomplete="off">
+<label class="unseen" for="filter">Filter by name</label>
+<input id="filter" name="filter" type="search" value="${filter}" placeholder="Filter by name" dir="auto" autocomplete="off">
 ${
   states.length > 0 &&
-  html`<label class="unseen" for="state">Which</label>
+  html`<label class="unseen" for="state">Status</label>
 <select id="state" name="state">
 ${selectOptions(states)}
 </select>`

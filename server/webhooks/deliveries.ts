@@ -258,7 +258,7 @@ export async function sendMessage(
 }
 
 function statusWords(status: number): string {
-  if (status >= 300 && status < 400) return `answered ${status}, and no redirect is followed`;
+  if (status >= 300 && status < 400) return `answered ${status}; redirects are not followed`;
   return `answered ${status}`;
 }
 

@@ -19,13 +19,13 @@ export const accountScenes: Scene = async ({ browser, furnished, album }) => {
   await press('Set up an authenticator app');
   await album.take(page, 'second-factor-enrol');
   await fill({ 'Code from the app': '000000' });
-  await press('Turn it on');
+  await press('Turn on');
   await album.take(page, 'second-factor-enrol-wrong');
   const secret = (await page.locator('main .field code').first().textContent()) ?? '';
   await page
     .getByLabel('Code from the app')
     .fill(TOTP.generate({ secret: Secret.fromBase32(secret.replaceAll(' ', '')) }));
-  await press('Turn it on');
+  await press('Turn on');
   await page.locator('.codes').waitFor();
   await album.take(page, 'second-factor-recovery-codes');
   await press('I have stored them');

@@ -29,7 +29,7 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   await owner.page.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
   await album.take(owner.page, 'set-up');
   await typeAsOwner({ Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
-  await owner.press('Make the account');
+  await owner.press('Create account');
   await album.take(owner.page, 'set-up-wrong');
   await becomeOwner(owner, server);
   await album.take(owner.page, 'dashboard-first');
@@ -46,14 +46,14 @@ export const arrivalScenes: Scene = async ({ browser, album }) => {
   const invitation = await linkOf('invitation create acme --role member');
   await guest.page.goto(invitation);
   await album.take(guest.page, 'invitation');
-  await guest.press('Make an account and join');
+  await guest.press('Create account and join');
   await album.take(guest.page, 'invitation-wrong');
   await owner.page.goto(invitation);
   await album.take(owner.page, 'invitation-signed-in');
   await guest.page.goto(await linkOf(`user reset-link ${email}`));
   await album.take(guest.page, 'reset');
-  await typeAsGuest({ 'New password': 'short', 'New password, again': 'other' });
-  await guest.press('Set the password');
+  await typeAsGuest({ 'New password': 'short', 'Confirm new password': 'other' });
+  await guest.press('Set password');
   await album.take(guest.page, 'reset-wrong');
   await guest.context.close();
   await owner.context.close();

@@ -46,7 +46,7 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   await page.getByLabel('I have stored it').check();
   await open('/people/invite');
   await page.getByLabel('For whom').fill('Viktor');
-  await press('Make the link');
+  await press('Create link');
   await once('invitation-once');
   await dana.store();
 };

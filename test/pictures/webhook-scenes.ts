@@ -23,18 +23,18 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
   const path = new URL(page.url()).pathname.replace(/^\/dashboard\/acme/, '');
   await receiver.has(1);
   await open(path);
-  await press('Send a test');
+  await press('Send test event');
   await album.take(page, 'webhook-test-taken');
   // The first, the test, and that there was one.
   await receiver.has(3);
   receiver.answer({ status: 503 }, { status: 500 }, { status: 500 });
-  await press('Send a test');
+  await press('Send test event');
   await album.take(page, 'webhook-test-refused');
   await receiver.has(5);
   do await open(path);
-  while ((await page.getByText('waiting to try again').count()) === 0);
+  while ((await page.getByText('retrying').count()) === 0);
   await album.take(page, 'webhook-retrying');
-  await press('Rotate the secret');
+  await press('Rotate secret');
   await dana.clientSecretViewSchema();
   await album.take(page, 'webhook-rotated');
   await dana.store();
@@ -42,7 +42,7 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
   await page.locator('main a[data-question][href$="/disable"]').click();
   await page.getByRole('dialog').waitFor();
   await album.take(page, 'question-webhook-disable');
-  await press('Disable the webhook');
+  await press('Disable webhook');
   await page.waitForURL('**?done=disabled');
   await album.take(page, 'webhook-disabled');
   await open(list);

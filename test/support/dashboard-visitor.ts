@@ -64,9 +64,9 @@ export async function becomeOwner(
     Organization: 'acme',
     'E-mail': email,
     'New password': password,
-    'New password, again': password,
+    'Confirm new password': password,
   });
-  await press('Make the account');
+  await press('Create account');
   await page.waitForURL('**/dashboard/*');
 }
 

@@ -42,7 +42,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
         (revokedAt === null || revokedAt >= made.createdAt),
     );
     const data = {
-      heading: `Rotate the key of the agent ${agent.name}`,
+      heading: `Rotate the key of agent ${agent.name}`,
       what: 'key',
       update,
       firstUse: 'This page shows when the agent connects with the new key.',
@@ -64,7 +64,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
   guard.get('/agents/:agent/rotate', toManage, async (visit, request, reply) => {
     const { name } = await agentOf(visit, request, ports);
     const cancel = agentPath(visit.organization, name);
-    const heading = `Rotate the key of the agent ${name}`;
+    const heading = `Rotate the key of agent ${name}`;
     const data = { heading, what: 'key', update, action: `${cancel}/rotate`, cancel };
     const at = { crumbs: crumbs(visit, name, 'Rotate') };
     return sendDashboardPage(reply, visit, rotationStartPage, data, at);
@@ -103,7 +103,7 @@ export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOption
         ],
         verb: 'Revoke key',
         cancel: agentPath(visit.organization, agent.name),
-        crumbs: crumbs(visit, agent.name, 'Revoke a key'),
+        crumbs: crumbs(visit, agent.name, 'Revoke key'),
       };
     },
     async act(visit, request) {

@@ -46,7 +46,7 @@ const shape = {
   usual: { sort: 'name', order: 'asc' },
 } as const;
 const listNotices: Readonly<Record<string, string>> = {
-  revoked: 'Agent revoked, with all its keys.',
+  revoked: 'Agent and all its keys revoked.',
 };
 
 /** `/agents` and `/new-agent`. */
@@ -84,7 +84,7 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     });
     const list = {
       heading: 'Agents',
-      lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without any open port.',
+      lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without an open port.',
       caption: 'Agents',
       action,
       tabs: undefined,
@@ -108,7 +108,7 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       const agents = `${dashboardPath(organization)}/agents`;
       return {
         heading: 'Create agent',
-        lead: 'An agent runs in your private network and connects to Latchkey from there. No port has to be opened. The next page shows its key once.',
+        lead: 'An agent runs in your private network and connects to Latchkey from there. You don’t need to open a port. The next page shows its key once.',
         refused: 'Not created yet',
         verb: 'Create agent',
         cancel: agents,
@@ -228,7 +228,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       const path = agentPath(visit.organization, name);
       const active = keys.filter(({ status }) => status === 'active').length;
       return {
-        heading: `Revoke the agent ${name}?`,
+        heading: `Revoke agent ${name}?`,
         consequences: [
           `${counted(active, 'key stops', 'keys stop')} working immediately.`,
           servers.length === 0

@@ -25,7 +25,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const heading = 'Create OAuth client';
       return {
         heading,
-        lead: `An application uses it to reach ${server}: for the people who let it, or for itself.`,
+        lead: `An application uses an OAuth client to reach ${server}, on behalf of people who consent or on its own behalf.`,
         refused: 'Not saved yet',
         verb: heading,
         cancel: `${serverPath(visit.organization, server)}/clients`,
@@ -45,12 +45,12 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
       const data = {
         heading: `OAuth client ${made.name}`,
-        next: `It may ask for tokens of ${server.name} from now on.`,
+        next: `The application can now request tokens for ${server.name}.`,
         secret: {
           label: 'Client secret',
           secret: clientSecret,
           beside: [
-            { label: 'Client id', text: clientId },
+            { label: 'Client ID', text: clientId },
             { label: 'Endpoint', text: url },
           ],
           instructions: connectionInstructions(
@@ -70,10 +70,10 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
     async page(visit, request) {
       const { name: server } = await serverOf(visit, request, ports);
       const client = await clientOf(visit, request, ports);
-      const heading = 'Change the OAuth client';
+      const heading = 'Change OAuth client';
       return {
         heading,
-        lead: 'A scope that you take away counts from the next call on.',
+        lead: 'Removing a scope takes effect on the next call.',
         refused: 'Not saved yet',
         verb: 'Save',
         cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,

@@ -43,7 +43,7 @@ const shape = {
   ],
   columns: [
     { text: 'Name', sort: 'name' },
-    { text: 'Client id' },
+    { text: 'Client ID' },
     { text: 'Last used', sort: 'last_used_at' },
     { text: 'Created', sort: 'created_at' },
     { text: 'Actions' },
@@ -51,7 +51,7 @@ const shape = {
   usual: { sort: 'created_at', order: 'desc' },
 } as const;
 const listNotices: Readonly<Record<string, string>> = {
-  revoked: 'The OAuth client is revoked, and every token that it had.',
+  revoked: 'OAuth client and all its tokens revoked.',
 };
 
 /** `/servers/{server}/clients`. */
@@ -99,8 +99,8 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       query,
       rows,
       total,
-      none: 'No OAuth clients yet. An application needs one to sign people in here, or to act for itself.',
-      noneLikeThat: 'No OAuth client is like that.',
+      none: 'No OAuth clients yet. An application needs one to act on behalf of people or on its own behalf.',
+      noneLikeThat: 'No OAuth clients match.',
       now: clock.now(),
     };
     const crumbs = serverCrumbs(visit, { text: 'OAuth clients' });
@@ -123,9 +123,9 @@ export async function clientOf(
 
 export const toManage = { permission: 'client.manage', section: 'servers' } as const;
 const notices: Readonly<Record<string, string>> = {
-  made: 'The OAuth client is active.',
-  saved: 'Saved. It counts from the next call on.',
-  'secret-revoked': 'The secret is revoked and proves nothing any more.',
+  made: 'OAuth client created.',
+  saved: 'Saved. The change takes effect on the next call.',
+  'secret-revoked': 'Client secret revoked. The application can no longer authenticate with it.',
 };
 
 /** One OAuth client at `/servers/{server}/clients/{id}`, and revoking it. */
@@ -154,8 +154,11 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       notice: notices[queryText(request, 'done') ?? ''],
       clientId,
       facts: [
-        { label: 'Proves itself by', text: bySecret ? 'a client secret' : 'keys of its own' },
-        { label: 'Acts for', text: actsFor(people, client.redirectUris) },
+        {
+          label: 'Authentication',
+          text: bySecret ? 'Client secret' : 'Private key (private_key_jwt)',
+        },
+        { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
         {
           label: 'Last used',
           cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' } as const,
@@ -189,15 +192,15 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       const people = await countClientPeople(ports.db, clientId, clock.now());
       const home = `${serverPath(visit.organization, server)}/clients`;
       return {
-        heading: `Revoke the OAuth client “${name}”?`,
+        heading: `Revoke OAuth client “${name}”?`,
         consequences: [
-          `It opens ${server} no more, and every token that it has counts no more, from this moment on.`,
+          `The client loses access to ${server}, and all its tokens stop working immediately.`,
           people === 0
-            ? 'It does not act for any person at the moment.'
-            : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access now.`,
-          'There is no way back. An application that still needs access gets a new client.',
+            ? 'No person uses it.'
+            : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access immediately.`,
+          'This cannot be undone. If the application still needs access, create a new client.',
         ],
-        verb: 'Revoke the client',
+        verb: 'Revoke client',
         cancel: `${home}/${clientId}`,
         crumbs: serverCrumbs(
           visit,
@@ -219,7 +222,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 /** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
 export function actsFor(people: number, redirectUris: readonly string[]): string {
   if (people > 0) return counted(people, 'person', 'people');
-  return redirectUris.length === 0 ? 'itself' : 'no one yet';
+  return redirectUris.length === 0 ? 'Itself' : 'Nobody yet';
 }
 
 /** The state of a client; `here` is the path of the page, those in `manage` where it is changed. */
@@ -253,15 +256,15 @@ ${dataTable(secrets)}`
 }`;
   const content = html`${pageHeading({ heading, badges, action })}
 ${statusNotice(data.notice)}
-${copyable(clientId, 'the client id')}
+${copyable(clientId, 'the client ID')}
 ${renewedPart(data.here, live)}
 <section class="section" aria-labelledby="scopes-heading">
-<h2 id="scopes-heading">The most it may ever do</h2>
+<h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
 <h2>Redirect URIs</h2>
 ${
   redirectUris.length === 0
-    ? html`<p class="help">None: it acts for itself, and never asks people for their consent.</p>`
+    ? html`<p class="help">None. The client acts on its own behalf and never asks people for consent.</p>`
     : html`<ul class="rows">
 ${redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
 </ul>`
@@ -324,7 +327,7 @@ function secretTable(
         ],
       };
     }),
-    empty: { text: 'It has no secret.' },
+    empty: { text: 'No client secrets yet.' },
     now,
   };
 }

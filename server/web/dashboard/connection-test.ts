@@ -64,7 +64,7 @@ export function connectionTest(inspection: Inspection, wanted: Wanted): Connecti
         text: `${inspection.reason} Check the URL, or create the server anyway.`,
       };
     case 'forbidden': {
-      const text = `${inspection.reason} Latchkey calls only public addresses, unless its operator allows a host.`;
+      const text = `${inspection.reason} Latchkey calls only public addresses and the hosts that its operator allows.`;
       return { ...rest, heading: 'Private network', text };
     }
   }
@@ -104,7 +104,7 @@ ${text && html`<p dir="auto">${text}</p>`}
 ${facts.length > 0 && factList(facts, 0)}
 ${
   remedies &&
-  html`<p>An agent in that network reaches the server without any open port:</p>
+  html`<p>An agent in that network reaches the server without an open port:</p>
 <p><a class="button" href="${remedies.newAgent}">Create an agent</a></p>
 <p>Or the operator of Latchkey restarts it with this option:</p>
 ${copyable(remedies.option, 'the option')}`

@@ -56,16 +56,16 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     const { items } = await perform(groupList, { organization }, actor, ports);
     const table: Table = {
       caption: 'Groups',
-      columns: ['Name', 'People', 'Opens'].map((text) => ({ text })),
+      columns: ['Name', 'People', 'Servers'].map((text) => ({ text })),
       rows: items.map((group) => ({
         id: group.id,
         cells: [
           { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
           { kind: 'text', text: String(group.members) },
-          { kind: 'text', text: group.servers.join(', ') || 'no server of its own' },
+          { kind: 'text', text: group.servers.join(', ') || 'None' },
         ],
       })),
-      empty: { text: 'No groups yet. Without one, every member may use every server.' },
+      empty: { text: 'No groups yet. Without groups, every member can use every server.' },
       now: ports.clock.now(),
     };
     const mayManage = visit.may('people.manage');
@@ -144,7 +144,7 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     const place = await findOrganization(ports.db, organization);
     const member = user && place && (await findMember(ports.db, place.id, user.id));
     if (!member) {
-      const message = 'No member has this address. Invite the person first.';
+      const message = 'No member has this e-mail address. Invite the person first.';
       return show(reply, visit, groupId, { errors: [{ field: 'email', message }] });
     }
     const input = { organization, groupId, userId: member.userId };
@@ -158,9 +158,11 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
       const group = items.find(({ id }) => id === groupId);
       if (!group) throw notFound('group');
       return {
-        heading: `Delete the group ${group.name}?`,
-        consequences: ['The people in it stay members of the organization.'],
-        verb: 'Delete the group',
+        heading: `Delete group ${group.name}?`,
+        consequences: [
+          'The group’s members stay members of the organization. This cannot be undone.',
+        ],
+        verb: 'Delete group',
         cancel: `${homeOf(organization)}/${groupId}`,
         crumbs: [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }],
       };
@@ -186,7 +188,7 @@ function groupsPage(data: GroupsPageData, frame: Frame): Html {
   const { mayManage, action, entered, errors } = data;
   const title = errors.length > 0 ? 'Not created yet' : 'Groups';
   const lead =
-    'A server can be restricted to groups. Then only their members can use it, and owners are no exception. Choose the groups on the page of the server, under Access.';
+    'You can restrict a server to groups. Then only their members can use it, and this applies to owners too. Choose the groups on the server’s Access page.';
   const fields = html`${newForm.fields(entered, errors, { focus: false })}
 <div class="actions"><button class="primary">Create group</button></div>`;
   const content = html`${pageHeading({ heading: 'Groups', lead })}
@@ -224,7 +226,9 @@ function groupPage(data: GroupPageData, frame: Frame): Html {
   const { name, servers, home, mayManage, errors } = data;
   const title = errors.length > 0 ? 'Not changed' : name;
   const lead =
-    servers.length > 0 ? `Opens ${servers.join(', ')}` : 'No server is kept to this group.';
+    servers.length > 0
+      ? `Gives access to ${servers.join(', ')}`
+      : 'No server is restricted to this group.';
   const content = html`${pageHeading({ heading: name, lead })}
 ${errorSummary(errors)}
 ${peopleSection(data, frame)}
@@ -232,11 +236,11 @@ ${mappingSection(data, frame)}
 ${
   mayManage &&
   html`<section class="section" aria-labelledby="delete-heading">
-<h2 id="delete-heading">Take it out of use</h2>
+<h2 id="delete-heading">Delete group</h2>
 <ul class="rows">
 <li>
-<div>Remove it for good. Its people stay.</div>
-<a class="button danger" href="${home}/delete" data-question>Delete the group</a>
+<div>Delete this group. Its members stay in the organization.</div>
+<a class="button danger" href="${home}/delete" data-question>Delete group</a>
 </li>
 </ul>
 </section>`
@@ -250,25 +254,25 @@ function peopleSection({ people, home, mayManage, errors }: GroupPageData, frame
       frame,
       { action: `${home}/remove-person` },
       html`${hiddenField('userId', id)}
-<button class="danger" aria-label="Take ${email} out">Take out</button>`,
+<button class="danger" aria-label="Remove ${email}">Remove</button>`,
     );
   const emailField = textField({
     name: 'email',
-    label: 'Add a member by address',
+    label: 'E-mail address',
     type: 'email',
     error: errorOf(errors, 'email'),
     autocomplete: 'off',
   });
   const add = html`${emailField}
-<div class="actions"><button>Add</button></div>`;
+<div class="actions"><button>Add member</button></div>`;
   return html`<section class="section" aria-labelledby="people-heading">
-<h2 id="people-heading">People</h2>
+<h2 id="people-heading">Members</h2>
 <ul class="rows">
 ${people.map(
   ({ id, email, source }) =>
     html`<li>
 <div dir="auto">${email}</div>
-${source === 'provider' ? html`<span class="badge">by the provider</span>` : mayManage && remove(id, email)}
+${source === 'provider' ? html`<span class="badge">added by the OpenID provider</span>` : mayManage && remove(id, email)}
 </li>`,
 )}
 ${people.length === 0 && html`<li>No members yet.</li>`}
@@ -284,13 +288,13 @@ function mappingSection(data: GroupPageData, frame: Frame): Html {
       frame,
       { action: `${home}/unmap` },
       html`${hiddenField('externalName', name)}
-<button class="danger" aria-label="End the mapping of ${name}">End</button>`,
+<button class="danger" aria-label="Remove the mapping of ${name}">Remove</button>`,
     );
   const map = html`${mapForm.fields(entered, errors, { focus: false })}
-<div class="actions"><button>Map it</button></div>`;
+<div class="actions"><button>Add mapping</button></div>`;
   return html`<section class="section" aria-labelledby="mapping-heading">
-<h2 id="mapping-heading">From the OpenID provider</h2>
-<p class="help">Members of these groups at the provider become members of this group at their next sign-in with the provider.</p>
+<h2 id="mapping-heading">OpenID provider groups</h2>
+<p class="help">Members of these groups at the OpenID provider join this group when they next sign in with the provider.</p>
 <ul class="rows">
 ${externalNames.map(
   (name) =>
@@ -299,7 +303,7 @@ ${externalNames.map(
 ${mayManage && end(name)}
 </li>`,
 )}
-${externalNames.length === 0 && html`<li>None.</li>`}
+${externalNames.length === 0 && html`<li>No mapped groups.</li>`}
 </ul>
 ${mayManage && postForm(frame, { action: `${home}/map`, novalidate: true }, map)}
 </section>`;

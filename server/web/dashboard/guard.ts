@@ -111,7 +111,7 @@ export function dashboardGuard(
       await refusals.note({ actor, action: permission, ...where });
       throw new AdministrationRefusal(
         'forbidden',
-        `as ${role} of ${organization} you may not do this`,
+        `your role in ${organization} (${role}) does not allow this`,
       );
     }
     const { server = '' } = request.params;

@@ -24,9 +24,9 @@ export function invitationRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const groups = items.map(({ id, name }) => ({ value: id, text: name }));
       return {
         heading: 'Invite a person',
-        lead: 'You get a link that works once, for seven days. We send no e-mail: give it to them yourself.',
+        lead: 'Creates a link that works once and expires after seven days. Latchkey does not send e-mail; send the link yourself.',
         refused: 'Not invited yet',
-        verb: 'Make the link',
+        verb: 'Create link',
         cancel: home,
         crumbs: [{ text: 'People', href: home }, { text: 'Invite a person' }],
         options: {
@@ -55,7 +55,8 @@ export function invitationRoutes(guard: DashboardGuard, { base, ports }: Dashboa
 
 /** Shows the link of an invitation once. */
 function invitedPage({ secret }: { readonly secret: OneTimeSecret }, frame: Frame): Html {
-  const lead = 'Give it to the person by a way that only they read. It works once, for seven days.';
+  const lead =
+    'Send this link to the person in a private message. It works once and expires after seven days.';
   const content = html`${pageHeading({ heading: 'Invitation link', lead })}
 ${secretPanel(secret)}`;
   return layout({ title: 'Invitation link', width: 'text' }, frame, content);

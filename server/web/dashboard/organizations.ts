@@ -50,7 +50,7 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
       ] as const,
     }));
     const empty = {
-      text: 'You belong to no organization. Ask an owner of one to invite you, with the e-mail address of your account.',
+      text: 'You do not belong to an organization. Ask an owner to invite you with the e-mail address of your account.',
       action: { text: 'Your account', href: '/account' },
     };
     const columns = [{ text: 'Name' }, { text: 'Your role' }];
@@ -123,7 +123,7 @@ function organizationFormPage({ entered, errors }: OrganizationFormData, frame: 
   const fields = html`${newForm.fields(entered, errors)}
 ${formActions('Create organization', '/organizations')}`;
   const content = html`<h1>Create organization</h1>
-<p class="lead">An organization holds servers, agents and people of its own. You become its owner.</p>
+<p class="lead">An organization has its own servers, agents and people. You become its owner.</p>
 ${errorSummary(errors)}
 ${postForm(frame, { action: '/new-organization', novalidate: true }, fields)}`;
   return layout({ title, width: 'form' }, frame, content);
@@ -160,7 +160,7 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
 
   guard.get('/settings', toRead, (visit, request, reply) =>
     show(reply, visit, {
-      notice: queryText(request, 'done') === 'saved' ? 'Saved. It counts from now on.' : undefined,
+      notice: queryText(request, 'done') === 'saved' ? 'Settings saved.' : undefined,
     }),
   );
 
@@ -194,21 +194,21 @@ interface SettingsPageData {
 function settingsPage(data: SettingsPageData, frame: Frame): Html {
   const { action, entered, mayManage, webhooks, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Settings';
-  const lead = mayManage ? '' : 'Only an owner changes these.';
+  const lead = mayManage ? '' : 'Only an owner can change these settings.';
   const fields = html`${settingsForm.fields(entered, errors, { focus: false })}
 ${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
   const content = html`${pageHeading({ heading: 'Settings', lead })}
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
-<p class="help">Groups of the OpenID provider are mapped on the page of each group.</p>
+<p class="help">To map groups of the OpenID provider, open a group under Groups.</p>
 ${
   webhooks &&
   html`<section class="section" aria-labelledby="webhooks-heading">
 <h2 id="webhooks-heading">Webhooks</h2>
 <ul class="rows">
 <li>
-<div>What happens here is sent to a URL of yours: a SIEM, a chat, a script.</div>
+<div>Send audit events to your own URL, such as a SIEM, a chat or a script.</div>
 <a class="button" href="${webhooks}">Webhooks</a>
 </li>
 </ul>

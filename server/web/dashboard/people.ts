@@ -45,9 +45,9 @@ export function peopleRoutes(guard: DashboardGuard, options: DashboardOptions): 
 const toRead = { permission: 'people.read', section: 'people' } as const;
 const toManage = { permission: 'people.manage', section: 'people' } as const;
 const notices: Readonly<Record<string, string>> = {
-  removed: 'The person is removed, and what they allowed here has ended.',
-  role: 'The role is changed. It counts from the next request on.',
-  revoked: 'The invitation is taken back. Its link opens nothing any more.',
+  removed: 'Member removed. Their consents in this organization are withdrawn.',
+  role: 'Role changed. The change takes effect on the next request.',
+  revoked: 'Invitation revoked. Its link no longer works.',
 };
 
 /** `/people`: the members of an organization and its pending invitations. */
@@ -66,7 +66,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const query = new URLSearchParams({ ...(text && { filter: text }), after: next ?? '' });
     const people: Table = {
       caption: 'People',
-      columns: ['Address', 'Role', 'Groups', 'Second factor', 'Last here'].map((one) => ({
+      columns: ['E-mail address', 'Role', 'Groups', 'Second factor', 'Last active'].map((one) => ({
         text: one,
       })),
       rows: items.map((person) => ({
@@ -79,13 +79,13 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
           { kind: 'time', at: person.seenAt ?? undefined, otherwise: 'never' },
         ],
       })),
-      empty: { text: 'No member has an address like that.' },
+      empty: { text: 'No members match.' },
       now: ports.clock.now(),
     };
     const mayInvite = may('people.manage');
     const data = {
-      lead: 'Who belongs to this organization, and as what. A role counts from the next request on.',
-      action: mayInvite ? { text: 'Invite a person', href: `${path}/invite` } : undefined,
+      lead: 'The members of this organization and their roles. A changed role takes effect on the next request.',
+      action: mayInvite ? { text: 'Invite person', href: `${path}/invite` } : undefined,
       tabs: peopleTabs(visit, 'people'),
       notice: notices[queryText(request, 'done') ?? ''],
       filter: { path, text },
@@ -104,7 +104,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const path = `${dashboardPath(organization)}/people/invitations`;
     return {
       caption: 'Pending invitations',
-      columns: ['For', 'Role', 'Groups', 'Made', 'Ends', 'Actions'].map((text) => ({ text })),
+      columns: ['For', 'Role', 'Groups', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
       rows: items.map(({ id, note, role, groupIds, createdAt, expiresAt }) => ({
         id,
         cells: [
@@ -117,7 +117,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
             kind: 'actions',
             actions: [
               {
-                text: 'Take back',
+                text: 'Revoke',
                 href: `${path}/${id}/revoke`,
                 of: `the invitation for ${note || 'anyone with the link'}`,
                 danger: true,
@@ -126,7 +126,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
           },
         ],
       })),
-      empty: { text: 'None. People you invite are listed here until they join.' },
+      empty: { text: 'No pending invitations. People you invite appear here until they join.' },
       now: ports.clock.now(),
     };
   };
@@ -137,9 +137,9 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       const invitation = items.find(({ id }) => id === invitationId);
       if (!invitation) throw notFound('invitation');
       return {
-        heading: `Take back the invitation for ${invitation.note || 'anyone with the link'}?`,
-        consequences: ['Its link stops working. People who joined with another link stay.'],
-        verb: 'Take it back',
+        heading: `Revoke the invitation for ${invitation.note || 'anyone with the link'}?`,
+        consequences: ['The link stops working immediately. This cannot be undone.'],
+        verb: 'Revoke invitation',
         cancel: `${dashboardPath(organization)}/people`,
         crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
       };
@@ -172,16 +172,16 @@ function peoplePage(data: PeoplePageData, frame: Frame): Html {
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
 <form class="filter" method="get" action="${filter.path}" role="search">
-<label class="unseen" for="filter">Address contains</label>
-<input id="filter" name="filter" type="search" value="${filter.text}" placeholder="Address contains" dir="auto" autocomplete="off">
-<button>Show</button>
+<label class="unseen" for="filter">Filter by address</label>
+<input id="filter" name="filter" type="search" value="${filter.text}" placeholder="Filter by address" dir="auto" autocomplete="off">
+<button>Apply</button>
 </form>
 ${dataTable(people)}
 ${next && html`<nav class="pager" aria-label="Pages"><a class="button" rel="next" href="${next}">Next</a></nav>`}
 ${
   invitations &&
   html`<section class="section" aria-labelledby="invitations-heading">
-<h2 id="invitations-heading">Invitations that are out</h2>
+<h2 id="invitations-heading">Pending invitations</h2>
 ${dataTable(invitations)}
 </section>`
 }`;
@@ -204,45 +204,47 @@ const personQuestions: readonly PersonQuestion[] = [
   {
     path: 'sign-out',
     text: 'Sign out everywhere',
-    help: 'End every browser session of theirs.',
+    help: 'Sign this person out of all browsers.',
     heading: (email) => `Sign ${email} out everywhere?`,
-    consequences: ['Every browser has to sign in again. Applications keep what they were allowed.'],
+    consequences: [
+      'The person must sign in again in every browser. Applications keep their access.',
+    ],
     operation: sessionsEnd,
     needs: 'people.manage',
-    done: 'Every session is ended.',
+    done: 'Signed out of all browsers.',
   },
   {
     path: 'reset-second-factor',
-    text: 'Reset the second factor',
-    help: 'Take their authenticator app, passkeys and linked accounts away, when the phone is lost.',
-    heading: (email) => `Reset the second factor of ${email}?`,
+    text: 'Reset second factor',
+    help: 'Remove the person’s authenticator app, passkeys and linked accounts, for example after they lost their phone.',
+    heading: (email) => `Reset second factor of ${email}?`,
     consequences: [
-      'Their app, recovery codes and passkeys count no more, and every session ends.',
-      'Who has a password signs in by no linked account until they link it again.',
-      'Until they set one up again, the password alone signs them in.',
+      'Their authenticator app, recovery codes and passkeys stop working, and they are signed out of all browsers.',
+      'If they have a password, their linked accounts are unlinked until they link them again.',
+      'Until they set up a second factor again, they sign in with the password alone.',
     ],
     operation: secondFactorReset,
     needs: 'people.manage',
-    done: 'Every second factor is taken away.',
+    done: 'Second factor reset.',
   },
   {
     path: 'make-owner',
-    text: 'Hand ownership on',
-    help: 'Make them an owner, and yourself an admin.',
-    heading: (email) => `Make ${email} an owner in your place?`,
-    consequences: ['You become an admin, and only an owner can make you one again.'],
+    text: 'Transfer ownership',
+    help: 'Make this person an owner and yourself an admin.',
+    heading: (email) => `Transfer your ownership to ${email}?`,
+    consequences: ['You become an admin. Only an owner can make you an owner again.'],
     operation: ownershipTransfer,
     needs: 'owners.manage',
-    done: 'Ownership is handed on.',
+    done: 'Ownership transferred.',
   },
   {
     path: 'remove',
     text: 'Remove',
-    help: 'Take them out of this organization.',
+    help: 'Remove this person from the organization.',
     heading: (email) => `Remove ${email}?`,
     consequences: [
-      'What they allowed applications here ends at once, and so do their places in groups.',
-      'Their account stays, with whatever other organizations it belongs to.',
+      'Applications that act for them lose access immediately, and they are removed from all groups.',
+      'They keep their account and their other organizations.',
     ],
     operation: personRemove,
     needs: 'people.manage',
@@ -269,7 +271,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const done = queryText(request, 'done');
     const notice =
       done === 'role'
-        ? 'The role is changed. It counts from the next request on.'
+        ? 'Role changed. The change takes effect on the next request.'
         : personQuestions.find(({ path }) => path === done)?.done;
     const data = {
       ...person,
@@ -361,7 +363,7 @@ ${statusNotice(data.notice)}
 <dd>${secondFactor ? 'set up' : 'none'}</dd>
 </div>
 <div>
-<dt>Last here</dt>
+<dt>Last active</dt>
 <dd>${seenAt ? relativeTime(seenAt, now) : 'never'}</dd>
 </div>
 </dl>
@@ -376,7 +378,7 @@ function manageSections(
 ): Html {
   const options = { focus: false, here: { role: { choices } } };
   const fields = html`${roleForm.fields(roleForm.filled({ role }), [], options)}
-<div class="actions"><button class="primary">Change the role</button></div>`;
+<div class="actions"><button class="primary">Change role</button></div>`;
   return html`<section class="section" aria-labelledby="role-heading">
 <h2 id="role-heading">Role</h2>
 ${postForm(frame, { action: `${home}/role` }, fields)}

@@ -86,7 +86,7 @@ export function questionRoutes(
     const { typed } = question;
     const value = form.get('typed')?.trim().slice(0, 200) ?? '';
     if (typed && value !== typed.expected) {
-      const error = `This is not ${typed.expected}. Nothing was done.`;
+      const error = `Enter exactly ${typed.expected}. Nothing was changed.`;
       const data = { ...question, action: request.url, typed: { ...typed, error, value } };
       return sendDashboardPage(reply, visit, questionPage, data, { crumbs, status: 422 });
     }

@@ -169,7 +169,7 @@ ${agentField} ${!hasAgents && html`<p><a href="${newAgent}">Create an agent</a><
 function limitsFieldset(fields: Html): Html {
   return html`<fieldset class="section">
 <legend>Limits</legend>
-<p class="help">Leave a field empty to use the default limit. A caller that exceeds a limit is told which one, and when to retry.</p>
+<p class="help">Leave a field empty to use the default limit. A caller that exceeds a limit receives an error that names the limit and when to retry.</p>
 ${fields}
 </fieldset>`;
 }

@@ -129,7 +129,7 @@ const notices: Readonly<Record<string, string>> = {
 const stale = {
   field: '',
   message:
-    'Another person changed this server while you were editing it. Nothing was saved. Save again to overwrite their changes, or reopen the settings to see them.',
+    'Another person changed this server while you edited it. Nothing was saved. Save again to overwrite their changes, or reopen the settings to see them.',
 };
 
 /** The form values, entered or stored, and messages about them. */

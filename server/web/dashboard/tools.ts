@@ -142,7 +142,7 @@ function problemOf(inspection: Inspection, home: string, mayManage: boolean): Pr
     return { text: 'Connect your account to see the current tools.', link };
   }
   const reason = mayManage ? ` ${inspection.reason}` : '';
-  const text = `The current list could not be loaded.${reason} Below are the tools that were seen last.`;
+  const text = `The current list could not be loaded.${reason} The tools below were seen last.`;
   return { text, link: undefined };
 }
 
@@ -204,7 +204,7 @@ ${link && html`<p><a class="button" href="${link.href}">${link.text}</a></p>`}
 function toolsSection(data: ToolsPageData, frame: Frame): Html {
   const { tools, unlisted, problem } = data;
   if (tools.length === 0) {
-    const text = problem ? 'No tools were seen yet.' : 'This server has no tools.';
+    const text = problem ? 'No tools seen yet.' : 'This server has no tools.';
     return html`<div class="empty"><p>${text}</p></div>`;
   }
   return html`<section class="section" aria-labelledby="tools-heading">

@@ -230,7 +230,7 @@ function toolsOrReason(data: TryPageData, frame: Frame): Html {
   const { groupsPath, problem, tools, tool } = data;
   if (groupsPath) {
     return html`<div class="empty">
-<p>This server is restricted to groups, and you are not in any of them. Owners and admins select the groups under Access.</p>
+<p>This server is restricted to groups, and you are not a member of any of them. Owners and admins choose the groups under Access.</p>
 <p><a class="button" href="${groupsPath}">View access</a></p>
 </div>`;
   }

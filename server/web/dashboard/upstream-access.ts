@@ -149,7 +149,7 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   if (issuer === null) return [];
   return [
     { label: 'Authorization server', text: issuer },
-    { label: 'Client id', text: clientId ?? '' },
+    { label: 'Client ID', text: clientId ?? '' },
     { label: 'Resource', text: resource ?? 'None' },
     { label: 'Scopes', text: scopes.join(' ') || 'Chosen by the authorization server' },
   ];
@@ -241,7 +241,7 @@ function connectionsSection({ connections }: AccessFormData): Html | undefined {
   if (connections.length === 0) return undefined;
   return html`<section class="section" aria-labelledby="connected-heading">
 <h2 id="connected-heading">Connected accounts</h2>
-<p class="help">Changing the client id, the authorization server or the kind of authentication disconnects all of them.</p>
+<p class="help">Changing the client ID, the authorization server or the kind of authentication disconnects all of them.</p>
 <ul class="rows">
 ${connections.map(
   ({ email, state, href }) =>

@@ -28,7 +28,7 @@ export const headerForm = formFor(headerSet);
 const stale = {
   field: '',
   message:
-    'Another person changed this server while you were editing it. Nothing was saved. Check the headers below, then enter the value again.',
+    'Another person changed this server while you edited it. Nothing was saved. Check the headers below, then enter the value again.',
 };
 
 /** The values of the authorization or header form, entered or stored, and messages about them. */
@@ -61,7 +61,7 @@ export function headersSection(data: AccessFormData, frame: Frame): Html {
   const { headers, errors } = data;
   const { items, origin, action, entered, typedRevision, isReplacing } = headers;
   const help =
-    'A new header, for example X-Api-Key, or one from the list above to replace its value.';
+    'Enter a new header, or a header from the list above to replace its value. Example: X-Api-Key';
   const options = {
     focus: isReplacing && 'headerValue',
     here: { headerName: items.length > 0 ? { help } : {} },
@@ -196,7 +196,7 @@ export function headerRoutes(
       return {
         heading: `Remove the header ${header.name}?`,
         consequences: [
-          'Latchkey no longer sends it, from the next call on.',
+          'Latchkey no longer sends the header, starting with the next call.',
           'Its values are deleted. This cannot be undone.',
         ],
         verb: 'Remove header',

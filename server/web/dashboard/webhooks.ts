@@ -64,10 +64,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 
   guard.get('/settings/webhooks', toManage, (visit, request, reply) =>
     show(reply, visit, {
-      notice:
-        queryText(request, 'done') === 'removed'
-          ? 'The webhook is removed and is sent nothing any more.'
-          : undefined,
+      notice: queryText(request, 'done') === 'removed' ? 'Webhook removed.' : undefined,
     }),
   );
 
@@ -78,8 +75,8 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       const input = { ...newForm.inputOf(entered), organization };
       const made = await perform(webhookCreate, input, actor, ports);
       const data = {
-        heading: `Events are sent to ${hostOf(made)} from now on`,
-        next: 'Put the secret where they are received: each message is verified by it.',
+        heading: `Webhook to ${hostOf(made)} created`,
+        next: 'The receiver verifies each message with this secret.',
         secret: oneTimeWebhookSecret(organization, made),
       };
       const crumbs = [...webhookCrumbs(organization), { text: hostOf(made) }];
@@ -93,7 +90,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 function tableOf(webhooks: readonly WebhookView[], home: string, now: number): Table {
   return {
     caption: 'Webhooks',
-    columns: ['Sent to', 'Events', 'Last taken', 'Created'].map((text) => ({ text })),
+    columns: ['URL', 'Events', 'Last delivered', 'Created'].map((text) => ({ text })),
     rows: webhooks.map((one) => ({
       id: one.id,
       isOver: one.status === 'disabled',
@@ -104,16 +101,16 @@ function tableOf(webhooks: readonly WebhookView[], home: string, now: number): T
         { kind: 'time', at: one.createdAt, otherwise: '' },
       ],
     })),
-    empty: { text: 'No webhooks yet. Events stay in the audit log, and are sent nowhere.' },
+    empty: { text: 'No webhooks yet. Events stay in the audit log and are not sent anywhere.' },
     now,
   };
 }
 
 const path = '/settings/webhooks/:webhookId';
 const notices: Readonly<Record<string, string>> = {
-  saved: 'Saved. It counts for the next event.',
-  enabled: 'Enabled. Events are sent again.',
-  disabled: 'Disabled. Nothing is sent until it is enabled again.',
+  saved: 'Saved. The change takes effect on the next event.',
+  enabled: 'Webhook enabled.',
+  disabled: 'Webhook disabled. It receives no events until you enable it again.',
 };
 
 /** What a page shows besides, or instead of, what is stored. */
@@ -184,8 +181,8 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const place = placeOf(visit, request);
     const { isDelivered, words } = await perform(webhookTest, place, visit.actor, ports);
     const message = isDelivered
-      ? { notice: `The test was taken: it ${words}.` }
-      : { warning: `The test was not taken: it ${words}.` };
+      ? { notice: `Test delivered: the receiver ${words}.` }
+      : { warning: `Test failed: the receiver ${words}.` };
     return show(reply, visit, request, message);
   });
 
@@ -193,8 +190,8 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const { crumbs } = await read(visit, request);
     const made = await perform(webhookRotate, placeOf(visit, request), visit.actor, ports);
     const data = {
-      heading: `The webhook to ${hostOf(made)} has a new secret`,
-      next: 'Put it where messages are received, within a day: until then the one before signs as well.',
+      heading: `New secret for the webhook to ${hostOf(made)}`,
+      next: 'Enter it at the receiver within a day. Until then, messages are also signed with the previous secret.',
       secret: oneTimeWebhookSecret(visit.organization, made),
     };
     return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
@@ -210,12 +207,12 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     async ask(visit, request) {
       const { webhook, crumbs } = await read(visit, request);
       return {
-        heading: `Disable the webhook to ${hostOf(webhook)}?`,
+        heading: `Disable webhook to ${hostOf(webhook)}?`,
         consequences: [
-          'It receives no events until it is enabled again.',
-          'What happens meanwhile stays in the audit log, and can be sent then.',
+          'It receives no events until you enable it again.',
+          'New events stay in the audit log. When you enable the webhook, you can choose to send them.',
         ],
-        verb: 'Disable the webhook',
+        verb: 'Disable webhook',
         cancel: homeOf(visit, request),
         crumbs,
       };
@@ -230,12 +227,12 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     async ask(visit, request) {
       const { webhook, crumbs } = await read(visit, request);
       return {
-        heading: `Remove the webhook to ${hostOf(webhook)}?`,
+        heading: `Remove webhook to ${hostOf(webhook)}?`,
         consequences: [
           'It stops receiving events immediately. This cannot be undone.',
-          'Events that it has not taken yet are not sent. They stay in the audit log.',
+          'Undelivered events are not sent. They stay in the audit log.',
         ],
-        verb: 'Remove the webhook',
+        verb: 'Remove webhook',
         cancel: homeOf(visit, request),
         crumbs,
       };
@@ -278,7 +275,7 @@ function webhookBadge({ status }: WebhookView): Badge {
     case 'delivering':
       return { text: 'delivering', tone: 'good' };
     case 'retrying':
-      return { text: 'waiting to try again', tone: 'care' };
+      return { text: 'retrying', tone: 'care' };
     case 'disabled':
       return { text: 'disabled', tone: 'bad' };
   }
@@ -286,7 +283,7 @@ function webhookBadge({ status }: WebhookView): Badge {
 
 /** The events that it receives. */
 function wantedWords({ actions }: WebhookView): string {
-  return actions.length === 0 ? 'Every event' : actions.join(', ');
+  return actions.length === 0 ? 'All events' : actions.join(', ');
 }
 
 /** Only the host, because the path may be a secret, as in chat webhooks. The webhook's own page has the whole URL. */
@@ -300,11 +297,11 @@ function disabledWords({ disabledBecause, lastFailure }: WebhookView): string | 
     case null:
       return undefined;
     case 'asked':
-      return 'It receives no events, because a person disabled it. The audit log says who.';
+      return 'Disabled by a person. The audit log shows who disabled it. It receives no events.';
     case 'gone':
-      return 'It is sent nothing, as it answered that it is gone for good (410).';
+      return 'Disabled because the receiver answered 410 Gone. It receives no events.';
     case 'failing':
-      return `It is sent nothing, as it took no event for three days. The last time it ${lastFailure}.`;
+      return `Disabled because delivery failed for three days. Last failure: the receiver ${lastFailure}. It receives no events.`;
   }
 }
 
@@ -315,24 +312,24 @@ function webhookFacts(webhook: WebhookView, now: EpochSeconds): Fact[] {
     return { kind: 'time', at: at ?? undefined, otherwise };
   };
   const failure =
-    lastFailure === null ? [] : [{ label: 'The last failure', text: `It ${lastFailure}` }];
+    lastFailure === null ? [] : [{ label: 'Last failure', text: `The receiver ${lastFailure}` }];
   return [
-    { label: 'Sent to', text: webhook.url },
+    { label: 'URL', text: webhook.url },
     { label: 'Events', text: wantedWords(webhook) },
-    { label: 'Last taken', cell: time(webhook.lastSuccessAt) },
+    { label: 'Last delivered', cell: time(webhook.lastSuccessAt) },
     ...failure,
-    ...(lastFailureAt === null ? [] : [{ label: 'Failed last', cell: time(lastFailureAt) }]),
+    ...(lastFailureAt === null ? [] : [{ label: 'Last failed', cell: time(lastFailureAt) }]),
     ...(status === 'retrying'
       ? [
           { label: 'Failing since', cell: time(failingSince) },
           nextAttemptAt !== null && nextAttemptAt - now >= 60
-            ? { label: 'Next try', cell: time(nextAttemptAt) }
-            : { label: 'Next try', text: 'Within a minute' },
+            ? { label: 'Next attempt', cell: time(nextAttemptAt) }
+            : { label: 'Next attempt', text: 'Within a minute' },
         ]
       : []),
     ...(webhook.earlierSecretUntil === null
       ? []
-      : [{ label: 'The secret before signs as well', cell: time(webhook.earlierSecretUntil) }]),
+      : [{ label: 'Previous secret expires', cell: time(webhook.earlierSecretUntil) }]),
     { label: 'Created', cell: time(webhook.createdAt) },
   ];
 }
@@ -355,7 +352,7 @@ function webhooksPage(data: WebhooksPageData, frame: Frame): Html {
   const { action, errors } = data;
   const title = errors.length > 0 ? 'Not made yet' : 'Webhooks';
   const lead =
-    'What is written down in the audit log is sent as it happens: to a SIEM, a chat, a script. Each message is signed, and sent again until it is taken.';
+    'A webhook sends audit events as they happen, for example to a SIEM, a chat or a script. Each message is signed and retried until the receiver accepts it.';
   const fields = html`${webhookFields(data)}
 <div class="actions"><button class="primary">Create webhook</button></div>`;
   const content = html`${pageHeading({ heading: 'Webhooks', lead })}
@@ -374,7 +371,7 @@ function webhookFields({ form, entered, known, errors }: WebhookFieldsData): Htm
 ${
   known.length > 0 &&
   html`<details>
-<summary>Kinds of events that have happened here</summary>
+<summary>Events recorded in this organization</summary>
 <p class="help"><code>${known.join(' ')}</code></p>
 </details>`
 }`;
@@ -401,7 +398,7 @@ function webhookPage(data: WebhookPageData, frame: Frame): Html {
   const rotate = postForm(
     frame,
     { action: `${home}/rotate` },
-    html`<button>Rotate the secret</button>`,
+    html`<button>Rotate secret</button>`,
   );
   const content = html`${pageHeading({ heading, badges })}
 ${warning && html`<p class="notice warning" role="status">${warning}</p>`}
@@ -410,24 +407,24 @@ ${errorSummary(errors)}
 ${factList(facts, now)}
 ${deliveriesSection(data, frame)}
 <section class="section" aria-labelledby="what-heading">
-<h2 id="what-heading">What is sent, and where to</h2>
+<h2 id="what-heading">URL and events</h2>
 ${postForm(frame, { action: home, novalidate: true }, fields)}
 </section>
 <section class="section" aria-labelledby="secret-heading">
 <h2 id="secret-heading">Secret</h2>
 <ul class="rows">
 <li>
-<div>Make a new one, shown once. For a day the present one signs as well, so that the receiver misses nothing.</div>
+<div>Create a new secret, shown once. For one day, messages are also signed with the current secret, so that the receiver misses nothing.</div>
 ${rotate}
 </li>
 </ul>
 </section>
 <section class="section" aria-labelledby="remove-heading">
-<h2 id="remove-heading">Take it out of use</h2>
+<h2 id="remove-heading">Remove webhook</h2>
 <ul class="rows">
 <li>
-<div>Remove it for good.</div>
-<a class="button danger" href="${home}/remove" data-question>Remove the webhook</a>
+<div>Remove this webhook. This cannot be undone.</div>
+<a class="button danger" href="${home}/remove" data-question>Remove webhook</a>
 </li>
 </ul>
 </section>`;
@@ -435,7 +432,7 @@ ${rotate}
 }
 
 function deliveriesSection({ home, status }: WebhookPageData, frame: Frame): Html {
-  const test = postForm(frame, { action: `${home}/test` }, html`<button>Send a test</button>`);
+  const test = postForm(frame, { action: `${home}/test` }, html`<button>Send test event</button>`);
   const enable = (from: 'where_it_stood' | 'now', verb: string) =>
     postForm(
       frame,
@@ -443,26 +440,26 @@ function deliveriesSection({ home, status }: WebhookPageData, frame: Frame): Htm
       html`${hiddenField('from', from)}<button>${verb}</button>`,
     );
   const retry = html`<li>
-<div>Try again now. The next event waits until this one is taken.</div>
-${enable('where_it_stood', 'Try again now')}
+<div>Retry the failed event now. Later events wait until it is delivered.</div>
+${enable('where_it_stood', 'Retry now')}
 </li>`;
   const enableChoices = html`<li>
-<div>Go on where it stood: all that happened meanwhile is sent.</div>
-${enable('where_it_stood', 'Enable, and catch up')}
+<div>Send all events that happened while the webhook was disabled.</div>
+${enable('where_it_stood', 'Enable and send missed events')}
 </li>
 <li>
-<div>Begin with what happens from now on; what happened meanwhile is left out.</div>
-${enable('now', 'Enable from now on')}
+<div>Send only new events and skip those that happened while the webhook was disabled.</div>
+${enable('now', 'Enable and skip missed events')}
 </li>`;
   const disable = html`<li>
-<div>Send it nothing until it is enabled again.</div>
+<div>Stop sending events until you enable the webhook again.</div>
 <a class="button danger" href="${home}/disable" data-question>Disable</a>
 </li>`;
   return html`<section class="section" aria-labelledby="deliveries-heading">
 <h2 id="deliveries-heading">Deliveries</h2>
 <ul class="rows">
 <li>
-<div>Send an event of the kind <code>webhook.test</code> now, and see what comes back.</div>
+<div>Send a <code>webhook.test</code> event now and show the response.</div>
 ${test}
 </li>
 ${status === 'retrying' && retry} ${status === 'disabled' ? enableChoices : disable}

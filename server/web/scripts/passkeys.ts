@@ -78,9 +78,9 @@ async function attempt(button, act) {
   } catch (reason) {
     error.textContent =
       reason.name === 'NotAllowedError'
-        ? 'Nothing happened: the passkey was not used. Try again, or sign in otherwise.'
+        ? 'The passkey was not used. Try again, or sign in another way.'
         : reason.name === 'InvalidStateError'
-          ? 'This device has a passkey for your account already.'
+          ? 'This device already has a passkey for your account.'
           : reason.message;
     error.hidden = false;
   } finally {

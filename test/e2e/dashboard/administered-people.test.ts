@@ -57,7 +57,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       await owner.getByLabel('Name', { exact: true }).fill('Sales');
       await owner.getByRole('button', { name: 'Create group' }).click();
       await owner.getByLabel('Name of the group there').fill('idp-sales');
-      await owner.getByRole('button', { name: 'Map it' }).click();
+      await owner.getByRole('button', { name: 'Add mapping' }).click();
       await owner.getByText('idp-sales').waitFor();
       await inspect(owner);
 
@@ -72,7 +72,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       await owner.getByLabel('For whom').fill('Viola');
       await owner.getByLabel('Viewer', { exact: true }).check();
       await owner.getByLabel('Sales', { exact: true }).check();
-      await owner.getByRole('button', { name: 'Make the link' }).click();
+      await owner.getByRole('button', { name: 'Create link' }).click();
       const link = await owner.locator('code.value').textContent();
       await inspect(owner);
       await owner.getByLabel('I have stored it').check();
@@ -85,14 +85,14 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       await viewer.goto(link ?? '');
       await viewer.getByLabel('E-mail', { exact: true }).fill('viola@example.com');
       await viewer.getByLabel('New password', { exact: true }).fill(password);
-      await viewer.getByLabel('New password, again').fill(password);
-      await viewer.getByRole('button', { name: 'Make an account and join' }).click();
+      await viewer.getByLabel('Confirm new password').fill(password);
+      await viewer.getByRole('button', { name: 'Create account and join' }).click();
       await viewer.waitForURL(/\/dashboard\/acme/);
       const used = await viewer.goto(link ?? '');
       const hidden = await viewer.goto(dashboard('/audit'));
       const people = await viewer.goto(dashboard('/people'));
       expect([used?.status(), hidden?.status(), people?.status()]).toEqual([410, 403, 403]);
-      expect(await viewer.getByText('Invite a person').count()).toBe(0);
+      expect(await viewer.getByText('Invite person').count()).toBe(0);
 
       await viewer.goto(dashboard('/servers'));
       const seen = await viewer.getByRole('main').getByRole('link').allTextContents();
@@ -116,11 +116,11 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
     await owner.getByRole('link', { name: 'viola@example.com' }).click();
     await inspect(owner);
     await owner.getByLabel('Member', { exact: true }).check();
-    await owner.getByRole('button', { name: 'Change the role' }).click();
-    await owner.getByText('The role is changed').waitFor();
+    await owner.getByRole('button', { name: 'Change role' }).click();
+    await owner.getByText('Role changed').waitFor();
     await owner.goto(`${owner.url().split('?')[0]}/remove`);
     await owner.getByRole('button', { name: 'Remove' }).click();
-    await owner.getByText('The person is removed').waitFor();
+    await owner.getByText('Member removed').waitFor();
     const viewer = await newPage();
     await signIn(viewer, 'viola@example.com');
     await viewer.waitForURL((url) => !url.pathname.startsWith('/sign-in'));
@@ -143,7 +143,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
           timestamp: Date.now() + step * 30_000,
         });
       await owner.getByLabel('Code from the app').fill(code(0));
-      await owner.getByRole('button', { name: 'Turn it on' }).click();
+      await owner.getByRole('button', { name: 'Turn on' }).click();
       const codes = await owner.locator('.codes code').allTextContents();
       const [recovery = ''] = codes;
       await inspect(owner);

@@ -48,7 +48,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await page.goto(setUpLink());
     await inspect(page);
     await fill(page, { Organization: 'Not a Name', 'E-mail': 'dana', 'New password': 'short' });
-    await page.getByRole('button', { name: 'Make the account' }).click();
+    await page.getByRole('button', { name: 'Create account' }).click();
 
     await inspect(page);
     expect(await page.getByLabel('E-mail').inputValue()).toBe('dana');
@@ -59,9 +59,9 @@ await suite('browser', 'the first owner in a browser', () => {
       Organization: 'acme',
       'E-mail': email,
       'New password': password,
-      'New password, again': password,
+      'Confirm new password': password,
     });
-    await page.getByRole('button', { name: 'Make the account' }).click();
+    await page.getByRole('button', { name: 'Create account' }).click();
 
     await page.waitForURL('**/dashboard/*');
     await expect(page.getByRole('heading', { name: 'First steps' }).count()).resolves.toBe(1);
@@ -118,13 +118,7 @@ await suite('browser', 'the first owner in a browser', () => {
     }
 
     expect(stops.map((stop) => stop.trim())).toEqual(
-      expect.arrayContaining([
-        'Skip to the content',
-        email,
-        'Sign out',
-        'Add a passkey',
-        'current',
-      ]),
+      expect.arrayContaining(['Skip to the content', email, 'Sign out', 'Add passkey', 'current']),
     );
   });
 
@@ -135,7 +129,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await signIn(page);
     await page.waitForURL(account);
     await page
-      .getByRole('button', { name: /^End the session/ })
+      .getByRole('button', { name: /^Sign out .* at/ })
       .first()
       .click();
     await page.waitForURL('**/account?done=session');
@@ -144,9 +138,9 @@ await suite('browser', 'the first owner in a browser', () => {
     await fill(page, {
       'Current password': password,
       'New password': next,
-      'New password, again': next,
+      'Confirm new password': next,
     });
-    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByRole('button', { name: 'Change password' }).click();
     await page.waitForURL('**/account?done=password');
     await other.goto(`${server.base}/account`);
     expect(new URL(other.url()).pathname).toBe('/sign-in');
@@ -154,9 +148,9 @@ await suite('browser', 'the first owner in a browser', () => {
     await fill(page, {
       'Current password': next,
       'New password': password,
-      'New password, again': password,
+      'Confirm new password': password,
     });
-    await page.getByRole('button', { name: 'Change the password' }).click();
+    await page.getByRole('button', { name: 'Change password' }).click();
     await page.waitForURL('**/account?done=password');
   });
 
@@ -176,8 +170,8 @@ await suite('browser', 'the first owner in a browser', () => {
     });
     await signIn(page);
     await page.waitForURL(account);
-    await page.getByLabel('Name of the new passkey').fill('Laptop <b>\u202e');
-    await page.getByRole('button', { name: 'Add a passkey' }).click();
+    await page.getByLabel('Passkey name').fill('Laptop <b>\u202e');
+    await page.getByRole('button', { name: 'Add passkey' }).click();
     await page.waitForURL('**/account?done=passkey');
     // In a tab of its own: a second debugging session on the same one ends the virtual authenticator.
     const beside = await page.context().newPage();
@@ -196,6 +190,6 @@ await suite('browser', 'the first owner in a browser', () => {
     await page.getByRole('button', { name: 'Sign out' }).click();
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
 
-    await expect(page.getByText('was not recognised').textContent()).resolves.toContain('passkey');
+    await expect(page.getByText('was not recognized').textContent()).resolves.toContain('passkey');
   });
 });

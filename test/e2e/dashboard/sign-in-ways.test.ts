@@ -84,7 +84,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
     const enrolledAt = Date.now();
     const code = (step: number) => TOTP.generate({ secret, timestamp: enrolledAt + step * 30_000 });
     await page.getByLabel('Code from the app').fill(code(0));
-    await press(page, 'Turn it on');
+    await press(page, 'Turn on');
     const recoveryCodes = await page.locator('.codes code').allTextContents();
     return { nextCode: code(1), recoveryCodes };
   };
@@ -112,7 +112,7 @@ await suite('browser', 'every way to sign in, in a browser', () => {
       await byRecovery.waitForURL('**/account');
       const again = await signInByPassword('app@example.com');
       await typeCode(again, recoveryCode);
-      await again.getByText('This is not the code').first().waitFor();
+      await again.getByText('The code is incorrect').first().waitFor();
 
       expect(await isSignedIn(byCode)).toBe(true);
       expect(await isSignedIn(byRecovery)).toBe(true);
@@ -134,8 +134,8 @@ await suite('browser', 'every way to sign in, in a browser', () => {
         automaticPresenceSimulation: true,
       },
     });
-    await page.getByLabel('Name of the new passkey').fill('Laptop');
-    await press(page, 'Add a passkey');
+    await page.getByLabel('Passkey name').fill('Laptop');
+    await press(page, 'Add passkey');
     await page.waitForURL('**/account?done=passkey');
     await press(page, 'Sign out');
     await press(page, 'Sign in with a passkey');

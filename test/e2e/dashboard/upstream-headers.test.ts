@@ -116,7 +116,7 @@ await suite('browser', 'fixed headers of an upstream, in a browser', () => {
       expect(problems).toEqual([]);
       expect(refusal).toContain('The name is a header that Latchkey or HTTP itself sets');
       expect(typedAgain).toBe('');
-      expect(stale).toContain('Another person changed this server while you were editing it');
+      expect(stale).toContain('Another person changed this server while you edited it');
       expect(needed).toContain('still needed');
       expect([first, second, third, fourth]).toEqual(
         [value, next, value, undefined].map((one) => new Set([one])),

@@ -32,7 +32,7 @@ await suite('browser', 'single sign-on with an independent provider', () => {
     await first.getByLabel('E-mail').fill(email);
     await first.getByLabel('Password').fill(password);
     await first.getByRole('button', { name: 'Sign in', exact: true }).click();
-    await first.getByRole('button', { name: 'Link it' }).click();
+    await first.getByRole('button', { name: 'Link account' }).click();
     await sso.vouch(first, 'dana-there');
     await first.waitForURL('**/account?done=linked');
 
@@ -44,6 +44,6 @@ await suite('browser', 'single sign-on with an independent provider', () => {
     await second.waitForURL(account);
 
     expect(problems).toEqual([]);
-    expect(await second.getByRole('button', { name: 'Unlink it' }).count()).toBe(1);
+    expect(await second.getByRole('button', { name: 'Unlink account' }).count()).toBe(1);
   });
 });

@@ -137,8 +137,8 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     await page.goto(setUpLink);
     await page.getByLabel('E-mail').fill(email);
     await page.getByLabel('New password', { exact: true }).fill(password);
-    await page.getByLabel('New password, again').fill(password);
-    await button(page, 'Make the account').click();
+    await page.getByLabel('Confirm new password').fill(password);
+    await button(page, 'Create account').click();
 
     await page.waitForURL('**/dashboard/*');
     const text = await page.locator('main').textContent();
@@ -235,7 +235,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     await client.callTool(count);
     await dana.goto(`${server.base}/account`);
     await dana.getByRole('button', { name: 'Withdraw from Latchkey' }).first().click();
-    await dana.getByText('The application has lost its access.').waitFor();
+    await dana.getByText('Consent withdrawn. The application no longer has access.').waitFor();
 
     const failure = await client.callTool(count).catch(String);
     const again = await client.callTool(count).catch(String);

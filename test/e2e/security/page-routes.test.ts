@@ -247,7 +247,7 @@ test('82: page routes: every route with an id in its path declares whose the id 
 });
 
 describe('81: page routes: a state-changing request needs the CSRF token and the server’s own origin', () => {
-  const forged = 'did not come from a page';
+  const forged = 'The form has expired';
   let people = 0;
   const newBrowser = async ({ guard }: Route) => {
     if (guard === 'person') return app.browser(`user_csrf_${(people += 1)}`);

@@ -184,7 +184,7 @@ test.each(['known@example.com', 'unknown@example.com'])(
     const late = both.find(({ status }) => status === 429);
 
     expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 422));
-    expect(await answers[8]?.text()).toContain('do not belong together');
+    expect(await answers[8]?.text()).toContain('or the password is incorrect');
     expect(new Set(both.map(({ status }) => status))).toEqual(new Set([422, 429]));
     expect(Number(late?.headers.get('retry-after'))).toBeGreaterThan(0);
   },

@@ -64,7 +64,10 @@ test.each<[string, 'json' | 'form']>([
   await insertPasskey(stores.db, { ...passkey, ...times, transports: [] });
   const answer = await send(browser, path.replace('passkey_1', passkey.id), body);
 
-  expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('passkey first')]);
+  expect([answer.status, answer.text]).toEqual([
+    403,
+    expect.stringContaining('Sign in with your passkey, then'),
+  ]);
   expect(await listPasskeys(stores.db, userId)).toHaveLength(1);
 });
 
@@ -81,7 +84,10 @@ test.each<[string, 'json' | 'form']>([
     await linkIdentity(db, { issuer: 'https://id.example', subject: userId, userId });
     const answer = await send(browser, path, body);
 
-    expect([answer.status, answer.text]).toEqual([403, expect.stringContaining('account first')]);
+    expect([answer.status, answer.text]).toEqual([
+      403,
+      expect.stringContaining('Sign in with your linked account, then'),
+    ]);
     expect(await hasIdentity(db, 'https://id.example', userId)).toBe(true);
   },
 );

@@ -68,7 +68,7 @@ test('84: single sign-on: an equal e-mail address gives no access until its owne
   const after = await signIn(dana);
 
   expect(before.status).toBe(403);
-  expect(text).toContain('No person here has linked that account');
+  expect(text).toContain('That account is not linked to an account here');
   expect(await isSignedIn(stranger)).toBe(false);
   expect(answer.headers.get('location')).toBe('/account?done=linked');
   expect([after.status, after.headers.get('location')]).toEqual([303, '/account']);
@@ -108,7 +108,7 @@ test.each<[string, Lie]>([
   const answer = await signIn(visit, lie);
 
   expect(answer.status).toBe(403);
-  expect(await answer.text()).toContain('does not prove who you are');
+  expect(await answer.text()).toContain('did not confirm who you are');
   expect(await isSignedIn(visit)).toBe(false);
 });
 

@@ -52,8 +52,8 @@ await suite(
       await dana.goto(/http:\S+\/set-up\/\S+/.exec(server.program.stdout)?.[0] ?? '');
       await dana.getByLabel('E-mail').fill(email);
       await dana.getByLabel('New password', { exact: true }).fill(password);
-      await dana.getByLabel('New password, again').fill(password);
-      await button(dana, 'Make the account').click();
+      await dana.getByLabel('Confirm new password').fill(password);
+      await button(dana, 'Create account').click();
       await dana.waitForURL('**/dashboard/*');
       firstKey = await newKey('first');
       desktop = await trayDesktop({

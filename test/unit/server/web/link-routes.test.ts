@@ -19,7 +19,7 @@ test('a link for the first owner that is over says how there comes a new one', a
   const { status, text } = await app.get('/set-up/too-old', '');
 
   expect(status).toBe(410);
-  expect(text).toMatch(/prints a new link whenever it starts/);
+  expect(text).toMatch(/restart the server to get a new link/);
   expect(text).not.toContain('Ask the person who gave it to you');
 });
 

@@ -18,7 +18,7 @@ test('an address that is none of ours is a page to browsers and JSON to programs
   expect([browser.status, program.status]).toEqual([404, 404]);
   expect(browser.headers['content-type']).toBe('text/html; charset=utf-8');
   expect(browser.headers['content-security-policy']).toContain("default-src 'none'");
-  expect(browser.text).toContain('<h1>There is nothing here</h1>');
+  expect(browser.text).toContain('<h1>Page not found</h1>');
   expect(browser.text).not.toContain('<script>');
   expect([browser.headers['vary'], program.headers['vary']]).toEqual(['Accept', 'Accept']);
   expect(JSON.parse(program.text)).toMatchObject({ error: 'not_found' });

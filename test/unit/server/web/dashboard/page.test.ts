@@ -27,7 +27,7 @@ test('error page: a member keeps the navigation where nothing is found, and is l
   expect(status).toBe(404);
   expect(text).toContain(sideOf('acme'));
   expect(text).toMatch(/href="\/dashboard\/acme\/servers" aria-current="true"/);
-  expect(text).toContain('<a class="button" href="/dashboard/acme">To the dashboard</a>');
+  expect(text).toContain('<a class="button" href="/dashboard/acme">Go to the dashboard</a>');
   expect(text).toContain('user_mel@example.com');
 });
 
@@ -52,7 +52,7 @@ test('error page: an expired form leads back to the organization, not to the sig
 
   expect(status).toBe(403);
   expect(text).toContain(sideOf('acme'));
-  expect(text).toContain('<a class="button" href="/dashboard/acme">To the dashboard</a>');
+  expect(text).toContain('<a class="button" href="/dashboard/acme">Go to the dashboard</a>');
 });
 
 test('error page: a member without the permission keeps the navigation', async () => {

@@ -100,7 +100,7 @@ test('server settings: a stale form is refused and overwrites nothing', async ()
   const meant = await save({ callsPerMinute: '7', revision: revisionOf(late.text) });
 
   expect(late.status).toBe(409);
-  expect(late.text).toContain('Another person changed this server while you were editing it');
+  expect(late.text).toContain('Another person changed this server while you edited it');
   expect(valueOf(late.text, 'title')).toBe('The second');
   expect(valueOf(late.text, 'callsPerMinute')).toBe('7');
   expect(between).toMatchObject({ title: 'The first', limits: { callsPerMinute: 120 } });

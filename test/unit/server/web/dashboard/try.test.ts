@@ -27,7 +27,7 @@ test('try page: an owner outside the server’s groups is told so, and where the
 
   expect(outside.status).toBe(200);
   expect(outside.text).toContain(
-    'This server is restricted to groups, and you are not in any of them.',
+    'This server is restricted to groups, and you are not a member of any of them.',
   );
   expect(outside.text).toContain('href="/dashboard/acme/servers/sales/access"');
   expect(outside.text).not.toContain('credential');

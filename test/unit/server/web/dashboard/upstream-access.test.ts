@@ -81,6 +81,6 @@ test('fixed header: to replace a value, its name is filled in and the value has 
   expect(text).toMatch(/<input id="headerName"[^>]* value="x-api-key"/);
   expect(text).toMatch(/<input id="headerValue"[^>]* autofocus/);
   expect(text).toContain(
-    'A new header, for example X-Api-Key, or one from the list above to replace its value.',
+    'Enter a new header, or a header from the list above to replace its value. Example: X-Api-Key',
   );
 });

@@ -95,12 +95,12 @@ test('webhook page: it describes the state of deliveries', async () => {
   await removed(id);
 
   expect(fresh).toContain('delivering');
-  expect(retrying).toContain('waiting to try again');
-  expect(retrying).toContain('It answered 500');
+  expect(retrying).toContain('retrying');
+  expect(retrying).toContain('The receiver answered 500');
   expect(retrying).toContain('in 10 minutes');
   expect(soon).toContain('Within a minute');
-  expect(failing).toContain('took no event for three days. The last time it answered 500.');
-  expect(gone).toContain('answered that it is gone for good (410)');
+  expect(failing).toContain('Last failure: the receiver answered 500.');
+  expect(gone).toContain('the receiver answered 410 Gone');
 });
 
 test('webhook page: a test shows what came back', async () => {
@@ -108,7 +108,7 @@ test('webhook page: a test shows what came back', async () => {
   const { text } = await send(`/${id}/test`);
   await removed(id);
 
-  expect(text).toContain('The test was not taken: it could not be reached.');
+  expect(text).toContain('Test failed: the receiver could not be reached.');
 });
 
 test('webhook page: disabling and removing ask first, enabling resumes at the chosen point', async () => {
@@ -120,9 +120,9 @@ test('webhook page: disabling and removing ask first, enabling resumes at the ch
   const after = await kept();
   const { location } = await send(`/${id}/remove`);
 
-  expect(questions[0]).toContain('It receives no events until it is enabled again.');
+  expect(questions[0]).toContain('It receives no events until you enable it again.');
   expect(questions[1]).toContain('It stops receiving events immediately. This cannot be undone.');
-  expect(disabled).toContain('because a person disabled it');
+  expect(disabled).toContain('Disabled by a person');
   expect(enabled.location).toBe(`${home}/${id}?done=enabled`);
   expect(after).toMatchObject([{ id, disabled: undefined }]);
   expect([location, await kept()]).toEqual([`${home}?done=removed`, []]);

@@ -44,8 +44,8 @@ test('actsFor: a client without redirect URIs acts for itself, another for the p
   const uris = ['https://app.example/callback'];
 
   expect([actsFor(0, []), actsFor(0, uris), actsFor(2, uris)]).toEqual([
-    'itself',
-    'no one yet',
+    'Itself',
+    'Nobody yet',
     '2 people',
   ]);
 });
