@@ -24,9 +24,9 @@ export function passwordProblem(password: string, repeated: string, email: strin
   const { length } = Array.from(password.normalize('NFKC'));
   if (length < fewestCharacters) return `Use at least ${fewestCharacters} characters.`;
   if (length > mostCharacters) return `Use at most ${mostCharacters} characters.`;
-  if (emailKey(password) === emailKey(email)) return 'Use something else than your e-mail address.';
+  if (emailKey(password) === emailKey(email)) return 'Do not use your e-mail address.';
   if (new Set(password).size < 4) return 'Use more than three different characters.';
-  if (password !== repeated) return 'The two passwords differ.';
+  if (password !== repeated) return 'The passwords do not match.';
   return undefined;
 }
 

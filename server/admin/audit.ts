@@ -16,12 +16,12 @@ const path = '/organizations/{organization}/audit';
 
 /** The filters of an audit log. */
 export const auditFilter = {
-  actor: words(200).optional().describe('As `user:…`, `client:…`, `operator`'),
-  action: words(100).optional().describe('As `key.create`'),
+  actor: words(200).optional().describe('For example `user:…`, `client:…` or `operator`'),
+  action: words(100).optional().describe('For example `key.create`'),
   target: words(400).optional(),
   outcome: z.enum(['done', 'refused']).optional(),
-  from: wholeNumber().optional().describe('Not before, in seconds since 1970'),
-  until: wholeNumber().optional().describe('Before, in seconds since 1970'),
+  from: wholeNumber().optional().describe('Events at or after this time, in seconds since 1970'),
+  until: wholeNumber().optional().describe('Events before this time, in seconds since 1970'),
 };
 
 const auditEventViewSchema = z
@@ -34,7 +34,7 @@ const auditEventViewSchema = z
     address: z.string().nullable(),
     requestId: z.string().nullable(),
     outcome: z.enum(['done', 'refused']),
-    times: z.int().describe('How often, where repetitions are counted'),
+    times: z.int().describe('The number of repetitions, if they are counted'),
   })
   .meta({ id: 'AuditEvent' });
 
@@ -43,7 +43,7 @@ export type AuditEventView = z.output<typeof auditEventViewSchema>;
 
 export const auditRead = organizationOperation({
   name: 'audit.read',
-  doc: 'Read what happened in an organization, the newest first',
+  doc: 'List the audit events of an organization, newest first',
   route: { method: 'GET', path },
   permission: 'audit.read',
   input: z.strictObject({
@@ -51,15 +51,15 @@ export const auditRead = organizationOperation({
     ...auditFilter,
     after: z
       .string()
-      .regex(/^\d{1,12}-[\w]{1,64}$/, 'is not what an earlier answer said')
+      .regex(/^\d{1,12}-[\w]{1,64}$/, 'is not a value from an earlier response')
       .optional()
-      .describe('The `next` of the answer before'),
+      .describe('The `next` value of the previous response'),
     limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
   }),
   output: z.object({
     items: z.array(auditEventViewSchema),
-    next: z.string().nullable().describe('What `after` must be for those that follow'),
-    actions: z.array(z.string()).describe('Every action that occurs'),
+    next: z.string().nullable().describe('The `after` value of the next page'),
+    actions: z.array(z.string()).describe('All actions that occur in the log'),
   }),
   async run({ after, limit, ...filter }, { organization }, { db }) {
     const [at = '', id = ''] = after?.split('-') ?? [];
@@ -83,7 +83,7 @@ export const auditRead = organizationOperation({
 /** Authorizes and records an export. The caller streams the data from `exportAudit`. */
 export const auditExport = organizationOperation({
   name: 'audit.export',
-  doc: 'Take the record of an organization away as a file',
+  doc: 'Export the audit log of an organization as a file',
   permission: 'audit.read',
   input: z.strictObject({
     organization: fields.organization,
@@ -116,12 +116,12 @@ const narrowed: readonly Option[] = [
   {
     name: 'actor',
     value: 'WHO',
-    doc: 'an e-mail address, user:…, client:…, key:…, operator, system, anonymous',
+    doc: 'an e-mail address, user:…, client:…, key:…, operator, system or anonymous',
   },
-  { name: 'action', value: 'WHAT', doc: 'as key.create' },
-  { name: 'target', value: 'ON', doc: 'as key:key_…' },
-  { name: 'outcome', value: 'O', doc: 'done or refused' },
-  { name: 'from', value: 'DAY', doc: 'the first day, as 2026-11-20' },
+  { name: 'action', value: 'WHAT', doc: 'the action, for example key.create' },
+  { name: 'target', value: 'ON', doc: 'the target, for example key:key_…' },
+  { name: 'outcome', value: 'O', doc: 'the outcome: done or refused' },
+  { name: 'from', value: 'DAY', doc: 'the first day, for example 2026-11-20' },
   { name: 'until', value: 'DAY', doc: 'the last day' },
 ];
 const outcomes = ['done', 'refused'] as const;
@@ -132,10 +132,10 @@ const listCommand: Command = {
   positionals: ['ORG'],
   options: [
     ...narrowed,
-    { name: 'limit', value: 'N', fallback: '50', doc: 'how many, up to 200' },
+    { name: 'limit', value: 'N', fallback: '50', doc: 'the number of events, up to 200' },
     json,
   ],
-  doc: 'show what happened in an organization, the newest first',
+  doc: 'list the audit events of an organization, newest first',
   async run(input, { out, ...ports }) {
     const { name: organization } = await namedOrganization(
       input.positionals[0] ?? '',
@@ -156,7 +156,7 @@ const listCommand: Command = {
       outcome: event.outcome,
       times: event.times,
     }));
-    printRows(rows, { json: input.flag('json'), empty: 'nothing like that happened here', out });
+    printRows(rows, { json: input.flag('json'), empty: 'no matching events', out });
   },
 };
 
@@ -165,10 +165,10 @@ const exportCommand: Command = {
   positionals: ['ORG'],
   options: [
     ...narrowed,
-    { name: 'csv', doc: 'a table rather than one JSON document a line' },
-    { ...json, doc: 'one JSON document a line, as without' },
+    { name: 'csv', doc: 'print CSV instead of one JSON document per line' },
+    { ...json, doc: 'print one JSON document per line (default)' },
   ],
-  doc: 'print the whole record of an organization, or a part of it',
+  doc: 'print the audit log of an organization, or a part of it',
   async run(input, { out, ...ports }) {
     const { name: organization } = await namedOrganization(
       input.positionals[0] ?? '',
@@ -192,7 +192,7 @@ async function filterOf(input: Input, stores: Stores) {
   const typed = input.text('outcome');
   const outcome = outcomes.find((known) => known === typed);
   if (typed !== undefined && !outcome) {
-    throw new UsageError(`--outcome '${typed}' is unknown`, `it is ${outcomes.join(' or ')}`);
+    throw new UsageError(`--outcome '${typed}' is unknown`, `use ${outcomes.join(' or ')}`);
   }
   const until = day('until', input);
   const who = input.text('actor');
@@ -210,7 +210,8 @@ function day(name: string, input: Input): number | undefined {
   const text = input.text(name);
   if (text === undefined) return undefined;
   const at = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) : Number.NaN;
-  if (Number.isNaN(at)) throw new UsageError(`--${name} '${text}' is not a day, as 2026-11-20`);
+  if (Number.isNaN(at))
+    throw new UsageError(`--${name} '${text}' is not a date such as 2026-11-20`);
   return at / 1000;
 }
 

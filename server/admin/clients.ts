@@ -50,12 +50,12 @@ export const clientViewSchema = z
   .object({
     clientId: z.string(),
     name: z.string(),
-    server: z.string().describe('The name of the server it is for'),
-    scopes: z.array(z.enum(allScopes)).describe('The most it may ever get'),
+    server: z.string().describe('The name of its server'),
+    scopes: z.array(z.enum(allScopes)).describe('The scopes that it can request'),
     redirectUris: z.array(z.string()),
     authentication: z
       .enum(['secret', 'keys'])
-      .describe('What it proves itself with: a secret, or keys of its own (private_key_jwt)'),
+      .describe('How it authenticates: with a secret, or with its own keys (private_key_jwt)'),
     secretHint: z
       .string()
       .nullable()
@@ -136,7 +136,7 @@ export const jwksField = z
           if (!privateMembers.some((member) => member in key)) return;
           context.addIssue({
             code: 'custom',
-            message: 'is a private or shared key: keep that to yourself, and give the public part',
+            message: 'is a private or shared key: provide only the public key',
           });
         }),
       )
@@ -168,8 +168,8 @@ const clientName = fields.name.clone().register(surfaces, {
 const clientScopes = fields.scopes.clone().register(surfaces, {
   control: {
     kind: 'scopes',
-    label: 'The most it may ever do',
-    subject: 'What it may do',
+    label: 'Scopes',
+    subject: 'The scopes',
     chosen: ordinaryScopes,
   },
 });
@@ -178,7 +178,7 @@ const clientRedirectUris = fields.redirectUris.clone().register(surfaces, {
     kind: 'textarea',
     label: 'Redirect URIs',
     subject: 'A redirect URI',
-    help: 'Where the browser may return to after consent, one a line. For a program on the person’s own computer: http://127.0.0.1/callback, whatever port it listens on. Leave it empty for an application that acts for itself.',
+    help: 'Where the browser returns after consent, one per line. For a program on the person’s own computer: http://127.0.0.1/callback, which allows any port. Leave it empty for an application that acts on its own behalf.',
     attributes: codeAttributes,
     entries: { between: 'lines', subject: 'The redirect URI' },
   },
@@ -186,13 +186,17 @@ const clientRedirectUris = fields.redirectUris.clone().register(surfaces, {
 
 const proof: FormChoice = {
   name: 'proof',
-  label: 'How it proves itself',
+  label: 'Authentication',
   choices: [
-    { value: 'secret', text: 'A client secret', help: 'Made here and shown once.' },
+    {
+      value: 'secret',
+      text: 'Client secret',
+      help: 'Latchkey generates the secret and shows it once.',
+    },
     {
       value: 'keys',
-      text: 'Keys of its own',
-      help: 'It signs with a private key that never leaves it (private_key_jwt).',
+      text: 'Private key',
+      help: 'The application signs with its own private key (private_key_jwt).',
     },
   ],
 };
@@ -224,7 +228,7 @@ export const clientList = organizationOperation({
 
 export const clientCreate = organizationOperation({
   name: 'client.create',
-  doc: 'Make an OAuth client of a server; its secret is in this answer and never again',
+  doc: 'Create an OAuth client for a server; only this response contains its secret',
   route: {
     method: 'POST',
     path: `${serverPath}/clients`,
@@ -235,37 +239,41 @@ export const clientCreate = organizationOperation({
     ...inOrganization,
     server: fields.server,
     name: clientName
-      .describe('Whom the client is for')
+      .describe('The application that uses the client')
       .register(surfaces, { option: { value: 'N' } }),
-    scopes: clientScopes.describe('The most it may ever get').register(surfaces, {
+    scopes: clientScopes.describe('The scopes that it can request').register(surfaces, {
       option: {
         name: 'scope',
         value: 'S',
         repeated: true,
-        doc: 'the most it may ever get, one scope each time',
+        doc: 'a scope that the client can request',
         read: readScope,
       },
     }),
     redirectUris: clientRedirectUris
       .default([])
-      .describe('Where consent may return to; the port of a loopback host is free')
+      .describe('Where the browser may return after consent; a loopback host allows any port')
       .register(surfaces, {
         option: {
           name: 'redirect-uri',
           value: 'U',
           repeated: true,
-          doc: 'where consent may return to',
+          doc: 'where the browser may return after consent',
           read: readRedirectUri,
         },
       }),
     jwks: jwksField
       .optional()
-      .describe('Its public keys (private_key_jwt), instead of a secret')
+      .describe('The client’s public keys (private_key_jwt), instead of a secret')
       .register(surfaces, {
-        option: { value: 'FILE', doc: 'its public keys, instead of a secret', read: readJwks },
+        option: {
+          value: 'FILE',
+          doc: 'the client’s public keys, instead of a secret',
+          read: readJwks,
+        },
         control: {
           kind: 'textarea',
-          label: 'Its public keys',
+          label: 'Public keys',
           subject: 'The JWK set',
           help: 'A JWK set: {"keys":[…]}, public members only.',
           rows: 6,
@@ -281,7 +289,9 @@ export const clientCreate = organizationOperation({
       }),
   }),
   output: clientViewSchema
-    .extend({ clientSecret: z.string().nullable().describe('Shown this once; null with jwks') })
+    .extend({
+      clientSecret: z.string().nullable().describe('Shown only once; null for a client with jwks'),
+    })
     .meta({ id: 'CreatedClient' }),
   target: (_, made) => made && target(made),
   async run(input, { organization, actor }, ports) {
@@ -314,7 +324,7 @@ export const clientRead = organizationOperation({
 
 export const clientUpdate = organizationOperation({
   name: 'client.update',
-  doc: 'Change an OAuth client; what is not given stays, and a scope taken away counts at the next call',
+  doc: 'Change an OAuth client; omitted fields keep their value, and a removed scope takes effect on the next call',
   route: { method: 'PATCH', path: clientPath },
   permission: 'client.manage',
   input: z.strictObject({
@@ -322,14 +332,16 @@ export const clientUpdate = organizationOperation({
     name: clientName.optional(),
     scopes: clientScopes.optional(),
     redirectUris: clientRedirectUris.optional(),
-    jwks: jwksField.optional().describe('New public keys, for a client that has some'),
+    jwks: jwksField
+      .optional()
+      .describe('New public keys, for a client that authenticates with keys'),
   }),
   output: clientViewSchema,
   target,
   async run({ clientId, name, scopes, redirectUris, jwks }, { organization }, ports) {
     const client = await ownClient(organization.name, clientId, ports);
     if (jwks && client.jwks === undefined) {
-      throw invalidField('jwks', 'is for a client that was made with keys; this one has secrets');
+      throw invalidField('jwks', 'applies only to a client with keys; this client has secrets');
     }
     const changed = await updateClient(ports.db, clientId, {
       ...(name !== undefined && { name }),
@@ -344,7 +356,7 @@ export const clientUpdate = organizationOperation({
 
 export const clientRevoke = organizationOperation({
   name: 'client.revoke',
-  doc: 'Revoke an OAuth client and every token that it has immediately; this cannot be undone',
+  doc: 'Revoke an OAuth client and all its tokens immediately; this cannot be undone',
   route: { method: 'DELETE', path: clientPath },
   permission: 'client.manage',
   input: z.strictObject(ofClient),
@@ -353,7 +365,7 @@ export const clientRevoke = organizationOperation({
   async run({ clientId }, { organization }, ports) {
     await ownClient(organization.name, clientId, ports);
     if (!(await revokeClient(ports.db, clientId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the client was revoked before');
+      throw new AdministrationRefusal('conflict', 'the client is already revoked');
     }
     return toClientView(await ownClient(organization.name, clientId, ports));
   },
@@ -365,7 +377,7 @@ const path = `${clientPath}/secrets`;
 
 export const clientSecretList = organizationOperation({
   name: 'client.secrets',
-  doc: 'List the secrets of an OAuth client by their hints, the newest first',
+  doc: 'List the secrets of an OAuth client by their hints, newest first',
   route: { method: 'GET', path },
   permission: 'client.read',
   input: z.strictObject(ofClient),
@@ -378,7 +390,7 @@ export const clientSecretList = organizationOperation({
 
 export const clientRotate = organizationOperation({
   name: 'client.rotate',
-  doc: 'Give an OAuth client one more secret; the older ones count until they are revoked or expire',
+  doc: 'Create another secret for an OAuth client; older secrets work until they are revoked or expire',
   route: { method: 'POST', path, made: path },
   permission: 'client.manage',
   input: z.strictObject({
@@ -386,23 +398,23 @@ export const clientRotate = organizationOperation({
     expireOthersInDays: fields
       .days(0, 90)
       .optional()
-      .describe('When the older secrets end by themselves; 0 is at once, not given is never')
+      .describe('When the older secrets expire: 0 is immediately, omitted is never')
       .register(surfaces, {
         option: {
           value: 'D',
-          doc: 'when the older secrets end, 0 for at once (default: when they are revoked)',
+          doc: 'when the older secrets expire; 0 is immediately (default: never)',
           read: readDays(/^\d{1,2}$/),
         },
       }),
   }),
   output: clientSecretViewSchema
-    .extend({ clientId: z.string(), clientSecret: z.string().describe('Shown this once') })
+    .extend({ clientId: z.string(), clientSecret: z.string().describe('Shown only once') })
     .meta({ id: 'CreatedClientSecret' }),
   target: ({ clientId }) => `client:${clientId}`,
   async run({ clientId, expireOthersInDays: days }, { organization, actor }, ports) {
     const client = await ownClient(organization.name, clientId, ports);
     if (client.jwks !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the client proves itself by keys of its own');
+      throw new AdministrationRefusal('conflict', 'the client authenticates with its own keys');
     }
     if (client.revokedAt !== undefined) {
       throw new AdministrationRefusal('conflict', 'the client is revoked');
@@ -419,7 +431,7 @@ export const clientRotate = organizationOperation({
       },
     );
     if (id === undefined) {
-      const why = `the client has ${mostSecrets} secrets that count: revoke one first`;
+      const why = `the client already has ${mostSecrets} active secrets: revoke one first`;
       throw new AdministrationRefusal('conflict', why);
     }
     const unused = { expiresAt: null, lastUsedAt: null, revokedAt: null };
@@ -441,7 +453,7 @@ export const clientSecretRevoke = organizationOperation({
       (await listClientSecrets(ports.db, clientId)).find(({ id }) => id === secretId);
     if (!(await find())) throw notFound('secret');
     if (!(await revokeClientSecret(ports.db, clientId, secretId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the secret was revoked before');
+      throw new AdministrationRefusal('conflict', 'the secret is already revoked');
     }
     const revoked = await find();
     if (!revoked) throw notFound('secret');
@@ -458,12 +470,12 @@ export const registeredClientRevoke = personalOperation({
   async run({ clientId }, { actor }, { db, clock }) {
     // It may act for people of all organizations, so no single one may change or revoke it.
     if (actor.type !== 'operator') {
-      throw new AdministrationRefusal('forbidden', 'only the operator may do this');
+      throw new AdministrationRefusal('forbidden', 'only the operator can do this');
     }
     const client = await findClient(db, clientId);
     if (!client || client.serverId !== undefined) throw notFound('client');
     if (!(await revokeClient(db, clientId, clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the client was revoked before');
+      throw new AdministrationRefusal('conflict', 'the client is already revoked');
     }
     return { clientId, revokedAt: clock.now() };
   },
@@ -542,7 +554,7 @@ export const clientCommands: readonly Command[] = [
   command(clientCreate, {
     words: 'client create',
     positionals: [serverArgument],
-    doc: 'make an OAuth client; its secret is shown once',
+    doc: 'create an OAuth client; its secret is shown once',
     prints: [
       'clientId',
       'clientSecret',
@@ -573,14 +585,14 @@ export const clientCommands: readonly Command[] = [
   command(clientRotate, {
     words: 'client rotate',
     positionals: [activeServerClient],
-    doc: 'give an OAuth client one more secret, shown once; the older ones count meanwhile',
+    doc: 'create another secret for an OAuth client, shown once; older secrets keep working',
     prints: ['clientId', 'id', 'clientSecret'],
     secret: 'client_secret',
   }),
   command(clientRevoke, {
     words: 'client revoke',
     positionals: [activeClient],
-    doc: 'revoke an OAuth client, and every token it has, at once',
+    doc: 'revoke an OAuth client and all its tokens immediately',
     instead: ({ organization }) =>
       organization === undefined ? registeredClientRevoke : undefined,
     prints: ['clientId', 'revokedAt'],

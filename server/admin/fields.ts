@@ -109,7 +109,7 @@ export function words(most: number) {
     .string()
     .trim()
     .max(most)
-    .regex(/^\P{Cc}*$/u, 'may hold no line break or other control character');
+    .regex(/^\P{Cc}*$/u, 'must not contain line breaks or other control characters');
 }
 
 /**

@@ -34,7 +34,7 @@ const grantViewSchema = z
 
 export const grantList = organizationOperation({
   name: 'grant.list',
-  doc: 'List what the people of an organization allowed applications to do',
+  doc: 'List the consents that people in an organization gave to applications',
   route: { method: 'GET', path },
   permission: 'grants.read',
   input: z.strictObject({
@@ -47,7 +47,7 @@ export const grantList = organizationOperation({
         option: {
           name: 'user',
           value: 'EMAIL',
-          doc: 'only what this person allowed',
+          doc: 'only the consents of this person',
           isPerson: true,
         },
       }),
@@ -63,7 +63,7 @@ export const grantList = organizationOperation({
 
 export const grantRead = organizationOperation({
   name: 'grant.read',
-  doc: 'Read what a person allowed an application',
+  doc: 'Read a person’s consent for an application',
   route: { method: 'GET', path: `${path}/{grantId}` },
   permission: 'grants.read',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
@@ -78,7 +78,7 @@ export const grantRead = organizationOperation({
 
 export const grantWithdraw = organizationOperation({
   name: 'grant.withdraw',
-  doc: 'Take back what a person allowed an application; its tokens count no more',
+  doc: 'Withdraw a person’s consent for an application; its tokens stop working immediately',
   route: { method: 'DELETE', path: `${path}/{grantId}` },
   permission: 'grants.manage',
   input: z.strictObject({ ...inOrganization, grantId: z.string().max(100) }),
@@ -89,7 +89,7 @@ export const grantWithdraw = organizationOperation({
     if (grant?.serverPath.split('/')[0] !== organization.name) throw notFound('grant');
     await deleteConsents(db, grant);
     if (await revokeGrant(db, id, clock.now())) return { id };
-    throw new AdministrationRefusal('conflict', 'it was taken back before');
+    throw new AdministrationRefusal('conflict', 'the consent is already withdrawn');
   },
 });
 
@@ -116,14 +116,14 @@ export const grantCommands: readonly Command[] = [
   listCommand(grantList, {
     words: 'consent list',
     positionals: [organizationArgument],
-    doc: 'list what the people of an organization allowed applications to do',
+    doc: 'list the consents that people in an organization gave to applications',
     prints: ['id', { user: 'email' }, 'client', 'server', 'scopes', 'createdAt', 'expiresAt'],
-    empty: 'no person allows an application anything now',
+    empty: 'no active consents',
   }),
   command(grantWithdraw, {
     words: 'consent withdraw',
     positionals: [organizationArgument, textArgument('ID', 'grantId')],
-    doc: 'take back what a person allowed an application, at once',
+    doc: 'withdraw a person’s consent for an application immediately',
     prints: ['id', { revoked_at: (_, { now }) => now }],
   }),
 ];

@@ -49,8 +49,8 @@ export const groupViewSchema = z
   .object({
     id: z.string(),
     name: z.string(),
-    members: z.int().describe('How many people are in it'),
-    servers: z.array(z.string()).describe('The servers that it opens'),
+    members: z.int().describe('The number of members'),
+    servers: z.array(z.string()).describe('The servers that it gives access to'),
     createdAt: fields.at,
   })
   .meta({ id: 'Group' });
@@ -107,7 +107,7 @@ export const groupRead = organizationOperation({
         z.object({
           id: z.string(),
           email: z.string(),
-          source: z.enum(['hand', 'provider']).describe('Who put them there'),
+          source: z.enum(['hand', 'provider']).describe('Who added them'),
         }),
       ),
       externalNames: z.array(z.string()),
@@ -129,7 +129,7 @@ export const groupRead = organizationOperation({
 
 export const groupCreate = organizationOperation({
   name: 'group.create',
-  doc: 'Make a group',
+  doc: 'Create a group',
   route: { method: 'POST', path: groupsPath },
   permission: 'people.manage',
   input: z.strictObject({
@@ -155,7 +155,7 @@ export const groupCreate = organizationOperation({
 
 export const groupRename = organizationOperation({
   name: 'group.rename',
-  doc: 'Give a group another name',
+  doc: 'Rename a group',
   route: { method: 'PATCH', path: groupPath },
   permission: 'people.manage',
   input: z.strictObject({ ...ofGroup, name: groupName }),
@@ -170,7 +170,7 @@ export const groupRename = organizationOperation({
 
 export const groupDelete = organizationOperation({
   name: 'group.delete',
-  doc: 'Remove a group that no server is kept to',
+  doc: 'Delete a group that no server is restricted to',
   route: { method: 'DELETE', path: groupPath },
   permission: 'people.manage',
   input: z.strictObject(ofGroup),
@@ -180,13 +180,13 @@ export const groupDelete = organizationOperation({
     const group = await ownGroup(organization.id, groupId, ports);
     if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
     const why =
-      'a server is kept to this group: choose others there first, or open it to everybody';
+      'a server is restricted to this group: first choose other groups for the server, or none';
     throw new AdministrationRefusal('conflict', why);
   },
 });
 
 function taken(): AdministrationRefusal {
-  return new AdministrationRefusal('conflict', 'there is a group of that name already');
+  return new AdministrationRefusal('conflict', 'a group with this name already exists');
 }
 
 /** What adding and removing a member have in common. */
@@ -201,7 +201,7 @@ const memberPath = `${groupPath}/people/{userId}`;
 
 export const groupAddMember = organizationOperation({
   name: 'group.add-member',
-  doc: 'Put a member of the organization into a group',
+  doc: 'Add a member of the organization to a group',
   route: { method: 'POST', path: memberPath },
   ...ofMember,
   async run({ groupId, userId }, { organization }, ports) {
@@ -235,9 +235,9 @@ const ofMapping = {
       .register(surfaces, {
         control: {
           kind: 'text',
-          label: 'Name of the group there',
+          label: 'Group name at the provider',
           subject: 'The name',
-          help: 'As the provider sends it, letter by letter.',
+          help: 'Exactly as the provider sends it.',
           attributes: { maxlength: '256', autocomplete: 'off', spellcheck: 'false' },
         },
       }),
@@ -262,7 +262,7 @@ export const groupMap = organizationOperation({
 
 export const groupUnmap = organizationOperation({
   name: 'group.unmap',
-  doc: 'End a mapping; who was in the group by it alone is in it no more',
+  doc: 'Remove a mapping; people who were in the group only through it leave the group',
   route: { method: 'POST', path: `${mappingsPath}/remove` },
   ...ofMapping,
   async run({ groupId, externalName }, { organization }, ports) {
@@ -296,7 +296,7 @@ export const serverGroupsRead = organizationOperation({
 
 export const serverGroupsSet = organizationOperation({
   name: 'server.set-groups',
-  doc: 'Keep a server to some groups, or open it to every member; members outside the groups lose access immediately',
+  doc: 'Restrict a server to groups, or open it to every member; members outside the groups lose access immediately',
   route: { method: 'PATCH', path },
   permission: 'server.manage',
   input: z.strictObject({
@@ -308,8 +308,8 @@ export const serverGroupsSet = organizationOperation({
         control: {
           kind: 'checkboxes',
           name: 'group',
-          label: 'Groups that may use it',
-          help: 'Without a chosen group, every member can use it. Members outside the groups lose access immediately; keys and clients that act for no person are not affected.',
+          label: 'Groups with access',
+          help: 'If you select no group, every member can use the server. Otherwise, members outside the groups lose access immediately. Keys and clients that act for no person are not affected.',
           choices: [],
         },
       }),
@@ -319,7 +319,7 @@ export const serverGroupsSet = organizationOperation({
   async run({ server, groupIds }, { organization }, ports) {
     const { id } = await ownServer(organization.name, server, ports);
     const isSet = await setGroupsOfServer(ports.db, id, groupIds);
-    if (!isSet) throw invalidField('groupIds', 'names a group that is not there');
+    if (!isSet) throw invalidField('groupIds', 'names a group that does not exist');
     return { server, groups: await listGroupsOfServer(ports.db, id) };
   },
 });
@@ -373,26 +373,26 @@ export const groupCommands: readonly Command[] = [
   command(groupCreate, {
     words: 'group create',
     positionals: [organizationArgument, textArgument('NAME', 'name')],
-    doc: 'make a group of people',
+    doc: 'create a group',
     prints: ['id', 'name'],
   }),
   listCommand(groupList, {
     words: 'group list',
     positionals: [organizationArgument],
-    doc: 'list the groups of an organization, and the servers that they open',
+    doc: 'list the groups of an organization and the servers that they give access to',
     prints: ['id', 'name', 'members', 'servers', 'createdAt'],
     empty: (given) => `no groups yet: latchkey-server group create ${organizationIn(given)} NAME`,
   }),
   command(groupAddMember, {
     words: 'group add',
     positionals: memberArguments,
-    doc: 'put a member into a group',
+    doc: 'add a member to a group',
     prints: ['id', 'name', 'members'],
   }),
   command(groupRemoveMember, {
     words: 'group take-out',
     positionals: memberArguments,
-    doc: 'take a person out of a group; what they use through it ends at once',
+    doc: 'remove a person from a group; access through the group ends immediately',
     prints: ['id', 'name', 'members'],
   }),
   command(groupMap, {
@@ -404,13 +404,13 @@ export const groupCommands: readonly Command[] = [
   command(groupUnmap, {
     words: 'group unmap',
     positionals: mappingArguments,
-    doc: 'end such a mapping',
+    doc: 'remove the mapping of a group of the OpenID provider',
     prints: ['id', 'name', 'members'],
   }),
   command(groupDelete, {
     words: 'group delete',
     positionals: [organizationArgument, groupArgument],
-    doc: 'remove a group that no server is kept to',
+    doc: 'delete a group that no server is restricted to',
     prints: ['id', 'name'],
   }),
 ];
@@ -423,11 +423,11 @@ export const serverSetGroups: Command = {
       name: 'group',
       value: 'GROUP',
       repeated: true,
-      doc: 'who may use it; none opens it to everybody',
+      doc: 'a group that can use the server; without groups, every member can',
     },
     json,
   ],
-  doc: 'keep a server to some groups, or open it to every member',
+  doc: 'restrict a server to groups, or open it to every member',
   async run(input, { out, ...ports }) {
     const { organization, name: server } = await namedServer(
       input.positionals[0] ?? '',

@@ -30,7 +30,7 @@ const invitationViewSchema = z
     id: z.string(),
     role: z.enum(roles),
     groupIds: z.array(z.string()),
-    note: z.string().describe('Whom it is meant for'),
+    note: z.string().describe('The intended recipient'),
     createdBy: z.string(),
     createdAt: fields.at,
     expiresAt: fields.at,
@@ -53,7 +53,7 @@ export const invitationList = organizationOperation({
 
 export const invitationCreate = organizationOperation({
   name: 'invitation.create',
-  doc: 'Make a link by which one person joins, within seven days; it is in this answer and never again',
+  doc: 'Create a link that lets one person join within seven days; only this response contains it',
   route: { method: 'POST', path: invitationsPath },
   permission: 'people.manage',
   input: z.strictObject({
@@ -77,22 +77,22 @@ export const invitationCreate = organizationOperation({
       .register(surfaces, {
         control: {
           kind: 'text',
-          label: 'For whom',
-          subject: 'The note',
-          help: 'For your own list. Anyone with the link can use it.',
+          label: 'Recipient',
+          subject: 'The recipient',
+          help: 'Shown in your list of invitations. Anyone with the link can use it.',
           attributes: { maxlength: '200', autocomplete: 'off' },
         },
       }),
   }),
   output: invitationViewSchema
-    .extend({ path: z.string().describe('Below the base URL; shown this once') })
+    .extend({ path: z.string().describe('The path below the base URL; shown only once') })
     .meta({ id: 'CreatedInvitation' }),
   target: (_, made) => made && `invitation:${made.id}`,
   async run({ role, groupIds, note }, { organization, role: by, actor }, ports) {
     checkOwnerChange(by, role);
     const known = new Set((await listGroups(ports.db, organization.id)).map(({ id }) => id));
     if (!groupIds.every((id) => known.has(id))) {
-      throw invalidField('groupIds', 'names a group that is not there');
+      throw invalidField('groupIds', 'names a group that does not exist');
     }
     const linkToken = randomToken();
     const createdAt = ports.clock.now();
@@ -113,7 +113,7 @@ export const invitationCreate = organizationOperation({
 
 export const invitationRevoke = organizationOperation({
   name: 'invitation.revoke',
-  doc: 'Take an invitation back; its link opens nothing any more',
+  doc: 'Revoke an invitation; its link stops working',
   route: { method: 'DELETE', path: `${invitationsPath}/{invitationId}` },
   permission: 'people.manage',
   input: z.strictObject({ ...inOrganization, invitationId: z.string().max(100) }),
@@ -147,12 +147,12 @@ const createCommand: Command = {
   positionals: ['ORG'],
   options: [
     { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
-    { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that the person comes into' },
-    { name: 'note', value: 'N', doc: 'whom it is meant for' },
+    { name: 'group', value: 'GROUP', repeated: true, doc: 'a group that the person joins' },
+    { name: 'note', value: 'N', doc: 'the intended recipient' },
     baseUrl,
     json,
   ],
-  doc: 'make a link by which one person joins, once, within seven days',
+  doc: 'create a link that lets one person join within seven days',
   async run(input, { out, ...ports }) {
     const base = checkBaseUrl(input.must('base-url'));
     const organization = input.positionals[0] ?? '';
@@ -173,12 +173,12 @@ export const invitationCommands: readonly Command[] = [
     doc: 'list the pending invitations',
     prints: ['id', 'role', 'note', 'createdBy', 'createdAt', 'expiresAt'],
     empty: (given) =>
-      `none: latchkey-server invitation create ${organizationIn(given)} --role member`,
+      `no pending invitations: latchkey-server invitation create ${organizationIn(given)} --role member`,
   }),
   command(invitationRevoke, {
     words: 'invitation revoke',
     positionals: [organizationArgument, textArgument('ID', 'invitationId')],
-    doc: 'take an invitation back; its link opens nothing any more',
+    doc: 'revoke an invitation; its link stops working',
     prints: ['id', { revoked_at: (_, { now }) => now }],
   }),
 ];

@@ -33,12 +33,12 @@ export const keyViewSchema = z
   .object({
     id: z.string(),
     name: z.string(),
-    server: z.string().nullable().describe('The server that it opens'),
-    agent: z.string().nullable().describe('The agent that it is for'),
+    server: z.string().nullable().describe('The server that it gives access to'),
+    agent: z.string().nullable().describe('The agent that it belongs to'),
     hint: z.string().describe('Prefix and last four characters'),
     scopes: z.array(z.enum(allScopes)),
     status: z.enum(['active', 'expired', 'revoked']),
-    ageDays: z.int().describe('Whole days since it was made'),
+    ageDays: z.int().describe('Whole days since it was created'),
     createdAt: fields.at,
     expiresAt: fields.maybeAt,
     lastUsedAt: fields.maybeAt,
@@ -88,7 +88,7 @@ async function keyView(
 /** @throws {AdministrationRefusal} `conflict` */
 async function revokeOnce(keyId: string, { db, clock }: AdministrationPorts): Promise<void> {
   if (await revokeKey(db, keyId, clock.now())) return;
-  throw new AdministrationRefusal('conflict', 'the key was revoked before');
+  throw new AdministrationRefusal('conflict', 'the key is already revoked');
 }
 
 const ofKey = { organization: fields.organization, keyId: fields.keyId };
@@ -96,7 +96,7 @@ const listPath = '/organizations/{organization}/keys';
 const keyPath = `${listPath}/{keyId}`;
 const createdPath = `${listPath}/{id}`;
 const createdKey = keyViewSchema
-  .extend({ key: z.string().describe('Shown this once') })
+  .extend({ key: z.string().describe('Shown only once') })
   .meta({ id: 'CreatedKey' });
 
 const sorts = {
@@ -108,7 +108,7 @@ const sorts = {
 
 export const keyList = organizationOperation({
   name: 'key.list',
-  doc: 'List the MCP keys of an organization or of one server',
+  doc: 'List the API keys of an organization or of one server',
   route: { method: 'GET', path: listPath },
   permission: 'key.read',
   input: z.strictObject({
@@ -130,39 +130,39 @@ export const keyList = organizationOperation({
 
 export const keyCreate = organizationOperation({
   name: 'key.create',
-  doc: 'Make an MCP key of a server; it is in this answer and never again',
+  doc: 'Create an API key for a server; only this response contains it',
   route: { method: 'POST', path: `${serverPath}/keys`, made: createdPath },
   permission: 'key.manage',
   input: z.strictObject({
     organization: fields.organization,
     server: fields.server,
-    name: fields.name.describe('Whom the key is for').register(surfaces, {
+    name: fields.name.describe('Who or what uses the key').register(surfaces, {
       option: { value: 'N' },
       control: {
         kind: 'text',
         label: 'Name',
         subject: 'The name',
-        help: 'Who or what uses it, as Nightly report.',
+        help: 'Who or what uses it. Example: Nightly report',
         attributes: { autocomplete: 'off', maxlength: '200' },
       },
     }),
     scopes: fields.scopes
       .optional()
-      .describe('What it may do; all but mcp:server:manage if not given')
+      .describe('The scopes of the key; all except mcp:server:manage if omitted')
       .register(surfaces, {
         option: {
           name: 'scope',
           value: 'S',
           repeated: true,
-          doc: 'what it may do (default: all but manage)',
+          doc: 'a scope of the key (default: all except mcp:server:manage)',
           read: readScope,
         },
-        control: { kind: 'scopes', label: 'What it may do', chosen: defaultKeyScopes },
+        control: { kind: 'scopes', label: 'Scopes', chosen: defaultKeyScopes },
       }),
     expiresInDays: fields
       .days(1, mostDays)
       .optional()
-      .describe('Never, if not given')
+      .describe('Never if omitted')
       .register(surfaces, {
         option: {
           value: 'D',
@@ -209,7 +209,7 @@ export const keyRead = organizationOperation({
 
 export const keyRotate = organizationOperation({
   name: 'key.rotate',
-  doc: 'Make a key that replaces one of a server, with its name, scopes and length of life; both are active until the older one is revoked',
+  doc: 'Create a key that replaces a key of a server, with the same name, scopes and lifetime; both are active until the older one is revoked',
   route: { method: 'POST', path: `${keyPath}/rotate`, made: createdPath },
   permission: 'key.manage',
   input: z.strictObject(ofKey),
@@ -259,17 +259,17 @@ export const keyRevoke = organizationOperation({
 
 export const agentKeyCreate = organizationOperation({
   name: 'agent.create-key',
-  doc: 'Give an agent one more key, so that the older one can be replaced; both count meanwhile',
+  doc: 'Create another key for an agent; older keys work until they are revoked',
   route: { method: 'POST', path: `${agentPath}/keys`, made: agentPath },
   permission: 'agent.manage',
   input: z.strictObject({
     ...ofAgent,
     name: fields.name
       .optional()
-      .register(surfaces, { option: { value: 'N', doc: 'what the key is called' } }),
+      .register(surfaces, { option: { value: 'N', doc: 'the name of the key' } }),
   }),
   output: keyViewSchema
-    .extend({ key: z.string().describe('Shown this once') })
+    .extend({ key: z.string().describe('Shown only once') })
     .meta({ id: 'CreatedAgentKey' }),
   target: (_, made) => made && `key:${made.id}`,
   async run({ agent: agentName, name = agentName }, { organization, actor }, ports) {
@@ -339,7 +339,7 @@ export const keyCommands: readonly Command[] = [
   command(keyCreate, {
     words: 'key create',
     positionals: [serverArgument],
-    doc: 'make an MCP key; it is shown once',
+    doc: 'create an API key; it is shown once',
     prints: [
       'id',
       'name',
@@ -353,7 +353,7 @@ export const keyCommands: readonly Command[] = [
   listCommand(keyList, {
     words: 'key list',
     positionals: [organizationOrServerArgument],
-    doc: 'list MCP keys',
+    doc: 'list API keys',
     always: { order: 'asc' },
     prints: [
       'id',
@@ -368,12 +368,12 @@ export const keyCommands: readonly Command[] = [
       'expiresAt',
       'revokedAt',
     ],
-    empty: 'no MCP keys yet: latchkey-server key create ORG/SERVER --name N',
+    empty: 'no API keys yet: latchkey-server key create ORG/SERVER --name N',
   }),
   command(keyRotate, {
     words: 'key rotate',
     positionals: [activeServerKey],
-    doc: 'make a key that replaces another, shown once; both are active until you revoke the older one',
+    doc: 'create a key that replaces another, shown once; both are active until you revoke the older one',
     prints: ['id', 'name', 'key', 'scopes', 'expiresAt'],
     secret: 'key',
     hint: (_, { keyId }) =>
@@ -382,7 +382,7 @@ export const keyCommands: readonly Command[] = [
   command(keyRevoke, {
     words: 'key revoke',
     positionals: [activeKey],
-    doc: 'revoke a key at once',
+    doc: 'revoke a key immediately',
     instead: ({ agent }) => (agent === undefined ? undefined : agentKeyRevoke),
     prints: ['id', 'revokedAt'],
   }),

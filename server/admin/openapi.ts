@@ -9,7 +9,7 @@ const problem = {
     error_description: { type: 'string' },
     fields: {
       type: 'array',
-      description: 'What is wrong with which field of the request',
+      description: 'The invalid fields of the request',
       items: {
         type: 'object',
         properties: { field: { type: 'string' }, problem: { type: 'string' } },
@@ -22,12 +22,12 @@ const problem = {
 
 const refusals: Readonly<Record<string, string>> = {
   '400': 'The request cannot be read',
-  '401': 'The personal token is absent or does not count',
-  '403': 'The role of the person does not allow it',
-  '404': 'There is no such thing among what the person sees',
-  '409': 'The state of things does not allow it',
-  '422': 'A field is wrong',
-  '429': 'Too many wrong tokens from this address',
+  '401': 'Missing or invalid personal access token',
+  '403': 'The person’s role does not allow it',
+  '404': 'Not found, or not visible to the person',
+  '409': 'The current state does not allow it',
+  '422': 'A field is invalid',
+  '429': 'Too many invalid tokens from this address',
 };
 
 /** The OpenAPI 3.1 document of the admin API, derived from the schemas that validate its requests. */
@@ -47,7 +47,7 @@ export function openApiDocument(base: string, operations: readonly Operation[]):
       title: 'Latchkey admin API',
       version: '1',
       description:
-        'What administrators do, with the personal token that a person makes on the account page. Times are seconds since 1970. A secret is in the one answer that makes it.',
+        'Administers organizations, servers, clients, keys and people. Authenticate with a personal token from your account page. Times are seconds since 1970. Only the response that creates a secret contains it.',
       license: { name: 'MIT', identifier: 'MIT' },
     },
     servers: [{ url: base }],

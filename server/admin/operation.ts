@@ -269,7 +269,7 @@ async function entitled(
     if (rules?.secondFactorRequired) throw secondFactorMissing(place.organization.name);
   }
   if (mayDo(place.role, permission)) return place;
-  const words = `as ${place.role} of ${place.organization.name} you may not do this`;
+  const words = `your role in ${place.organization.name} (${place.role}) does not allow this`;
   throw new AdministrationRefusal('forbidden', words);
 }
 

@@ -30,7 +30,7 @@ const organizationViewSchema = z
   .object({
     id: z.string(),
     name: z.string(),
-    title: z.string().describe('What people call it'),
+    title: z.string().describe('The display name'),
     role: z.enum(roles).describe('The role of the caller there'),
     createdAt: fields.at,
   })
@@ -63,7 +63,7 @@ export const organizationList = personalOperation({
 
 export const organizationCreate = personalOperation({
   name: 'organization.create',
-  doc: 'Make an organization; a person must own one already, and owns the new one too',
+  doc: 'Create an organization; a person must already own one, and owns the new one too',
   route: { method: 'POST', path: '/organizations', made: '/organizations/{name}' },
   input: z.strictObject({
     name: fields.slug.clone().register(surfaces, {
@@ -71,7 +71,7 @@ export const organizationCreate = personalOperation({
         kind: 'text',
         label: 'Name',
         subject: 'The name',
-        help: 'Stands in addresses and stays: lower-case letters, digits and hyphens, as acme.',
+        help: 'Used in URLs; cannot be changed. Lower-case letters, digits and hyphens. Example: acme',
         attributes: {
           spellcheck: 'false',
           autocapitalize: 'none',
@@ -87,7 +87,7 @@ export const organizationCreate = personalOperation({
           kind: 'text',
           label: 'Title',
           subject: 'The title',
-          help: 'What people call it, in any script.',
+          help: 'The name that people see, in any script.',
           attributes: { maxlength: '200' },
         },
       }),
@@ -99,14 +99,14 @@ export const organizationCreate = personalOperation({
     if (actor.type === 'person') {
       const memberships = await listMemberships(db, actor.userId);
       if (!user || !memberships.some(({ role }) => role === 'owner')) {
-        const why = 'only who owns an organization may make another one';
+        const why = 'only the owner of an organization can create another one';
         throw new AdministrationRefusal('forbidden', why);
       }
     }
     const id = `org_${randomBase62(16)}`;
     const made = { id, name, ...(title && { title }), createdAt: clock.now() };
     if (!(await insertOrganization(db, made))) {
-      throw new AdministrationRefusal('conflict', `there is an organization ${name} already`);
+      throw new AdministrationRefusal('conflict', `an organization ${name} already exists`);
     }
     if (user) await insertUser(db, user, { organizationId: id, role: 'owner' });
     return toOrganizationView(made, 'owner');
@@ -125,7 +125,7 @@ export const organizationRead = organizationOperation({
 
 export const organizationUpdate = organizationOperation({
   name: 'organization.update',
-  doc: 'Change what people call an organization; its name stays, as every endpoint has it in its URL',
+  doc: 'Change the title of an organization; its name cannot be changed, because every endpoint URL contains it',
   route: { method: 'PATCH', path: '/organizations/{organization}' },
   permission: 'organization.manage',
   input: z.strictObject({ organization: fields.organization, title: words(200).min(1) }),
@@ -139,19 +139,17 @@ export const organizationUpdate = organizationOperation({
 
 const path = '/organizations/{organization}/settings';
 const settings = {
-  secondFactorRequired: z.boolean().describe('Whether everybody needs a second factor here'),
+  secondFactorRequired: z.boolean().describe('Whether members need a second factor'),
   openClientsAllowed: z
     .boolean()
-    .describe(
-      'Whether applications that described or registered themselves have access, where members allow it',
-    ),
+    .describe('Whether self-registered applications have access if members consent'),
 };
 const rules = { name: 'rule', label: 'Rules' };
 const settingsViewSchema = z.object(settings).meta({ id: 'OrganizationSettings' });
 
 export const settingsRead = organizationOperation({
   name: 'organization.settings',
-  doc: 'Read what an organization asks of its people and lets them do',
+  doc: 'Read the settings of an organization',
   route: { method: 'GET', path },
   permission: 'organization.read',
   input: z.strictObject({ organization: fields.organization }),
@@ -161,7 +159,7 @@ export const settingsRead = organizationOperation({
 
 export const settingsUpdate = organizationOperation({
   name: 'organization.change-settings',
-  doc: 'Change what an organization asks of its people and lets them do',
+  doc: 'Change the settings of an organization',
   route: { method: 'PATCH', path },
   permission: 'organization.manage',
   input: z.strictObject({
@@ -170,8 +168,8 @@ export const settingsUpdate = organizationOperation({
       control: {
         kind: 'checkbox',
         group: rules,
-        label: 'Everybody needs a second factor',
-        help: 'People who sign in with a password alone cannot open pages here or allow applications. Applications that were allowed before keep their access.',
+        label: 'Require a second factor',
+        help: 'People who sign in with only a password cannot open the pages of this organization or consent to applications. Applications keep the access that people granted before.',
       },
     }),
     openClientsAllowed: settings.openClientsAllowed.optional().register(surfaces, {
@@ -185,13 +183,13 @@ export const settingsUpdate = organizationOperation({
     title: words(200)
       .min(1)
       .optional()
-      .describe('What people call the organization, besides')
+      .describe('The display name of the organization')
       .register(surfaces, {
         control: {
           kind: 'text',
           label: 'Title',
           subject: 'The title',
-          help: 'What people call the organization. Its name in addresses stays.',
+          help: 'The name that people see. The name in URLs does not change.',
           optional: false,
           attributes: { maxlength: '200', autocomplete: 'off' },
         },
@@ -205,7 +203,7 @@ export const settingsUpdate = organizationOperation({
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
-        const why = 'you have no second factor yourself, and could not come back: set one up first';
+        const why = 'you have no second factor and would lock yourself out: set one up first';
         throw new AdministrationRefusal('conflict', why);
       }
     }
@@ -220,7 +218,7 @@ export const settingsUpdate = organizationOperation({
 
 async function settingsOf(organization: string, { db }: Pick<AdministrationPorts, 'db'>) {
   const found = await findSettings(db, organization);
-  if (!found) throw new Error(`the organization ${organization} was removed meanwhile`);
+  if (!found) throw new Error(`the organization ${organization} was removed in the meantime`);
   return { ...found };
 }
 
@@ -242,16 +240,16 @@ const updateCommand: Command = {
   words: 'organization update',
   positionals: ['ORG'],
   options: [
-    { name: 'title', value: 'T', doc: 'what people call it' },
-    { name: 'second-factor', value: 'YES|NO', doc: 'whether everybody needs one here' },
+    { name: 'title', value: 'T', doc: 'the display name' },
+    { name: 'second-factor', value: 'YES|NO', doc: 'whether members need a second factor' },
     {
       name: 'open-clients',
       value: 'YES|NO',
-      doc: 'whether applications that registered themselves have access',
+      doc: 'whether self-registered applications have access',
     },
     json,
   ],
-  doc: 'change what people call an organization, and what it asks of them',
+  doc: 'change the title and the settings of an organization',
   async run(input, { out, ...ports }) {
     const { name } = await namedOrganization(input.positionals[0] ?? '', ports.stores);
     const place = { organization: name };
@@ -286,7 +284,7 @@ export const organizationCommands: readonly Command[] = [
   command(organizationCreate, {
     words: 'organization create',
     positionals: [newOrganization],
-    doc: 'make an organization',
+    doc: 'create an organization',
     prints: ['id', 'name'],
     hint: ({ name }) =>
       `it has no members yet: latchkey-server user create EMAIL --organization ${name} --role owner`,

@@ -12,7 +12,7 @@ export function pageFields<const Sorts extends readonly [string, ...string[]]>(
 ) {
   const [first] = sorts;
   return {
-    text: words(200).optional().describe('Only what has this in its name'),
+    text: words(200).optional().describe('Only items whose name contains this'),
     sort: z.enum(sorts).default(z.enum(sorts).parse(first)),
     order: z.enum(['asc', 'desc']).default(usual.order),
     page: z.coerce.number().int().min(1).max(100_000).default(1),
@@ -24,7 +24,7 @@ export function pageFields<const Sorts extends readonly [string, ...string[]]>(
 export function pageOf<Item extends z.ZodType>(item: Item) {
   return z.object({
     items: z.array(item),
-    total: z.int().describe('How many there are on all pages'),
+    total: z.int().describe('The number of items on all pages'),
     page: z.int(),
     limit: z.int(),
   });

@@ -40,7 +40,7 @@ export const personViewSchema = z
     email: z.string(),
     role: z.enum(roles),
     groups: z.array(z.object({ id: z.string(), name: z.string() })),
-    secondFactor: z.boolean().describe('Whether a sign-in of theirs can prove two factors'),
+    secondFactor: z.boolean().describe('Whether they can sign in with two factors'),
     seenAt: fields.maybeAt,
   })
   .meta({ id: 'Person' });
@@ -77,7 +77,7 @@ export async function ownMember(
  */
 export function checkOwnerChange(by: Role, ...affected: readonly Role[]): void {
   if (!affected.includes('owner') || mayDo(by, 'owners.manage')) return;
-  throw new AdministrationRefusal('forbidden', 'only an owner makes, changes or removes an owner');
+  throw new AdministrationRefusal('forbidden', 'only an owner can add, change or remove an owner');
 }
 
 /**
@@ -93,7 +93,7 @@ export async function checkWholeAccount(
 ): Promise<void> {
   if (actor.type === 'operator') return;
   if (actor.userId === userId) {
-    throw new AdministrationRefusal('conflict', 'change your own account on its own page');
+    throw new AdministrationRefusal('conflict', 'change your own account on your account page');
   }
   const mine = new Map(
     (await listMemberships(db, actor.userId)).map(({ organization, role }) => [organization, role]),
@@ -101,7 +101,7 @@ export async function checkWholeAccount(
   for (const { organization, role } of await listMemberships(db, userId)) {
     const by = mine.get(organization);
     if (!by || !mayDo(by, 'people.manage')) {
-      const why = 'this person belongs to another organization as well; ask the operator';
+      const why = 'this person also belongs to another organization: ask the operator';
       throw new AdministrationRefusal('forbidden', why);
     }
     checkOwnerChange(by, role);
@@ -110,11 +110,13 @@ export async function checkWholeAccount(
 
 /** What a role allows, for people who choose one. */
 const roleWords: Readonly<Record<Role, string>> = {
-  owner: 'Everything, and the only one who changes settings, owners and the organization itself.',
+  owner: 'Can do everything. Only owners change settings, owners and the organization itself.',
   admin:
-    'Servers, clients, keys, agents, people, groups and the audit log; no owners, no settings.',
-  member: 'Uses servers, allows applications, tries tools here; changes nothing in the dashboard.',
-  viewer: 'Sees the dashboard and changes nothing there; may use servers through applications.',
+    'Manages servers, clients, keys, agents, people and groups, and reads the audit log. Cannot change owners or settings.',
+  member:
+    'Uses servers, consents to applications and tries tools. Cannot change anything in the dashboard.',
+  viewer:
+    'Views the dashboard and uses servers through applications. Cannot change anything in the dashboard.',
 };
 
 /** The roles to choose from: only owners can choose owner, but all see that a person is one. */
@@ -140,7 +142,7 @@ export const roleControl = {
 const inOrganization = { organization: fields.organization };
 const ofPerson = {
   organization: fields.organization.clone().register(surfaces, {
-    option: { name: 'organization', value: 'ORG', doc: 'where the person belongs' },
+    option: { name: 'organization', value: 'ORG', doc: 'the organization of the person' },
   }),
   userId: z.string().max(100),
 };
@@ -151,18 +153,18 @@ const mostALimit = 200;
 
 export const personList = organizationOperation({
   name: 'person.list',
-  doc: 'List the people of an organization, by address',
+  doc: 'List the people of an organization, sorted by e-mail address',
   route: { method: 'GET', path: list },
   permission: 'people.read',
   input: z.strictObject({
     ...inOrganization,
-    text: words(200).optional().describe('Only who has this in their address'),
-    after: words(320).optional().describe('Only those after this address'),
+    text: words(200).optional().describe('Only people whose e-mail address contains this'),
+    after: words(320).optional().describe('Only people after this e-mail address'),
     limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
   }),
   output: z.object({
     items: z.array(personViewSchema),
-    next: z.string().nullable().describe('What `after` must be for those that follow'),
+    next: z.string().nullable().describe('The `after` value of the next page'),
   }),
   async run({ text: search, after, limit }, { organization }, { db }) {
     const page = {
@@ -189,14 +191,14 @@ export const personRead = organizationOperation({
 
 export const personSetRole = organizationOperation({
   name: 'person.set-role',
-  doc: 'Change what a person is in an organization; what their tokens may do follows at once',
+  doc: 'Change a person’s role in an organization; the permissions of their tokens change immediately',
   route: { method: 'PATCH', path },
   permission: 'people.manage',
   input: z.strictObject({
     ...ofPerson,
     role: z.enum(roles).register(surfaces, {
       option: { value: 'ROLE', doc: `one of ${roles.join(', ')}` },
-      control: { ...roleControl, label: 'What they are here' },
+      control: { ...roleControl, label: 'Role' },
     }),
   }),
   output: personViewSchema,
@@ -211,7 +213,7 @@ export const personSetRole = organizationOperation({
 
 export const personRemove = organizationOperation({
   name: 'person.remove',
-  doc: 'Remove a person from an organization, with what they allowed there, at once',
+  doc: 'Remove a person and their consents from an organization immediately',
   route: { method: 'DELETE', path },
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
@@ -227,7 +229,7 @@ export const personRemove = organizationOperation({
 
 export const ownershipTransfer = organizationOperation({
   name: 'organization.transfer',
-  doc: 'Make another person an owner and oneself an admin, both at once',
+  doc: 'Make another person an owner and yourself an admin in one step',
   permission: 'owners.manage',
   input: z.strictObject(ofPerson),
   output: personViewSchema,
@@ -237,7 +239,7 @@ export const ownershipTransfer = organizationOperation({
     if (actor.type === 'operator') {
       throw new AdministrationRefusal(
         'conflict',
-        'ownership cannot be handed over here: set the roles instead',
+        'ownership cannot be transferred here: set the roles instead',
       );
     }
     checkRecent(actor, ports.clock.now());
@@ -249,7 +251,7 @@ export const ownershipTransfer = organizationOperation({
 
 export const secondFactorReset = organizationOperation({
   name: 'person.reset-second-factor',
-  doc: 'Take away a person’s authenticator app, its recovery codes, their passkeys and, if they have a password, linked accounts, and end their sessions',
+  doc: 'Remove a person’s authenticator app, recovery codes, passkeys and, if they have a password, linked accounts, and end their sessions',
   permission: 'people.manage',
   input: z.strictObject(ofPerson),
   output: personViewSchema,
@@ -292,18 +294,24 @@ function checkRecent(actor: Actor, now: EpochSeconds): void {
   if (actor.type === 'operator') return;
   const { provedAt: createdAt } = actor;
   if (createdAt !== undefined && isRecentProof({ createdAt }, now)) return;
-  throw new AdministrationRefusal('proof_old', 'this takes a sign-in within the last ten minutes');
+  throw new AdministrationRefusal(
+    'proof_old',
+    'this requires a sign-in within the last ten minutes',
+  );
 }
 
 function settled(change: MembershipChange): void {
   if (change === 'stale') throw stale();
   if (change === 'done') return;
-  const why = 'an organization keeps an owner: make another person an owner first';
+  const why = 'an organization must have an owner: make another person an owner first';
   throw new AdministrationRefusal('conflict', why);
 }
 
 function stale(): AdministrationRefusal {
-  return new AdministrationRefusal('conflict', 'another person changed this meanwhile: look again');
+  return new AdministrationRefusal(
+    'conflict',
+    'another person changed this in the meantime: reload and try again',
+  );
 }
 
 export const personOperations: readonly Operation[] = [
@@ -354,18 +362,18 @@ export const personCommands: readonly Command[] = [
   command(personSetRole, {
     words: 'user set-role',
     positionals: [memberArgument],
-    doc: 'change what a person is in an organization, at once',
+    doc: 'change a person’s role in an organization immediately',
     prints: ['id', 'email', { organization: (_, { given }) => organizationIn(given) }, 'role'],
   }),
   memberCommand(
     'user leave',
-    'take a person out of one organization, with what they allowed there, at once',
+    'remove a person and their consents from an organization immediately',
     personRemove,
   ),
   memberCommand('user end-sessions', 'sign a person out of every browser', sessionsEnd),
   memberCommand(
     'user reset-second-factor',
-    'take away the authenticator app of a person who lost it, its recovery codes, passkeys and linked accounts',
+    'remove a person’s authenticator app, recovery codes, passkeys and linked accounts',
     secondFactorReset,
   ),
 ];

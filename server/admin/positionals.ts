@@ -126,6 +126,6 @@ export async function requireMember(email: string, name: string, stores: Stores)
   if (await findMember(stores.db, id, user.id)) return user;
   throw new CommandError(
     `${email} does not belong to ${name}`,
-    `latchkey-server user create ${email} --organization ${name} --role ROLE adds who has an account already`,
+    `latchkey-server user create ${email} --organization ${name} --role ROLE adds an existing account`,
   );
 }

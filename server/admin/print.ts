@@ -55,5 +55,5 @@ export function printMade(
   for (const [name, value] of Object.entries(facts)) {
     out(`${name.padEnd(width)}  ${cellText(name, value)}`);
   }
-  if (secret !== undefined) out(`hint: store the ${secret} now, it is not shown again`);
+  if (secret !== undefined) out(`hint: store the ${secret} now; it is not shown again`);
 }

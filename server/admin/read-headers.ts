@@ -24,11 +24,13 @@ export function readHeaders(input: Input): GivenHeader[] {
   return input.list(httpHeaderFile.name).map((typed) => {
     const [, name = '', file = ''] = /^([^=]*)=(.+)$/s.exec(typed) ?? [];
     if (file === '') {
-      throw new UsageError('--http-header-file takes NAME=FILE, as X-Api-Key=/run/secrets/key');
+      throw new UsageError(
+        '--http-header-file takes NAME=FILE, for example X-Api-Key=/run/secrets/key',
+      );
     }
     const nameProblem = problemOf(headerFields.name, name);
     if (nameProblem !== undefined) {
-      throw new UsageError(`--http-header-file: what stands before the equals sign ${nameProblem}`);
+      throw new UsageError(`--http-header-file: the header name ${nameProblem}`);
     }
     const value = textOf(file, name).replace(/\r?\n$/, '');
     const problem = problemOf(headerFields.value, value);

@@ -46,7 +46,7 @@ export function invalidField(field: string, problem: string): AdministrationRefu
 
 /** The same refusal whether the resource never existed or belongs to another organization. */
 export function notFound(what: string): AdministrationRefusal {
-  return new AdministrationRefusal('not_found', `there is no such ${what}`);
+  return new AdministrationRefusal('not_found', `${what} not found`);
 }
 
 /** Whether an error is a refusal because of the current state. */
@@ -72,9 +72,9 @@ export function problemOf(issue: z.core.$ZodIssue): string {
         .join(', ')
         .replace(/, ([^,]*)$/, ' or $1')}`;
     case 'invalid_union':
-      return 'is not one of the forms that it may have';
+      return 'has an invalid form';
     case 'unrecognized_keys':
-      return 'is not known here';
+      return 'is unknown';
     case 'custom':
     case 'invalid_format':
     case 'invalid_key':
@@ -90,7 +90,8 @@ function withArticle(type: string): string {
 
 function bound(words: 'at least' | 'at most', limit: number | bigint, origin: string): string {
   if (origin === 'string') return `must have ${words} ${limit} characters`;
-  if (origin === 'array') return `must have ${words} ${limit} of them`;
+  if (origin === 'array')
+    return `must contain ${words} ${limit} ${Number(limit) === 1 ? 'item' : 'items'}`;
   return `must be ${words} ${limit}`;
 }
 
@@ -111,10 +112,10 @@ export function checkedInput<Schema extends z.ZodType>(
     if (issue.code !== 'unrecognized_keys') return { field, problem: problemOf(issue) };
     return issue.keys.map((key) => ({
       field: [...issue.path, key].join('.'),
-      problem: 'is not known here',
+      problem: 'is unknown',
     }));
   });
   const [first] = fields;
-  const words = first ? `${first.field} ${first.problem}`.trim() : 'the input is not understood';
+  const words = first ? `${first.field} ${first.problem}`.trim() : 'the input is invalid';
   throw new AdministrationRefusal('invalid', words, { fields });
 }

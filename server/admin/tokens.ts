@@ -27,7 +27,11 @@ const mostTokens = 50;
 const secondsADay = 86_400;
 
 const ofPerson = {
-  userId: z.string().max(100).optional().describe('For the operator: whose; others have their own'),
+  userId: z
+    .string()
+    .max(100)
+    .optional()
+    .describe('The owner of the tokens; only the operator can name another person'),
 };
 
 const tokenViewSchema = z
@@ -50,7 +54,7 @@ function toTokenView(token: PersonalToken): z.output<typeof tokenViewSchema> {
 
 export const tokenList = personalOperation({
   name: 'token.list',
-  doc: 'List personal tokens, the newest first',
+  doc: 'List personal tokens, newest first',
   route: { method: 'GET', path: '/tokens' },
   input: z.strictObject(ofPerson),
   output: z.object({ items: z.array(tokenViewSchema) }),
@@ -62,16 +66,16 @@ export const tokenList = personalOperation({
 
 export const tokenCreate = personalOperation({
   name: 'token.create',
-  doc: 'Make a personal token for the admin API; it may do what its person may, and is shown this once',
+  doc: 'Create a personal token for the admin API with the permissions of its person; only this response contains it',
   input: z.strictObject({
     ...ofPerson,
     name: fields.name.clone().register(surfaces, {
-      option: { value: 'N', doc: 'what uses it' },
+      option: { value: 'N', doc: 'what uses the token' },
       control: {
         kind: 'text',
         label: 'Name',
         subject: 'The name',
-        help: 'What uses it, as “Nightly report”.',
+        help: 'What uses it. Example: Nightly report',
         attributes: { maxlength: '200', autocomplete: 'off' },
       },
     }),
@@ -82,14 +86,14 @@ export const tokenCreate = personalOperation({
         option: {
           value: 'D',
           fallback: String(usualDays),
-          doc: 'when it ends, within a year',
+          doc: 'when it expires, within a year',
           read: readDays(/^[1-9]\d{0,2}$/),
         },
         control: {
           kind: 'select',
           name: 'expiry',
           label: 'Expires',
-          subject: 'The life',
+          subject: 'The lifetime',
           chosen: String(usualDays),
           choices: expiryChoices,
         },
@@ -105,7 +109,7 @@ export const tokenCreate = personalOperation({
     const isProved =
       actor.type === 'operator' ||
       (actor.provedAt !== undefined && isRecentProof({ createdAt: actor.provedAt }, createdAt));
-    if (!isProved) throw new AdministrationRefusal('proof_old', 'this takes a recent sign-in');
+    if (!isProved) throw new AdministrationRefusal('proof_old', 'this requires a recent sign-in');
     const token = mintSecret('pat_');
     const made = {
       id: `token_${randomBase62(16)}`,
@@ -118,7 +122,7 @@ export const tokenCreate = personalOperation({
       factors: actor.type === 'operator' ? 2 : actor.factors,
     };
     if (!(await insertPersonalToken(ports.db, { ...made, hash: hashSecret(token) }, mostTokens))) {
-      const why = `there are ${mostTokens} tokens that count already: revoke one first`;
+      const why = `there are already ${mostTokens} active tokens: revoke one first`;
       throw new AdministrationRefusal('conflict', why);
     }
     return { ...toTokenView({ ...made, lastUsedAt: undefined, revokedAt: undefined }), token };
@@ -138,7 +142,7 @@ export const tokenRevoke = personalOperation({
       (await listPersonalTokens(ports.db, owner)).find(({ id }) => id === tokenId);
     if (!(await find())) throw notFound('token');
     if (!(await revokePersonalToken(ports.db, owner, tokenId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the token was revoked before');
+      throw new AdministrationRefusal('conflict', 'the token is already revoked');
     }
     const revoked = await find();
     if (!revoked) throw notFound('token');
@@ -164,7 +168,7 @@ export const tokenCommands: readonly Command[] = [
   command(tokenCreate, {
     words: 'token create',
     positionals: [personArgument],
-    doc: 'make a personal token for the admin API; it may do what the person may, and is shown once',
+    doc: 'create a personal token for the admin API with the permissions of the person; it is shown once',
     prints: ['id', 'name', 'token', 'expiresAt'],
     secret: 'token',
   }),
@@ -178,7 +182,7 @@ export const tokenCommands: readonly Command[] = [
   command(tokenRevoke, {
     words: 'token revoke',
     positionals: [personArgument, textArgument('ID', 'tokenId')],
-    doc: 'revoke a personal token of a person at once',
+    doc: 'revoke a personal token of a person immediately',
     prints: ['id', 'revokedAt'],
   }),
 ];

@@ -123,7 +123,7 @@ export const toolCommands: readonly Command[] = [
         digest: ({ changed }) => changed?.digest ?? null,
       },
     ],
-    empty: 'no tools were seen yet',
+    empty: 'no tools seen yet',
   }),
   acceptCommand,
 ];

@@ -28,7 +28,7 @@ const userViewSchema = z.object({ id: z.string(), email: z.string() }).meta({ id
 /** Accounts are managed by their owner and the operator. Organizations manage memberships. */
 export const userCreate = organizationOperation({
   name: 'user.create',
-  doc: 'Make a person who can sign in, or make a known person a member',
+  doc: 'Create an account, or add an existing account to an organization',
   permission: 'owners.manage',
   input: z.strictObject({
     organization: fields.organization,
@@ -43,7 +43,7 @@ export const userCreate = organizationOperation({
     const known = await findUserByEmail(db, email);
     const user = known ?? { id: newUserId(), email, createdAt: clock.now() };
     if (!(await insertUser(db, user, { organizationId: organization.id, role }))) {
-      const why = `${email} belongs to ${organization.name} already`;
+      const why = `${email} already belongs to ${organization.name}`;
       throw new AdministrationRefusal('conflict', why);
     }
     if (!known && passwordHash !== undefined) await replacePasswordHash(db, user.id, passwordHash);
@@ -53,7 +53,7 @@ export const userCreate = organizationOperation({
 
 export const userRemove = personalOperation({
   name: 'user.remove',
-  doc: 'Remove a person, and everything they allowed, at once',
+  doc: 'Remove a person and all their consents immediately',
   input: z.strictObject(ofUser),
   output: userViewSchema,
   target,
@@ -67,10 +67,10 @@ export const userRemove = personalOperation({
 
 export const userResetLink = personalOperation({
   name: 'user.reset-link',
-  doc: 'Make a link that sets a new password, once, within an hour',
+  doc: 'Create a link to set a new password; it works once, within an hour',
   input: z.strictObject(ofUser),
   output: userViewSchema.extend({
-    path: z.string().describe('Below the base URL; shown this once'),
+    path: z.string().describe('The path below the base URL; shown only once'),
   }),
   target,
   async run({ userId }, { actor }, ports) {
@@ -83,7 +83,7 @@ export const userResetLink = personalOperation({
 /** @throws {AdministrationRefusal} `forbidden` */
 function checkOperator(actor: Actor): void {
   if (actor.type === 'operator') return;
-  throw new AdministrationRefusal('forbidden', 'only the operator changes whole accounts');
+  throw new AdministrationRefusal('forbidden', 'only the operator can change accounts');
 }
 
 /** @throws {AdministrationRefusal} `not_found` */
@@ -99,11 +99,11 @@ const createCommand: Command = {
   words: 'user create',
   positionals: ['EMAIL'],
   options: [
-    { name: 'organization', value: 'ORG', required: true, doc: 'where the person belongs' },
+    { name: 'organization', value: 'ORG', required: true, doc: 'the organization of the person' },
     { name: 'role', value: 'ROLE', required: true, doc: `one of ${roles.join(', ')}` },
     json,
   ],
-  doc: 'make a person who can sign in, by a password from the terminal or stdin; who can already joins besides',
+  doc: 'create an account with a password from the terminal or stdin, or add an existing account to an organization',
   async run(input, { out, readPassword, hashing, ...ports }) {
     const { stores } = ports;
     const email = input.positionals[0] ?? '';
@@ -129,7 +129,7 @@ const listCommand: Command = {
   words: 'user list',
   positionals: [],
   options: [json],
-  doc: 'list everybody who can sign in',
+  doc: 'list all people who can sign in',
   async run(input, { stores, out }) {
     const people = await listUsers(stores.db);
     const rows = people.map(({ user, memberships }) => ({
@@ -148,7 +148,7 @@ const resetLinkCommand: Command = {
   words: 'user reset-link',
   positionals: ['EMAIL'],
   options: [baseUrl, json],
-  doc: 'make a link that sets a new password, once, within an hour',
+  doc: 'create a link to set a new password; it works once, within an hour',
   async run(input, { out, ...ports }) {
     const base = checkBaseUrl(input.must('base-url'));
     const { id: userId } = await requireUser(input.positionals[0] ?? '', ports.stores);
@@ -161,7 +161,7 @@ const resetLinkCommand: Command = {
 const removeCommand = command(userRemove, {
   words: 'user remove',
   positionals: [personArgument],
-  doc: 'remove a person, and everything they allowed, at once',
+  doc: 'remove a person and all their consents immediately',
   prints: ['id', 'email', { removed_at: (_, { now }) => now }],
 });
 
@@ -173,8 +173,8 @@ async function newPasswordHash(
   const problem = passwordProblem(password, repeated, email);
   if (problem === undefined) return hashing.hash(password);
   throw new CommandError(
-    `the password does not do: ${problem.charAt(0).toLowerCase()}${problem.slice(1, -1)}`,
-    'type it at the prompt, or give it as one line on stdin',
+    `the password was rejected: ${problem.charAt(0).toLowerCase()}${problem.slice(1, -1)}`,
+    'type it at the prompt, or send it as one line on stdin',
   );
 }
 

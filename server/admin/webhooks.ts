@@ -32,21 +32,27 @@ export const webhookViewSchema = z
   .object({
     id: z.string(),
     url: z.string(),
-    actions: z.array(z.string()).describe('Which events it gets; all where none is named'),
+    actions: z.array(z.string()).describe('The events that it receives; empty for all events'),
     status: z
       .enum(['delivering', 'retrying', 'disabled'])
-      .describe('`retrying`: the last event was not taken, and is sent again at `next_attempt_at`'),
+      .describe(
+        '`retrying`: the last event was not delivered; the next attempt is at `next_attempt_at`',
+      ),
     nextAttemptAt: fields.maybeAt,
     failingSince: fields.maybeAt,
     lastSuccessAt: fields.maybeAt,
     lastFailureAt: fields.maybeAt,
-    lastFailure: z.string().nullable().describe('In words that go behind "it"'),
+    lastFailure: z.string().nullable().describe('A predicate such as "answered 500"'),
     disabledAt: fields.maybeAt,
     disabledBecause: z
       .enum(['asked', 'gone', 'failing'])
       .nullable()
-      .describe('`gone`: it answered 410; `failing`: it took nothing for three days'),
-    earlierSecretUntil: fields.maybeAt.describe('Until when the secret before signs as well'),
+      .describe(
+        '`gone`: the receiver answered 410; `failing`: every delivery failed for three days',
+      ),
+    earlierSecretUntil: fields.maybeAt.describe(
+      'Until when messages are also signed with the previous secret',
+    ),
     createdAt: fields.at,
   })
   .meta({ id: 'Webhook' });
@@ -99,14 +105,14 @@ const webhookTarget = ({ webhookId }: { webhookId: string }) => `webhook:${webho
 const urlField = z
   .string()
   .max(2000)
-  .describe('https, on the public internet; a chat’s may be a secret')
+  .describe('https, on the public internet; the URL can be a secret, for example of a chat')
   .register(surfaces, {
     control: {
       kind: 'text',
       type: 'url',
       label: 'URL',
       subject: 'The URL',
-      help: 'https, on the public internet. One inside your network is for the operator to allow.',
+      help: 'https, on the public internet. To use a host in your own network, ask the operator of Latchkey to allow it.',
       attributes: { autocomplete: 'off', maxlength: '2000', spellcheck: 'false' },
     },
   });
@@ -115,17 +121,20 @@ const actionsField = z
     z
       .string()
       .max(100)
-      .regex(wantedActionPattern, 'is neither a beginning, as key., nor an event, as key.create'),
+      .regex(
+        wantedActionPattern,
+        'is neither an event such as key.create nor a prefix such as key.',
+      ),
   )
   .max(mostActions)
   .transform((all) => [...new Set(all)])
-  .describe('As `key.create`, or `key.` for all that begin so; all events where none is named')
+  .describe('An event such as `key.create`, or a prefix such as `key.`; empty for all events')
   .register(surfaces, {
     control: {
       kind: 'textarea',
       label: 'Events',
-      subject: 'One of the events',
-      help: 'Every event, unless you name some, each on a line: key.create for one kind, key. for all that begin so.',
+      subject: 'An event',
+      help: 'One event or prefix per line; leave it empty for all events. Examples: key.create for one event, key. for all events of keys',
       optional: true,
       attributes: { spellcheck: 'false' },
       entries: { between: 'spaces and commas' },
@@ -136,12 +145,12 @@ const actionOption = {
   name: 'action',
   value: 'A',
   repeated: true,
-  doc: 'an event to send, as key.create, or key. for all that begin so (default: all)',
+  doc: 'an event such as key.create, or a prefix such as key. (default: all events)',
 } as const;
 
 export const webhookList = organizationOperation({
   name: 'webhook.list',
-  doc: 'List where the events of an organization are sent',
+  doc: 'List the webhooks of an organization',
   route: { method: 'GET', path: listPath },
   permission,
   input: z.strictObject(inOrganization),
@@ -156,13 +165,13 @@ export const webhookList = organizationOperation({
 
 export const webhookCreate = organizationOperation({
   name: 'webhook.create',
-  doc: 'Have the events of an organization sent to a URL from now on; its secret is shown this once',
+  doc: 'Create a webhook that sends the events of an organization to a URL; only this response contains its secret',
   route: { method: 'POST', path: listPath, made: `${listPath}/{id}` },
   permission,
   input: z.strictObject({
     ...inOrganization,
     url: urlField.clone().register(surfaces, {
-      option: { value: 'URL', doc: 'where to; https, on the public internet' },
+      option: { value: 'URL', doc: 'the URL: https, on the public internet' },
     }),
     actions: actionsField.default([]).register(surfaces, { option: actionOption }),
   }),
@@ -179,7 +188,7 @@ export const webhookCreate = organizationOperation({
     const place = { id, organizationId: organization.id, createdAt, sealedSecret };
     const settings = { url: new URL(input.url).href, actions: input.actions };
     if (!(await insertWebhook(ports.db, { ...place, ...settings }, mostWebhooks))) {
-      const why = `there are ${mostWebhooks} webhooks already: remove one first`;
+      const why = `there are already ${mostWebhooks} webhooks: remove one first`;
       throw new AdministrationRefusal('conflict', why);
     }
     return { ...toWebhookView(await ownWebhook(organization, id, ports), createdAt), secret };
@@ -188,7 +197,7 @@ export const webhookCreate = organizationOperation({
 
 export const webhookRead = organizationOperation({
   name: 'webhook.read',
-  doc: 'Read where events are sent, and how that goes',
+  doc: 'Read a webhook and the state of its deliveries',
   route: { method: 'GET', path: webhookPath },
   permission,
   input: z.strictObject(ofWebhook),
@@ -199,7 +208,7 @@ export const webhookRead = organizationOperation({
 
 export const webhookUpdate = organizationOperation({
   name: 'webhook.update',
-  doc: 'Change where events are sent, or which; what is not given stays',
+  doc: 'Change the URL or the events of a webhook; omitted fields keep their value',
   route: { method: 'PATCH', path: webhookPath },
   permission,
   input: z.strictObject({
@@ -251,7 +260,7 @@ const overlapSeconds = 86_400;
 
 export const webhookRotate = organizationOperation({
   name: 'webhook.rotate',
-  doc: 'Give a webhook a new secret, shown this once; for a day the one before signs as well',
+  doc: 'Create a new secret for a webhook, shown only once; for one day, messages are also signed with the previous secret',
   route: { method: 'POST', path: `${webhookPath}/rotate` },
   permission,
   input: z.strictObject(ofWebhook),
@@ -269,7 +278,7 @@ export const webhookRotate = organizationOperation({
 
 export const webhookTest = organizationOperation({
   name: 'webhook.test',
-  doc: 'Send an event of the type `webhook.test` now, and say what came back',
+  doc: 'Send a `webhook.test` event now and return the result',
   route: { method: 'POST', path: `${webhookPath}/test` },
   permission,
   input: z.strictObject(ofWebhook),
@@ -277,7 +286,7 @@ export const webhookTest = organizationOperation({
     .object({
       isDelivered: z.boolean(),
       status: z.int().nullable().describe('The HTTP status, if there was an answer'),
-      words: z.string().describe('What came of it, in words that go behind "it"'),
+      words: z.string().describe('The result as a predicate such as "answered 200"'),
     })
     .meta({ id: 'WebhookTest' }),
   target: webhookTarget,
@@ -297,7 +306,7 @@ export const webhookTest = organizationOperation({
 
 export const webhookEnable = organizationOperation({
   name: 'webhook.enable',
-  doc: 'Go on sending events there, or try again now what was not taken',
+  doc: 'Enable a webhook, or retry an undelivered event now',
   route: { method: 'POST', path: `${webhookPath}/enable` },
   permission,
   input: z.strictObject({
@@ -305,9 +314,13 @@ export const webhookEnable = organizationOperation({
     from: z
       .enum(['where_it_stood', 'now'])
       .default('where_it_stood')
-      .describe('`now` leaves out what happened since it was disabled, or was not taken')
+      .describe('`now` skips the events that were not delivered')
       .register(surfaces, {
-        option: { name: 'from-now', doc: 'leave out what happened meanwhile', read: () => 'now' },
+        option: {
+          name: 'from-now',
+          doc: 'skip the events that were not delivered',
+          read: () => 'now',
+        },
       }),
   }),
   output: webhookViewSchema,
@@ -322,7 +335,7 @@ export const webhookEnable = organizationOperation({
 
 export const webhookDisable = organizationOperation({
   name: 'webhook.disable',
-  doc: 'Send no events there until it is enabled again',
+  doc: 'Disable a webhook; it receives no events until it is enabled again',
   route: { method: 'POST', path: `${webhookPath}/disable` },
   permission,
   input: z.strictObject(ofWebhook),
@@ -368,13 +381,13 @@ const updateCommand: Command = {
   words: 'webhook update',
   positionals: ['ORG', 'ID'],
   options: [
-    { name: 'url', value: 'URL', doc: 'where to from now on' },
+    { name: 'url', value: 'URL', doc: 'the new URL' },
     actionOption,
-    { name: 'all-actions', doc: 'send every event' },
+    { name: 'all-actions', doc: 'send all events' },
     outboundHost,
     json,
   ],
-  doc: 'change where events are sent, or which',
+  doc: 'change the URL or the events of a webhook',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const actions = [...input.list('action')];
@@ -400,11 +413,11 @@ const testCommand: Command = {
   words: 'webhook test',
   positionals: ['ORG', 'ID'],
   options: [masterKeyFile, outboundHost, json],
-  doc: 'send an event of the type webhook.test now, and say what came back',
+  doc: 'send a webhook.test event now and show the result',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input, ports.stores);
     const { isDelivered, words } = await administer(webhookTest, at, ports);
-    if (!isDelivered) throw new CommandError(`it ${words}`);
+    if (!isDelivered) throw new CommandError(`the receiver ${words}`);
     printMade({ id: at.webhookId, answer: words }, { json: input.flag('json'), out });
   },
 };
@@ -421,14 +434,14 @@ export const webhookCommands: readonly Command[] = [
     words: 'webhook create',
     positionals: [organizationArgument],
     options: [masterKeyFile, outboundHost],
-    doc: 'have the events of an organization sent to a URL; its secret is shown once',
+    doc: 'create a webhook that sends the events of an organization to a URL; its secret is shown once',
     prints: [...webhookColumns, 'secret'],
     secret: 'secret',
   }),
   listCommand(webhookList, {
     words: 'webhook list',
     positionals: [organizationArgument],
-    doc: 'list where the events of an organization are sent, and how that goes',
+    doc: 'list the webhooks of an organization and the state of their deliveries',
     prints: webhookColumns,
     empty: (given) =>
       `no webhooks yet: latchkey-server webhook create ${organizationIn(given)} --url URL`,
@@ -438,7 +451,7 @@ export const webhookCommands: readonly Command[] = [
     words: 'webhook rotate',
     positionals: webhookArguments,
     options: [masterKeyFile],
-    doc: 'give a webhook a new secret, shown once; for a day the one before signs as well',
+    doc: 'create a new secret for a webhook, shown once; for one day, messages are also signed with the previous secret',
     prints: ['id', 'secret', { earlier_until_at: 'earlierSecretUntil' }],
     secret: 'secret',
   }),
@@ -446,13 +459,13 @@ export const webhookCommands: readonly Command[] = [
   command(webhookEnable, {
     words: 'webhook enable',
     positionals: webhookArguments,
-    doc: 'go on sending events there, or try again now what was not taken',
+    doc: 'enable a webhook, or retry an undelivered event now',
     prints: webhookColumns,
   }),
   command(webhookDisable, {
     words: 'webhook disable',
     positionals: webhookArguments,
-    doc: 'send no events there until it is enabled again',
+    doc: 'disable a webhook; it receives no events until it is enabled again',
     prints: webhookColumns,
   }),
   command(webhookRemove, {

@@ -61,7 +61,7 @@ function ownName(name: string): string {
   if (/[A-Z]/.test(name)) {
     // A text that does not look like a name is not repeated: it may be a secret in the wrong place.
     const isName = /^[A-Za-z]{1,40}$/.test(name);
-    const problem = isName ? `may not be spelt ${name}` : 'names have no capital letters';
+    const problem = isName ? `must not be spelled ${name}` : 'names have no capital letters';
     const fields = [{ field: isName ? wireName(name) : '', problem }];
     throw new AdministrationRefusal('invalid', problem, { fields });
   }

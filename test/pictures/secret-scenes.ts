@@ -45,7 +45,7 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   await once('agent-rotation');
   await page.getByLabel('I have stored it').check();
   await open('/people/invite');
-  await page.getByLabel('For whom').fill('Viktor');
+  await page.getByLabel('Recipient').fill('Viktor');
   await press('Create link');
   await once('invitation-once');
   await dana.store();

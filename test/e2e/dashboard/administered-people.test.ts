@@ -56,7 +56,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       await inspect(owner);
       await owner.getByLabel('Name', { exact: true }).fill('Sales');
       await owner.getByRole('button', { name: 'Create group' }).click();
-      await owner.getByLabel('Name of the group there').fill('idp-sales');
+      await owner.getByLabel('Group name at the provider').fill('idp-sales');
       await owner.getByRole('button', { name: 'Add mapping' }).click();
       await owner.getByText('idp-sales').waitFor();
       await inspect(owner);
@@ -69,7 +69,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
 
       await owner.goto(dashboard('/people/invite'));
       await inspect(owner);
-      await owner.getByLabel('For whom').fill('Viola');
+      await owner.getByLabel('Recipient').fill('Viola');
       await owner.getByLabel('Viewer', { exact: true }).check();
       await owner.getByLabel('Sales', { exact: true }).check();
       await owner.getByRole('button', { name: 'Create link' }).click();
@@ -156,7 +156,7 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
 
       await owner.goto(dashboard('/settings'));
       await inspect(owner);
-      await owner.getByLabel('Everybody needs a second factor').check();
+      await owner.getByLabel('Require a second factor').check();
       await owner.getByRole('button', { name: 'Save' }).click();
       await owner.getByText('Saved.').waitFor();
 

@@ -44,7 +44,7 @@ test('data folder: creating the first organization creates it, and then every co
   expect([made.code, listed.code]).toEqual([0, 0]);
   expect(made.stderr).toBe(`created a new database in ${dataDir}\n`);
   expect(listed.stderr).toBe(`data folder: ${dataDir}\n`);
-  expect(listed.stdout).toContain('no MCP keys yet');
+  expect(listed.stdout).toContain('no API keys yet');
 });
 
 test.each([

@@ -45,7 +45,7 @@ describe('agent create, list and revoke', () => {
     await using admin = await administrationWithServer();
 
     expect((await admin.run('agent', 'create', 'acme/hq')).at(-1)).toBe(
-      'hint: store the key now, it is not shown again',
+      'hint: store the key now; it is not shown again',
     );
   });
 

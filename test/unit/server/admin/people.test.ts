@@ -42,7 +42,7 @@ const idOf = (actor: Actor) => (actor.type === 'person' ? actor.userId : '');
 const recently = (actor: Actor): Actor =>
   actor.type === 'person' ? { ...actor, provedAt: at.clock.now() } : actor;
 
-test('48: only an owner makes, changes or removes an owner, and nobody raises themselves', async () => {
+test('48: only an owner can add, change or remove an owner, and nobody raises themselves', async () => {
   const [owner, admin, member] = [
     await at.person('owner'),
     await at.person('admin'),

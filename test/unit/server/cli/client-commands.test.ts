@@ -53,7 +53,7 @@ test('client create for a person says that the secret is shown this once', async
     expect.stringMatching(/^client_secret +secret_\w{36}$/),
     'name           Claude',
     'scopes         mcp:tools:read',
-    'hint: store the client_secret now, it is not shown again',
+    'hint: store the client_secret now; it is not shown again',
   ]);
 });
 

@@ -111,7 +111,7 @@ test('a personal token is made for a person, listed by its hint, and revoked', a
     { id: made.id, token: `pat_…${made.token.slice(-4)}`, revoked_at: null },
   ]);
   await admin.run('token', 'revoke', dana, made.id);
-  await expect(admin.run('token', 'revoke', dana, made.id)).rejects.toThrow('revoked before');
+  await expect(admin.run('token', 'revoke', dana, made.id)).rejects.toThrow('already revoked');
   const long = ['token', 'create', dana, '--name', 'x', '--expires-in-days', '366'];
   await expect(admin.run(...long)).rejects.toMatchObject({ name: 'UsageError' });
 });

@@ -20,7 +20,7 @@ test('an operator makes one, and its secret is shown once', async () => {
   const list = await admin.run('webhook', 'list', 'acme');
 
   expect(lines).toContainEqual(expect.stringMatching(/^secret +whsec_/));
-  expect(lines.at(-1)).toBe('hint: store the secret now, it is not shown again');
+  expect(lines.at(-1)).toBe('hint: store the secret now; it is not shown again');
   expect(list.join('\n')).toContain(url);
   expect(list.join('\n')).not.toContain('whsec_');
 });

@@ -31,7 +31,7 @@ test('invitation: without groups the form has none, and a member is what it offe
 
   expect(text).not.toContain('<legend>Groups</legend>');
   expect(text).toMatch(/id="role-member" value="member"[^>]* checked/);
-  expect(text).toMatch(/For whom <span class="optional">[\s\S]*<input id="note"[^>]* autofocus/);
+  expect(text).toMatch(/Recipient <span class="optional">[\s\S]*<input id="note"[^>]* autofocus/);
 });
 
 test('invitation: only an owner is offered the role of an owner', async () => {
@@ -54,7 +54,7 @@ test('invitation: what was refused comes back with the error, and nobody is invi
   expect(text).toMatch(/id="group-group-sales" value="group_sales" checked/);
   expect(text).toContain('Sales &amp; more');
   expect(noRole.text).toContain('The role must be owner, admin, member or viewer.');
-  expect(noGroup.text).toContain('The list of groups names a group that is not there.');
+  expect(noGroup.text).toContain('The list of groups names a group that does not exist.');
   expect(await pending()).toEqual([]);
 });
 
@@ -74,7 +74,7 @@ test('person: their role is chosen on their page, and changed by it', async () =
   const { status } = await send('/people/vera/role', { role: 'member' }, admin);
   const member = await findMember(app.server.stores.db, 'org_acme', 'vera');
 
-  expect(before).toContain('<legend>What they are here</legend>');
+  expect(before).toContain('<legend>Role</legend>');
   expect(before).toMatch(/id="role-viewer" value="viewer"[^>]* checked/);
   expect(before).not.toContain('id="role-owner"');
   expect([status, member?.role]).toEqual([303, 'member']);
