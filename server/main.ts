@@ -124,7 +124,7 @@ async function start(argv: readonly string[]): Promise<void> {
   }
   const path = await firstLink({ ...server.stores, clock });
   if (path !== undefined) {
-    out(`There is no account yet. Create the first owner within an hour with this one-time link:`);
+    out(`No account exists yet. Create the first owner within an hour with this one-time link:`);
     out('');
     out(`  ${base}${path}`);
     out('');
@@ -160,7 +160,7 @@ function stdioServersIn(file: string) {
     throw new UsageError(`--stdio-servers: ${error instanceof Error ? error.message : file}`);
   }
   if ((statSync(file).mode & 0o022) !== 0 && process.platform !== 'win32') {
-    throw new UsageError(`--stdio-servers ${file} can be written by others`, `chmod go-w ${file}`);
+    throw new UsageError(`--stdio-servers other users can write to ${file}`, `chmod go-w ${file}`);
   }
   return readStdioServers(text, file);
 }
@@ -233,7 +233,7 @@ function words(error: unknown): { message: string; hint?: string | undefined } {
   if (code === 'EADDRINUSE' && 'port' in error) {
     return {
       message: `port ${String(error.port)} is in use`,
-      hint: 'stop the program that listens there, or choose another with --port',
+      hint: 'stop the program that uses the port, or choose another port with --port',
     };
   }
   if (databaseFault(error) === 'full') {
@@ -243,7 +243,7 @@ function words(error: unknown): { message: string; hint?: string | undefined } {
     };
   }
   if (code === 'EACCES' || code === 'EPERM' || code === 'ENOSPC' || code === 'EROFS') {
-    return { message: error.message, hint: 'choose another place with --data-dir' };
+    return { message: error.message, hint: 'choose another folder with --data-dir' };
   }
   return { message: error.message };
 }

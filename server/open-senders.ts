@@ -49,7 +49,8 @@ export function openSenders(
     clock,
     random: Math.random,
     changeToken,
-    undelivered: (webhook, words) => log.info({ webhook }, `event not delivered: it ${words}`),
+    undelivered: (webhook, words) =>
+      log.info({ webhook }, `event not delivered: the receiver ${words}`),
     failed: (err) => log.error({ err }, 'events not delivered'),
   });
   closers.push(() => deliveries.close());

@@ -15,7 +15,7 @@ import { endSessionsAndLinks } from '#db/one-time';
 import { isolateDatabase, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import { databaseName, openStores } from './stores.ts';
 
-const stopIt = 'stop the server, and wait for commands to end';
+const stopIt = 'stop the server, and wait until running commands end';
 
 /** The SQLite database in a data folder. */
 export function databaseFile(dataDir: string): string {
@@ -36,7 +36,10 @@ export function isInUse(dataDir: string): boolean {
  */
 export async function stageBackup(file: string, dataDir: string): Promise<StagedBackup> {
   if (!existsSync(file) || !statSync(file).isFile()) {
-    throw new CommandError(`there is no file ${file}`, 'name one that `backup` wrote');
+    throw new CommandError(
+      `there is no file ${file}`,
+      'name a file that `latchkey-server backup` wrote',
+    );
   }
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const folder = await mkdtemp(join(dataDir, 'restoring-'));
@@ -46,7 +49,10 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
     copyFileSync(file, staged, constants.COPYFILE_EXCL);
     const problem = problemOfDatabase(staged);
     if (problem !== undefined) {
-      throw new CommandError(`${file} ${problem}`, 'name a file that `backup` wrote');
+      throw new CommandError(
+        `${file} ${problem}`,
+        'name a file that `latchkey-server backup` wrote',
+      );
     }
     const stores = await openStores(folder);
     return {

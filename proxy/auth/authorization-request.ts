@@ -38,7 +38,7 @@ export function authorizationRequest(
   if (authorizationEndpoint === undefined)
     throw new OAuthError('metadata', `${issuer} names no authorization endpoint`, { endpoint });
   if (!takesS256)
-    throw new OAuthError('metadata', `${issuer} does not announce PKCE with S256`, { endpoint });
+    throw new OAuthError('metadata', `${issuer} does not support PKCE with S256`, { endpoint });
   const codeVerifier = randomBytes(48).toString('base64url');
   const state = randomBytes(24).toString('base64url');
   const url = new URL(authorizationEndpoint);

@@ -83,7 +83,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
   );
   const { issuer, takesS256 } = discovery;
   if (!takesS256)
-    throw new OAuthError('metadata', `${issuer} does not announce PKCE with S256`, {
+    throw new OAuthError('metadata', `${issuer} does not support PKCE with S256`, {
       endpoint: issuer,
     });
   // A configured client is valid at the issuer that registered it, unless the user says otherwise.

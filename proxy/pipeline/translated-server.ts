@@ -88,7 +88,7 @@ export function translatedUpstream(ports: {
       case 'logging/setLevel': {
         const level = stringAt(message, 'params', 'level') ?? '';
         if (!logLevels.has(level))
-          return errorAnswer(id, { code: -32602, message: 'no such log level' });
+          return errorAnswer(id, { code: -32602, message: 'unknown log level' });
         logLevel = level;
         return done;
       }

@@ -52,7 +52,7 @@ export const backup: Command = {
   words: 'backup',
   positionals: ['FILE'],
   options: [json],
-  doc: 'write everything but the master key to a new file, while the server runs',
+  doc: 'back up everything except the master key to a new file while the server runs',
   async run(input, { stores, clock, out }) {
     const file = resolve(input.positionals[0] ?? '');
     await note('backup.create', { db: stores.db, clock });
@@ -61,11 +61,13 @@ export const backup: Command = {
     } catch (cause) {
       const isThere = cause instanceof Error && 'code' in cause && cause.code === 'EEXIST';
       if (!isThere) throw cause;
-      throw new CommandError(`${file} is there already`, 'name a new file', { cause });
+      throw new CommandError(`${file} already exists`, 'choose another file name', { cause });
     }
     printMade({ file, created_at: clock.now() }, { json: input.flag('json'), out });
     if (!input.flag('json'))
-      out('hint: the master key is not in it: keep that elsewhere, as safely');
+      out(
+        'hint: the backup does not contain the master key: store the key safely in another place',
+      );
   },
 };
 
@@ -74,18 +76,18 @@ export const restore: FolderCommand = {
   positionals: ['FILE'],
   options: [
     masterKeyFile,
-    { name: 'force', doc: 'replace what is there, which is kept under another name' },
+    { name: 'force', doc: 'replace the existing data, which is kept under another name' },
     json,
     dataDirOption,
   ],
-  doc: 'bring back what a backup holds; asks for its master key unless that is in its file',
+  doc: 'restore a backup; asks for its master key if the file of the key is missing',
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
     const file = resolve(input.positionals[0] ?? '');
     const dataDir = resolve(input.must('data-dir'));
     if (isInUse(dataDir) && !input.flag('force')) {
       throw new CommandError(
-        `${dataDir} holds data already`,
-        'choose another place with --data-dir, or replace what is there with --force',
+        `${dataDir} already contains data`,
+        'choose another folder with --data-dir, or replace the data with --force',
       );
     }
     const staged = await stage(file, dataDir);
@@ -112,13 +114,15 @@ export const restore: FolderCommand = {
     }
     if (!input.flag('json')) {
       out(
-        'hint: every session, one-time link and invitation of the backup is ended: people sign in again, and new links have to be created',
+        'hint: all sessions, one-time links and invitations of the backup were ended: people must sign in again, and you must create new links',
       );
-      out('hint: what was revoked or removed after the backup counts again: revoke it again');
+      out(
+        'hint: credentials that were revoked or removed after the backup are valid again: revoke them again',
+      );
       const named = input.text('master-key-file');
       if (named !== undefined) {
         out(
-          `hint: the start needs the master key as well: latchkey-server start --master-key-file ${named}`,
+          `hint: the server also needs the master key to start: latchkey-server start --master-key-file ${named}`,
         );
       }
     }
@@ -144,16 +148,19 @@ async function provenMasterKey(
     const masterKey = readMasterKey(file, { mayCreate: false });
     if (areSealedUnder(masterKey, keys)) return nothing;
     throw new CommandError(
-      `the master key ${file} is not the one of this backup`,
-      'name the file with the right one by --master-key-file',
+      `the master key ${file} does not match this backup`,
+      'name the file of the matching key with --master-key-file',
     );
   }
-  const text = await readSecret('Master key of the backup, as its file holds it: ', 'master key');
+  const text = await readSecret(
+    'Master key of the backup (the text of its master.key): ',
+    'master key',
+  );
   const masterKey = parseMasterKey(text);
   if (masterKey && areSealedUnder(masterKey, keys)) return () => storeMasterKey(file, text);
   throw new CommandError(
-    'this is not the master key of this backup',
-    `type the text of its master.key, or put that file to ${file}`,
+    'the master key does not match this backup',
+    `enter the text of its master.key, or copy that file to ${file}`,
   );
 }
 

@@ -70,7 +70,7 @@ function firstLines(
     '',
     JSON.stringify({ mcpServers: { demo: entry } }, null, 2),
     '',
-    `Or keep it in a file, say demo.json, for ${typedProxy} demo --config demo.json:`,
+    `Or store it in a file such as demo.json, for ${typedProxy} demo --config demo.json:`,
     '',
     JSON.stringify({ mcpServers: { demo: { url, oauth } } }, null, 2),
     '',
@@ -88,8 +88,8 @@ function knownLines({ base, typedServer }: DemoPlace): string[] {
   const at = `${organization}/${name}`;
   const scopes = ordinaryScopes.map((scope) => `--scope ${scope}`).join(' ');
   return [
-    `The MCP endpoint is ${base}/mcp/${organization}/${name}; its secrets were shown at the first start.`,
-    'To make new ones:',
+    `The MCP endpoint is ${base}/mcp/${organization}/${name}; its secrets were shown when the server first started.`,
+    'To create new ones:',
     '',
     `  ${typedServer(`client create ${at} --name "my assistant" ${scopes}`)}`,
     `  ${typedServer(`key create ${at} --name "my key"`)}`,

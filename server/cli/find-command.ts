@@ -22,7 +22,10 @@ export function findCommand(argv: readonly string[]): {
   const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
   if (verbs.length === 0) throw new UsageError(`'${noun}' is not a command`, allHelp);
   const known = verbs.map(({ words }) => words).join(', ');
-  throw new UsageError(`'${`${noun} ${verb}`.trim()}' is not a command`, `there are: ${known}`);
+  throw new UsageError(
+    `'${`${noun} ${verb}`.trim()}' is not a command`,
+    `available commands: ${known}`,
+  );
 }
 
 /** @throws {UsageError} when there are more or fewer arguments than the command takes. */
@@ -34,5 +37,5 @@ export function checkPositionals(
   const missing = command.positionals[given.length];
   if (missing !== undefined) throw new UsageError(`${missing} is missing`, usage);
   const extra = given[command.positionals.length];
-  if (extra !== undefined) throw new UsageError(`'${extra}' is one argument too many`, usage);
+  if (extra !== undefined) throw new UsageError(`unexpected argument '${extra}'`, usage);
 }

@@ -11,11 +11,11 @@ export function helpText(version: string): string {
     '',
     'usage: latchkey-server COMMAND [OPTION…]',
     '',
-    `  ${'start'.padEnd(32)}serve until SIGTERM`,
+    `  ${'start'.padEnd(32)}start the server`,
     ...lines,
     '',
-    'latchkey-server COMMAND --help tells the options of a command; all of them may be set in the',
-    `environment, as ${variableOf(dataDir)} for --data-dir.`,
+    'latchkey-server COMMAND --help shows the options of a command. You can also set each option in',
+    `the environment, for example ${variableOf(dataDir)} for --data-dir.`,
     '',
     'examples:',
     '  latchkey-server start --demo',
@@ -32,7 +32,7 @@ export function nounHelpText(noun: string): string | undefined {
     '',
     ...commandLines(verbs),
     '',
-    `latchkey-server ${noun} COMMAND --help tells the options of one.`,
+    `latchkey-server ${noun} COMMAND --help shows the options of a command.`,
   ].join('\n');
 }
 

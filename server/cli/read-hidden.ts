@@ -39,7 +39,7 @@ export async function readHidden(
     return typed;
   } catch (cause) {
     prompt('\n');
-    throw new CommandError(`no ${what} was given`, undefined, { cause });
+    throw new CommandError(`no ${what} entered`, undefined, { cause });
   } finally {
     lines.close();
   }
@@ -53,7 +53,7 @@ export async function readHidden(
 export async function readPassword(
   terminal: Terminal,
 ): Promise<{ password: string; repeated: string }> {
-  const prompts = ['Password: ', 'Password, again: '];
+  const prompts = ['Password: ', 'Confirm password: '];
   const [password = '', repeated = ''] = await readHidden(prompts, 'password', terminal);
   return { password, repeated };
 }

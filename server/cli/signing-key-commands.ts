@@ -12,7 +12,7 @@ export const signingKeyRotate: Command = {
   words: 'signing-key rotate',
   positionals: [],
   options: [masterKeyFile, json],
-  doc: 'sign with a new key; tokens of the old one count until they expire',
+  doc: 'sign with a new key; tokens signed with the old one are valid until they expire',
   async run(input, { stores, clock, out }) {
     const file = input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key');
     const mayCreate = (await listSigningKeys(stores.db)).length === 0;

@@ -10,14 +10,14 @@ const loopbackHosts = new Set(['127.0.0.1', '[::1]', 'localhost']);
  */
 export function checkBaseUrl(text: string): string {
   const wrong = (why: string) =>
-    new UsageError(`--base-url ${text} ${why}`, 'an example: https://latchkey.example.com');
+    new UsageError(`--base-url ${text} ${why}`, 'example: https://latchkey.example.com');
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (!url) throw wrong('is not a URL');
-  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw wrong('is not https');
+  if (url.protocol !== 'https:' && url.protocol !== 'http:') throw wrong('must use https');
   if (url.protocol === 'http:' && !loopbackHosts.has(url.hostname)) {
-    throw wrong('is http, which is for 127.0.0.1, [::1] and localhost only');
+    throw wrong('uses http, which is allowed only for 127.0.0.1, [::1] and localhost');
   }
-  if (text !== url.origin) throw wrong(`must be just ${url.origin}`);
+  if (text !== url.origin) throw wrong(`must be exactly ${url.origin}`);
   return text;
 }
 

@@ -13,7 +13,7 @@ export interface OidcOptions {
   readonly scopes: readonly string[];
 }
 
-const example = 'an example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
+const example = 'example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
 
 /** `undefined` if none is configured. @throws {UsageError} @throws {CommandError} */
 export function readOidcOptions(input: Input): OidcOptions | undefined {
@@ -23,7 +23,7 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
   if (issuer === undefined && clientId === undefined && file === undefined) return undefined;
   if (issuer === undefined || clientId === undefined || file === undefined) {
     const names = '--oidc-issuer, --oidc-client-id and --oidc-client-secret-file';
-    throw new UsageError(`${names} belong together`, example);
+    throw new UsageError(`${names} must be set together`, example);
   }
   const url = URL.canParse(issuer) ? new URL(issuer) : undefined;
   const isLoopback =

@@ -14,7 +14,7 @@ export const dataDir: Option = {
   name: 'data-dir',
   value: 'DIR',
   fallback: './data',
-  doc: 'where the database and the master key are',
+  doc: 'the folder of the database and the master key',
 };
 
 export const databaseUrl: Option = {
@@ -40,25 +40,25 @@ export const outboundHost: Option = {
   name: 'outbound-host',
   value: 'HOST[:PORT]',
   repeated: true,
-  doc: 'a host inside this network that upstreams, webhooks and metadata may be at',
+  doc: 'a host in your network that Latchkey may call for upstreams, webhooks and metadata',
 };
 
 /** The public URL, for a command that works without it. */
 export const knownBaseUrl: Option = {
   name: 'base-url',
   value: 'URL',
-  doc: 'the public URL of this server, for one that introduces itself',
+  doc: 'the public URL of this server, for authorization servers that it registers with',
 };
 
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [
   { name: 'host', value: 'H', fallback: '127.0.0.1', doc: 'address to listen on' },
-  { name: 'port', value: 'N', fallback: '8787', doc: 'port to listen on; 0 takes a free one' },
+  { name: 'port', value: 'N', fallback: '8787', doc: 'port to listen on; 0 selects a free port' },
   {
     name: 'base-url',
     value: 'URL',
-    doc: 'the public URL: https, or http on loopback (default: what it listens on)',
+    doc: 'the public URL: https, or http on loopback (default: the address it listens on)',
   },
   dataDir,
   masterKeyFile,
@@ -77,26 +77,30 @@ export const startOptions: readonly Option[] = [
     name: 'trust-proxy',
     value: 'CIDR',
     repeated: true,
-    doc: 'a proxy in front whose X-Forwarded-For counts',
+    doc: 'a reverse proxy whose X-Forwarded-For header is trusted',
   },
   {
     name: 'allowed-origin',
     value: 'URL',
     repeated: true,
-    doc: 'an origin whose pages may call the MCP endpoints',
+    doc: 'an origin whose web pages may call the MCP endpoints',
   },
   {
     name: 'oidc-issuer',
     value: 'URL',
-    doc: 'an OpenID provider that people may sign in with',
+    doc: 'the OpenID provider that people can sign in with',
   },
-  { name: 'oidc-client-id', value: 'ID', doc: 'what this server is called there' },
-  { name: 'oidc-client-secret-file', value: 'FILE', doc: 'where its secret there is' },
+  { name: 'oidc-client-id', value: 'ID', doc: 'the client ID of this server at the provider' },
+  {
+    name: 'oidc-client-secret-file',
+    value: 'FILE',
+    doc: 'a file with the client secret of this server at the provider',
+  },
   {
     name: 'oidc-name',
     value: 'NAME',
     fallback: 'single sign-on',
-    doc: 'what the provider is called on the sign-in page',
+    doc: 'the name of the provider on the sign-in page',
   },
   {
     name: 'oidc-groups-claim',
@@ -108,7 +112,7 @@ export const startOptions: readonly Option[] = [
     name: 'oidc-scope',
     value: 'SCOPE',
     repeated: true,
-    doc: 'a scope to ask the provider for besides openid and email',
+    doc: 'a scope to request from the provider in addition to openid and email',
   },
   {
     name: 'dynamic-registration',
@@ -118,19 +122,19 @@ export const startOptions: readonly Option[] = [
   {
     name: 'stdio-servers',
     value: 'FILE',
-    doc: 'commands of this machine behind servers, as JSON; no administrator can name one',
+    doc: 'a JSON file of local commands that serve as upstreams; administrators cannot add commands',
   },
   {
     name: 'skills',
     value: 'ORG/SERVER=DIR',
     repeated: true,
-    doc: 'a folder of skills (a SKILL.md in a folder each) that a server offers besides; see docs/skills.md',
+    doc: 'a folder of skills that a server also offers, each a folder with a SKILL.md; see docs/skills.md',
   },
   {
     name: 'max-body-bytes',
     value: 'N',
     fallback: '4194304',
-    doc: 'the largest message that an MCP endpoint takes',
+    doc: 'the largest message that an MCP endpoint accepts',
   },
   {
     name: 'log-level',

@@ -79,7 +79,7 @@ function parse(options: readonly Option[], argv: readonly string[], help: string
     const hint =
       dashed === undefined
         ? help
-        : 'a value that begins with a dash goes behind an equals sign, as --name=-x';
+        : 'write a value that starts with a dash after an equals sign, for example --name=-x';
     throw new UsageError(line.charAt(0).toLowerCase() + line.slice(1), hint);
   }
 }

@@ -40,7 +40,7 @@ export function readStdioServers(text: string, file: string): ReadonlyMap<string
   if (data) return new Map(Object.entries(data.servers));
   const [issue] = error.issues;
   const at = issue?.path.join('.') ?? '';
-  if (issue?.code === 'invalid_key') throw wrong(`${at} is not ORGANIZATION/SERVER`);
+  if (issue?.code === 'invalid_key') throw wrong(`${at} must be ORGANIZATION/SERVER`);
   throw wrong(`${at} ${issue?.message ?? 'cannot be read'}`.trim());
 }
 
@@ -59,9 +59,10 @@ export function readSkillFolders(
   for (const text of given) {
     const [, server = '', folder = ''] = folderOption.exec(text) ?? [];
     const hint = '--skills acme/sales=/srv/skills/sales';
-    if (server === '') throw new UsageError(`--skills '${text}' is not ORG/SERVER=DIR`, hint);
-    if (folders.has(server)) throw new UsageError(`--skills names two folders for ${server}`);
-    if (!isFolder(folder)) throw new UsageError(`--skills ${text}: there is no folder ${folder}`);
+    if (server === '') throw new UsageError(`--skills '${text}' must be ORG/SERVER=DIR`, hint);
+    if (folders.has(server)) throw new UsageError(`--skills is given twice for ${server}`);
+    if (!isFolder(folder))
+      throw new UsageError(`--skills ${text}: the folder ${folder} does not exist`);
     folders.set(server, folder);
   }
   return folders;

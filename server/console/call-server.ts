@@ -108,7 +108,7 @@ export async function listTools(
     const answer = answerResult(await callServer({ ...caller, method: 'tools/list', params }));
     if (answer.outcome === 'error') return answer;
     const { data } = listSchema.safeParse(answer.result);
-    if (!data) return { outcome: 'error', message: 'The list of tools cannot be read.' };
+    if (!data) return { outcome: 'error', message: 'The list of tools could not be read.' };
     tools.push(...data.tools);
     cursor = data.nextCursor;
     if (cursor === undefined) break;

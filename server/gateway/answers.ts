@@ -46,7 +46,7 @@ function throwAbsence(cause: unknown): never {
       throw answerBrokeOff(cause);
     case 'encoded':
       throw new GatewayRefusal('upstream_failed', {
-        detail: 'it answered in a content coding that it was told not to use',
+        detail: 'it sent a compressed response, although the request did not allow one',
         cause,
       });
     case 'offline':
@@ -76,7 +76,7 @@ export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer
   if (status === 429 || status === 503) return new GatewayRefusal('upstream_busy', retry);
   const detail =
     status === 401 || status === 403
-      ? `it refuses this gateway (HTTP ${status})`
+      ? `it refused the request (HTTP ${status})`
       : `it answered HTTP ${status}${mediaType && ` with ${mediaType.slice(0, 60)}`}`;
   return new GatewayRefusal('upstream_failed', { detail, ...retry });
 }
@@ -108,7 +108,7 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
 /** The error for an answer that could not be read to its end. If we ended it ourselves, that is no fault. */
 export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
-    return new GatewayRefusal('upstream_failed', { detail: 'its answer is too large', cause });
+    return new GatewayRefusal('upstream_failed', { detail: 'its response is too large', cause });
   }
   const isOurs = cause instanceof GatewayRefusal;
   if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
@@ -125,7 +125,7 @@ export async function responseIn(body: Body): Promise<Uint8Array> {
     const scan = scanMessage(data);
     if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
   }
-  throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+  throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
 }
 
 /**

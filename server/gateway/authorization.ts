@@ -38,7 +38,9 @@ function require(needed: readonly Scope[], granted: readonly Scope[]): void {
 /** A request without an id gets no response, but an upstream may still execute it. MCP basic, "Notifications" */
 function checkId({ kind, method = '' }: Envelope): void {
   if (kind !== 'notification' || method.startsWith('notifications/')) return;
-  throw new GatewayRefusal('not_a_message', { detail: `${method} is a request and needs an id` });
+  throw new GatewayRefusal('not_a_message', {
+    detail: `${method} is a request and requires an id`,
+  });
 }
 
 /**
@@ -75,7 +77,7 @@ function listenedScopes(params: Buffer | undefined): Scope[] {
   return Object.keys(read.data.notifications ?? {}).map((kind) => {
     const scope = Object.hasOwn(kindScopes, kind) ? kindScopes[kind] : undefined;
     if (scope) return scope;
-    throw badParams(`notifications.${kind.slice(0, 40)} is not known here`);
+    throw badParams(`notifications.${kind.slice(0, 40)} is unknown`);
   });
 }
 

@@ -30,7 +30,7 @@ export function accountError(
 ): AccountError {
   switch (code) {
     case 'not_connected': {
-      const message = `connect your account at the MCP server behind this endpoint first: open ${page}`;
+      const message = `connect your account for this MCP server first: open ${page}`;
       if (!showsUrls) return { status: 200, code: -32000, message };
       const elicitations = [{ ...connectElicitation(page), elicitationId: idOf(page) }];
       return { status: 200, code: -32042, message, data: { elicitations } };
@@ -40,19 +40,19 @@ export function accountError(
         status: 200,
         code: -32000,
         message:
-          'the MCP server behind this endpoint is used by each person with an account of their own: sign in as a person instead of using a key or a client secret',
+          'this MCP server requires a personal account: sign in as a person instead of using an API key or a client secret',
       };
     case 'upstream_scope':
       return {
         status: 200,
         code: -32000,
-        message: `the MCP server behind this endpoint does not let this account do that: connect it again at ${page}, or ask an administrator for more scopes there`,
+        message: `your account has too few permissions at this MCP server: connect it again at ${page}, or ask an administrator to request more scopes`,
       };
     case 'upstream_token':
       return {
         status: 200,
         code: -32000,
-        message: `the MCP server behind this endpoint refuses the account: connect it again at ${page}, or ask an administrator to look at its authorization`,
+        message: `this MCP server refused your account: connect it again at ${page}, or ask an administrator to check the upstream authentication`,
       };
   }
 }

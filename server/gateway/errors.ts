@@ -50,14 +50,14 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         status: 401,
         code: -32001,
         message:
-          'sign in first: send an access token as Authorization: Bearer, or an mcp_ key as X-API-Key',
+          'sign-in required: send an access token as Authorization: Bearer, or an API key (mcp_…) as X-API-Key',
         headers: challenge(request, { scope: formatScopes(ordinaryScopes) }),
       };
     case 'bad_credential':
       return {
         status: 401,
         code: -32001,
-        message: 'this credential does not open this server: it is wrong, expired or revoked',
+        message: 'invalid or expired credentials',
         headers: challenge(request, {
           scope: formatScopes(ordinaryScopes),
           error: 'invalid_token',
@@ -67,14 +67,14 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 400,
         code: -32600,
-        message: 'send one credential: Authorization or X-API-Key, once',
+        message: 'send exactly one credential: either Authorization or X-API-Key',
       };
     case 'insufficient_scope': {
       const scope = formatScopes(details.scopes ?? []);
       return {
         status: 403,
         code: -32003,
-        message: `this needs the scope ${detail}`,
+        message: `missing scope: ${detail}`,
         headers: challenge(request, { scope, error: 'insufficient_scope' }),
       };
     }
@@ -82,13 +82,13 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 403,
         code: -32600,
-        message: `pages of ${detail} may not call: see --allowed-origin`,
+        message: `web pages of ${detail} are not allowed to call this endpoint: see --allowed-origin`,
       };
     case 'method_not_allowed':
       return {
         status: 405,
         code: -32600,
-        message: 'POST a JSON-RPC message; GET and DELETE go with an Mcp-Session-Id',
+        message: 'send a JSON-RPC message with POST; GET and DELETE require an Mcp-Session-Id',
         headers: { Allow: 'POST, GET, DELETE' },
       };
     case 'unsupported_media_type':
@@ -142,20 +142,20 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 400,
         code: -32600,
-        message: 'what followed this event is no longer kept: send the request again',
+        message: 'the events after this one are no longer stored: send the request again',
       };
     case 'unexpected_response':
       return {
         status: 400,
         code: -32600,
-        message: 'no request with this id waits for a response',
+        message: 'no request with this id is waiting for a response',
       };
     case 'cancelled':
       return { status: 200, code: -32800, message: 'the request was cancelled' };
     case 'too_many_requests':
       return { status: 429, code: -32000, message: `too many requests${because}` };
     case 'too_slow':
-      return { status: 504, code: -32000, message: `the call was ended${because}` };
+      return { status: 504, code: -32000, message: `the call was stopped${because}` };
     case 'upstream_unreachable':
       return {
         status: 502,
@@ -184,7 +184,11 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'upstream_token':
       return accountError(code, details);
     case 'unavailable':
-      return { status: 503, code: -32000, message: 'access cannot be checked now, try again soon' };
+      return {
+        status: 503,
+        code: -32000,
+        message: 'access cannot be checked right now; try again later',
+      };
     case 'fault':
       return { status: 500, code: -32603, message: 'internal error' };
   }

@@ -181,7 +181,7 @@ export function underId(id: string): Filter {
     const { scan } = message;
     if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
       throw new GatewayRefusal('upstream_failed', {
-        detail: 'its answer is not a JSON-RPC response',
+        detail: 'its response is not a JSON-RPC response',
       });
     }
     return message.changed(withId(message.bytes, scan.envelope, id));
@@ -195,10 +195,12 @@ export function noResponses(message: AnswerMessage): AnswerMessage | undefined {
 }
 
 export function unreadable(reason: string): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', { detail: `its answer cannot be read: ${reason}` });
+  return new GatewayRefusal('upstream_failed', {
+    detail: `its response could not be read: ${reason}`,
+  });
 }
 
 export function answeredAnother(): GatewayRefusal {
-  const detail = 'it answered another request than it was sent';
+  const detail = 'its response belongs to another request';
   return new GatewayRefusal('upstream_failed', { detail });
 }

@@ -74,7 +74,7 @@ export class GatewayRefusal extends Error {
 /** The connection to the MCP server, or to its agent, was lost during the answer. */
 export function answerBrokeOff(cause: unknown): GatewayRefusal {
   return new GatewayRefusal('upstream_failed', {
-    detail: 'its answer broke off, so whether the request took effect is unknown',
+    detail: 'its response ended early, so it is unknown whether the request took effect',
     isOutcomeUnknown: true,
     cause,
   });

@@ -178,7 +178,7 @@ export class LegacySessionOverModern {
         return resultTo(id, '{}');
       case 'logging/setLevel': {
         const logLevel = stringAt(message, 'params', 'level') ?? '';
-        if (!logLevels.has(logLevel)) return errorTo(id, -32602, 'no such log level');
+        if (!logLevels.has(logLevel)) return errorTo(id, -32602, 'unknown log level');
         this.#client = { ...this.#client, logLevel };
         return resultTo(id, '{}');
       }
@@ -329,10 +329,13 @@ export async function* translatedCall(
       if (!needed) return yield legacyResult(message, method, id);
       break;
     }
-    if (!needed) return yield failed('the MCP server ended its answer before the result');
-    if (round > mostRounds) return yield failed(`the MCP server needs input again and again`);
+    if (!needed) return yield failed('the MCP server ended its response before the result');
+    if (round > mostRounds) return yield failed(`the MCP server requested input too many times`);
     const beyond = needed.requests.find((asked) => !isAble(client, asked.method));
-    if (beyond) return yield failed(`the MCP server needs ${beyond.method.slice(0, 60)} of you`);
+    if (beyond)
+      return yield failed(
+        `the MCP server requires ${beyond.method.slice(0, 60)}, which the client does not support`,
+      );
     const questions = needed.requests.map(({ method: name, params }) =>
       caller.ask(name, legacyParams(params), signal),
     );
@@ -341,7 +344,9 @@ export async function* translatedCall(
     const unanswered = given.find((response) => textAt(response, 'result') === undefined);
     if (unanswered) {
       const why = stringAt(unanswered, 'error', 'message') ?? '';
-      return yield failed(`what the MCP server needs was not answered: ${why.slice(0, 200)}`);
+      return yield failed(
+        `the client did not answer a request of the MCP server: ${why.slice(0, 200)}`,
+      );
     }
     if (questions.length === 0) await pause(pauseMs, undefined, { signal });
     const sent = modernRequest(request, client, {
@@ -349,7 +354,7 @@ export async function* translatedCall(
       params: again(needed, given),
     });
     current = await upstream.send(modernPost(sent, signal, headers));
-    if (!carriesMessages(current)) return yield failed('the MCP server gave no answer');
+    if (!carriesMessages(current)) return yield failed('the MCP server did not respond');
   }
 }
 

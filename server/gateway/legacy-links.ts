@@ -98,7 +98,7 @@ export class LegacyLinks {
     const [oldest] = idle.toSorted(([, one], [, other]) => one.usedAt - other.usedAt);
     if (oldest) return this.#end(owner, ...oldest);
     throw new GatewayRefusal('too_many_requests', {
-      detail: `this caller has ${maxPerOwner} clients with calls under way`,
+      detail: `this caller already has ${maxPerOwner} clients with running calls`,
       retryAfterSeconds: 1,
     });
   }

@@ -83,14 +83,14 @@ export class CallLimits {
     const rate = this.#rateOf(`${countedFor(admission)} ${admission.server.id} ${kind}`);
     if (atOnce !== undefined && rate.open >= atOnce) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `${atOnce} ${kind} of yours are under way, as many as this server takes at once`,
+        detail: `you have ${atOnce} concurrent ${kind}, the limit of this server`,
         retryAfterSeconds: 1,
       });
     }
     const wait = perMinute === undefined ? 0 : rate.take(perMinute, this.#clock.now());
     if (wait > 0) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `this server takes ${perMinute} ${kind} a minute from one caller`,
+        detail: `this server allows ${perMinute} ${kind} per minute for each caller`,
         retryAfterSeconds: wait,
       });
     }
@@ -120,14 +120,14 @@ const uncounted: CountedCall = { over: () => undefined };
 
 function checkSize(bytes: number, { requestBytes }: ServerLimits): void {
   if (requestBytes === undefined || bytes <= requestBytes) return;
-  const detail = `this server takes at most ${requestBytes} bytes`;
+  const detail = `this server accepts at most ${requestBytes} bytes`;
   throw new GatewayRefusal('too_large', { detail });
 }
 
 function endLater(ending: AbortController, { callSeconds }: ServerLimits): () => void {
   if (callSeconds === undefined) return () => undefined;
   const timer = setTimeout(() => {
-    const detail = `it took longer than the ${callSeconds} seconds that this server allows`;
+    const detail = `it exceeded the timeout of ${callSeconds} seconds for this server`;
     ending.abort(new GatewayRefusal('too_slow', { detail }));
   }, callSeconds * 1000);
   timer.unref();

@@ -80,7 +80,7 @@ export class ModernAdapter {
       // The upstream forgot the session, so it did not execute the request: retry once with a new one.
       this.#links.forget(caller.owner, link);
       if (attempt > 1)
-        throw new GatewayRefusal('upstream_failed', { detail: 'it forgets its sessions' });
+        throw new GatewayRefusal('upstream_failed', { detail: 'it does not keep its sessions' });
     }
   }
 
@@ -133,7 +133,9 @@ function knownClient(message: Message): ClientDescription {
   const client = clientOf(message);
   const { capabilities, clientInfo = '', logLevel = '' } = client;
   if (capabilities.length + clientInfo.length + logLevel.length <= maxClientLetters) return client;
-  throw new GatewayRefusal('bad_params', { detail: 'params._meta says too much of the client' });
+  throw new GatewayRefusal('bad_params', {
+    detail: 'params._meta contains too much about the client',
+  });
 }
 
 export interface ModernCallPorts {
@@ -175,7 +177,7 @@ export async function* modernCall(
       } else if (what === 'notifications/message' ? isLogged : !legacyNotifications.test(what))
         yield message;
     }
-    yield errorTo(id, -32603, 'the MCP server ended its answer before the result');
+    yield errorTo(id, -32603, 'the MCP server ended its response before the result');
   } finally {
     signal.removeEventListener('abort', stop);
     if (!isAsked) call.over();

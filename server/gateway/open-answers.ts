@@ -117,7 +117,7 @@ function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
   const listening = [...answers].filter(({ endless }) => endless).length;
   if (listening < maxEndless) return;
   throw new GatewayRefusal('too_many_requests', {
-    detail: `this credential listens by ${maxEndless} streams already`,
+    detail: `this credential already has ${maxEndless} listening streams`,
     retryAfterSeconds: 1,
   });
 }

@@ -255,7 +255,7 @@ function begun(
 ): Call {
   if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
     throw new GatewayRefusal('too_many_requests', {
-      detail: `this credential has ${maxOpenPerCredential} of them open`,
+      detail: `this credential already has ${maxOpenPerCredential} open requests`,
       retryAfterSeconds: 1,
     });
   }

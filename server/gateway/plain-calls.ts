@@ -221,7 +221,7 @@ async function shakeHands(upstream: Upstream): Promise<PlainLink> {
   }
   const { result } = await messageOf(initialized);
   if (result?.protocolVersion === undefined) {
-    throw new GatewayRefusal('upstream_failed', { detail: 'it refuses to initialize' });
+    throw new GatewayRefusal('upstream_failed', { detail: 'it refused the MCP handshake' });
   }
   const link: PlainLink = {
     era: 'legacy',
@@ -276,7 +276,7 @@ async function messageOf({
   try {
     return handshakeSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
   } catch (cause) {
-    throw new GatewayRefusal('upstream_failed', { detail: 'its answer is not JSON-RPC', cause });
+    throw new GatewayRefusal('upstream_failed', { detail: 'its response is not JSON-RPC', cause });
   }
 }
 

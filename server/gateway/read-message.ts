@@ -59,7 +59,7 @@ export function eraOf(envelope: Envelope, headers: IncomingHttpHeaders): Era {
   if (!isModern) return 'legacy';
   if (envelope.kind === 'request' && named === undefined) {
     throw new GatewayRefusal('bad_meta', {
-      detail: 'params._meta names no io.modelcontextprotocol/protocolVersion',
+      detail: 'params._meta has no io.modelcontextprotocol/protocolVersion',
     });
   }
   if (named !== undefined) expectHeader('MCP-Protocol-Version', header, named);

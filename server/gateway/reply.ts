@@ -140,7 +140,7 @@ async function responseIn(
     const kept = isResponse ? filtered(message, filters) : undefined;
     if (kept) return kept;
   }
-  throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+  throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
 }
 
 /** The events as the caller gets them, one by one. */
@@ -195,7 +195,7 @@ export function slownessIn({ aborted, reason }: AbortSignal): GatewayRefusal | u
 }
 
 function tooLarge(maxBytes: number): GatewayRefusal {
-  const detail = `its answer is larger than the ${maxBytes} bytes that this server allows`;
+  const detail = `its response is larger than the ${maxBytes} bytes that this server allows`;
   return new GatewayRefusal('upstream_failed', { detail });
 }
 
@@ -240,7 +240,7 @@ async function* longJson(
       if (members) check(members, next.value, options);
       yield next.value;
     }
-    if (members && !members.isComplete) throw unreadable('it ends too early');
+    if (members && !members.isComplete) throw unreadable('it ends early');
     const slowness = slownessIn(signal);
     if (slowness) throw slowness;
     finish('ok');

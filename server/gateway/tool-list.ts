@@ -39,16 +39,16 @@ export function toolsIn(message: Buffer): ToolList | undefined {
     throw unreadableTools(scan.reason);
   }
   const { kind, root } = scan.envelope;
-  if (kind !== 'response') throw unreadableTools('it is no response');
+  if (kind !== 'response') throw unreadableTools('it is not a response');
   const result = membersIn(message, root).get('result');
   if (!result) return undefined;
   const span = membersOf(message, result, resultMembers).get('tools');
-  if (!span || message[span.start] !== 0x5b) throw unreadableTools('tools is no array');
+  if (!span || message[span.start] !== 0x5b) throw unreadableTools('tools is not an array');
   const names = new Set<string>();
   const tools = (elementsIn(message, span) ?? []).map((tool) => {
     const name = stringAt(message, membersOf(message, tool, toolMembers).get('name'));
     if (name === undefined) throw unreadableTools('a tool has no name');
-    if (names.has(name)) throw unreadableTools('two tools have one name');
+    if (names.has(name)) throw unreadableTools('two tools have the same name');
     names.add(name);
     return { name, span: tool };
   });
@@ -57,7 +57,7 @@ export function toolsIn(message: Buffer): ToolList | undefined {
 
 export function unreadableTools(why: string): GatewayRefusal {
   return new GatewayRefusal('unreadable_tools', {
-    detail: `its list of tools cannot be read: ${why}`,
+    detail: `its list of tools could not be read: ${why}`,
   });
 }
 
@@ -72,7 +72,7 @@ function membersOf(
   for (const name of members.keys()) {
     // For example U+017F, which some parsers read as `s`.
     if (!known.has(name) && lower.has(name.toUpperCase().toLowerCase())) {
-      throw unreadableTools('a member differs from a known one in case only');
+      throw unreadableTools('the name of a member differs from a known one only in case');
     }
   }
   return members;

@@ -90,14 +90,18 @@ async function callerOf(
 ): Promise<Actor> {
   const { origin, authorization } = request.headers;
   if (origin !== undefined && origin !== base) {
-    throw new AdministrationRefusal('forbidden', 'a page of another site may not ask this');
+    throw new AdministrationRefusal(
+      'forbidden',
+      'requests from pages of other sites are not allowed',
+    );
   }
   const names = request.raw.rawHeaders.filter((_, index) => index % 2 === 0);
   if (names.filter((name) => name.toLowerCase() === 'authorization').length > 1) {
     throw new OAuthError('invalid_request', 'the header authorization is repeated');
   }
   const token = /^Bearer +([\w-]+)$/i.exec(authorization ?? '')?.[1];
-  const unproved = () => new OAuthError('invalid_client', 'a personal token that counts is needed');
+  const unproved = () =>
+    new OAuthError('invalid_client', 'missing or invalid personal access token');
   if (authorization === undefined) throw unproved();
   const address = networkOf(request.ip);
   return failedAttempts.guard({ address, clientId: undefined }, async () => {
@@ -119,13 +123,13 @@ async function callerOf(
 function inputOf(request: FastifyRequest, route: OperationRoute): Record<string, unknown> {
   const inQuery = route.method === 'GET' || route.method === 'DELETE';
   if (!inQuery && /[?#]/.test(request.raw.url ?? '')) {
-    throw new OAuthError('invalid_request', 'fields belong in the body, not in the URL');
+    throw new OAuthError('invalid_request', 'send fields in the body, not in the URL');
   }
   const given = fromWire(objectOf(inQuery ? request.query : jsonOf(request)));
   const inPath = fieldsInPath(route.path);
   const twice = inPath.filter((name) => name in given);
   if (twice.length > 0) {
-    const fields = twice.map((field) => ({ field, problem: 'belongs in the path alone' }));
+    const fields = twice.map((field) => ({ field, problem: 'is allowed only in the path' }));
     throw new AdministrationRefusal('invalid', 'a field of the path is repeated', { fields });
   }
   return { ...given, ...fromWire(objectOf(request.params)) };

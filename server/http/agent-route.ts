@@ -77,7 +77,7 @@ async function agentOf(
     const at = { address: request.ip, requestId: request.id };
     const caller = { actor: 'anonymous', organization: undefined, target: undefined };
     await ports.refusals.note({ ...caller, action: 'agent.connect', ...at });
-    throw new OAuthError('invalid_client', 'an agent key that counts is needed, as X-API-Key');
+    throw new OAuthError('invalid_client', 'missing or invalid agent key in X-API-Key');
   });
 }
 

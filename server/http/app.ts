@@ -35,7 +35,7 @@ import { oauthRoutes, type OAuthRoutesOptions, registrationRoute } from './oauth
 const requestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
-const nothingHere = { error: 'not_found', error_description: 'there is nothing at this path' };
+const nothingHere = { error: 'not_found', error_description: 'not found' };
 
 interface AppOptions
   extends
@@ -114,14 +114,14 @@ export function createApp(options: AppOptions): FastifyInstance {
       const from = request.raw.socket.remoteAddress;
       log.warn(
         { from },
-        'requests come through a reverse proxy, so all callers count as one: see --trust-proxy',
+        'requests come through an untrusted reverse proxy, so all callers share one address: set --trust-proxy',
       );
     }
     const isProbe = request.url === '/healthz' || request.url === '/readyz';
     if (isAmbiguous(request.raw)) {
       return reply.code(400).header('Connection', 'close').send({
         error: 'invalid_request',
-        error_description: 'one Host, and no transfer coding but chunked',
+        error_description: 'send exactly one Host header, and no transfer coding except chunked',
       });
     }
     if (isProbe || isOwnHost(namedHost(request.raw))) return;

@@ -10,7 +10,7 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
  */
 export function readBody(request: IncomingMessage, maxBytes: number): Buffer | Promise<Buffer> {
   const tooLarge = () =>
-    new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
+    new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are accepted` });
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
   // The caller disconnected during authentication; no event will follow.
   if (request.destroyed) throw new GatewayRefusal('cancelled');

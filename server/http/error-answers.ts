@@ -49,10 +49,10 @@ export function oauthErrorAnswer(error: unknown): ErrorAnswer {
     return errorAnswer(
       503,
       'temporarily_unavailable',
-      'the database is not available, try again soon',
+      'the database is not available; try again later',
     );
   }
-  return errorAnswer(500, 'server_error', 'this is our fault, see the log of the server');
+  return errorAnswer(500, 'server_error', 'internal error; see the server log');
 }
 
 /** The status of a refusal. RFC 6749 §5.2 */
@@ -79,7 +79,7 @@ export function oauthStatus(code: OAuthErrorCode): number {
 function frameworkWords(status: number): string {
   if (status === 413) return 'the body is too large';
   if (status === 415) return 'the body must be application/x-www-form-urlencoded';
-  return 'the request cannot be read';
+  return 'the request could not be read';
 }
 
 /** The response of the admin API to an error: the usual members, and which fields are invalid. */
@@ -122,9 +122,9 @@ export function agentErrorAnswer(error: unknown): ErrorAnswer {
 function tunnelRefusal(code: TunnelRefusalCode): ErrorAnswer {
   switch (code) {
     case 'browser':
-      return errorAnswer(403, 'forbidden', 'this is for agents, and no page may open it');
+      return errorAnswer(403, 'forbidden', 'only agents can connect here, not web pages');
     case 'no_upgrade':
-      return errorAnswer(426, 'invalid_request', 'this is a WebSocket', {
+      return errorAnswer(426, 'invalid_request', 'connect with a WebSocket', {
         Connection: 'Upgrade',
         Upgrade: 'websocket',
       });
@@ -134,7 +134,7 @@ function tunnelRefusal(code: TunnelRefusalCode): ErrorAnswer {
       return errorAnswer(
         503,
         'temporarily_unavailable',
-        'there is no capacity for this tunnel now',
+        'no capacity for another tunnel; try again later',
         {
           'Retry-After': '5',
         },

@@ -121,7 +121,7 @@ function isUnanswered(response: ServerResponse | undefined, socket: Duplex): boo
 }
 
 const descriptions = {
-  400: 'this is not an HTTP request',
+  400: 'not an HTTP request',
   408: 'the request did not arrive in time',
   431: 'the header is too large',
 };

@@ -73,7 +73,7 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
     const isExpected = (version: string) => holds(request.headers['if-match'], version);
     const changed = await changeServerSettings(server, given, isExpected, by, administration);
     if (changed) return shown(changed, request, reply);
-    const words = 'the settings have changed since: read them again';
+    const words = 'the settings have changed since you read them: read them again';
     return reply.code(412).send({ error: 'precondition_failed', error_description: words });
   });
 }

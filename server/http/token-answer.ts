@@ -131,7 +131,7 @@ function formOf(request: FormRequest): Form {
   const { url = '', headers, rawHeaders } = request.raw;
   // Secrets in URLs end up in histories and logs, so the query is not accepted. RFC 6749 §2.3.1
   if (/[?#]/.test(url)) {
-    throw new OAuthError('invalid_request', 'parameters belong in the body, not in the URL');
+    throw new OAuthError('invalid_request', 'send parameters in the body, not in the URL');
   }
   const repeated = singleHeaders.find((name) => countOf(name, rawHeaders) > 1);
   if (repeated !== undefined) {

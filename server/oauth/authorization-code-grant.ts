@@ -39,20 +39,20 @@ export async function authorizationCodeGrant(
   const { db, clock, endpointUrl } = ports;
   const presented = form.get('code');
   if (presented === undefined) throw new OAuthError('invalid_request', 'code is missing');
-  if (!isWellFormedSecret('code_', presented)) throw refused('not a code of ours');
+  if (!isWellFormedSecret('code_', presented)) throw refused('unknown code');
   const code = await findAuthorizationCode(db, hashSecret(presented));
-  if (!code) throw refused('unknown');
+  if (!code) throw refused('unknown code');
   if (code.spentAt !== undefined) throw await reused(code, client, ports);
   if (code.clientId !== client.id) throw refused('issued to another client');
   if (code.expiresAt <= clock.now()) throw refused('expired');
-  if (code.redirectUri !== form.get('redirect_uri')) throw refused('redirect_uri is not the same');
+  if (code.redirectUri !== form.get('redirect_uri')) throw refused('redirect_uri does not match');
   if (!provesChallenge(form.get('code_verifier'), code.codeChallenge)) {
     await spendAuthorizationCode(db, code.hash, clock.now());
-    throw refused('code_verifier is not the one');
+    throw refused('code_verifier does not match');
   }
   const resource = form.get('resource');
   if (resource !== undefined && resource !== endpointUrl(code.serverPath)) {
-    throw new OAuthError('invalid_target', 'resource is not what was granted');
+    throw new OAuthError('invalid_target', 'resource does not match the grant');
   }
   const { grantId: id, userId, serverId, serverPath } = code;
   const about = { userId, serverPath, client };
@@ -95,11 +95,11 @@ async function reused(
     ...source,
     outcome: 'refused',
   });
-  return refused('used before');
+  return refused('already used');
 }
 
 function refused(why: string): OAuthError {
-  return new OAuthError('invalid_grant', `this authorization code does not count: ${why}`);
+  return new OAuthError('invalid_grant', `invalid authorization code: ${why}`);
 }
 
 /** At least 32 characters rather than the 43 of RFC 7636, because the recipe in our documentation produces fewer. */

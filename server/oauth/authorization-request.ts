@@ -69,7 +69,7 @@ function checkedRedirectUri({ parameters }: AuthorizationQuery, client: OAuthCli
   }
   const known = client.redirectUris.some((uri) => matchesRedirectUri(redirectUri, uri));
   if (known) return redirectUri;
-  throw new OAuthError('invalid_request', 'redirect_uri is not one that the client registered');
+  throw new OAuthError('invalid_request', 'redirect_uri is not registered for the client');
 }
 
 function answerTarget(
@@ -136,7 +136,7 @@ function requestedServer(
   base: string,
 ): string {
   const [resource, ...others] = resources;
-  if (others.length > 0) throw new OAuthError('invalid_target', 'one resource at a time');
+  if (others.length > 0) throw new OAuthError('invalid_target', 'request exactly one resource');
   if (serverPath !== undefined) {
     const own = `${base}/mcp/${serverPath}`;
     if (resource === undefined || resource === own) return serverPath;

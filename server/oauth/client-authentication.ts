@@ -40,7 +40,8 @@ export function identifyClient(
   const authenticated = (client: OAuthClient) => ({ client, authenticated: true });
   const hasSecret = authorization !== undefined || form.has('client_secret');
   if (form.has('client_assertion') || form.has('client_assertion_type')) {
-    if (hasSecret) throw new OAuthError('invalid_request', 'one client authentication at a time');
+    if (hasSecret)
+      throw new OAuthError('invalid_request', 'use exactly one method of client authentication');
     return privateKeyJwt(form, ports).then(authenticated);
   }
   if (hasSecret) return whenReady(authenticateClient(form, authorization, ports), authenticated);
@@ -115,7 +116,10 @@ function presented(form: Form, authorization: string | undefined): Presented {
   if (authorization !== undefined) {
     const basic = parseBasic(authorization);
     if (secret !== undefined) {
-      throw new OAuthError('invalid_request', 'client credentials in the header and in the body');
+      throw new OAuthError(
+        'invalid_request',
+        'send client credentials either in the header or in the body, not in both',
+      );
     }
     if (clientId !== undefined && clientId !== basic.clientId) {
       throw new OAuthError('invalid_request', 'client_id differs from the Authorization header');
@@ -182,7 +186,7 @@ export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<O
   const clientId = claimedIssuer(assertion);
   if (clientId === undefined) throw assertionRefused('not a JWT with an issuer');
   if ((form.get('client_id') ?? clientId) !== clientId)
-    throw assertionRefused('client_id is another one');
+    throw assertionRefused('client_id does not match the issuer');
   const client = await findClient(db, clientId);
   if (!client || client.revokedAt !== undefined) throw assertionRefused('unknown or revoked');
   const { jti, exp } = await verifiedAssertion(assertion, client, { base, clock });

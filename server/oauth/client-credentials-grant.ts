@@ -21,7 +21,7 @@ export function clientCredentialsGrant(
   form: Form,
   { tokens, clock, endpointUrl }: GrantContext,
 ): TokenResponse {
-  assert(client.serverPath !== undefined, 'only clients of a server may use this grant');
+  assert(client.serverPath !== undefined, 'only clients of a server can use this grant');
   const audience = endpointUrl(client.serverPath);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== audience) {

@@ -34,7 +34,7 @@ export function clientResolver(ports: ClientDocumentPorts): ResolveClient {
       : await findClient(ports.db, clientId);
     if (found === 'sign-in') return found;
     if (found && found.revokedAt === undefined) return found;
-    throw new OAuthError('invalid_client', 'no application with this client_id is known here');
+    throw new OAuthError('invalid_client', 'unknown client_id');
   };
 }
 
@@ -145,7 +145,7 @@ export class ClientDocuments {
     const [oldest = now] = recent;
     if (recent.length >= maxFetches) {
       const retryAfterSeconds = Math.max(1, oldest + windowSeconds - now);
-      const words = `you opened too many applications that are not known here yet; try again in ${seconds(retryAfterSeconds)}`;
+      const words = `you opened too many new applications; try again in ${seconds(retryAfterSeconds)}`;
       throw new OAuthError('slow_down', words, { retryAfterSeconds });
     }
     keepNewest(this.#fetches, userId, [...recent, now], maxPeople);
@@ -154,7 +154,7 @@ export class ClientDocuments {
 
 /** The same refusal, with the time until the document is fetched again. */
 function laterAgain({ code, message, cause }: OAuthError, retryAfterSeconds: number) {
-  const words = `${message}; it is read again in ${seconds(retryAfterSeconds)}`;
+  const words = `${message}; Latchkey reads it again in ${seconds(retryAfterSeconds)}`;
   return new OAuthError(code, words, { cause, retryAfterSeconds });
 }
 
@@ -186,7 +186,7 @@ async function fetched(url: string, fetchDocument: (url: string) => Promise<stri
   try {
     return await fetchDocument(url);
   } catch (cause) {
-    throw new OAuthError('invalid_client', 'the metadata of this client cannot be read', {
+    throw new OAuthError('invalid_client', 'the metadata of this client could not be read', {
       cause,
     });
   }
@@ -211,17 +211,17 @@ export function readClientDocument(url: string, text: string): DocumentedClient 
   const refused = (why: string, cause?: unknown) =>
     new OAuthError('invalid_client_metadata', `the metadata of this client ${why}`, { cause });
   const { success, data, error } = documentSchema.safeParse(parseJson(text));
-  if (!success) throw refused('is not what it must be', error);
-  if (data.client_id !== url) throw refused('names another client_id');
+  if (!success) throw refused('is invalid', error);
+  if (data.client_id !== url) throw refused('contains another client_id');
   const isKeyed = data.token_endpoint_auth_method === 'private_key_jwt';
   if (isKeyed && !data.jwks) throw refused('has no keys for private_key_jwt');
   for (const uri of data.redirect_uris) {
     const problem = checkRedirectUri(uri);
-    if (problem !== undefined) throw refused(`names a redirect URI that ${problem}`);
+    if (problem !== undefined) throw refused(`contains a redirect URI that ${problem}`);
   }
   // Any program can claim a private scheme, so only an administrator may register one.
   const redirectUris = data.redirect_uris.filter((uri) => !isPrivateScheme(uri));
-  if (redirectUris.length === 0) throw refused('has no redirect URI that can be used here');
+  if (redirectUris.length === 0) throw refused('contains no redirect URI that is allowed here');
   const name = data.client_name ?? new URL(url).host;
   return { id: url, name, redirectUris, jwks: isKeyed ? JSON.stringify(data.jwks) : undefined };
 }

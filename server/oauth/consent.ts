@@ -142,9 +142,9 @@ export type RightsChange =
 
 const changeWords: Readonly<Record<RightsChange, string>> = {
   ...notPermittedWords,
-  'second-factor': 'the organization requires a second factor now',
-  less: 'this person can allow less than the page showed',
-  replaced: 'another server has the name of the one that the page showed',
+  'second-factor': 'the organization now requires a second factor',
+  less: 'this person can no longer grant all scopes that the page showed',
+  replaced: 'the server that the page showed was replaced by another one',
 };
 
 export type DecisionOutcome =
@@ -191,7 +191,7 @@ export async function decideConsent(
   };
   if (!allow) {
     await note({ ...about, action: 'consent.deny', outcome: 'done' }, ports);
-    const denied = new OAuthError('access_denied', 'the person did not allow it');
+    const denied = new OAuthError('access_denied', 'the person denied access');
     return { outcome: 'redirect', location: errorUrl(request, denied, base) };
   }
   let why: RightsChange | undefined;
@@ -205,7 +205,7 @@ export async function decideConsent(
   }
   if (why !== undefined) {
     await note({ ...about, action: 'consent.rights-changed', outcome: 'refused' }, ports);
-    const changed = `rights changed while the person was asked: ${changeWords[why]}`;
+    const changed = `permissions changed during the consent: ${changeWords[why]}`;
     const location = errorUrl(request, new OAuthError('access_denied', changed), base);
     return { outcome: 'changed', why, target: request, location };
   }
@@ -320,7 +320,7 @@ export async function consentTerms(
   const place = parseServerPath(serverPath);
   if (client === 'sign-in' || !place) return { outcome: 'stranger' };
   if (!client.redirectUris.some((uri) => matchesRedirectUri(request.redirectUri, uri))) {
-    throw new OAuthError('invalid_request', 'redirect_uri is not one that the client registered');
+    throw new OAuthError('invalid_request', 'redirect_uri is not registered for the client');
   }
   const about = { userId, serverPath, client };
   const permitted = await permittedScopes(request.scopes, about, ports);

@@ -50,7 +50,7 @@ export class FailedAttempts {
     const oldest = recent[0];
     if (recent.length < maxFailures || oldest === undefined) return;
     const retryAfterSeconds = Math.max(1, oldest + windowSeconds - this.#clock.now());
-    throw new OAuthError('slow_down', 'too many failed attempts, try again later', {
+    throw new OAuthError('slow_down', 'too many failed attempts; try again later', {
       retryAfterSeconds,
       cause,
     });

@@ -17,7 +17,7 @@ export function parseForm(contentType: string | undefined, body: Uint8Array): Fo
   if (mediaType !== 'application/x-www-form-urlencoded') {
     throw new OAuthError(
       'invalid_request',
-      'the body must be application/x-www-form-urlencoded, see the Content-Type header',
+      'the body and its Content-Type must be application/x-www-form-urlencoded',
     );
   }
   if (!isUtf8(body)) throw new OAuthError('invalid_request', 'the body is not UTF-8');

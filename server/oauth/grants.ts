@@ -76,7 +76,7 @@ export function tokenEndpoint(
   return whenReady(identifyClient(form, authorization, context), (from) => {
     if (grant.authenticated && !from.authenticated) throw notAuthenticated();
     if (!grant.selfRegistered && from.client.serverId === undefined) {
-      throw new OAuthError('unauthorized_client', 'this client acts for people only');
+      throw new OAuthError('unauthorized_client', 'this client can act only on behalf of people');
     }
     return whenReady(grant.exchange(from, form, context), (response) => {
       context.used({ type: 'client', id: from.client.id }, context.clock.now());

@@ -33,17 +33,17 @@ export function readMasterKey(file: string, { mayCreate }: { mayCreate: boolean 
   if (!existsSync(file)) {
     if (!mayCreate) {
       throw new Error(
-        `the master key ${file} is missing, and the database holds keys encrypted under it: ` +
-          'put it back, or name it with --master-key-file',
+        `the master key ${file} is missing, but the database contains keys that are encrypted with it: ` +
+          'restore the file, or name it with --master-key-file',
       );
     }
     createKeyFile(file);
   }
   if ((statSync(file).mode & 0o077) !== 0 && process.platform !== 'win32') {
-    throw new Error(`the master key ${file} can be read by others: chmod 600 ${file}`);
+    throw new Error(`the master key ${file} is readable by other users: chmod 600 ${file}`);
   }
   const key = parseMasterKey(readFileSync(file, 'utf8'));
-  if (!key) throw new Error(`${file} does not hold a master key of 32 bytes`);
+  if (!key) throw new Error(`${file} does not contain a master key of 32 bytes`);
   return key;
 }
 

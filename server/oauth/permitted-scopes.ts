@@ -18,9 +18,9 @@ export type Permitted =
 
 /** The error description for a client when a person cannot grant it anything. */
 export const notPermittedWords = {
-  stranger: 'the account that is signed in cannot use this server',
+  stranger: 'the signed-in account cannot use this server',
   closed: 'this organization accepts only applications that its administrators created',
-  nothing: 'the role of this person does not cover it',
+  nothing: 'the role of this person does not include these scopes',
 } as const;
 
 /**

@@ -8,19 +8,19 @@ const dangerousSchemes = new Set(['javascript:', 'data:', 'file:', 'vbscript:', 
  * RFC 6749 §3.1.2, RFC 8252 §7, RFC 9700 §4.1
  */
 export function checkRedirectUri(text: string): string | undefined {
-  if (!/^[\x21-\x7e]+$/.test(text)) return 'holds blanks or characters beyond ASCII';
+  if (!/^[\x21-\x7e]+$/.test(text)) return 'contains spaces or non-ASCII characters';
   if (/["<>\\^`{|}]|\$\(|\*/.test(text))
-    return 'holds characters that a redirect URI does not need';
+    return 'contains characters that are not allowed in a redirect URI';
   if (!URL.canParse(text)) return 'is not an absolute URI';
   const url = new URL(text);
-  if (dangerousSchemes.has(url.protocol)) return `may not use ${url.protocol}`;
-  if (url.hash || text.includes('#')) return 'may not have a fragment';
-  if (url.username || url.password) return 'may not hold a user or a password';
+  if (dangerousSchemes.has(url.protocol)) return `must not use ${url.protocol}`;
+  if (url.hash || text.includes('#')) return 'must not have a fragment';
+  if (url.username || url.password) return 'must not contain a user or a password';
   if (url.protocol === 'http:' && !loopbackHosts.has(url.hostname)) {
-    return 'is http, which is for 127.0.0.1, [::1] and localhost only';
+    return 'uses http, which is allowed only for 127.0.0.1, [::1] and localhost';
   }
   if (!isPrivateScheme(text) && !isSourceHost(url.hostname) && !url.hostname.startsWith('[')) {
-    return 'has a host that is neither a domain name nor an address: only letters, digits and hyphens between single dots';
+    return 'has an invalid host: use letters, digits and hyphens, separated by single dots';
   }
   return undefined;
 }

@@ -39,9 +39,9 @@ export async function refreshTokenGrant(
   if (presented === undefined) {
     throw new OAuthError('invalid_request', 'refresh_token is missing');
   }
-  if (!isWellFormedSecret('rt_', presented)) throw refused('not a refresh token of ours');
+  if (!isWellFormedSecret('rt_', presented)) throw refused('unknown token');
   const found = await findRefreshToken(db, hashSecret(presented));
-  if (!found) throw refused('unknown');
+  if (!found) throw refused('unknown token');
   const { grant } = found;
   if (grant.clientId !== client.id) throw refused('issued to another client');
   if (grant.authenticated && !authenticated) throw notAuthenticated();
@@ -51,11 +51,12 @@ export async function refreshTokenGrant(
   if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== endpointUrl(grant.serverPath)) {
-    throw new OAuthError('invalid_target', 'resource is not what was granted');
+    throw new OAuthError('invalid_target', 'resource does not match the grant');
   }
   const asked = requestedScopes(withoutOpenIdScopes(form.get('scope')), grant.scopes);
   const scopes = asked.filter((scope) => permitted.scopes.includes(scope));
-  if (scopes.length === 0) throw new OAuthError('invalid_scope', 'the person may not grant this');
+  if (scopes.length === 0)
+    throw new OAuthError('invalid_scope', 'the person cannot grant these scopes');
 
   const successor = mintSecret('rt_');
   const spending = await spendRefreshToken(
@@ -72,7 +73,7 @@ export async function refreshTokenGrant(
     return grantedToken(grant, { scopes, refreshToken: successor }, ports);
   }
   if (clock.now() - spending.at > graceSeconds) throw await replayed(grant, ports);
-  if (spending.successorUsed) throw refused('its successor was used already');
+  if (spending.successorUsed) throw refused('its successor was already used');
   const refreshToken = openSuccessor(spending.sealedSuccessor, presented);
   return grantedToken(grant, { scopes, refreshToken }, ports);
 }
@@ -91,11 +92,11 @@ async function replayed(
     ...source,
     outcome: 'refused',
   });
-  return refused('used before');
+  return refused('already used');
 }
 
 function refused(why: string): OAuthError {
-  return new OAuthError('invalid_grant', `this refresh token does not count: ${why}`);
+  return new OAuthError('invalid_grant', `invalid refresh token: ${why}`);
 }
 
 const purpose = 'refresh token successor';

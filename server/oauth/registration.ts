@@ -34,7 +34,7 @@ const webAddress = z.string().refine(isWebAddress, 'must be an https URL').optio
 
 const metadataSchema = z.looseObject({
   redirect_uris: z.array(z.string().max(2000)).min(1).max(20),
-  client_name: z.string().max(maxNameLength).default('An application without a name'),
+  client_name: z.string().max(maxNameLength).default('Unnamed application'),
   grant_types: z.array(z.enum(selfRegisteredGrantTypes)).optional(),
   response_types: z.array(z.literal('code')).optional(),
   token_endpoint_auth_method: z
@@ -63,7 +63,7 @@ export async function registrationEndpoint(
     const [issue] = error.issues;
     const member = issue?.path[0];
     const where = typeof member === 'string' && /^\w{1,40}$/.test(member) ? `${member} ` : '';
-    throw new OAuthError('invalid_client_metadata', `${where}is not what it must be`);
+    throw new OAuthError('invalid_client_metadata', `${where}is invalid`);
   }
   for (const uri of data.redirect_uris) {
     const problem =

@@ -55,7 +55,7 @@ export function requestedScopes(
   if (words.length === 0) return allowed;
   return words.map((word) => {
     if (isScope(word) && allowed.includes(word)) return word;
-    throw new OAuthError('invalid_scope', `this client may ask for: ${allowed.join(' ')}`);
+    throw new OAuthError('invalid_scope', `this client can request only: ${allowed.join(' ')}`);
   });
 }
 

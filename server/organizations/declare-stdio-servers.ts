@@ -28,7 +28,7 @@ export async function declareStdioServers(
     const owner = at && (await findOrganization(db, at.organization));
     if (!at || !owner) {
       throw new Error(
-        `--stdio-servers names ${path}, and there is no such organization: latchkey-server organization create ${at?.organization ?? 'ORG'}`,
+        `--stdio-servers names ${path}, but the organization does not exist: latchkey-server organization create ${at?.organization ?? 'ORG'}`,
       );
     }
     const known = await findServer(db, at.organization, at.server);

@@ -133,7 +133,7 @@ export async function fetchText(url: string, options: OutboundOptions): Promise<
   if (status >= 300 && status < 400) throw new OutboundError('redirected', `${hostname} redirects`);
   if (status !== 200) throw new OutboundError('refused', `${hostname} answers ${status}`);
   if (!json.test(answer.headers.get('content-type') ?? '')) {
-    throw new OutboundError('refused', `${hostname} does not answer with JSON`);
+    throw new OutboundError('refused', `${hostname} did not respond with JSON`);
   }
   return answer.text();
 }

@@ -34,7 +34,7 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
   async function pinned(answer: UpstreamAnswer, server: ServerRecord): Promise<UpstreamAnswer> {
     const { status, mediaType, body } = answer;
     // A later answer on another stream would not be checked.
-    if (status === 202 || status === 204) throw unreadableTools('it does not come with the answer');
+    if (status === 202 || status === 204) throw unreadableTools('the response does not contain it');
     if (status === 200 && mediaType === 'text/event-stream')
       return { ...answer, body: events(body, server) };
     const isRefusal = status === 400 || status === 404;
@@ -64,7 +64,9 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
     }
     // The caller must not continue on another stream, where nothing is checked.
     if (!isAnswered) {
-      throw new GatewayRefusal('upstream_failed', { detail: 'its answer ended before the result' });
+      throw new GatewayRefusal('upstream_failed', {
+        detail: 'its response ended before the result',
+      });
     }
   }
 

@@ -138,7 +138,9 @@ const drivers = {
         }),
       headers: headersField
         .optional()
-        .describe('Sent with every request to it; those that it has for the same origin stay'),
+        .describe(
+          'Sent with every request to the upstream; existing headers for the same origin are kept',
+        ),
     },
     shown: { url: z.string() },
     async choose({ url }, { isOperator, before, isForbidden }) {
@@ -455,7 +457,7 @@ export async function chooseUpstream(
 ): Promise<UpstreamKind | ChoiceProblem> {
   const { kind } = choice;
   const { choose, isOperators } = table[kind];
-  assert(!isOperators, `${kind} cannot be chosen`);
+  assert(!isOperators, `${kind} cannot be selected`);
   const chosen = choose ? await choose(choice, context) : choice;
   return isProblem(chosen) ? chosen : storedSchema.parse({ ...chosen, kind });
 }
@@ -474,6 +476,7 @@ export function staysVouched(before: UpstreamKind, chosen: UpstreamKind): boolea
 function urlProblem(text: string): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'is not an http or https URL';
-  if (url.username || url.password || url.hash) return 'may hold no user, password or fragment';
+  if (url.username || url.password || url.hash)
+    return 'must not contain a user, a password or a fragment';
   return undefined;
 }

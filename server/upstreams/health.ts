@@ -321,7 +321,7 @@ const answered: Inspection = {
 const lastCallFailed: Inspection = { outcome: 'error', reason: 'The last call failed.' };
 const personal: Inspection = {
   outcome: 'personal',
-  reason: 'People connect accounts of their own.',
+  reason: 'Each person connects their own account.',
 };
 
 function health(status: ServerHealth['status'], reason?: string): ServerHealth {

@@ -234,7 +234,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     // `content-encoding` is not passed on, so the caller could not decode it.
     const coding = this.#header('content-encoding');
     if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-      return this.#reject(new UpstreamError('encoded', 'the answer is compressed'));
+      return this.#reject(new UpstreamError('encoded', 'the response is compressed'));
     }
     const retryAfter = this.#header('retry-after');
     const isSeconds = retryAfter !== undefined && /^[1-9]\d{0,5}$/.test(retryAfter);

@@ -193,7 +193,7 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
   }
   const code = refusal?.code;
   if (code === 'no_person' || code === 'not_connected') {
-    return { outcome: 'personal', reason: `${name} requires an account of each person.` };
+    return { outcome: 'personal', reason: `${name} requires each person to connect an account.` };
   }
   if (code === 'upstream_token' || code === 'upstream_scope') {
     const reason = `${name} or its authorization server refuses the configured sign-in.`;
@@ -222,7 +222,7 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
   }
   const detail = refusal?.details.detail;
   if (detail) return { outcome: 'error', reason: `${name}: ${detail}.` };
-  return { outcome: 'error', reason: `${name} does not answer as an MCP server.` };
+  return { outcome: 'error', reason: `${name} does not respond as an MCP server.` };
 }
 
 function* causesOf(error: unknown): Generator {

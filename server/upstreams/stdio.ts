@@ -35,7 +35,7 @@ export class StdioCommands {
   upstreamOf(path: string, caller: string): Upstream {
     const server = this.#servers.get(path);
     if (server) return stdioUpstream(server, caller);
-    const why = `--stdio-servers names no command for ${path} any more`;
+    const why = `--stdio-servers no longer has a command for ${path}`;
     return { send: () => Promise.reject(new UpstreamError('unreachable', why)) };
   }
 

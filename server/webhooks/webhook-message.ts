@@ -76,7 +76,8 @@ export function webhookUrlProblem(
 ): string | undefined {
   const url = URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'http:' && url?.protocol !== 'https:') return 'is not an https URL';
-  if (url.username || url.password || url.hash) return 'may hold no user, password or fragment';
+  if (url.username || url.password || url.hash)
+    return 'must not contain a user, a password or a fragment';
   const isNamed = allowedHosts.includes(url.hostname) || allowedHosts.includes(hostAndPort(url));
   return url.protocol === 'https:' || isNamed ? undefined : 'is not an https URL';
 }

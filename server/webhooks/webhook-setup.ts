@@ -46,7 +46,7 @@ export function webhookSetup({
         await checkedAddresses(new URL(url), guard);
       } catch (error) {
         if (!(error instanceof OutboundError)) throw error;
-        return error.code === 'unreachable' ? 'names a host that is unknown' : outboundWords(error);
+        return error.code === 'unreachable' ? 'has an unknown host' : outboundWords(error);
       }
       return undefined;
     },

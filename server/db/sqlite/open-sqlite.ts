@@ -113,11 +113,11 @@ export function problemOfDatabase(file: string): string | undefined {
     if (named.get('kysely_migration')) return undefined;
     return named.get('migration')
       ? 'was made by a Latchkey from before the first release, which this one cannot read'
-      : 'is no backup of a Latchkey server';
+      : 'is not a backup of a Latchkey server';
   } catch (error) {
     const isOther = error instanceof Error && /not a database|malformed/.test(error.message);
     if (!isOther) throw error;
-    return 'is no backup of a Latchkey server, or damaged';
+    return 'is not a backup of a Latchkey server, or it is damaged';
   } finally {
     connection.close();
   }

@@ -120,7 +120,7 @@ export function authorizationClient(
     } = await translateErrors(request, issuer);
     // The token becomes part of a header, so only the characters of RFC 6750 §2.1 are accepted. DPoP tokens are not supported.
     if (rest.token_type.toLowerCase() !== 'bearer' || !/^[\w.~+/=-]{1,16384}$/.test(accessToken)) {
-      throw new UpstreamAccessError('unusable', `${issuer} gives no bearer token`);
+      throw new UpstreamAccessError('unusable', `${issuer} did not return a bearer token`);
     }
     return { accessToken, refreshToken, ...timesOf(lifetimeSeconds, now) };
   };
@@ -199,33 +199,33 @@ async function translateErrors<Answer>(request: Promise<Answer>, issuer: string)
       const errorCode = safeCode(error.error);
       if (errorCode === 'invalid_target') throw noSuchResource(issuer);
       const code = errorCode === 'access_denied' ? 'denied' : 'refused';
-      throw new UpstreamAccessError(code, `${issuer} answers ${errorCode}`);
+      throw new UpstreamAccessError(code, `${issuer} returned ${errorCode}`);
     }
     if (error instanceof openid.ResponseBodyError) {
       if (error.error === 'invalid_target') throw noSuchResource(issuer);
       throw new UpstreamAccessError(
         refusalCode(error.error, error.status),
-        `${issuer} answers ${safeCode(error.error)}`,
+        `${issuer} returned ${safeCode(error.error)}`,
       );
     }
     if (error instanceof openid.WWWAuthenticateChallengeError) {
-      throw new UpstreamAccessError('refused', `${issuer} refuses this client id or its secret`);
+      throw new UpstreamAccessError('refused', `${issuer} refused this client ID or its secret`);
     }
     const outbound = outboundIn(error);
     if (outbound?.code === 'forbidden') {
       throw new UpstreamAccessError('forbidden', outbound.message);
     }
-    if (outbound) throw new UpstreamAccessError('unreachable', `${issuer} cannot be asked`);
+    if (outbound) throw new UpstreamAccessError('unreachable', `${issuer} cannot be reached`);
     const what = error instanceof openid.ClientError ? safeCode(error.code ?? '') : 'unreadable';
     // A server error is rarely JSON; a malformed answer is a problem that the administrator must see.
     const code = what === 'OAUTH_RESPONSE_IS_NOT_CONFORM' ? 'unreachable' : 'unusable';
-    throw new UpstreamAccessError(code, `${issuer} gives no answer that can be used: ${what}`);
+    throw new UpstreamAccessError(code, `${issuer} returned an unusable response: ${what}`);
   }
 }
 
 /** RFC 8707 §2 */
 function noSuchResource(issuer: string): UpstreamAccessError {
-  const message = `${issuer} answers invalid_target: it gives no token for the resource that the upstream calls itself. Have the upstream registered there, or let an administrator leave the resource out (server set-access --omit-resource, or on its Authorization page)`;
+  const message = `${issuer} returned invalid_target: it issues no token for the resource of this upstream. Register the upstream there, or request tokens without a resource (server set-access --omit-resource, or on the Upstream authentication page)`;
   return new UpstreamAccessError('unusable', message);
 }
 
@@ -288,7 +288,10 @@ export async function finishConnecting(
   const { sessionToken: cookieToken } = connecting;
   const spent = { challenge: state, purpose: purposeOf(connecting), cookieToken };
   if (!(await spendChallenge(spent, ports))) {
-    throw new UpstreamAccessError('refused', 'this answer is of another sign-in, used or too old');
+    throw new UpstreamAccessError(
+      'refused',
+      'this response belongs to another sign-in, was already used, or has expired',
+    );
   }
   return client.redeem(callback, checksOf(state, ports));
 }

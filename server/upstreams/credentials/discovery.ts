@@ -52,7 +52,7 @@ export async function discover(
   }
   const chosen = issuer ?? named[0];
   if (chosen === undefined) {
-    const message = 'the upstream names no authorization server: say which it is';
+    const message = 'the upstream does not announce an authorization server: enter its issuer URL';
     throw new UpstreamAccessError('unusable', message);
   }
   const metadata = await fetchServerMetadata(chosen, fetch);
@@ -121,10 +121,10 @@ async function fetchResourceMetadata(
     const found = resourceSchema.safeParse(await fetchDocument(location, fetch)).data;
     if (!found) continue;
     if (covers(found.resource, url)) return found;
-    throw new UpstreamAccessError('unusable', `${location} is not about ${url}`);
+    throw new UpstreamAccessError('unusable', `${location} does not describe ${url}`);
   }
   if (challenged === undefined) return undefined;
-  throw new UpstreamAccessError('unusable', `${challenged} is no protected resource metadata`);
+  throw new UpstreamAccessError('unusable', `${challenged} is not protected resource metadata`);
 }
 
 /** Whether a resource is this URL or a path above it. RFC 9728 §3.3, and MCP's canonical URI of a server */
@@ -137,7 +137,7 @@ function covers(resource: string, url: string): boolean {
 }
 
 async function fetchServerMetadata(issuer: string, fetch: GuardedFetch): Promise<ServerMetadata> {
-  const problem = 'is no URL of an authorization server';
+  const problem = 'is not a valid issuer URL';
   if (!URL.canParse(issuer)) throw new UpstreamAccessError('unusable', `${issuer} ${problem}`);
   const { origin, pathname, search, hash, protocol } = new URL(issuer);
   if (search || hash || !/^https?:$/.test(protocol)) {
@@ -154,7 +154,10 @@ async function fetchServerMetadata(issuer: string, fetch: GuardedFetch): Promise
     if (!found) continue;
     // RFC 8414 §3.3: unless it is identical byte for byte, the document belongs to another issuer.
     if (found.issuer === issuer) return found;
-    throw new UpstreamAccessError('unusable', `${location} is of another issuer than ${issuer}`);
+    throw new UpstreamAccessError(
+      'unusable',
+      `${location} belongs to another issuer than ${issuer}`,
+    );
   }
   throw new UpstreamAccessError('unusable', `${issuer} publishes no metadata`);
 }
@@ -171,21 +174,25 @@ function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void
   const schemes = issuer.startsWith('https:') ? /^https:$/ : /^https?:$/;
   for (const endpoint of endpoints) {
     if (!URL.canParse(endpoint) || !schemes.test(new URL(endpoint).protocol)) {
-      throw new UpstreamAccessError('unusable', `${issuer} names an endpoint that is no https URL`);
+      throw new UpstreamAccessError(
+        'unusable',
+        `${issuer} has an endpoint that is not an https URL`,
+      );
     }
   }
   if (kind === 'client_credentials') return;
   if (metadata.authorization_endpoint === undefined) {
-    throw new UpstreamAccessError('unusable', `${issuer} has no page where people consent`);
+    throw new UpstreamAccessError('unusable', `${issuer} has no authorization endpoint`);
   }
   if (!metadata.code_challenge_methods_supported?.includes('S256')) {
-    throw new UpstreamAccessError('unusable', `${issuer} does not announce PKCE with S256`);
+    throw new UpstreamAccessError('unusable', `${issuer} does not support PKCE with S256`);
   }
 }
 
 /** `undefined` when there is no JSON document. */
 async function fetchDocument(url: string, fetch: GuardedFetch): Promise<unknown> {
-  if (!URL.canParse(url)) throw new UpstreamAccessError('unusable', 'the upstream names no URL');
+  if (!URL.canParse(url))
+    throw new UpstreamAccessError('unusable', 'the upstream announces an invalid URL');
   const answer = await translateErrors(
     url,
     fetch(url, { headers: { accept: 'application/json' } }),
@@ -206,6 +213,6 @@ async function translateErrors(url: string, request: Promise<Response>): Promise
     const { host } = new URL(url);
     throw error.code === 'forbidden'
       ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
-      : new UpstreamAccessError('unreachable', `${host} cannot be asked: ${error.code}`);
+      : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }
 }

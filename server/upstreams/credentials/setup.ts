@@ -60,7 +60,7 @@ export function upstreamSetup({
     discover: (request, vouchedHosts) => discover(request, accessFetch(guard, vouchedHosts)),
     async register(request, vouchedHosts) {
       if (base === undefined) {
-        const message = 'the redirect URI is unknown: give a client id, or --base-url';
+        const message = 'the redirect URI is unknown: enter a client ID, or set --base-url';
         throw new UpstreamAccessError('unusable', message);
       }
       return registerClient(request, { base, fetch: accessFetch(guard, vouchedHosts) });
@@ -122,7 +122,7 @@ export async function registerClient(
     return { clientId, clientSecret: undefined };
   }
   if (endpoint === undefined) {
-    const message = `${issuer} lets no client introduce itself: register this server there, and give its client id`;
+    const message = `${issuer} does not support automatic registration: register Latchkey there, then enter the client ID`;
     throw new UpstreamAccessError('unusable', message);
   }
   const method = methodFor(metadata);
@@ -137,14 +137,14 @@ export async function registerClient(
   const registered = registeredSchema.safeParse(
     await postRegistration(endpoint, client, issuer, fetch),
   ).data;
-  if (!registered) throw byHand(`${issuer} answers the registration with no client`);
+  if (!registered) throw byHand(`${issuer} did not return a client`);
   const { client_id: clientId, client_secret: secret } = registered;
   const isOther = (registered.token_endpoint_auth_method ?? method) !== method;
   const isMissing = method !== 'none' && secret === undefined;
-  if (isOther || isMissing) throw byHand(`${issuer} registers another client than was asked for`);
+  if (isOther || isMissing) throw byHand(`${issuer} registered a different client than requested`);
   // Renewal would take another registration, a client that people have not consented to.
   if ((registered.client_secret_expires_at ?? 0) > 0) {
-    throw byHand(`${issuer} registers clients for a while only`);
+    throw byHand(`${issuer} registers clients only for a limited time`);
   }
   return {
     clientId,
@@ -173,7 +173,7 @@ function methodFor({
   const known = ['client_secret_basic', 'client_secret_post', 'none'];
   const method = known.find((one) => methods.includes(one));
   if (method !== undefined) return method;
-  throw byHand(`${issuer} takes no proof that we could give`);
+  throw byHand(`${issuer} supports no client authentication method that Latchkey supports`);
 }
 
 async function postRegistration(
@@ -186,10 +186,13 @@ async function postRegistration(
   try {
     const answer = await fetch(endpoint, { method: 'POST', headers, body: JSON.stringify(client) });
     if (answer.status >= 500 || answer.status === 429) {
-      throw new UpstreamAccessError('unreachable', `${issuer} accepts no registrations now`);
+      throw new UpstreamAccessError(
+        'unreachable',
+        `${issuer} does not accept registrations right now`,
+      );
     }
     if (answer.status !== 201 && answer.status !== 200) {
-      throw byHand(`${issuer} refuses the registration`);
+      throw byHand(`${issuer} refused the registration`);
     }
     return await answer.json().catch(() => undefined);
   } catch (error) {
@@ -197,11 +200,11 @@ async function postRegistration(
     const { host } = new URL(endpoint);
     throw error.code === 'forbidden'
       ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
-      : new UpstreamAccessError('unreachable', `${host} cannot be asked: ${error.code}`);
+      : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }
 }
 
 function byHand(message: string): UpstreamAccessError {
-  const remedy = 'register this server there by hand, and give its client id';
+  const remedy = 'register Latchkey there manually, then enter the client ID';
   return new UpstreamAccessError('unusable', `${message}: ${remedy}`);
 }

@@ -117,7 +117,10 @@ export class PersonTokens {
       if (renewed !== undefined) return renewed;
       if (validToken !== undefined) return validToken;
       if (performance.now() > until) {
-        throw new UpstreamAccessError('unreachable', `${access.metadata.issuer} takes too long`);
+        throw new UpstreamAccessError(
+          'unreachable',
+          `${access.metadata.issuer} did not respond in time`,
+        );
       }
     }
   }

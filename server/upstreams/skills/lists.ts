@@ -209,7 +209,7 @@ function withWrappedCursor(theirs: ResponseMessage) {
 }
 
 function unreadable(): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', { detail: 'its list cannot be read' });
+  return new GatewayRefusal('upstream_failed', { detail: 'its list could not be read' });
 }
 
 const skillsPrefix = 'latchkey-skills:';
@@ -245,5 +245,5 @@ function cursorAfter(key: string): string {
 function keyOfCursor(cursor: string): string {
   const key = Buffer.from(cursor, 'base64url').toString();
   if (isSkillUri(key) && cursorAfter(key) === cursor) return key;
-  throw new GatewayRefusal('bad_params', { detail: 'the cursor is none of this list' });
+  throw new GatewayRefusal('bad_params', { detail: 'the cursor does not belong to this list' });
 }

@@ -67,7 +67,7 @@ export async function readSkillFolder(
       }
       bytes += read.length;
       if (bytes > limits.maxBytes) {
-        throw new SkillFolderError(`${root} holds more than ${limits.maxBytes} bytes`);
+        throw new SkillFolderError(`${root} contains more than ${limits.maxBytes} bytes`);
       }
       contents.set(path, read);
     }
@@ -105,7 +105,7 @@ async function rootOf(root: string): Promise<string> {
   try {
     return await realpath(root);
   } catch (cause) {
-    throw new SkillFolderError(`the folder ${root} is not there`, { cause });
+    throw new SkillFolderError(`the folder ${root} does not exist`, { cause });
   }
 }
 
@@ -123,12 +123,12 @@ async function entriesOf(
 ): Promise<{ name: string; kind: SkillFileEntry['kind'] }[]> {
   const where = folder === '' ? base : join(base, folder);
   if (folder.split('/').length > maxDepth) {
-    throw new SkillFolderError(`${where} lies deeper than ${maxDepth} folders`);
+    throw new SkillFolderError(`${where} is nested deeper than ${maxDepth} folders`);
   }
   try {
     const entries = await readdir(where, { withFileTypes: true });
     if (seen() + entries.length > maxEntries) {
-      throw new SkillFolderError(`${base} holds more than ${maxEntries} files and folders`);
+      throw new SkillFolderError(`${base} contains more than ${maxEntries} files and folders`);
     }
     if ((await realpath(where)) !== where) throw new SkillFolderError(`${where} was moved`);
     return entries
@@ -155,9 +155,9 @@ async function readPlainFile(
   try {
     await using file = await open(where, flags);
     const stats = await file.stat({ bigint: true });
-    if (!stats.isFile()) return 'is no plain file';
+    if (!stats.isFile()) return 'is not a regular file';
     if (stats.size > maxBytes) return `is larger than ${maxBytes} bytes`;
-    if (!(await isAt(where, stats))) return 'was moved while it was read';
+    if (!(await isAt(where, stats))) return 'was moved while it was being read';
     const bytes = new Uint8Array(Number(stats.size));
     let at = 0;
     while (at < bytes.length) {

@@ -36,7 +36,7 @@ export async function readResponse({
   const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const scan = scanMessage(message);
   if (scan.outcome === 'refused' && !isError(message)) {
-    const detail = `its answer cannot be read: ${scan.reason}`;
+    const detail = `its response could not be read: ${scan.reason}`;
     throw new GatewayRefusal('upstream_failed', { detail });
   }
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {

@@ -15,15 +15,15 @@ export function isSkillUri(uri: string | undefined): uri is string {
 export function skillUriProblem(uri: string): string | undefined {
   if (uri.length > maxLength) return `is longer than ${maxLength} characters`;
   const path = uri.slice(scheme.length);
-  if (/[?#@:]/.test(path)) return 'has parts that the URI of a skill has not';
+  if (/[?#@:]/.test(path)) return 'has parts that a skill URI does not have';
   for (const segment of path.split('/')) {
     const text = decoded(segment);
-    if (text === undefined) return 'is not percent-encoded rightly';
+    if (text === undefined) return 'is not percent-encoded correctly';
     if (text === '.' || text === '..') return 'leads out of its folder';
     // oxlint-disable-next-line no-control-regex
-    if (/[/\\\u0000-\u001f\u007f]/.test(text)) return 'has a character in a name that no name has';
+    if (/[/\\\u0000-\u001f\u007f]/.test(text)) return 'contains an invalid character in a name';
   }
-  return /^\/|\/\//.test(path) ? 'has an empty name' : undefined;
+  return /^\/|\/\//.test(path) ? 'contains an empty name' : undefined;
 }
 
 function decoded(segment: string): string | undefined {

@@ -185,7 +185,8 @@ async function subscribe(
   const isUnsubscribe = envelope.method === 'resources/unsubscribe';
   const isKnown = at.folder.serves(uri) || session?.subscribed.has(uri) === true;
   if (!isKnown) return at.next(request);
-  if (!session) throw new GatewayRefusal('bad_params', { detail: 'subscribe within a session' });
+  if (!session)
+    throw new GatewayRefusal('bad_params', { detail: 'subscribing requires a session' });
   if (isUnsubscribe) session.subscribed.delete(uri);
   else session.subscribed.add(uri);
   return wholeAnswer(Buffer.from(`{"jsonrpc":"2.0","id":${envelope.id ?? 'null'},"result":{}}`));

@@ -165,7 +165,7 @@ export class AgentTunnels {
   close(): void {
     this.#isDraining = true;
     clearInterval(this.#timer);
-    for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server stops');
+    for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server is stopping');
   }
 
   #reportCalls(nowMs: number): void {
@@ -187,7 +187,7 @@ export class AgentTunnels {
   }
 
   #revoke(tunnel: Tunnel): void {
-    tunnel.end(closeCode.revoked, 'its key counts no more');
+    tunnel.end(closeCode.revoked, 'its key was revoked');
   }
 
   #touch(organization: string): void {

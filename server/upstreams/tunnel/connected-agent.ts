@@ -105,7 +105,7 @@ export class ConnectedAgent {
       const streams = this.tunnels.flatMap((tunnel) => tunnel.slowest() ?? []);
       const [slowest] = streams.toSorted((a, b) => b.waitingBytes - a.waitingBytes);
       if (!slowest) return;
-      const why = 'its answer was not read, and too much of others waited beside it';
+      const why = 'its response was not read, and too much data was waiting';
       slowest.evict(new UpstreamError('broken', why));
     }
   }

@@ -81,7 +81,9 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await owner.open('/servers/sales/try?tool=whoami');
 
     expect(problems).toEqual([]);
-    expect(refusal).toMatch(/The client id is empty, and .* lets no client introduce itself/);
+    expect(refusal).toMatch(
+      /The client ID is empty, and .* does not support automatic registration/,
+    );
     expect(saved).not.toContain(upstream.clientSecret);
     expect(saved).toContain(upstream.issuer);
     expect(connected).toContain('dana@example.com');

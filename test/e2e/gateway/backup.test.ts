@@ -51,7 +51,7 @@ test('backup: of a running server, one complete file that only its owner can rea
   expect((await readdir(folder.path)).filter((name) => name.includes('latchkey.backup.'))).toEqual(
     [],
   );
-  await expect(server.command('backup', file)).rejects.toThrow('is there already');
+  await expect(server.command('backup', file)).rejects.toThrow('already exists');
 });
 
 test('restore: refused without the right master key', async () => {
@@ -64,8 +64,8 @@ test('restore: refused without the right master key', async () => {
   const named = await restore(dataDir, [file, '--master-key-file', join(dataDir, 'other.key')]);
 
   expect([none.code, wrong.code, named.code]).toEqual([1, 1, 1]);
-  expect(none.stderr + wrong.stderr).toContain('not the master key of this backup');
-  expect(named.stderr).toContain('is not the one of this backup');
+  expect(none.stderr + wrong.stderr).toContain('the master key does not match this backup');
+  expect(named.stderr).toContain('does not match this backup');
   expect(wrong.stderr).not.toContain(other);
   expect(await readdir(dataDir)).toEqual(['other.key']);
 });
@@ -125,7 +125,7 @@ test('restore: keys and tokens from before the backup are valid, and no later on
   };
 
   expect(answer).toMatchObject({ code: 0, stderr: '' });
-  expect(answer.stdout).toContain('revoke it again');
+  expect(answer.stdout).toContain('revoke them again');
   expect((await stat(join(dataDir, 'master.key'))).mode & 0o777).toBe(0o600);
   expect(await call({ 'X-API-Key': key })).toBe(200);
   expect(await call(bearer(token))).toBe(200);

@@ -148,7 +148,7 @@ describe('upstream access with one token for all callers', () => {
     expect(renewed).toMatchObject({ status: 200, text: expect.stringContaining('you are') });
     expect(upstream.asked).toHaveLength(2);
     expect(write.status).toBe(200);
-    expect(write.text).toContain('does not let this account do that');
+    expect(write.text).toContain('your account has too few permissions at this MCP server');
     expect(write.headers.get('www-authenticate')).toBeNull();
   });
 

@@ -192,7 +192,7 @@ await suite('keychain', 'accounts service', () => {
     await using lonely = doorOf(home, { BROWSER: '/bin/true' });
 
     const added = await door.call('add', { name: 'mine', url: front.url, as: 'person' });
-    await expect(lonely.call('giveUpSignIn', 'mine')).rejects.toThrow('given up');
+    await expect(lonely.call('giveUpSignIn', 'mine')).rejects.toThrow('cancelled');
     const before = await connection(door, 'mine');
     const signedIn = await door.call('signIn', 'mine');
     const during = await connection(door, 'mine');

@@ -219,7 +219,7 @@ test('setup: an assistant whose file is broken is left alone, and the others are
   expect(code).toBe(1);
   expect(stdout).toContain('Cursor starts sales');
   expect(stdout).toMatch(/^sales: \d+ tools$/m);
-  expect(stderr).toContain('Gemini CLI was left as it is');
+  expect(stderr).toContain('Gemini CLI was not changed');
   expect(stderr).toContain('latchkey install gemini sales');
   expect(machine.read(gemini)).toBe('{"mcpServers": ');
 });
@@ -256,7 +256,7 @@ test('remove: it takes the entries of setup out of the assistants, byte for byte
 
   expect(removed).toMatchObject({ code: 0 });
   expect(removed.stdout).toContain(`Cursor no longer starts sales: ${machine.at(cursor)}`);
-  expect(removed.stdout).toContain('sales is forgotten');
+  expect(removed.stdout).toContain('removed sales and its secrets');
   expect(machine.read(cursor)).toBe(before);
   expect(machine.read(gemini)).toBeUndefined();
   expect(server.revocations.length).toBeGreaterThan(0);

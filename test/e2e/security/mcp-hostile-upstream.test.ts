@@ -150,7 +150,7 @@ test.for([
   const answer = await mcpCall(endpoint, { key });
 
   expect([answer.status, answer.errorCode]).toEqual([502, -32000]);
-  expect(answer.text).toContain('its answer broke off');
+  expect(answer.text).toContain('its response ended early');
 });
 
 test('interrupted answer of application/json: 502 in both eras', async () => {
@@ -177,7 +177,7 @@ test('interrupted event stream: it ends with an error for a caller that streams'
 
   expect([answer.status, answer.errorCode]).toEqual([200, -32000]);
   expect(answer.text).toContain(told.trim());
-  expect(answer.text).toContain('its answer broke off');
+  expect(answer.text).toContain('its response ended early');
 });
 
 test('hostile upstream: an endless tool list gets 502 where tools are hidden', async () => {

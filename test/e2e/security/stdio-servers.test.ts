@@ -110,7 +110,7 @@ test('78: stdio server: a file that others can write to is refused', async () =>
   });
 
   expect(code).toBe(2);
-  expect(stderr).toContain('can be written by others');
+  expect(stderr).toContain('other users can write to');
 });
 
 function isAlive(pid: number): boolean {

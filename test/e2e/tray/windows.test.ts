@@ -328,7 +328,7 @@ await suite('browser', 'tray app windows', () => {
     const main = await page.locator('main').textContent();
     await lookAt(page, 'connections-trouble');
 
-    expect(alert).toContain('connections.json is not JSON');
+    expect(alert).toContain('connections.json is not valid JSON');
     expect(icon).toContain('trouble');
     expect(main).not.toContain('No connections yet');
   });

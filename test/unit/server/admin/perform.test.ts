@@ -25,8 +25,8 @@ test('what is wrong with an input is said for each field by its name, and nothin
     fields: [
       { field: 'name', problem: 'is missing' },
       { field: 'scopes.0', problem: expect.stringMatching(/^must be mcp:tools:read, .* or /) },
-      { field: 'redirectUris.0', problem: 'may not use file:' },
-      { field: 'odd', problem: 'is not known here' },
+      { field: 'redirectUris.0', problem: 'must not use file:' },
+      { field: 'odd', problem: 'is unknown' },
     ],
   });
   expect(await newestEvents(at.stores.db, 100)).toEqual(before);

@@ -88,7 +88,7 @@ describe('76: a URL is refused that leads elsewhere than to the public internet:
 
 test('a name that nobody knows is told from one inside the network', async () => {
   await expect(create({ url: 'https://nobody.example/' })).rejects.toThrow(
-    'url names a host that is unknown',
+    'url has an unknown host',
   );
   await expect(create({ url: 'https://10.0.0.1/' })).rejects.toThrow(
     'url is not on the public internet',

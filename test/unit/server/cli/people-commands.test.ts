@@ -95,7 +95,9 @@ test('a group is made, filled, mapped, opens a server, and is named by its name 
   expect(await admin.json('group', 'list', 'acme')).toMatchObject([
     { id, name: 'Sales team', members: 1, servers: ['web'] },
   ]);
-  await expect(admin.run('group', 'delete', 'acme', id)).rejects.toThrow('restricted to this group');
+  await expect(admin.run('group', 'delete', 'acme', id)).rejects.toThrow(
+    'restricted to this group',
+  );
   await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
     "there is no group 'Nobody' in acme",
   );

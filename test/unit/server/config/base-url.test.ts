@@ -18,10 +18,10 @@ describe('a base URL is taken as it is typed', () => {
 
 describe('a base URL is wrong usage', () => {
   test.each([
-    ['http://latchkey.example.com', 'is http'],
-    ['http://0.0.0.0:8787', 'is http'],
-    ['http://127.0.0.1.example.com', 'is http'],
-    ['ftp://latchkey.example.com', 'is not https'],
+    ['http://latchkey.example.com', 'uses http'],
+    ['http://0.0.0.0:8787', 'uses http'],
+    ['http://127.0.0.1.example.com', 'uses http'],
+    ['ftp://latchkey.example.com', 'must use https'],
     ['latchkey.example.com', 'is not a URL'],
     ['', 'is not a URL'],
     ['https://latchkey.example.com/', 'must be just https://latchkey.example.com'],

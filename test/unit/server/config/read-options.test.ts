@@ -98,7 +98,7 @@ test.each([
   [
     ['--name', '-1'],
     "option '--name' argument is ambiguous",
-    'a value that begins with a dash goes behind an equals sign, as --name=-x',
+    'write a value that starts with a dash after an equals sign, for example --name=-x',
   ],
 ])('what is wrong with %j is one line, and what to do another', (argv, message, hint) => {
   const wrong = () => readOptions([name], argv, {}, 'latchkey-server key list --help');

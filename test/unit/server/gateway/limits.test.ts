@@ -121,7 +121,7 @@ describe('limits of calls', () => {
     for (let times = 0; times < 4; times++) begin(limits, { text }).over();
     const refused = {
       code: 'too_many_requests',
-      message: `this server takes 4 ${kind} a minute from one caller`,
+      message: `this server allows 4 ${kind} per minute for each caller`,
       details: expect.objectContaining({ retryAfterSeconds: 60 }),
     };
 

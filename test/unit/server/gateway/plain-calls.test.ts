@@ -353,7 +353,7 @@ describe('a handshake that fails', () => {
       ['it refuses the gateway', 'upstream_failed', () => ({ status: 401 })],
       ['it is broken', 'upstream_failed', () => ({ status: 500 })],
       ['it is busy', 'upstream_busy', () => ({ status: 503 })],
-      ['it refuses to initialize', 'upstream_failed', refusing({ status: 400 })],
+      ['it refused the MCP handshake', 'upstream_failed', refusing({ status: 400 })],
       [
         'it names no version',
         'upstream_failed',

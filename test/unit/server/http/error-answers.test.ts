@@ -32,7 +32,7 @@ test('a client that tried HTTP Basic is challenged to try again', () => {
 
 describe('a refusal of the HTTP framework keeps its status and loses its words', () => {
   test.each([
-    [400, 'the request cannot be read'],
+    [400, 'the request could not be read'],
     [413, 'the body is too large'],
     [415, 'the body must be application/x-www-form-urlencoded'],
   ])('%i', (statusCode, words) => {

@@ -57,7 +57,7 @@ describe('a form is refused as invalid_request when', () => {
 });
 
 test('a body without a Content-Type is refused', () => {
-  expect(() => parseForm(undefined, Buffer.from('a=1'))).toThrow('see the Content-Type header');
+  expect(() => parseForm(undefined, Buffer.from('a=1'))).toThrow('its Content-Type must be');
 });
 
 test('64 parameters are taken', () => {

@@ -99,7 +99,7 @@ describe('the master key file', () => {
     await writeFile(file, content, { mode: 0o600 });
 
     expect(() => readMasterKey(file, { mayCreate: true })).toThrow(
-      `${file} does not hold a master key of 32 bytes`,
+      `${file} does not contain a master key of 32 bytes`,
     );
     expect(await readFile(file, 'utf8')).toBe(content);
   });

@@ -158,7 +158,7 @@ describe('inspection: a server that cannot be used', () => {
       'web page',
       fakeUpstream(() => ({ mediaType: 'text/html', text: '<p>' })),
       'error',
-      'mcp.example.com: its answer is not JSON-RPC.',
+      'mcp.example.com: its response is not JSON-RPC.',
     ],
   ])('%s', async (_, upstream, outcome, reason) => {
     expect(await look(upstream)).toEqual({ outcome, reason });

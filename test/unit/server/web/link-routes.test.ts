@@ -40,8 +40,8 @@ test('the sign-in page says that nobody can sign in yet, for as long as that is 
   await empty.browser('olga', { organizationId: 'org_acme', role: 'owner' });
   const after = await empty.get('/sign-in', '');
 
-  expect(before.text).toContain('There is no account yet.');
-  expect(after.text).not.toContain('There is no account yet.');
+  expect(before.text).toContain('No account exists yet.');
+  expect(after.text).not.toContain('No account exists yet.');
 });
 
 test('the first owner lands on the first steps of their organization', async () => {

@@ -9,8 +9,8 @@ test.each([
   ['http://siem.internal:8089/in', ['siem.internal:8088'], 'is not an https URL'],
   ['javascript:alert(1)', [], 'is not an https URL'],
   ['siem.example', [], 'is not an https URL'],
-  ['https://u:p@siem.example/', [], 'may hold no user, password or fragment'],
-  ['https://siem.example/#x', [], 'may hold no user, password or fragment'],
+  ['https://u:p@siem.example/', [], 'must not contain a user, a password or a fragment'],
+  ['https://siem.example/#x', [], 'must not contain a user, a password or a fragment'],
 ])('%s, with %j named by the operator: %s', (url, hosts, problem) => {
   expect(webhookUrlProblem(url, hosts)).toBe(problem);
 });

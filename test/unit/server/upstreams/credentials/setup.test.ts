@@ -134,7 +134,7 @@ test.each([
 
   await expect(introduced(wanted, answer)).rejects.toMatchObject({
     code: 'unusable',
-    message: expect.stringMatching(/^https:\/\/as\.example .*give its client id$/),
+    message: expect.stringMatching(/^https:\/\/as\.example .*enter the client ID$/),
   });
 });
 
