@@ -75,26 +75,26 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
       return upstreamWords(error, who);
     case 'JsonError':
       return {
-        message: `a message names a member of an object twice (at byte ${error.at})`,
-        hint: 'name each member once',
+        message: `a message contains an object with a duplicate member (at byte ${error.at})`,
+        hint: 'send each member once',
       };
   }
 }
 
-const checkNetwork = 'check the network and whether the server runs';
-const tellAdministrator = 'tell the administrator of the server';
+const checkNetwork = 'check the network and that the server is running';
+const tellAdministrator = 'contact the administrator of the server';
 
 function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
   switch (code) {
     case 'unavailable':
       if (isOfDisk(cause))
         return {
-          message: `secrets cannot be kept in files: ${message}`,
-          hint: 'check the permissions and the free space of the disk, or name others with --state-dir and --secret-store-key-file',
+          message: `cannot store secrets in files: ${message}`,
+          hint: 'check the permissions and the free disk space, or choose other paths with --state-dir and --secret-store-key-file',
         };
       return {
         message: `no keychain is available: ${message}`,
-        hint: 'start one (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while it runs; an API key or an OAuth client from the environment needs no keychain',
+        hint: 'start a keychain (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while Latchkey runs; an API key or an OAuth client from the environment needs no keychain',
       };
     case 'key_file':
       return {
@@ -102,11 +102,14 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
         hint: 'name a file that only you can read, with at least 32 random bytes: openssl rand -base64 48 > FILE && chmod 600 FILE',
       };
     case 'locked':
-      return { message: `the keychain is locked: ${message}`, hint: 'unlock it, then repeat' };
+      return {
+        message: `the keychain is locked: ${message}`,
+        hint: 'unlock the keychain, then try again',
+      };
     case 'timeout':
       return {
-        message: `the keychain does not answer: ${message}`,
-        hint: 'answer its prompt, then repeat',
+        message: `the keychain does not respond: ${message}`,
+        hint: 'answer the prompt of the keychain, then try again',
       };
   }
 }
@@ -129,7 +132,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
     case 'issuer':
       return {
         ...noToken,
-        hint: `if that is right, run ${login}, or name the issuer in oauth.issuer of ${who}`,
+        hint: `if you trust the new issuer, run ${login}, or set oauth.issuer of ${who}`,
       };
     case 'metadata':
       return { ...noToken, hint: `check the URL of ${who}, or ${tellAdministrator}` };
@@ -143,7 +146,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
     case 'redirect':
       return {
         ...notSignedIn,
-        hint: `begin again with ${login}; if it happens twice, ${tellAdministrator}`,
+        hint: `run ${login} again; if the error persists, ${tellAdministrator}`,
       };
     case 'denied':
       return { ...notSignedIn, hint: refusals[error ?? '']?.(who) ?? login };
@@ -155,14 +158,17 @@ function tokenWords({ code, message }: TokenError, login: string): Words {
     case 'rejected':
       return { message, hint: tellAdministrator };
     case 'busy':
-      return { message, hint: 'try again, or end the other process' };
+      return { message, hint: 'try again, or stop the other process' };
     case 'no_lock':
-      return { message, hint: 'name a directory of your own with --state-dir' };
+      return { message, hint: 'choose a directory that you own with --state-dir' };
     case 'signed_out':
     case 'narrow':
       return { message: `sign-in needed: ${message}`, hint: login, data: { remedy: login } };
     case 'signing_in':
-      return { message: `sign-in needed: ${message}`, hint: 'finish it there, then repeat' };
+      return {
+        message: `sign-in needed: ${message}`,
+        hint: 'finish the sign-in there, then try again',
+      };
   }
 }
 
@@ -171,7 +177,7 @@ function loopbackWords({ code, message }: LoopbackError, who: string, login: str
     case 'port':
       return {
         message,
-        hint: `end the program that uses it, or change oauth.redirectPort of ${who}`,
+        hint: `stop the program that uses the port, or change oauth.redirectPort of ${who}`,
       };
     case 'timeout':
     case 'pasted':
@@ -190,16 +196,19 @@ function upstreamWords(error: UpstreamError, who: string): Words {
   if (outcomeUnknown)
     return {
       ...known,
-      message: `${message}; whether it ran is unknown, so it was not sent again`,
-      hint: 'check whether it took effect before you repeat it',
+      message: `${message}; it is unknown whether the request ran, so it was not sent again`,
+      hint: 'check whether the request took effect before you repeat it',
     };
   switch (code) {
     case 'unauthorized':
-      return { ...known, hint: `check the credential of ${who}; it may have been revoked` };
+      return {
+        ...known,
+        hint: `check the credential of ${who}; it may have expired or been revoked`,
+      };
     case 'forbidden':
-      return { ...known, hint: `the credential of ${who} lacks a scope for this` };
+      return { ...known, hint: `the credential of ${who} lacks a required scope` };
     case 'redirected':
-      return { ...known, hint: `if you trust that address, put it into the URL of ${who}` };
+      return { ...known, hint: `if you trust that address, change the URL of ${who} to it` };
     case 'unreachable':
       return { ...known, hint: remedy(error) ?? checkNetwork };
     case 'status':
@@ -210,7 +219,7 @@ function upstreamWords(error: UpstreamError, who: string): Words {
     case 'not_json_rpc':
       return { ...known, hint: `check the URL of ${who}` };
     case 'too_large':
-      return { ...known, hint: 'raise --max-message-bytes, or ask for less' };
+      return { ...known, hint: 'increase --max-message-bytes, or request less data' };
     case 'aborted':
       return { ...known, hint: '' };
   }
@@ -239,10 +248,10 @@ function unavailableWords(
   const since = new Date(sinceAt * 1000).toISOString();
   switch (code) {
     case 'stalled':
-      return { message, hint: 'Latchkey keeps waiting for the server; repeat in a moment' };
+      return { message, hint: 'Latchkey is still waiting for the server; try again in a moment' };
     case 'offline':
       return {
-        message: `${last?.message ?? message}; offline since ${since}, trying again automatically`,
+        message: `${last?.message ?? message}; offline since ${since}, retrying automatically`,
         hint: last?.hint ?? checkNetwork,
         data: { ...last?.data, offlineSince: since },
       };

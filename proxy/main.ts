@@ -150,7 +150,7 @@ function logFile(path: string): (line: string) => void {
     return openLogFile(path);
   } catch (error) {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
-    throw new UsageError(`--log-file ${path} cannot be opened (${code})`, 'name another file');
+    throw new UsageError(`--log-file ${path} cannot be opened (${code})`, 'choose another file');
   }
 }
 

@@ -95,13 +95,13 @@ function readServer(
 ): LocalServerSettings | undefined {
   const { command, url } = entry;
   if ((command === undefined) === (url === undefined)) {
-    add('', 'needs either a command or a url');
+    add('', 'requires either a command or a url');
     return undefined;
   }
   const kind = command === undefined ? 'http' : 'stdio';
   for (const member of Object.keys(entry))
     if (!known[kind].includes(member))
-      add(member, `is unknown; known are ${known[kind].join(', ')}`);
+      add(member, `is unknown; use one of ${known[kind].join(', ')}`);
   const allow = textsOf(entry, 'allowTools', add);
   const deny = textsOf(entry, 'denyTools', add);
   const tools = { ...(allow && { allow }), ...(deny && { deny }) };
@@ -129,7 +129,8 @@ function readUrl(value: unknown, add: Add): URL | undefined {
   const url = typeof value === 'string' ? URL.parse(value) : null;
   if (!url || (url.protocol !== 'http:' && url.protocol !== 'https:'))
     add('url', 'is not a URL that begins with http:// or https://');
-  else if (url.username || url.password) add('url', 'contains a password; put it into headers');
+  else if (url.username || url.password)
+    add('url', 'contains a password; set it in headers instead');
   else return url;
   return undefined;
 }
@@ -168,7 +169,7 @@ function headerSecret(
     const secret = env[name];
     return secret || add(key, `${name} is not set in the environment`);
   }
-  if (typeof file !== 'string') return add(key, 'names neither env nor file');
+  if (typeof file !== 'string') return add(key, 'has neither env nor file');
   try {
     const secret = readFile(file)?.trim();
     return secret || add(key, `${file} is empty or does not exist`);

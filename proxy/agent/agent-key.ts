@@ -32,7 +32,7 @@ export function serverBase(text: string | undefined): string {
   const url = webUrl(text);
   if (!url || url.search || url.hash)
     throw new AgentError('server', '--server-url is not an https URL', {
-      remedy: 'http is allowed for this computer only, such as http://127.0.0.1:8787',
+      remedy: 'http is allowed only for this computer, for example http://127.0.0.1:8787',
     });
   return url.href.replace(/\/+$/, '');
 }
@@ -73,7 +73,7 @@ export async function readAgentKey(
   if (given) return checkAgentKey(given, 'LATCHKEY_AGENT_KEY');
   const kept = await (await store()).get(agentKeyAccount(base));
   if (kept !== undefined) return checkAgentKey(kept, 'the keychain');
-  throw new AgentError('key', `there is no agent key for ${base}`, {
+  throw new AgentError('key', `no agent key for ${base} in the keychain`, {
     remedy: `save one with latchkey agent login --server-url ${base}, or name a file with --key-file`,
   });
 }
@@ -102,7 +102,7 @@ export function checkAgentKey(text: string, source: string): string {
   if (shape.test(secret)) return secret;
   const other = /^(mcp|secret|rt|pat)_/.exec(secret)?.[1];
   const found = other === undefined ? 'no agent key' : `a key of another kind (${other}_…)`;
-  throw new AgentError('key', `${source} holds ${found}`, {
+  throw new AgentError('key', `${source} contains ${found}`, {
     remedy: 'an agent key begins with pk_live_; the dashboard shows it once, under Agents',
   });
 }
@@ -112,7 +112,7 @@ async function keyInFile(
   { env, platform, readFile }: AgentKeyPorts,
 ): Promise<string> {
   const file = await readFile(path);
-  if (!file) throw new AgentError('key', `there is no key file ${path}`);
+  if (!file) throw new AgentError('key', `the key file ${path} does not exist`);
   // On Windows, the mode does not show who may read the file.
   const foreign = isCredential(path, env) ? 0o007 : 0o077;
   if (platform !== 'win32' && (file.mode & foreign) !== 0)

@@ -49,12 +49,14 @@ export function eventLines(event: AgentEvent): string[] {
         `this is agent ${agent} of ${organization}`,
         serving.length > 0
           ? `serving ${serving.join(', ')}`
-          : 'serving nothing: no server is both configured here and bound to this agent',
+          : 'serving no servers: no server is both configured here and assigned to this agent in the dashboard',
         ...(unbound.length > 0
-          ? [`not served, because the dashboard binds them elsewhere: ${unbound.join(', ')}`]
+          ? [
+              `not served, because the dashboard does not assign them to this agent: ${unbound.join(', ')}`,
+            ]
           : []),
         ...(unconfigured.length > 0
-          ? [`bound to this agent, but not configured here: ${unconfigured.join(', ')}`]
+          ? [`assigned to this agent, but not configured here: ${unconfigured.join(', ')}`]
           : []),
       ];
     }
@@ -74,7 +76,7 @@ export function eventLines(event: AgentEvent): string[] {
     case 'failed':
       return [`${event.server}: ${event.problem}`];
     case 'recovered':
-      return [`${event.server}: answers again`];
+      return [`${event.server}: responding again`];
     case 'stopping':
       return [event.calls > 0 ? `stopping; calls still open: ${event.calls}` : 'stopping'];
     case 'stopped':

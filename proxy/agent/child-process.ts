@@ -177,7 +177,7 @@ async function whenStarted(
     started.once('error', (error) => {
       const missing = 'code' in error && error.code === 'ENOENT';
       const where = cwd === undefined ? 'on its PATH' : `on its PATH, or no such folder: ${cwd}`;
-      const why = missing ? `no such program ${where}` : error.message;
+      const why = missing ? `program not found ${where}` : error.message;
       reject(
         new LocalServerError('unreachable', `cannot start ${command}: ${why}`, { cause: error }),
       );

@@ -237,7 +237,7 @@ export function childLink(
   function takeAnswer(message: Message): void {
     const ours = idKey(message.id ?? 'null');
     const entry = open.get(ours);
-    if (!entry) return ignore('it answers no request');
+    if (!entry) return ignore('it does not respond to a request');
     const span = spanAt(message, 'result', '_meta', subscription);
     settle(ours, answerTo(entry.id, spliced(message, [{ span, text: entry.id }])));
   }
@@ -261,9 +261,9 @@ export function childLink(
     if (!Buffer.isBuffer(line)) {
       const ours = longAnswerId(line);
       const entry = ours === undefined ? undefined : open.get(ours);
-      const message = `the server's answer is over ${maxMessageBytes} bytes`;
+      const message = `the server's response is larger than ${maxMessageBytes} bytes`;
       if (entry) settle(ours ?? '', errorAnswer(entry.id, { code: -32603, message }));
-      else ignore(`it is over ${maxMessageBytes} bytes`);
+      else ignore(`it is larger than ${maxMessageBytes} bytes`);
       return;
     }
     try {

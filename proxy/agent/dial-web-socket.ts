@@ -141,7 +141,7 @@ function refusal(
   switch (statusCode) {
     case 401:
       return new TunnelError('refused', `${host} does not accept the agent's key`, {
-        remedy: `it may be revoked or belong to another server; ${newKey}`,
+        remedy: `the key may be revoked or belong to another server; ${newKey}`,
       });
     case 403:
       return new TunnelError('forbidden', `${host} refused the connection (403)`, {
@@ -149,17 +149,17 @@ function refusal(
       });
     case 429:
     case 503:
+      return new TunnelError('busy', `${host} does not accept agents right now (${statusCode})`, {
+        retryAfterSeconds: seconds,
+      });
+    default:
       return new TunnelError(
-        'busy',
-        `${host} does not accept agents at the moment (${statusCode})`,
+        'protocol',
+        `${host} answered ${statusCode} instead of opening a tunnel`,
         {
-          retryAfterSeconds: seconds,
+          remedy: 'check --server-url, and that the server and the agent have the same version',
         },
       );
-    default:
-      return new TunnelError('protocol', `${host} answered ${statusCode} instead of a tunnel`, {
-        remedy: 'check --server-url, and that server and agent have the same version',
-      });
   }
 }
 

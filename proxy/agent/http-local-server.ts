@@ -125,7 +125,7 @@ async function* bodyOf(response: IncomingMessage, url: URL): AsyncGenerator<Buff
   try {
     for await (const chunk of response as AsyncIterable<Buffer>) yield chunk;
   } catch (cause) {
-    throw new LocalServerError('broken', `${url.origin} broke off its answer`, { cause });
+    throw new LocalServerError('broken', `${url.origin} ended its response early`, { cause });
   } finally {
     response.destroy();
   }

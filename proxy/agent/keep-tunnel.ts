@@ -193,7 +193,7 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
 function lossOf({ code, reason }: TunnelEnd): TunnelError {
   if (code === closeCode.revoked)
     return new TunnelError('refused', 'the key was revoked', {
-      remedy: 'replace it with latchkey agent login, or in the key file',
+      remedy: 'replace the key with latchkey agent login, or in the key file',
     });
   const why =
     reason ||

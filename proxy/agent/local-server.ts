@@ -51,7 +51,7 @@ export interface LocalServer {
 }
 
 /**
- * `unreachable`: no connection, or the command does not start. `broken`: the answer broke off or is not MCP.
+ * `unreachable`: no connection, or the command does not start. `broken`: the response ended early or is not MCP.
  * `too_large`: a message over the limit. `busy`: too many sessions. `aborted`: the caller disconnected.
  * Messages contain no secrets.
  */
@@ -168,7 +168,10 @@ export function narrowedServer(
       }
     } catch (error) {
       if (error instanceof SseEventTooLarge)
-        throw new LocalServerError('too_large', `a message is over ${maxMessageBytes} bytes`);
+        throw new LocalServerError(
+          'too_large',
+          `a message is larger than ${maxMessageBytes} bytes`,
+        );
       if (error instanceof MessageError)
         throw new LocalServerError('broken', 'an event is not a JSON-RPC message', {
           cause: error,
@@ -183,7 +186,10 @@ export function narrowedServer(
     for await (const chunk of chunksOf(body)) {
       bytes += chunk.length;
       if (bytes > maxMessageBytes)
-        throw new LocalServerError('too_large', `a message is over ${maxMessageBytes} bytes`);
+        throw new LocalServerError(
+          'too_large',
+          `a message is larger than ${maxMessageBytes} bytes`,
+        );
       chunks.push(chunk);
     }
     try {

@@ -114,7 +114,8 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
     gotData(payload) {
       if (isComplete || isEnded) return;
       bytes += payload.length;
-      if (bytes > maxBodyBytes) return refuse('too_large', `a request over ${maxBodyBytes} bytes`);
+      if (bytes > maxBodyBytes)
+        return refuse('too_large', `a request larger than ${maxBodyBytes} bytes`);
       chunks.push(payload);
       uncredited += payload.length;
       // Credit for each chunk would be one more frame for every call, and most need none.

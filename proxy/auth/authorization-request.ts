@@ -36,7 +36,7 @@ export function authorizationRequest(
 ): AuthorizationRequest {
   const endpoint = authorizationEndpoint ?? issuer;
   if (authorizationEndpoint === undefined)
-    throw new OAuthError('metadata', `${issuer} names no authorization endpoint`, { endpoint });
+    throw new OAuthError('metadata', `${issuer} announces no authorization endpoint`, { endpoint });
   if (!takesS256)
     throw new OAuthError('metadata', `${issuer} does not support PKCE with S256`, { endpoint });
   const codeVerifier = randomBytes(48).toString('base64url');
@@ -92,11 +92,11 @@ export function readRedirect(
 ): string {
   const refuse = (message: string) => new OAuthError('redirect', message, { endpoint: issuer });
   for (const name of ['state', 'iss', 'code', 'error'])
-    if (query.getAll(name).length > 1) throw refuse(`the redirect has ${name} twice`);
+    if (query.getAll(name).length > 1) throw refuse(`the redirect contains ${name} twice`);
   if (!same(query.get('state') ?? '', state))
     throw refuse('the redirect does not belong to this sign-in (state)');
   const from = query.get('iss');
-  if (from === null && sendsIssuer) throw refuse('the redirect does not say who sent it (iss)');
+  if (from === null && sendsIssuer) throw refuse('the redirect does not name its issuer (iss)');
   if (from !== null && from !== issuer)
     throw refuse(`the redirect comes from ${plain(from)}, not from ${issuer}`);
   const error = query.get('error');
@@ -109,7 +109,7 @@ export function readRedirect(
     });
   }
   const code = query.get('code');
-  if (!code) throw refuse('the redirect brings no code');
+  if (!code) throw refuse('the redirect contains no code');
   return code;
 }
 
@@ -140,7 +140,9 @@ export async function pastedRedirect(
     if (text === '') continue;
     const url = text.startsWith(`${redirectUri}?`) ? URL.parse(text) : null;
     if (url && isOurs(url.searchParams)) return url.searchParams;
-    complain(`that is not the redirect of this sign-in; it begins with ${redirectUri}?`);
+    complain(
+      `that is not the redirect of this sign-in; paste the address that begins with ${redirectUri}?`,
+    );
   }
-  throw new LoopbackError('pasted', 'the input ended before the redirect was pasted');
+  throw new LoopbackError('pasted', 'the input ended before you pasted the redirect');
 }

@@ -46,9 +46,13 @@ export async function configuredClient(
   if (clientSecret !== 'keychain') return { clientId, clientSecret };
   const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
   if (kept) return { clientId, ...kept };
-  throw new OAuthError('client', `the keychain has no secret of ${clientId} for ${url}`, {
-    endpoint: url,
-  });
+  throw new OAuthError(
+    'client',
+    `client secret of ${clientId} for ${url} not found in the keychain`,
+    {
+      endpoint: url,
+    },
+  );
 }
 
 /** Ties a stored secret to the issuer it went to; for another it is refused from then on. */
@@ -117,7 +121,7 @@ export async function authenticateClient(
   }
   const endpoint = server.tokenEndpoint;
   const lacks = client.privateKey ? 'private key' : 'client secret';
-  throw new OAuthError('metadata', `${endpoint} takes no ${lacks}`, { endpoint });
+  throw new OAuthError('metadata', `${endpoint} does not accept a ${lacks}`, { endpoint });
 }
 
 const secretMethods = ['client_secret_basic', 'client_secret_post'] as const;
@@ -200,8 +204,8 @@ export async function readPrivateKeyFile(
   } catch (error) {
     const encrypted = pem.includes('ENCRYPTED');
     const why = encrypted
-      ? 'cannot be decrypted; is LATCHKEY_PRIVATE_KEY_PASSPHRASE right?'
-      : 'is no private key in PEM';
+      ? 'cannot be decrypted; check LATCHKEY_PRIVATE_KEY_PASSPHRASE'
+      : 'is not a private key in PEM format';
     throw unusable(path, why, error);
   }
 }

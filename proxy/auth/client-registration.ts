@@ -60,7 +60,7 @@ export async function chooseClient(
   if (registrationEndpoint === undefined)
     throw new OAuthError(
       'client',
-      `${issuer} does not register applications automatically; which client id has it given you?`,
+      `${issuer} does not register applications automatically; a client ID is required`,
       { endpoint: issuer },
     );
   const registered = await clients.of(issuer);
@@ -179,7 +179,7 @@ export async function registerClient(
     const reason = typeof json?.['error'] === 'string' ? ` (${redact(json['error'])})` : '';
     throw new OAuthError(
       status >= 500 || status === 429 ? 'unreachable' : 'refused',
-      `${endpoint} answered ${status}${reason} to our registration`,
+      `${endpoint} answered ${status}${reason} to the registration`,
       { endpoint, status },
     );
   }

@@ -75,7 +75,7 @@ async function discoverServer(
   const named = { issuer: chosen, network, chosen: issuer !== undefined };
   const server = await authorizationServer(named, http);
   if (!server)
-    throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
+    throw new OAuthError('metadata', `${chosen} does not publish authorization server metadata`, {
       endpoint: chosen,
     });
   return {
@@ -97,7 +97,7 @@ async function ownServer(
   const published = await authorizationServer({ issuer: chosen, network, chosen: true }, http);
   if (published) return published;
   if (new URL(chosen).origin !== url.origin)
-    throw new OAuthError('metadata', `${chosen} publishes no authorization server metadata`, {
+    throw new OAuthError('metadata', `${chosen} does not publish authorization server metadata`, {
       endpoint: chosen,
     });
   return {
@@ -184,7 +184,8 @@ export async function protectedResource(
     const endpoint = challenge.resourceMetadata;
     if (!announced) throw new OAuthError('metadata', `${endpoint} is not a safe URL`, { endpoint });
     const document = await metadataAt({ url: announced, within }, http);
-    if (!document) throw new OAuthError('metadata', `${endpoint} holds no metadata`, { endpoint });
+    if (!document)
+      throw new OAuthError('metadata', `${endpoint} contains no metadata`, { endpoint });
     return readResourceMetadata(document, url, announced);
   }
   const wellKnown = '/.well-known/oauth-protected-resource';
@@ -227,7 +228,7 @@ function readResourceMetadata(document: JsonObject, url: URL, from: URL): Protec
     });
   const authorizationServers = stringsOf(servers);
   if (authorizationServers.length === 0)
-    throw new OAuthError('metadata', `${endpoint} names no authorization server`, { endpoint });
+    throw new OAuthError('metadata', `${endpoint} announces no authorization server`, { endpoint });
   return {
     resource,
     authorizationServers,
@@ -346,7 +347,7 @@ function readServerMetadata(
     );
   const tokenEndpoint = document['token_endpoint'];
   if (typeof tokenEndpoint !== 'string')
-    throw new OAuthError('metadata', `${endpoint} names no token endpoint`, { endpoint });
+    throw new OAuthError('metadata', `${endpoint} announces no token endpoint`, { endpoint });
   safeUrl(tokenEndpoint, within, endpoint);
   const optional = (name: string) => {
     const value = document[name];

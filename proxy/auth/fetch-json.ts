@@ -27,14 +27,18 @@ export async function fetchJson(
     const response = await http.request({ ...request, signal });
     const status = response.statusCode ?? 0;
     const body = await readBody(response, maxBytes);
-    if (!body) throw new OAuthError('unreachable', `${endpoint} answered too much`, { endpoint });
+    if (!body)
+      throw new OAuthError('unreachable', `${endpoint} sent a response that is too large`, {
+        endpoint,
+      });
     const json = parseObject(body);
     return { status, headers: response.headers, ...(json && { json }) };
   } catch (error) {
     if (error instanceof OAuthError) throw error;
     if (error instanceof HttpError && error.code === 'network')
       throw new OAuthError('metadata', notAsked(endpoint, error.message), { endpoint });
-    const reason = error instanceof HttpError ? error.message : `${endpoint} broke off its answer`;
+    const reason =
+      error instanceof HttpError ? error.message : `${endpoint} ended its response early`;
     throw new OAuthError(
       'unreachable',
       signal.aborted ? slow() : `cannot reach ${reason}`,
@@ -46,7 +50,7 @@ export async function fetchJson(
 
 /** Why a URL that a server named leads too far inside. */
 export function notAsked(endpoint: string, why: string): string {
-  return `${endpoint} was not asked: ${why}, and the server that names it is not; if that is right, name the issuer in oauth.issuer`;
+  return `${endpoint} was not contacted: ${why}, but the server that names it is not; if you trust it, set oauth.issuer`;
 }
 
 function parseObject(body: Buffer): JsonObject | undefined {

@@ -35,7 +35,7 @@ export async function clientGrant(
   rebind = false,
 ): Promise<Granted> {
   const client = await configuredClient(url, credentials, ports);
-  if (!client) throw new OAuthError('client', 'there is no client id', { endpoint: url });
+  if (!client) throw new OAuthError('client', 'no client ID is configured', { endpoint: url });
   const { boundIssuer, ...plain } = client;
   const bound =
     boundIssuer === undefined || rebind
@@ -87,7 +87,7 @@ export async function fetchClientToken(
   if (previous && issuer === undefined && previous.issuer !== discovery.issuer)
     throw new OAuthError(
       'issuer',
-      `${url} now trusts ${discovery.issuer}, until now it was ${previous.issuer}`,
+      `${url} now trusts ${discovery.issuer}; until now it trusted ${previous.issuer}`,
       { endpoint: url },
     );
   const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
@@ -122,7 +122,11 @@ export async function personGrant(
   const kept = previous && (await vault.refresh(previous.issuer));
   if (!previous || !kept) throw new TokenError('signed_out', 'you are not signed in');
   // A refresh token never brings more than it was given. RFC 6749 §6
-  if (wider) throw new TokenError('signed_out', 'the sign-in does not cover what the server wants');
+  if (wider)
+    throw new TokenError(
+      'signed_out',
+      'the sign-in does not include the scopes that the server requires',
+    );
   const discovery = await discover(
     {
       url,
@@ -156,7 +160,7 @@ export async function personGrant(
       const now = await vault.refresh(issuer);
       if (!now || now.refreshToken === refreshToken) {
         await vault.dropRefresh(issuer, refreshToken);
-        throw new TokenError('signed_out', `${issuer} has ended the sign-in`, { cause: error });
+        throw new TokenError('signed_out', `${issuer} ended the sign-in`, { cause: error });
       }
       ({ refreshToken, clientId } = now);
     }

@@ -26,7 +26,7 @@ export async function probeServer(
   signal?: AbortSignal,
 ): Promise<Probed> {
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this machine, without user or password';
+    const problem = 'must be https, or http on this computer, without a user or a password';
     throw new ConfigurationError([{ source: 'the address', key: 'URL', problem }]);
   }
   const found = { url, serverName: serverName(url), suggestedName: freeName };
@@ -94,7 +94,7 @@ export function describedConnection(
   const problems: Problem[] = [];
   const source = registryFile(host);
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this machine, without user or password';
+    const problem = 'must be https, or http on this computer, without a user or a password';
     problems.push({ source, key: 'URL', problem });
   }
   const credentials = readCredentials(

@@ -61,20 +61,20 @@ const linkSeconds = 600;
 
 const stray: RedirectPage = {
   status: 400,
-  title: 'This page belongs to no sign-in',
-  text: 'Nothing was changed. Close it, and begin again from the assistant or with latchkey login.',
+  title: 'No sign-in in progress',
+  text: 'Nothing was changed. Close this page, then start again from the assistant or with latchkey login.',
 };
 
 const usedBefore: RedirectPage = {
   status: 410,
   title: 'This link was already used',
-  text: 'Another browser opened it before this one. If that was not you, another user or program of this computer did. The sign-in is stopped; begin again from the assistant or with latchkey login, and check the account that it names.',
+  text: 'Another browser opened this link first. If that was not you, another user or program on this computer opened it. The sign-in was stopped. Start again from the assistant or with latchkey login, and check the account that it shows.',
 };
 
 const otherBrowser: RedirectPage = {
   status: 400,
   title: 'You are not signed in',
-  text: 'This sign-in was begun in another browser, or this browser keeps no cookies for 127.0.0.1. Nothing was kept; begin again from the assistant or with latchkey login.',
+  text: 'This sign-in started in another browser, or this browser does not store cookies for 127.0.0.1. Nothing was stored. Start again from the assistant or with latchkey login.',
 };
 
 const otherUser: RedirectPage = {
@@ -132,7 +132,11 @@ export async function redirectListener(
     if (link) return follow(link, visitor, request, response);
     if (!open || !waiting.isOurs(url.searchParams)) return void show(response, stray);
     if (visitors.size > 0 && !visitors.has(visitor))
-      return stop(response, otherBrowser, 'another browser than the one that began it finished it');
+      return stop(
+        response,
+        otherBrowser,
+        'it was finished in a different browser than it was started in',
+      );
     open = false;
     const redirect: Redirect = {
       query: url.searchParams,
@@ -149,7 +153,7 @@ export async function redirectListener(
     response: ServerResponse,
   ): void {
     if (link.visitor !== undefined && link.visitor !== cookie)
-      return stop(response, usedBefore, 'two browsers opened its link');
+      return stop(response, usedBefore, 'two browsers opened the link');
     const visitor = visitors.has(cookie) ? cookie : randomBytes(32).toString('base64url');
     if (visitors.size === 0 && userOf(request.socket) === 'unknown') settled = sleep(secondVisitMs);
     visitors.add(visitor);
@@ -167,7 +171,7 @@ export async function redirectListener(
   /** The sign-in cannot be finished after this, no matter who interfered. */
   function stop(response: ServerResponse, page: RedirectPage, what: string): void {
     open = false;
-    const why = `the sign-in was stopped because ${what}; if that was not you, another user or program of this machine did it`;
+    const why = `the sign-in was stopped because ${what}; if that was not you, another user or program on this computer did it`;
     void show(response, page).then(() => waiting.failed(new LoopbackError('other_browser', why)));
   }
 
@@ -187,7 +191,7 @@ export async function redirectListener(
         () => reject(new LoopbackError('timeout', `no sign-in within ${minutes} minutes`)),
         timeoutMs,
       );
-      const abort = () => reject(new LoopbackError('aborted', 'the sign-in was given up'));
+      const abort = () => reject(new LoopbackError('aborted', 'the sign-in was cancelled'));
       if (signal.aborted) abort();
       signal.addEventListener('abort', abort, { once: true });
       return promise.finally(() => {

@@ -89,8 +89,8 @@ export async function registeredFor(
 export function checkName(name: string): void {
   if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) return;
   throw new UsageError(
-    'a connection is named by letters, digits, dots, dashes and underscores, 64 at most',
-    'for example: latchkey add work https://cloud.example.com/mcp/acme/sales',
+    'a connection name has up to 64 letters, digits, dots, dashes and underscores',
+    'example: latchkey add work https://cloud.example.com/mcp/acme/sales',
   );
 }
 
@@ -107,7 +107,7 @@ export async function checkUnambiguous(
     throw error;
   });
   if (!known || known.url === url || known.source === registryFile(host)) return;
-  const problem = `already means ${known.url} there; choose another name, or change it`;
+  const problem = `already exists there for ${known.url}; choose another name, or change that entry`;
   throw new ConfigurationError([{ source: known.source, key: name, problem }]);
 }
 
@@ -147,7 +147,7 @@ export async function checkFree(
   const before = await registered(name, options, host);
   if (before && !replace)
     throw new UsageError(
-      `${name} is there already, for ${before.url}`,
+      `${name} already exists, for ${before.url}`,
       'add --replace, or choose another name',
     );
 }

@@ -40,7 +40,7 @@ export async function renameConnection(
     await checkUnambiguous(to, before.url, options, host);
     const taken = await registered(to, options, host);
     if (taken)
-      throw new UsageError(`${to} is there already, for ${taken.url}`, 'choose another name');
+      throw new UsageError(`${to} already exists, for ${taken.url}`, 'choose another name');
     await move(before, to, options, host);
     return before.url;
   });

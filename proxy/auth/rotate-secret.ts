@@ -29,13 +29,13 @@ export async function rotateSecret(
   if (account === undefined)
     throw new UsageError(
       `${connection.name} has neither a key nor a client secret`,
-      'a personal sign-in has no secret to replace',
+      'a personal sign-in has no secret to rotate',
     );
   const store = await host.store(options);
   if ((await store.get(account)) === undefined)
     throw new UsageError(
-      `the keychain has no secret of ${connection.name}`,
-      `it is in ${connection.source}; latchkey import moves it`,
+      `secret of ${connection.name} not found in the keychain`,
+      `the secret is in ${connection.source}; latchkey import moves it to the keychain`,
     );
   await host.exclusively(`secret ${account}`, options, async () => {
     const marks = secretMarks(account, options, host);
@@ -66,7 +66,7 @@ export async function rotateSecret(
 
   /** Only the token endpoint can tell whether a client's secret is right. */
   async function grantedWith(clientSecret: string): Promise<Granted> {
-    if (!signsIn(connection)) throw new TypeError('an API key is no client');
+    if (!signsIn(connection)) throw new TypeError('an API key is not an OAuth client');
     const { url, credentials } = connection;
     const held = await host.account(connection, options);
     const previous = await held.vault.access();

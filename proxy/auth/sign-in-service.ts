@@ -82,7 +82,7 @@ export function signInService(account: Account, options: SignInServiceOptions): 
     const show = async ({ link }: AuthorizationPage) => {
       const opened = how !== 'handed' && (await openBrowser(link()));
       if (how === 'unasked' && !opened)
-        throw new TokenError('signed_out', 'no browser can be opened here');
+        throw new TokenError('signed_out', 'no browser can be opened on this computer');
       const done = mine.then(
         () => true,
         () => false,
@@ -233,7 +233,10 @@ export function signInPolicy(options: SignInPolicyOptions): SignIn {
       if (!allowed) {
         if (!known.wider) throw new TokenError('signed_out', 'you are not signed in');
         await noteScopes(known);
-        throw new TokenError('narrow', 'the sign-in does not cover what the server wants');
+        throw new TokenError(
+          'narrow',
+          'the sign-in does not include the scopes that the server requires',
+        );
       }
     }
     const token = open(known, isGood);

@@ -57,7 +57,7 @@ export type SignInInput = {
 const done = (signedInAs: string | undefined) => ({
   status: 200,
   title: signedInAs === undefined ? 'You are signed in' : `You are signed in as ${signedInAs}`,
-  text: 'Close this page and go back to work.',
+  text: 'You can close this page.',
 });
 
 /**
@@ -143,7 +143,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
 
 function refuseForeign(known: string | undefined, issuer: string): void {
   if (known === undefined || known === issuer) return;
-  throw new OAuthError('issuer', `the client id belongs to ${known}, not to ${issuer}`, {
+  throw new OAuthError('issuer', `the client ID belongs to ${known}, not to ${issuer}`, {
     endpoint: issuer,
   });
 }
@@ -154,9 +154,9 @@ function byHand(query: URLSearchParams): Redirect {
 
 function reason(error: unknown): string {
   const known = error instanceof OAuthError || error instanceof LoopbackError;
-  const why = known ? error.message : 'the token could not be kept on this machine';
-  if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was kept.`;
-  return `${why}. Nothing was kept; begin again, or tell the administrator of the server.`;
+  const why = known ? error.message : 'the token could not be stored on this computer';
+  if (error instanceof OAuthError && error.code === 'denied') return `${why}. Nothing was stored.`;
+  return `${why}. Nothing was stored. Start again, or contact the administrator of the server.`;
 }
 
 /**
@@ -275,5 +275,5 @@ export async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>):
     signal.addEventListener('abort', resolve, { once: true });
   });
   await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);
-  throw new LoopbackError('aborted', 'the sign-in was given up');
+  throw new LoopbackError('aborted', 'the sign-in was cancelled');
 }

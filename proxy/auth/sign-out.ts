@@ -67,7 +67,7 @@ async function revoke(
       ? await clientNamed(kept.clientId, issuer, url, credentials, ports)
       : ((await configuredClient(url, credentials, ports)) ?? (await ports.clients.of(issuer)));
   if (!client)
-    return new OAuthError('client', 'it is unknown which client the token was given to', {
+    return new OAuthError('client', 'it is unknown which client received the token', {
       endpoint: issuer,
     });
   if (kept)

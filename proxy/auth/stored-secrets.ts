@@ -114,7 +114,7 @@ export async function withStoredSecrets(
   const kept = async (account: string, key: string) => {
     const secret = await store.get(account);
     if (secret !== undefined) return secret;
-    const remedy = `put it there with latchkey add ${name} ${connection.url} --replace`;
+    const remedy = `store it with latchkey add ${name} ${connection.url} --replace`;
     const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
     throw new ConfigurationError([{ source, key, problem }]);
   };

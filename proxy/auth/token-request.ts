@@ -71,10 +71,14 @@ function readToken(
       status,
     });
   if (typeof type === 'string' && type.toLowerCase() !== 'bearer')
-    throw new OAuthError('metadata', `${endpoint} hands out ${redact(type)} tokens, not Bearer`, {
-      endpoint,
-      status,
-    });
+    throw new OAuthError(
+      'metadata',
+      `${endpoint} issues ${redact(type)} tokens instead of Bearer tokens`,
+      {
+        endpoint,
+        status,
+      },
+    );
   const expiresInSeconds = Number(seconds);
   return {
     accessToken,
@@ -202,7 +206,7 @@ export async function revokeToken(
 ): Promise<void> {
   const endpoint = discovery.revocationEndpoint;
   if (endpoint === undefined)
-    throw new OAuthError('metadata', `${discovery.issuer} offers no revocation`, {
+    throw new OAuthError('metadata', `${discovery.issuer} does not support revocation`, {
       endpoint: discovery.issuer,
     });
   const proof = await authenticateClient(client, discovery, clock.now());

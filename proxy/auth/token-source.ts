@@ -139,7 +139,7 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
 
   async function keep(granted: Granted): Promise<string> {
     if (rejected.has(granted.accessToken))
-      throw new TokenError('rejected', `${granted.issuer} hands out the rejected token again`);
+      throw new TokenError('rejected', `${granted.issuer} issued the rejected token again`);
     current = await vault.save(granted);
     return current.accessToken;
   }

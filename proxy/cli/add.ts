@@ -17,11 +17,11 @@ export const addCommand: Command = {
   name: 'add',
   operands: 'NAME URL',
   arity: [2, 2],
-  summary: 'name a connection; its secrets go to the keychain',
-  about: `Names an MCP server, so that latchkey NAME reaches it. Each name is an account of its own: two names
-for one URL are signed in to separately. The server is asked before anything is kept.`,
+  summary: 'add a connection; its secrets are stored in the keychain',
+  about: `Adds an MCP server, so that latchkey NAME connects to it. Each name has its own account: you sign in
+separately for two names with the same URL. Latchkey checks the server before it stores anything.`,
   flags: {
-    'api-key': { doc: 'asks for an API key, or reads it from standard input' },
+    'api-key': { doc: 'ask for an API key, or read it from standard input' },
     ...Object.fromEntries(
       oauthFlags.map(({ name, value, repeated, doc }) => [
         name,
@@ -29,9 +29,9 @@ for one URL are signed in to separately. The server is asked before anything is 
       ]),
     ),
     grant: { value: 'GRANT', doc: 'client_credentials or authorization_code' },
-    replace: { doc: 'also when the name is taken' },
-    'no-check': { doc: 'keep it without asking the server' },
-    json: { doc: 'one JSON object' },
+    replace: { doc: 'replace an existing connection with this name' },
+    'no-check': { doc: 'add the connection without checking the server' },
+    json: { doc: 'print one JSON object' },
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: [
@@ -68,11 +68,11 @@ async function described(
   const problems: Problem[] = [];
   const source = 'command line';
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this machine, without user or password';
+    const problem = 'must be https, or http on this computer, without a user or a password';
     problems.push({ source, key: 'URL', problem });
   }
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
-    throw new UsageError('an API key and an OAuth client exclude each other');
+    throw new UsageError('an API key and an OAuth client cannot be combined');
   const apiKeySecret = flags.has('api-key')
     ? await secretFor('API key', 'LATCHKEY_API_KEY', host)
     : undefined;
@@ -111,8 +111,8 @@ export async function secretFor(
   const secret = host.env[variable] || (await host.secret(what));
   if (secret && secret !== inKeychain) return secret;
   throw new UsageError(
-    `no ${what} came`,
-    `type it when asked, pipe it in, or set ${variable}; never as an argument`,
+    `no ${what} entered`,
+    `enter it when asked, pipe it in, or set ${variable}; never pass it as an argument`,
   );
 }
 

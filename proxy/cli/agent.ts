@@ -9,26 +9,28 @@ import type { AgentPlan, CommandHost } from './command-host.ts';
 import type { Command, CommandInput, Flag } from './command.ts';
 
 const flags = {
-  'server-url': { value: 'URL', doc: 'the server; LATCHKEY_SERVER_URL' },
+  'server-url': { value: 'URL', doc: 'the URL of the server; LATCHKEY_SERVER_URL' },
   config: {
     value: 'FILE',
-    doc: 'what it serves; agent.json in our configuration folder, or LATCHKEY_CONFIG',
+    doc: 'the configuration of the agent (agent.json in the configuration folder of Latchkey); LATCHKEY_CONFIG',
   },
   'key-file': {
     value: 'FILE',
-    doc: 'holds the key, for its owner alone (0600); LATCHKEY_AGENT_KEY_FILE',
+    doc: 'a file with the key, readable only by its owner (0600); LATCHKEY_AGENT_KEY_FILE',
   },
 } satisfies Record<string, Flag>;
 
-const userFlag = { doc: 'a service of yours, which starts when you log in, and not the machine’s' };
+const userFlag = {
+  doc: 'install a user service, which starts when you log in, instead of a system service',
+};
 
 const agentLoginCommand: Command = {
   name: 'agent login',
   operands: '',
   arity: [0, 0],
   summary: 'store the key of an agent in the keychain',
-  about: `Stores the agent key that the dashboard showed once in the keychain of this computer. It asks for the key, or
-reads it from standard input. An agent that is running takes a new key over at SIGHUP.`,
+  about: `Stores the agent key from the dashboard in the keychain of this computer. It asks for the key, or reads it
+from standard input. A running agent uses a new key after SIGHUP.`,
   flags: { 'server-url': flags['server-url'] },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: [
@@ -46,13 +48,13 @@ const agentInstallCommand: Command = {
   operands: '',
   arity: [0, 0],
   summary: 'write a service that starts the agent',
-  about: `Writes a service for systemd or launchd that starts the agent with this computer, or with --user when you log
-in, and prints the commands that start it. The machine's service has no keychain, so it needs --key-file. It
-replaces a service that it wrote before, and no other file.`,
+  about: `Writes a service for systemd or launchd that starts the agent when this computer starts, or with --user when you
+log in, and prints the commands that start it. A system service has no keychain, so it needs --key-file. The
+command replaces only a service that it wrote before.`,
   flags: {
     ...flags,
     user: userFlag,
-    'dry-run': { doc: 'print the service, write nothing' },
+    'dry-run': { doc: 'print the service without writing it' },
   },
   options: [],
   examples: [
@@ -70,8 +72,8 @@ const agentUninstallCommand: Command = {
   operands: '',
   arity: [0, 0],
   summary: 'remove the service that install wrote',
-  about: `Removes the service that latchkey agent install wrote, and prints the commands that stop it. The agent's key
-and configuration stay.`,
+  about: `Removes the service that latchkey agent install wrote, and prints the commands that stop it. The key and the
+configuration of the agent stay.`,
   flags: { user: userFlag },
   options: [],
   examples: ['latchkey agent uninstall', 'latchkey agent uninstall --user'],
@@ -87,18 +89,18 @@ export const agentCommand: Command = {
   subcommands: [agentLoginCommand, agentInstallCommand, agentUninstallCommand],
   operands: '[login|install|uninstall]',
   arity: [0, 0],
-  summary: 'let the cloud reach MCP servers of this network',
-  about: `Connects to a Latchkey server from inside a private network, without any open port, and serves the
-MCP servers of its configuration file as far as the dashboard binds them to this agent:
+  summary: 'let a Latchkey server reach MCP servers in this network',
+  about: `Connects to a Latchkey server from inside a private network, without an open port. It serves each MCP server
+of its configuration file that the dashboard assigns to this agent:
 
   {"servers": {"files": {"command": "npx", "args": ["…"], "env": {"TOKEN": "…"}, "denyTools": ["write_*"]},
                "crm": {"url": "http://127.0.0.1:3000/mcp", "headers": {"authorization": {"env": "CRM_AUTH"}}}}}
 
-The key is the one that the dashboard showed once: login stores it in the keychain, else LATCHKEY_AGENT_KEY or
---key-file holds it. The agent takes a new key in that file over without a restart, except as a systemd service of
-the machine (systemctl restart latchkey-agent). At SIGHUP it reads the keychain and its configuration again. Ctrl-C
-and SIGTERM let calls finish. Each of login, install and uninstall has its own --help.`,
-  flags: { ...flags, json: { doc: 'what happens, one JSON object a line' } },
+The dashboard shows the key of the agent once. Store it in the keychain with login, or set LATCHKEY_AGENT_KEY or
+--key-file. The agent uses a new key in that file without a restart, except as a system service of systemd
+(systemctl restart latchkey-agent). At SIGHUP it reads the keychain and its configuration again. Ctrl-C and SIGTERM
+stop the agent after running calls finish. login, install and uninstall each have their own --help.`,
+  flags: { ...flags, json: { doc: 'print events, one JSON object per line' } },
   options: ['secret-store', 'log-level', 'log-file', 'proxy', 'ca-file'],
   examples: [
     'latchkey agent login --server-url https://cloud.example.com',
@@ -135,9 +137,9 @@ async function agentLogin(input: CommandInput, host: CommandHost): Promise<void>
   const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
   const store = await host.store(host.options(input.options));
   await store.set(agentKeyAccount(base), keySecret);
-  host.print(`the agent key for ${base} is kept`);
+  host.print(`stored the agent key for ${base}`);
   host.warn(`next: latchkey agent --server-url ${base}`);
-  host.warn('hint: an agent that runs already takes it over at SIGHUP, and loses no call');
+  host.warn('hint: a running agent uses the new key after SIGHUP, without losing a call');
 }
 
 const machineConfiguration = '/etc/latchkey/agent.json';
@@ -150,13 +152,16 @@ async function agentService(
 ): Promise<void> {
   const { platform, home, launcher } = host;
   if (platform === 'win32')
-    throw new UsageError('on Windows there is no service yet', 'let the task scheduler start it');
+    throw new UsageError(
+      'services are not supported on Windows yet',
+      'start the agent with the Task Scheduler',
+    );
   const user = input.flags.has('user');
   const plan = what === 'install' ? agentPlan(input, host) : undefined;
   const keyFile = plan?.keyFile;
   if (plan && !user && keyFile === undefined)
-    throw new AgentError('service', 'a service of the machine has no keychain', {
-      remedy: 'name its key with --key-file, or add --user for a service of yours',
+    throw new AgentError('service', 'a system service has no keychain', {
+      remedy: 'name the file of the key with --key-file, or add --user for a user service',
     });
   // The machine's service has no home of a person's.
   const named = input.flags.has('config') || host.options(input.options).config !== undefined;
@@ -206,7 +211,7 @@ async function remove(
   host: CommandHost,
 ): Promise<void> {
   const before = await existing(path);
-  if (before === undefined) return host.print(`there is no service: ${path}`);
+  if (before === undefined) return host.print(`service not found: ${path}`);
   if (!before.includes(serviceMark)) throw foreign(path);
   await rm(path).catch((error: unknown) => {
     throw unwritable(path, error);
@@ -229,14 +234,14 @@ async function existing(path: string): Promise<string | undefined> {
 
 function foreign(path: string): AgentError {
   return new AgentError('service', `${path} was not created by Latchkey`, {
-    remedy: 'move it away, then repeat',
+    remedy: 'move the file away, then try again',
   });
 }
 
 function unwritable(path: string, cause: unknown): AgentError {
   const code = cause instanceof Error && 'code' in cause ? String(cause.code) : 'unknown reason';
   return new AgentError('service', `${path} cannot be changed (${code})`, {
-    remedy: code === 'EACCES' ? 'repeat as root, or add --user' : '',
+    remedy: code === 'EACCES' ? 'run the command as root, or add --user' : '',
     cause,
   });
 }

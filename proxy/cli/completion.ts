@@ -10,8 +10,8 @@ export const completionCommand: Command = {
   name: 'completion',
   operands: 'bash|zsh',
   arity: [1, 1],
-  summary: 'print a script that completes commands in a shell',
-  about: `Prints a script that completes commands, their options, assistants and the names of connections.`,
+  summary: 'print a shell completion script',
+  about: `Prints a shell script that completes commands, options, assistants and connection names.`,
   flags: {},
   options: [],
   examples: [
@@ -20,7 +20,7 @@ export const completionCommand: Command = {
   ],
   async run({ operands: [shell = ''] }, host) {
     if (!isShell(shell))
-      throw new UsageError('which shell?', 'latchkey completion knows bash and zsh');
+      throw new UsageError('which shell?', 'latchkey completion supports bash and zsh');
     const script = completionScript(shell, await allCommands());
     for (const line of script.trimEnd().split('\n')) host.print(line);
     return 0;

@@ -30,8 +30,8 @@ export const connectCommand: Command = {
   operands: 'NAME|URL',
   // Behind the URL mcp-remote takes the port of its redirect URI.
   arity: [1, 2],
-  summary: 'connect an assistant; this is what it starts',
-  about: 'Carries MCP between standard input and output and the server.',
+  summary: 'connect an assistant (assistants start this command)',
+  about: 'Relays MCP messages between the assistant, on standard input and output, and the server.',
   flags: { ...remoteFlags, ...toolFlags },
   options: optionNames,
   examples: [
@@ -84,7 +84,7 @@ function toolSettings(flags: CommandInput['flags']): ToolSettings {
   const [mode] = flags.get('changed-tools') ?? [];
   const changedTools = changedToolModes.find((known) => known === mode);
   if (mode !== undefined && !changedTools)
-    throw new UsageError(`--changed-tools is one of ${changedToolModes.join(', ')}`);
+    throw new UsageError(`--changed-tools must be one of ${changedToolModes.join(', ')}`);
   return {
     ...(allowTools && { allowTools }),
     ...(denyTools && { denyTools }),

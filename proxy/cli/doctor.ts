@@ -8,12 +8,12 @@ export const doctorCommand: Command = {
   name: 'doctor',
   operands: '[NAME|URL]',
   arity: [0, 1],
-  summary: 'find problems, and what to do about them',
-  about: `Checks everything that a connection needs, or this computer alone, to the end even when checks fail.
-The exit code is 1 when one does. It opens no browser and calls no tool.`,
+  summary: 'find problems and show how to fix them',
+  about: `Checks everything that a connection needs, or only this computer. It runs all checks even if one fails; the exit
+code is then 1. It opens no browser and calls no tool.`,
   flags: {
-    json: { doc: 'one JSON object: {"checks":[…]}' },
-    bundle: { value: 'FILE', doc: 'write all of it into one zip, without secrets' },
+    json: { doc: 'print print one JSON object: {"checks":[…]}' },
+    bundle: { value: 'FILE', doc: 'write all results to a ZIP file, without secrets' },
   },
   options: connectionOptions,
   examples: ['latchkey doctor acme', 'latchkey doctor acme --bundle doctor.zip'],
@@ -22,7 +22,7 @@ The exit code is 1 when one does. It opens no browser and calls no tool.`,
     const [file] = flags.get('bundle') ?? [];
     const json = flags.has('json');
     const { findings, bundle } = await host.doctor(target, options, {
-      progress: (name) => host.warn(`looking at ${name} …`),
+      progress: (name) => host.warn(`checking ${name} …`),
       found: (finding) => {
         for (const line of json ? [] : doctorLines(finding)) host.print(line);
       },
@@ -30,7 +30,7 @@ The exit code is 1 when one does. It opens no browser and calls no tool.`,
     if (json) host.print(JSON.stringify({ checks: findings }));
     if (file !== undefined) {
       await writeNew(file, await bundle());
-      host.warn(`wrote ${file}; look into it before you send it to anybody`);
+      host.warn(`wrote ${file}; check its content before you send it to anyone`);
     }
     return findings.some(({ state }) => state === 'fail') ? 1 : 0;
   },
@@ -54,8 +54,8 @@ async function writeNew(path: string, content: Uint8Array): Promise<void> {
   await writeFile(path, content, { flag: 'wx', mode: 0o600 }).catch((error: unknown) => {
     const code = error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
     throw new UsageError(
-      code === 'EEXIST' ? `${path} is there already` : `${path} cannot be written (${code})`,
-      'name another file with --bundle',
+      code === 'EEXIST' ? `${path} already exists` : `${path} cannot be written (${code})`,
+      'choose another file with --bundle',
     );
   });
 }

@@ -20,7 +20,7 @@ ${examples.map((example) => `  ${example}\n`).join('')}`;
 }
 
 function ownFlag(name: string, { value, doc, idle }: Flag): string {
-  const text = doc || `accepted from mcp-remote, without effect: ${idle ?? ''}`;
+  const text = doc || `accepted for mcp-remote compatibility, no effect: ${idle ?? ''}`;
   return `  --${name}${value === undefined ? '' : ` ${value}`}\n      ${text}`;
 }
 
@@ -40,23 +40,23 @@ function all(commands: readonly Command[]): string {
   const lines = shown.map(
     ({ summary }, at) => `  latchkey ${(usages[at] ?? '').padEnd(width)}  ${summary}`,
   );
-  return `latchkey connects AI assistants to MCP servers, and signs in for them.
+  return `Connects an AI assistant to an MCP server with your own sign-in.
 
 usage:
 ${lines.join('\n')}
 
 NAME is an entry in the configuration of Claude, Gemini CLI, Cursor or VS Code.
-What mcp-remote takes is understood too. latchkey COMMAND --help says more about one;
+Latchkey also accepts the options of mcp-remote. latchkey COMMAND --help explains a command;
 latchkey connect --help lists every option:
 
 ${listed(optionNames.map((name) => `--${name}`))}
 
-environment only, as they are secrets:
+set only in the environment, because they are secrets:
   LATCHKEY_OAUTH          {"clientId":"…","clientSecret":"…","scopes":["…"]}
   LATCHKEY_CLIENT_SECRET  the client secret alone
   LATCHKEY_API_KEY        an API key, sent as X-API-Key
-  LATCHKEY_PRIVATE_KEY_PASSPHRASE  opens an encrypted oauth.privateKeyFile
-  LATCHKEY_CLIENT_KEY_PASSPHRASE   opens an encrypted --client-key-file
+  LATCHKEY_PRIVATE_KEY_PASSPHRASE  decrypts oauth.privateKeyFile
+  LATCHKEY_CLIENT_KEY_PASSPHRASE   decrypts --client-key-file
 
 examples:
   latchkey login acme

@@ -8,16 +8,15 @@ export const importCommand: Command = {
   name: 'import',
   operands: '[FILE|ASSISTANT]',
   arity: [0, 1],
-  summary: 'move secrets out of assistants’ files, and take over mcp-remote',
-  about: `Moves the secrets in an assistant's file, or in all of them, to the keychain, and leaves "keychain"
-behind. Entries that start mcp-remote, and those that an assistant connects to itself, start latchkey
-from then on; sign in to the former again, since the sign-in of mcp-remote is not carried over.
-On a terminal it shows what it is about to do and asks. A copy of the file stays beside it, without
-the secrets that were moved, until you delete it.`,
+  summary: 'move secrets from assistants’ files to the keychain, and replace mcp-remote',
+  about: `Moves the secrets in the file of one assistant, or of all, to the keychain, and writes "keychain" in their place.
+Entries that start mcp-remote, or that an assistant connects to itself, then start latchkey. Sign in again for
+entries that used mcp-remote: its sign-in cannot be moved. On a terminal, the command shows its plan and asks for
+confirmation. It keeps a copy of the file next to it, without the moved secrets, until you delete the copy.`,
   flags: {
-    'dry-run': { doc: 'show what would be done' },
-    yes: { doc: 'do not ask' },
-    json: { doc: 'one JSON object; does not ask' },
+    'dry-run': { doc: 'show the plan without changing anything' },
+    yes: { doc: 'do not ask for confirmation' },
+    json: { doc: 'print one JSON object; do not ask for confirmation' },
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey import --dry-run', 'latchkey import cursor', 'latchkey import ./mcp.json'],
@@ -57,10 +56,10 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
       }),
     );
   for (const backup of json ? [] : backups)
-    host.warn(`the file as it was, without the secrets that were moved: ${backup}`);
+    host.warn(`backup of the file, without the moved secrets: ${backup}`);
   for (const name of json ? [] : signIns) host.warn(`next: latchkey login ${name}`);
   for (const { name, problem } of json ? [] : problems)
-    for (const line of `${name} was left as it is: ${problem}`.split('\n'))
+    for (const line of `${name} was not changed: ${problem}`.split('\n'))
       host.warn(`latchkey: ${line}`);
   return problems.length === 0;
 }
@@ -70,14 +69,14 @@ function summaryOf({ file }: ImportFile, { entry, connection, moved }: ImportSte
 }
 
 function lineOf({ file, entry, name, url, moved }: Done): string {
-  const what = moved.length > 0 ? `${moved.join(', ')} to the keychain` : 'no secret to move';
+  const what = moved.length > 0 ? `${moved.join(', ')} to the keychain` : 'no secrets to move';
   return `${file}: ${entry} becomes ${name} (${url}): ${what}`;
 }
 
 /** Without a terminal, starting the command is consent. */
 async function agreed(host: CommandHost): Promise<boolean> {
   if (!host.interactive) return true;
-  host.warn('Go on? [y/N]');
+  host.warn('Continue? [y/N]');
   for await (const line of host.lines()) return /^y(es)?$/i.test(line.trim());
   return false;
 }

@@ -9,14 +9,14 @@ export const installCommand: Command = {
   name: 'install',
   operands: 'ASSISTANT NAME',
   arity: [2, 2],
-  summary: 'let an assistant start a connection',
-  about: `Writes an entry into the assistant's own file that starts the connection. The assistants are
-claude-desktop, claude-code, gemini, cursor and vscode. Nothing else in the file changes, and a copy
-of it stays beside it. Where npm installed Latchkey, the assistant starts a copy in your data folder,
-so that it survives an update of Node.js. uninstall reverts both.`,
+  summary: 'add a connection to an assistant',
+  about: `Adds an entry that starts the connection to the configuration file of an assistant: claude-desktop, claude-code,
+gemini, cursor or vscode. Nothing else in the file changes, and a backup is stored next to it. If npm installed
+Latchkey, the assistant starts a copy in your data folder, which still works after an update of Node.js. uninstall
+reverts both.`,
   flags: {
-    replace: { doc: 'also when the assistant has another entry of that name' },
-    json: { doc: 'one JSON object' },
+    replace: { doc: 'replace another entry with this name' },
+    json: { doc: 'print one JSON object' },
   },
   options: ['config', 'secret-store', 'secret-store-key-file', 'state-dir'],
   examples: [
@@ -34,10 +34,10 @@ export const uninstallCommand: Command = {
   name: 'uninstall',
   operands: 'ASSISTANT NAME',
   arity: [2, 2],
-  summary: 'undo install',
-  about: `Puts back what install found, byte for byte if the file has not changed since; else it removes, or
-puts back, that one entry. The connection itself stays.`,
-  flags: { json: { doc: 'one JSON object' } },
+  summary: 'remove a connection from an assistant',
+  about: `Restores the file that install changed. If the file has changed since then, the command removes or restores only
+the entry. The connection itself stays.`,
+  flags: { json: { doc: 'print one JSON object' } },
   options: ['config', 'state-dir'],
   examples: [
     'latchkey uninstall cursor sales',
@@ -67,9 +67,9 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
   host.print(
     changed
       ? `${target.title} starts ${name}: ${file}`
-      : `${target.title} starts ${name} already: ${file}`,
+      : `${target.title} already starts ${name}: ${file}`,
   );
-  if (backup !== undefined) host.warn(`the file as it was: ${backup}`);
+  if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
   if (changed) host.warn(`next: restart ${target.title}`);
 }
 
@@ -88,5 +88,5 @@ async function uninstall(input: CommandInput, host: CommandHost): Promise<void> 
     absent: `${title} did not start ${name}: ${file}`,
   };
   host.print(words[outcome.did]);
-  if (outcome.backup !== undefined) host.warn(`the file as it was: ${outcome.backup}`);
+  if (outcome.backup !== undefined) host.warn(`backup of the file: ${outcome.backup}`);
 }

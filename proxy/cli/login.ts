@@ -12,8 +12,8 @@ export const loginCommand: Command = {
   operands: 'NAME|URL',
   arity: [1, 1],
   summary: 'sign in with the browser',
-  about: `Signs in with the browser, and stores the tokens in the keychain. On a computer without a
-browser, as over SSH, it prints the page's address and takes the address that the page ends at.`,
+  about: `Signs in with the browser and stores the tokens in the keychain. On a computer without a browser, for example over
+SSH, it prints the address of the sign-in page and asks for the address of the last page.`,
   flags: {},
   options: connectionOptions,
   examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
@@ -32,9 +32,9 @@ export const logoutCommand: Command = {
   name: 'logout',
   operands: 'NAME|URL',
   arity: [1, 1],
-  summary: 'sign out, and revoke the access',
-  about: `Revokes the tokens of a sign-in at the server, and forgets them here. When the server cannot be reached, they are
-forgotten all the same, and the exit code is 1.`,
+  summary: 'sign out and revoke the tokens',
+  about: `Revokes the tokens at the server and deletes them from this computer. If the server cannot be reached, the command
+still deletes them, and the exit code is 1.`,
   flags: {},
   options: connectionOptions,
   examples: ['latchkey logout acme', 'latchkey logout https://cloud.example.com/mcp/acme/sales'],
@@ -86,15 +86,15 @@ export async function login(
   const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs) => {
     if (await terminal.openBrowser(page.link())) {
-      terminal.warn('the browser opens; if it does not, open this page on this computer:');
+      terminal.warn('opening your browser; if it does not open, open this page on this computer:');
       terminal.warn(page.link().href);
-      terminal.warn('waiting for you to finish there, up to 10 minutes; Ctrl-C gives up');
+      terminal.warn('waiting up to 10 minutes for you to sign in; press Ctrl-C to cancel');
       return undefined;
     }
-    terminal.warn('open this page in a browser, on any computer:');
+    terminal.warn('open this page in a browser on any computer:');
     terminal.warn(page.url.href);
     terminal.warn(
-      `then paste here the address that it ends at (${redirectUri}?…), also if it shows an error`,
+      `then paste the address of the last page here (${redirectUri}?…), even if the page shows an error`,
     );
     return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.warn(line));
   };
@@ -113,7 +113,7 @@ export async function login(
   if (credentials.kind === 'client_credentials')
     terminal.print(`signed in as the OAuth client ${credentials.clientId}`);
   else if (signedInAs !== undefined) terminal.print(`signed in as ${signedInAs}`);
-  else terminal.print('the server does not name the account that was signed in');
+  else terminal.print('the server does not name the signed-in account');
 }
 
 /** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
@@ -125,11 +125,11 @@ async function logout(
   const { wasSignedIn, notRevoked } = await signOutConnection(account);
   if (!wasSignedIn) terminal.print(`you were not signed in to ${connection.name}`);
   else if (!notRevoked)
-    terminal.print(`signed out of ${connection.name}: revoked at the server, forgotten here`);
+    terminal.print(`signed out of ${connection.name}; the tokens were revoked and deleted`);
   else {
     terminal.print(`signed out of ${connection.name} on this computer`);
     terminal.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
-    terminal.warn('hint: withdraw it on the account page of the server');
+    terminal.warn('hint: withdraw the consent on the account page of the server');
   }
   return notRevoked === undefined;
 }

@@ -111,13 +111,13 @@ function isKnown({ name, rawName }: { name: string; rawName: string }, command: 
 /** An option is no value of another, unless `--one=--other` says so. A value may be secret. */
 function valueOf(token: Token & { kind: 'option' }, command: Command): string {
   const { rawName, value, inlineValue } = token;
-  if (!value) throw new UsageError(`${rawName} needs a value`);
+  if (!value) throw new UsageError(`${rawName} requires a value`);
   if (inlineValue || !/^-./.test(value)) return value;
   const [next = ''] = value.split('=');
   const isOption = isKnown({ name: next.slice(2), rawName: next }, command);
   throw new UsageError(
-    `${rawName} needs a value, and ${isOption ? `${next} is an option` : 'the next word begins with a dash'}`,
-    `if the value begins with a dash, write ${rawName}=VALUE`,
+    `${rawName} requires a value, but ${isOption ? `${next} is an option` : 'the next word starts with a dash'}`,
+    `if the value starts with a dash, write ${rawName}=VALUE`,
   );
 }
 
@@ -130,8 +130,8 @@ function checkCount(operands: readonly string[], command: Command): void {
   if (operands.length < least)
     throw new UsageError(
       name === 'connect'
-        ? 'which server? give its name or its URL'
-        : `latchkey ${name} needs ${shown}`,
+        ? 'no server given; enter its name or its URL'
+        : `latchkey ${name} requires ${shown}`,
       name === 'connect' ? '' : `latchkey ${name} --help shows more`,
     );
   if (operands.length <= most) return;
@@ -139,16 +139,16 @@ function checkCount(operands: readonly string[], command: Command): void {
     const names = subcommands.map((one) => one.name.slice(name.length + 1));
     const meant = nearest(operands[0] ?? '', names);
     throw new UsageError(
-      `latchkey ${name} has no such command`,
+      `latchkey ${name}: unknown command`,
       meant === undefined
-        ? `it has ${names.join(', ')}`
+        ? `available commands: ${names.join(', ')}`
         : `did you mean latchkey ${name} ${meant}?`,
     );
   }
   throw new UsageError(
     most === 1 || name === 'connect'
-      ? `one server at a time; ${operands.length} given`
-      : `too many words`,
+      ? `enter one server only; ${operands.length} given`
+      : `too many arguments`,
     (name === 'connect' && meantCommand(operands[0])) ||
       `the commands are ${publicNames.join(', ')}; latchkey --help shows more`,
   );
@@ -166,10 +166,11 @@ async function unknownOption(
   );
   if (owner)
     return new UsageError(
-      `${option} does not belong to latchkey ${command.name}`,
-      (command === connectCommand && meantCommand(first)) || `it belongs to latchkey ${owner.name}`,
+      `latchkey ${command.name} has no option ${option}`,
+      (command === connectCommand && meantCommand(first)) ||
+        `latchkey ${owner.name} has this option`,
     );
-  const message = `there is no option ${option}`;
+  const message = `unknown option ${option}`;
   return meant === undefined
     ? new UsageError(message)
     : new UsageError(message, `did you mean --${meant}?`);

@@ -12,11 +12,11 @@ export const removeCommand: Command = {
   name: 'remove',
   operands: 'NAME',
   arity: [1, 1],
-  summary: 'forget a connection, its sign-in and its secrets',
-  about: `Signs out of a connection that setup, add or import made, forgets it and its secrets, and takes its entries
-out of the assistants' own files, as uninstall does. When the server cannot be reached, the connection
-is forgotten all the same, and the exit code is 1.`,
-  flags: { json: { doc: 'one JSON object' } },
+  summary: 'remove a connection, its sign-in and its secrets',
+  about: `Signs out of a connection that setup, add or import created, and deletes the connection, its secrets and its
+entries in the assistants' files. If the server cannot be reached, the command still deletes them, and the exit
+code is 1.`,
+  flags: { json: { doc: 'print one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey remove sales', 'latchkey remove sales --json'],
   async run(input, host) {
@@ -42,10 +42,10 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
     host.print(
       JSON.stringify({ name, url: connection.url, revoked: !notRevoked, uninstalled, startedBy }),
     );
-  else host.print(`${name} is forgotten, with its secrets`);
+  else host.print(`removed ${name} and its secrets`);
   if (notRevoked !== undefined) {
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
-    host.warn('hint: withdraw it on the account page of the server');
+    host.warn('hint: withdraw the consent on the account page of the server');
   }
   for (const assistant of startedBy) host.warn(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;

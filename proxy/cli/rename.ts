@@ -6,11 +6,11 @@ export const renameCommand: Command = {
   name: 'rename',
   operands: 'OLD NEW',
   arity: [2, 2],
-  summary: 'give a connection another name',
-  about: `Renames a connection that add or import made, with its secrets and its sign-in, in the assistants' own
-files as well. Other files that start it, such as a project's .mcp.json, need the new name from you. A
-proxy that is running under the old name has to be restarted.`,
-  flags: { json: { doc: 'one JSON object' } },
+  summary: 'rename a connection',
+  about: `Renames a connection that add or import created, with its secrets, its sign-in and its entries in the assistants'
+files. Change the name yourself in other files that start it, such as the .mcp.json of a project, and restart each
+proxy that runs under the old name.`,
+  flags: { json: { doc: 'print one JSON object' } },
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey rename sales sales-eu', 'latchkey rename sales sales-eu --json'],
   async run({ operands: [from = '', to = ''], flags, options: given }, host) {
@@ -24,7 +24,7 @@ proxy that is running under the old name has to be restarted.`,
     host.print(`${from} is now ${to} (${url})`);
     for (const { title, file, backup } of launches) {
       host.print(`${title} starts ${to}: ${file}`);
-      if (backup !== undefined) host.warn(`the file as it was: ${backup}`);
+      if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
       host.warn(`next: restart ${title}`);
     }
     return 0;

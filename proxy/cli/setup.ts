@@ -25,26 +25,26 @@ export const setupCommand: Command = {
   name: 'setup',
   operands: 'URL',
   arity: [1, 1],
-  summary: 'connect your assistants to an MCP server, from nothing to a first call',
-  about: `Does what add, login and install do: asks the server what it needs, signs you in or asks for an API key,
-lets the assistants that you choose start the connection, and lists the server's tools to prove that it
-works. Without a terminal, or with --yes, it chooses every assistant that it finds. Run it again to
-repair what is missing. latchkey remove NAME reverts all of it.`,
+  summary: 'connect your assistants to an MCP server in one step',
+  about: `Combines add, login and install: it asks the server which authentication it requires, signs you in or asks for an
+API key, adds the connection to the assistants that you choose, and lists the tools of the server to verify the
+connection. Without a terminal, or with --yes, it chooses every assistant that it finds. Run it again to repair a
+connection. latchkey remove NAME reverts everything.`,
   flags: {
-    name: { value: 'NAME', doc: 'what to call the connection; by default a name from the URL' },
+    name: { value: 'NAME', doc: 'the name of the connection (default: a name from the URL)' },
     assistant: {
       value: 'NAME',
       repeated: true,
-      doc: 'install it in this assistant only; may be repeated',
+      doc: 'install the connection only in this assistant; may be repeated',
     },
-    'api-key': { doc: 'asks for an API key, or reads it from standard input' },
+    'api-key': { doc: 'ask for an API key, or read it from standard input' },
     'client-id': {
       value: 'ID',
-      doc: 'the OAuth client, if the server does not register one itself',
+      doc: 'the ID of the OAuth client, if the server does not register one automatically',
     },
-    'client-secret': { doc: 'asks for the secret of that client, or reads it from standard input' },
-    yes: { doc: 'do not ask which assistants' },
-    json: { doc: 'one JSON object; does not ask which assistants' },
+    'client-secret': { doc: 'ask for the secret of that client, or read it from standard input' },
+    yes: { doc: 'install in all assistants without asking' },
+    json: { doc: 'print one JSON object; install in all assistants without asking' },
   },
   options: ['secret-store', 'secret-store-key-file', 'state-dir', 'proxy', 'ca-file'],
   examples: [
@@ -123,9 +123,9 @@ async function findOrAdd(
   host: CommandHost,
 ): Promise<Found> {
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
-    throw new UsageError('an API key and an OAuth client exclude each other');
+    throw new UsageError('an API key and an OAuth client cannot be combined');
   if (flags.has('client-secret') && !flags.has('client-id'))
-    throw new UsageError('--client-secret needs --client-id');
+    throw new UsageError('--client-secret requires --client-id');
   const name = flags.get('name')?.[0];
   if (name !== undefined) await refuseOtherUrl(name, url, options, host);
   const existing = await registeredFor(url, name, options, host);
@@ -165,7 +165,7 @@ async function refuseOtherUrl(name: string, url: string, options: Options, host:
   const before = await registered(name, options, host);
   if (before && before.url !== url)
     throw new UsageError(
-      `${name} is there already, for ${before.url}`,
+      `${name} already exists, for ${before.url}`,
       'choose another name with --name',
     );
 }
@@ -181,7 +181,7 @@ function refuseOtherCredential(existing: Connection, flags: CommandInput['flags'
     (flags.has('client-secret') && credentials.kind !== 'client_credentials');
   if (isOther)
     throw new UsageError(
-      `${name} is there already, and authenticates in another way`,
+      `${name} already exists with another kind of authentication`,
       `add a second connection with --name, or run latchkey remove ${name} first`,
     );
 }
@@ -236,7 +236,7 @@ async function describe(
   if (needs === 'person' && needsClientId && clientId === undefined)
     throw new UsageError(
       `${serverName} does not register applications`,
-      'ask its administrator for a client id, and add --client-id ID; or add --api-key',
+      'ask its administrator for a client ID and add --client-id ID, or add --api-key',
     );
   return { ...at, as: 'person', ...(clientId !== undefined && { clientId }) };
 }
@@ -274,7 +274,7 @@ async function signInTo(
       const isOpen = await host.openBrowser(page);
       if (isOpen || host.interactive || !asksNothing) return isOpen;
       throw new UsageError(
-        `${name} requires a sign-in, and there is neither a browser nor a terminal here`,
+        `${name} requires a sign-in, but there is neither a browser nor a terminal here`,
         `run latchkey login ${name} in a terminal, or use --api-key`,
       );
     },
@@ -282,10 +282,8 @@ async function signInTo(
   try {
     await login(await host.account(connection, options), terminal, host.stop());
   } catch (error) {
-    host.warn(`${name} is added, but you are not signed in to it yet`);
-    host.warn(
-      `next: latchkey setup ${url} to continue, or latchkey remove ${name} to take it back`,
-    );
+    host.warn(`${name} was added, but you are not signed in to it yet`);
+    host.warn(`next: latchkey setup ${url} to continue, or latchkey remove ${name} to remove it`);
     throw error;
   }
   // Running proxies need not wait; that none can be asked is no failure.
@@ -302,7 +300,7 @@ async function choose(
   if (named) return [...new Set(named)];
   const views = await assistantViews(host);
   const found = views.filter((view) => view.found).map(({ id }) => id);
-  if (found.length === 0) host.warn('found none of the assistants that Latchkey can set up');
+  if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
   if (flags.has('yes') || flags.has('json') || !host.interactive) return found;
   for (const line of choiceLines(name, views)) host.warn(line);
   const stop = host.stop();
@@ -311,16 +309,18 @@ async function choose(
   });
   const lines = host.lines()[Symbol.asyncIterator]();
   for (;;) {
-    host.warn('Which ones? Numbers, all or none; Enter for those marked with *:');
+    host.warn(
+      'Select assistants: enter numbers, all or none, or press Enter for those marked with *:',
+    );
     const line = await Promise.race([lines.next(), stopped]);
     if (line === undefined || line.done)
       throw new UsageError(
-        `no assistant was chosen; ${name} is added`,
-        `run latchkey setup again to continue, or latchkey remove ${name} to take it back`,
+        `no assistant selected; ${name} was added`,
+        `run latchkey setup again to continue, or latchkey remove ${name} to remove it`,
       );
     const chosen = chosenAssistants(line.value, views);
     if (chosen) return chosen;
-    host.warn(`type numbers from 1 to ${views.length}, such as: 1 3`);
+    host.warn(`enter numbers from 1 to ${views.length}, for example: 1 3`);
   }
 }
 
@@ -332,7 +332,7 @@ export function choiceLines(name: string, offered: readonly Offered[]): string[]
   return [
     'Assistants:',
     ...offered.map(({ title, found, starts }, at) => {
-      const state = starts.includes(name) ? `starts ${name} already` : found ? '' : 'not found';
+      const state = starts.includes(name) ? `already starts ${name}` : found ? '' : 'not found';
       return `${found ? '*' : ' '} ${at + 1}  ${title.padEnd(width)}  ${state}`.trimEnd();
     }),
   ];
@@ -388,6 +388,6 @@ function report(
   const { title, file, assistant } = one;
   if ('changed' in one)
     return print(`${title} starts ${name}${one.changed ? '' : ' already'}: ${file}`);
-  host.warn(`latchkey: ${title} was left as it is: ${one.problem}`);
-  host.warn(`hint: correct that, then run latchkey install ${assistant} ${name}`);
+  host.warn(`latchkey: ${title} was not changed: ${one.problem}`);
+  host.warn(`hint: fix the problem, then run latchkey install ${assistant} ${name}`);
 }

@@ -13,9 +13,9 @@ export const statusCommand: Command = {
   operands: '[NAME|URL]',
   arity: [0, 1],
   summary: 'show the state of the connections',
-  about: `Shows the state of a connection, or of all that are configured. It reads files and the keychain of this
-computer, and contacts no server.`,
-  flags: { json: { doc: 'one JSON object: {"connections":[…],"problems":[…]}' } },
+  about: `Shows the state of one connection or of all configured connections. It reads files and the keychain of this computer
+and contacts no server.`,
+  flags: { json: { doc: 'print print one JSON object: {"connections":[…],"problems":[…]}' } },
   options: connectionOptions,
   examples: ['latchkey status', 'latchkey status acme --json'],
   async run({ operands: [target], flags, options: given }, host) {
@@ -50,7 +50,7 @@ const words = {
 
 const nothing = [
   'no connection is configured',
-  'hint: name a URL, as in latchkey status https://cloud.example.com/mcp/acme/sales',
+  'hint: add a connection with latchkey setup URL, or name a URL: latchkey status https://cloud.example.com/mcp/acme/sales',
 ];
 
 /** One block a connection, one line a fact; problems are for connections that cannot be read. */
@@ -91,7 +91,7 @@ function statusJson(
 }
 
 function missing(as: AccountStatus['as']): string {
-  return as === 'api_key' ? 'its API key is not in the keychain' : 'signed out';
+  return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';
 }
 
 function remedy({ as, name, url }: AccountStatus): string {

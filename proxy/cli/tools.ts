@@ -10,20 +10,20 @@ export const toolsCommand: Command = {
   name: 'tools',
   operands: 'NAME|URL',
   arity: [1, 1],
-  summary: 'list the tools of a server, and accept changed ones',
-  about: `Lists the tools that a server has shown here, and those that are other than they were accepted. A
-tool is accepted when it is first seen. It contacts no server.`,
+  summary: 'list the tools of a server and accept changed tools',
+  about: `Lists the tools that this computer has seen of a server, and which of them changed since they were accepted. A tool
+is accepted when it is first seen. It contacts no server.`,
   flags: {
-    accept: { value: 'TOOL', repeated: true, doc: 'accept a tool as it was last seen' },
-    'accept-all': { doc: 'accept all of them so' },
-    json: { doc: 'one JSON object: {"tools":[…]}' },
+    accept: { value: 'TOOL', repeated: true, doc: 'accept the last seen definition of a tool' },
+    'accept-all': { doc: 'accept the last seen definition of all tools' },
+    json: { doc: 'print print one JSON object: {"tools":[…]}' },
   },
   options: ['config', 'state-dir'],
   examples: ['latchkey tools acme', 'latchkey tools acme --accept send_mail'],
   async run({ operands: [target = ''], flags, options: given }, host) {
     const options = host.options(given);
     if (options.secretStore === 'memory')
-      throw new UsageError('with --secret-store memory nothing is kept of tools');
+      throw new UsageError('--secret-store memory stores nothing about tools');
     const connection = await host.connection(target, options);
     const store = await host.acceptedTools(connection, options);
     const all = flags.has('accept-all');
@@ -55,8 +55,8 @@ async function tools(
   const stranger = names.find((name) => !known.has(name));
   if (stranger !== undefined)
     throw new UsageError(
-      `${connection.name} has shown no tool ${stranger}`,
-      `latchkey tools ${connection.name} lists them`,
+      `${connection.name} has no tool ${stranger} that was seen here`,
+      `latchkey tools ${connection.name} lists the tools`,
     );
   if (names.length > 0) {
     known = afterAcceptance(known, names, clock.now());
@@ -91,7 +91,7 @@ async function tools(
   const lines = rows.map(({ name, state, changed, changedAt }) => {
     const words = {
       accepted: 'accepted',
-      filtered: 'kept back by the lists of this connection',
+      filtered: 'hidden by the tool lists of this connection',
       changed: `changed on ${day(changedAt)}: ${changed.join(', ')}${mode === 'withhold' ? '; withheld' : ''}`,
     };
     return `  ${name.padEnd(width)}  ${words[state]}`;

@@ -55,7 +55,7 @@ async function launchedNames(
   } catch (error) {
     // The parser's own message quotes the text, which may be a secret.
     const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
-    return { names: [], problem: unread ? `cannot be read (${unread})` : 'is not JSON' };
+    return { names: [], problem: unread ? `cannot be read (${unread})` : 'is not valid JSON' };
   }
 }
 

@@ -122,7 +122,7 @@ export function assistantFile(
   const assistant = assistantNamed(name);
   if (!assistant)
     throw new UsageError(
-      'which assistant?',
+      'unknown assistant',
       `the assistants are ${Object.keys(assistants).join(', ')}`,
     );
   const { title, servers, typed } = assistant;

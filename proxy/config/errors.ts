@@ -7,7 +7,7 @@ export class UsageError extends Error {
 
   constructor(
     message: string,
-    hint = 'latchkey --help shows what there is',
+    hint = 'latchkey --help lists the commands',
     options?: ErrorOptions,
   ) {
     super(message, options);

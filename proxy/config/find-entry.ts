@@ -35,7 +35,7 @@ export async function findEntry(
       {
         source: first.source,
         key: first.key,
-        problem: `has another URL than ${other.key} of ${other.source}; make them agree, or name one with --config`,
+        problem: `and ${other.key} of ${other.source} have different URLs; make them the same, or choose one file with --config`,
       },
     ]);
   // Our own file says all there is to say of a connection; others may know the URL alone.
@@ -104,7 +104,11 @@ async function readDocument(
       return parseJsonc(text);
     } catch {
       // The parser's own message quotes the text, which may be a secret.
-      problems.push({ source, key: '', problem: 'is not JSON; look for a missing comma or quote' });
+      problems.push({
+        source,
+        key: '',
+        problem: 'is not valid JSON; check for a missing comma or quote',
+      });
       return undefined;
     }
   }
@@ -168,7 +172,7 @@ export function readEntry(
         source,
         key,
         code: 'other_program',
-        problem: 'starts another program; give it a "url", or start latchkey with one',
+        problem: 'starts another program; set a "url", or start latchkey with a URL',
       });
       return undefined;
     }
@@ -185,7 +189,7 @@ export function readEntry(
     problems.push({
       source,
       key: `${key}.${urlKey}`,
-      problem: 'is missing; it is the URL of the MCP server',
+      problem: 'is missing; set it to the URL of the MCP server',
     });
     return undefined;
   }

@@ -39,8 +39,8 @@ export async function importEntry(
   if (!found || steps.length === 0) {
     const problem = problems.find(({ name }) => name === key)?.problem;
     throw new UsageError(
-      problem ?? `${path} has nothing of that name to take over`,
-      'look at what can be imported',
+      problem ?? `${path} has no entry with that name to import`,
+      'list the entries that can be imported',
     );
   }
   const backup = await importFile({ ...found, steps }, options, given, host);

@@ -51,7 +51,7 @@ export async function importPlan(
   for (const place of placesOf(asked, host)) {
     const { bytes } = await fileSnapshot(place.file);
     if (bytes === undefined && asked !== undefined)
-      throw new UsageError(`there is no file ${place.file}`);
+      throw new UsageError(`file ${place.file} not found`);
     await editJson(bytes, place.file, []);
     const steps: ImportStep[] = [];
     for (const servers of ['mcpServers', 'servers'])
@@ -66,7 +66,7 @@ export async function importPlan(
           }
           const { name, url } = step.connection;
           if ((names.get(name) ?? url) !== url)
-            throw new UsageError(`another entry calls ${names.get(name)} by that name`);
+            throw new UsageError(`another entry uses that name for ${names.get(name)}`);
           names.set(name, url);
           steps.push(step);
         } catch (error) {

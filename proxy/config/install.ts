@@ -56,7 +56,7 @@ export async function installLaunch(
     if (found !== undefined && !isLaunch(found, name) && !replace)
       throw new UsageError(
         `${title} has an entry ${name} that starts something else: ${file}`,
-        'add --replace, or let latchkey import take it over',
+        'add --replace, or import the entry with latchkey import',
       );
     const backup = await backUpFile(snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
@@ -131,7 +131,7 @@ async function takeBack(
   if (!isLaunch(found))
     throw new UsageError(
       `the entry ${path[1]} of ${title} starts something else: ${snapshot.path}`,
-      'remove it there if you do not need it',
+      'remove the entry there if you do not need it',
     );
   const earlier = before === 'lost' ? undefined : await memberAt(before, path);
   const value = isLaunch(earlier, path[1]) ? undefined : earlier;

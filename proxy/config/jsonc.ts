@@ -44,7 +44,7 @@ export async function editJson(
     const [first] = errors;
     if (first) {
       const what = jsonc.printParseErrorCode(first.error).replaceAll(/\B[A-Z]/g, ' $&');
-      throw refusal(source, text, first.offset, `is not JSON (${what.toLowerCase()})`);
+      throw refusal(source, text, first.offset, `is not valid JSON (${what.toLowerCase()})`);
     }
     checkPlace(tree, path, (node, problem) => refusal(source, text, node.offset, problem));
     if (tree) text = changedMember(text, tree, { path, value }, jsonc);
@@ -65,7 +65,7 @@ function checkPlace(
     const named = (node.children ?? []).filter(({ children }) => children?.[0]?.value === name);
     const [property, second] = named;
     // Which of the two the assistant reads is its own secret.
-    if (second) throw refuse(second, `says "${name}" a second time`);
+    if (second) throw refuse(second, `contains "${name}" twice`);
     node = property?.children?.[1];
   }
 }
@@ -81,7 +81,7 @@ function decoded(bytes: Buffer | undefined, source: string): string {
 function refusal(source: string, text: string, offset: number, problem: string): Error {
   const before = text.slice(0, offset).split('\n');
   const place = `${source}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`;
-  const remedy = 'nothing was changed; mend it there and repeat';
+  const remedy = 'nothing was changed; fix the file, then try again';
   return new ConfigurationError([{ source: place, key: '', problem: `${problem}; ${remedy}` }]);
 }
 

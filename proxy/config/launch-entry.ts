@@ -71,17 +71,17 @@ export function startsLatchkey(words: readonly string[]): boolean {
 const passing = [
   {
     place: /\/AppTranslocation\//,
-    why: 'macOS runs Latchkey from a copy that is gone after this start',
+    why: 'macOS runs Latchkey from a temporary copy',
     remedy: 'move Latchkey to Applications in Finder, open it from there, and try again',
   },
   {
     place: /^\/Volumes\/[^/]+\/Latchkey[^/]*\.app\//,
-    why: 'Latchkey runs from its disk image, which will not stay',
+    why: 'Latchkey runs from its disk image, which is temporary',
     remedy: 'drag Latchkey to Applications, open it from there, and try again',
   },
   {
     place: /\/\.mount_[^/]+\//,
-    why: 'this is inside an AppImage, under a path of this one start',
+    why: 'this program runs inside an AppImage, at a temporary path',
     remedy: 'start the AppImage itself, or install the .deb package',
   },
 ];
@@ -95,7 +95,7 @@ export function stableProgram(program: string): string {
   const found = passing.find(({ place }) => place.test(program));
   if (!found) return program;
   throw new UsageError(
-    `no assistant could start Latchkey from ${program}: ${found.why}`,
+    `an assistant cannot start Latchkey from ${program}: ${found.why}`,
     found.remedy,
   );
 }
@@ -120,7 +120,7 @@ export function packagedLauncher(
 /** The folder that npx keeps what it started in, up to its own package.json. */
 const npxFolder = /^(.*[\\/]_npx[\\/][^\\/]+[\\/])node_modules[\\/]/;
 /** No package of a registry is named: one of this name may be anybody's. */
-const unknown = 'install it from the file or URL that you started it from';
+const unknown = 'install Latchkey from the file or URL that you started it from';
 
 /**
  * What to do when npx runs this program, whose folder npm may clear at any time; `undefined` when it is
@@ -133,8 +133,9 @@ export function npxHint(
   const [, folder] = ('script' in launcher && npxFolder.exec(launcher.script)) || [];
   if (folder === undefined) return undefined;
   const source = sourceIn(readText(`${folder}package.json`));
-  const remedy = source === undefined ? unknown : `npm install --global "${source}" keeps it`;
-  return `npx may throw this program away; ${remedy}`;
+  const remedy =
+    source === undefined ? unknown : `npm install --global "${source}" installs it permanently`;
+  return `npx may delete this program; ${remedy}`;
 }
 
 /** The URL that npx was given, as it notes it. */

@@ -7,7 +7,7 @@ export type RemoteFlag = {
   idle?: string;
 };
 
-const timing = 'connections have limits of their own here';
+const timing = 'Latchkey uses its own time limits';
 
 /** Every option of mcp-remote 0.15, so that an entry that starts it can start us. */
 export const remoteFlags = {
@@ -54,17 +54,20 @@ export const remoteFlags = {
   debug: { doc: 'the same as --log-level debug' },
   silent: { doc: 'the same as --log-level error' },
   'enable-proxy': { doc: 'no effect: HTTPS_PROXY is used without it' },
-  protocol: { value: 'legacy|auto', doc: 'no effect: the era is detected' },
-  'allow-http': { doc: '', idle: 'a credential never goes over plain http to another machine' },
-  'auth-success-url': { value: 'URL', doc: '', idle: 'the browser ends at our own page' },
-  'auth-timeout': { value: 'N', doc: '', idle: 'a person has ten minutes to sign in' },
-  'device-code': { doc: '', idle: 'latchkey login works without a browser on this machine' },
-  'use-id-token': { doc: '', idle: 'the access token is what proves a right' },
-  'token-endpoint': { value: 'URL', doc: '', idle: 'the server’s metadata says where it is' },
-  'disable-cookies': { doc: '', idle: 'no cookies are kept' },
-  ipv4: { doc: '', idle: 'both families are tried' },
-  'keep-alive': { doc: '', idle: 'a broken stream is resumed' },
-  'ping-interval': { value: 'N', doc: '', idle: 'a broken stream is resumed' },
+  protocol: { value: 'legacy|auto', doc: 'no effect: the protocol is detected' },
+  'allow-http': {
+    doc: '',
+    idle: 'Latchkey never sends credentials over plain http to another computer',
+  },
+  'auth-success-url': { value: 'URL', doc: '', idle: 'the browser ends at Latchkey’s own page' },
+  'auth-timeout': { value: 'N', doc: '', idle: 'the time limit is ten minutes' },
+  'device-code': { doc: '', idle: 'latchkey login works without a browser on this computer' },
+  'use-id-token': { doc: '', idle: 'only access tokens grant access' },
+  'token-endpoint': { value: 'URL', doc: '', idle: 'the metadata of the server contains it' },
+  'disable-cookies': { doc: '', idle: 'cookies are not stored' },
+  ipv4: { doc: '', idle: 'Latchkey tries IPv4 and IPv6' },
+  'keep-alive': { doc: '', idle: 'Latchkey resumes interrupted streams' },
+  'ping-interval': { value: 'N', doc: '', idle: 'Latchkey resumes interrupted streams' },
   'connect-timeout': { value: 'N', doc: '', idle: timing },
   'headers-timeout': { value: 'N', doc: '', idle: timing },
   'body-timeout': { value: 'N', doc: '', idle: timing },

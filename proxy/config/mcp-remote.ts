@@ -99,7 +99,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   const fill = (text: string) =>
     text.replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => {
       const value = ports.env[name];
-      if (value === undefined) warnings.push(`there is no variable ${name} in the environment`);
+      if (value === undefined) warnings.push(`the environment variable ${name} is not set`);
       return value ?? whole;
     });
 
@@ -128,7 +128,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   const idle = [...flags.keys()].filter((name) => flagNamed(name)?.idle !== undefined);
   if (idle.length > 0)
     warnings.push(
-      `without meaning here: ${idle.map((name) => `--${name} (${flagNamed(name)?.idle})`).join(', ')}`,
+      `options without effect: ${idle.map((name) => `--${name} (${flagNamed(name)?.idle})`).join(', ')}`,
     );
 
   const authorizeParams = paramsOf(flags.get('authorize-param') ?? []);
@@ -157,7 +157,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
     ...(flags.has('silent') && { logLevel: 'error' as const }),
     ...(flags.has('debug') && { logLevel: 'debug' as const }),
     ...(port !== undefined && !/^\d+$/.test(port)
-      ? refuse('the word behind the URL', 'a port')
+      ? refuse('the word after the URL', 'a port')
       : {}),
   };
 }
@@ -204,7 +204,7 @@ function headerOf(line: string, where: string): [name: string, value: string] {
 
 function linesOf(path: string, { readText }: ReadArgumentsPorts): string[] {
   const text = readText(path);
-  if (text === undefined) return refuse(`--header-file ${path}`, 'a file that exists');
+  if (text === undefined) return refuse(`--header-file ${path}`, 'an existing file');
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   return lines.filter((line) => line !== '' && !line.startsWith('#'));
 }
@@ -217,7 +217,7 @@ function objectIn(
 ): Record<string, unknown> | undefined {
   if (value === undefined) return undefined;
   const text = value.startsWith('@') ? readText(value.slice(1)) : value;
-  if (text === undefined) return refuse(`--${flag} ${value}`, 'a file that exists');
+  if (text === undefined) return refuse(`--${flag} ${value}`, 'an existing file');
   try {
     const parsed: unknown = JSON.parse(fill(text));
     if (typeof parsed === 'object' && parsed !== null) return { ...parsed };

@@ -42,19 +42,22 @@ const field = <Value>(declared: OAuthField<Value>): OAuthField<Value> => declare
 export const oauthFields = {
   clientId: field({
     read: text,
-    doc: 'the OAuth client',
+    doc: 'the ID of the OAuth client',
     flag: {
       name: 'client-id',
       value: 'ID',
-      doc: 'the OAuth client; not needed for a person who signs in',
+      doc: 'the ID of the OAuth client; not needed if you sign in as a person',
     },
     env: 'LATCHKEY_CLIENT_ID',
     identity: 'or empty',
   }),
   clientSecret: field({
     read: text,
-    doc: 'its secret, with which the client signs in as itself; `"keychain"` if it is stored there',
-    flag: { name: 'client-secret', doc: 'asks for its secret, or reads it from standard input' },
+    doc: 'the client secret, if the client authenticates as itself; `"keychain"` if the secret is stored there',
+    flag: {
+      name: 'client-secret',
+      doc: 'ask for the client secret, or read it from standard input',
+    },
     env: 'LATCHKEY_CLIENT_SECRET',
   }),
   privateKeyFile: field({
@@ -63,13 +66,13 @@ export const oauthFields = {
     flag: {
       name: 'private-key-file',
       value: 'FILE',
-      doc: 'a PEM file instead of a secret',
+      doc: 'a private key (PEM file) instead of a secret',
       of: ([file = '']) => resolve(file),
     },
   }),
   clientMetadataUrl: field({
     read: checkedText((url) => URL.parse(url)?.protocol === 'https:', 'is not an https URL'),
-    doc: 'the https URL of a client metadata document; it is the client id',
+    doc: 'the https URL of a client metadata document, used as the client ID',
   }),
   redirectPort: field({
     read: port,
@@ -77,7 +80,7 @@ export const oauthFields = {
     flag: {
       name: 'redirect-port',
       value: 'N',
-      doc: 'the port that the client was registered with',
+      doc: 'the port of the redirect URI, if the client was registered with a fixed one',
       of: ([number]) => Number(number),
     },
   }),
@@ -101,22 +104,22 @@ export const oauthFields = {
       value === ''
         ? ''
         : checkedText((uri) => URL.canParse(uri), 'is not an absolute URI')(value, complain),
-    doc: 'the `resource` parameter (RFC 8707) instead of what the server says; empty to send none',
+    doc: 'the `resource` parameter (RFC 8707), instead of the resource that the server announces; empty to send none',
     identity: 'or omitted',
   }),
   authorizeParams: field({
     read: params,
-    doc: 'an object with more parameters of the authorization request',
+    doc: 'an object with additional parameters of the authorization request',
   }),
   scopes: field({
     read: scopeList,
     alias: 'scope',
-    doc: 'the scopes to ask for: a list, or one string',
+    doc: 'the scopes to request: a list, or one string',
     flag: {
       name: 'scope',
       value: 'SCOPE',
       repeated: true,
-      doc: 'a scope to ask for; may be repeated',
+      doc: 'a scope to request; may be repeated',
       of: (texts) => texts,
     },
     env: 'LATCHKEY_SCOPES',
@@ -226,7 +229,7 @@ function params(value: unknown, complain: Complain): Readonly<Record<string, str
   const entries = isObject(value) ? Object.entries(value) : [['', undefined] as const];
   const right = entries.filter((entry): entry is [string, string] => {
     const isRight = entry[0] !== '' && typeof entry[1] === 'string' && !ownParams.test(entry[0]);
-    if (!isRight) complain(`does not take ${entry[0] || 'this'}`);
+    if (!isRight) complain(`does not accept ${entry[0] || 'this'}`);
     return isRight;
   });
   return Object.fromEntries(right);

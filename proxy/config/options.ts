@@ -20,34 +20,34 @@ export const declarations = {
   config: {
     env: 'LATCHKEY_CONFIG',
     value: 'FILE',
-    doc: 'find NAME in this file instead of the assistants’ own',
+    doc: 'look up NAME in this file instead of the assistants’ files',
   },
   'secret-store': {
     env: 'LATCHKEY_SECRET_STORE',
     value: 'os|file|memory',
     fallback: 'os',
-    doc: 'where tokens are kept',
+    doc: 'where to store tokens',
   },
   'secret-store-key-file': {
     env: 'LATCHKEY_SECRET_STORE_KEY_FILE',
     value: 'FILE',
-    doc: 'the key of --secret-store file',
+    doc: 'the file of the key for --secret-store file',
   },
   'state-dir': {
     env: 'LATCHKEY_STATE_DIR',
     value: 'DIR',
-    doc: 'where locks and the file store are kept',
+    doc: 'the directory of locks and the file store',
   },
   'log-level': {
     env: 'LATCHKEY_LOG_LEVEL',
     value: logLevels.join('|'),
     fallback: 'warn',
-    doc: 'what is written to stderr, as JSON lines',
+    doc: 'how much to log to stderr, as JSON lines',
   },
   'log-file': {
     env: 'LATCHKEY_LOG_FILE',
     value: 'FILE',
-    doc: 'append the same lines to this file, which only its owner can read',
+    doc: 'also append the log to this file, readable only by its owner',
   },
   'sign-in': {
     env: 'LATCHKEY_SIGN_IN',
@@ -59,7 +59,7 @@ export const declarations = {
     env: 'LATCHKEY_MAX_MESSAGE_BYTES',
     value: 'N',
     fallback: String(64 * 1024 * 1024),
-    doc: 'longest message, either way',
+    doc: 'the maximum message size, in both directions',
   },
   'idle-timeout': {
     env: 'LATCHKEY_IDLE_TIMEOUT',
@@ -71,22 +71,22 @@ export const declarations = {
   proxy: {
     env: 'LATCHKEY_PROXY',
     value: 'URL|none',
-    doc: 'go through this proxy, whatever HTTPS_PROXY says; NO_PROXY still counts',
+    doc: 'use this HTTP proxy instead of HTTPS_PROXY; NO_PROXY still applies',
   },
   'ca-file': {
     env: 'LATCHKEY_CA_FILE',
     value: 'FILE',
-    doc: 'trust these authorities besides Node’s and the system’s',
+    doc: 'additional certificate authorities to trust, PEM',
   },
   'client-certificate-file': {
     env: 'LATCHKEY_CLIENT_CERTIFICATE_FILE',
     value: 'FILE',
-    doc: 'our certificate for servers that ask for one (mutual TLS), PEM',
+    doc: 'the client certificate for servers that require one (mutual TLS), PEM',
   },
   'client-key-file': {
     env: 'LATCHKEY_CLIENT_KEY_FILE',
     value: 'FILE',
-    doc: 'its key, PEM',
+    doc: 'the private key of the client certificate, PEM',
   },
 } satisfies Record<string, Declaration>;
 
@@ -149,19 +149,20 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   const choice = <T extends string>(name: OptionName, choices: readonly T[]): T => {
     const value = text(name);
     const chosen = choices.find((one) => one === value);
-    if (chosen === undefined) throw new UsageError(`--${name} is one of ${choices.join(', ')}`);
+    if (chosen === undefined)
+      throw new UsageError(`--${name} must be one of ${choices.join(', ')}`);
     return chosen;
   };
   const maxMessageBytes = Number(text('max-message-bytes'));
   if (!Number.isSafeInteger(maxMessageBytes) || maxMessageBytes < 1_024)
-    throw new UsageError('--max-message-bytes is a number, 1024 at least');
+    throw new UsageError('--max-message-bytes must be a number of at least 1024');
   const idleTimeoutSeconds = Number(text('idle-timeout'));
   if (
     !Number.isSafeInteger(idleTimeoutSeconds) ||
     idleTimeoutSeconds < 0 ||
     idleTimeoutSeconds > 86_400
   )
-    throw new UsageError('--idle-timeout is a number of seconds, a day at most, or 0');
+    throw new UsageError('--idle-timeout must be a number of seconds up to one day, or 0');
   const config = text('config');
   const stateDir = text('state-dir');
   const secretStoreKeyFile = text('secret-store-key-file');
@@ -169,8 +170,8 @@ export function readOptions(given: OptionTexts, env: NodeJS.ProcessEnv): Options
   const secretStore = choice('secret-store', ['os', 'file', 'memory']);
   if (secretStore === 'file' && secretStoreKeyFile === undefined)
     throw new UsageError(
-      '--secret-store file needs LATCHKEY_SECRET_STORE_KEY_FILE',
-      'make a key with: openssl rand -base64 48 > key && chmod 600 key',
+      '--secret-store file requires LATCHKEY_SECRET_STORE_KEY_FILE',
+      'create a key with: openssl rand -base64 48 > key && chmod 600 key',
     );
   return {
     ...(config !== undefined && { config }),
@@ -193,7 +194,7 @@ function networkOptions(
 ): NetworkOptions {
   if (given.proxy !== undefined && /@/.test(given.proxy))
     throw new UsageError(
-      '--proxy takes no user and password, as every program can read arguments',
+      '--proxy must not contain a user and a password, because every program can read arguments',
       'set LATCHKEY_PROXY instead',
     );
   const proxy = text('proxy');
@@ -201,7 +202,7 @@ function networkOptions(
   const clientCertificateFile = text('client-certificate-file');
   const clientKeyFile = text('client-key-file');
   if ((clientCertificateFile === undefined) !== (clientKeyFile === undefined))
-    throw new UsageError('--client-certificate-file and --client-key-file need each other');
+    throw new UsageError('--client-certificate-file and --client-key-file must be set together');
   return {
     ...(proxy !== undefined && { proxy }),
     ...(caFile !== undefined && { caFile }),

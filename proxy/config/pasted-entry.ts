@@ -14,7 +14,7 @@ export function pastedEntry(text: string): PastedEntry {
   const entry = value && entryIn(value);
   if (entry) return entry;
   throw new UsageError(
-    'the pasted text holds no connection',
+    'the pasted text contains no connection',
     'paste the "oauth" object, or the whole entry with its "url"',
   );
 }

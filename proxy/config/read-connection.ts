@@ -43,7 +43,7 @@ export async function readConnection(
     problems.push({
       source: entry.source,
       key: entry.key,
-      problem: 'the URL must be https, or http on this machine, without user or password',
+      problem: 'the URL must be https, or http on this computer, without a user or a password',
     });
 
   const setting = (name: string) => host.env[name] || entry.env[name] || undefined;
@@ -94,7 +94,11 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
   try {
     return JSON.parse(text);
   } catch {
-    problems.push({ source, key: 'LATCHKEY_OAUTH', problem: 'is not JSON; look at its quotes' });
+    problems.push({
+      source,
+      key: 'LATCHKEY_OAUTH',
+      problem: 'is not valid JSON; check its quotes',
+    });
     return undefined;
   }
 }
@@ -130,12 +134,12 @@ function readExtras(
   for (const [name, value] of Object.entries(isObject(headers) ? headers : {})) {
     const filled = typeof value === 'string' ? expanded(value, setting) : '';
     const fine = typeof value === 'string' && headerName.test(name) && headerValue.test(filled);
-    if (!fine) complain(`headers.${name}`, 'is not a header that HTTP allows');
+    if (!fine) complain(`headers.${name}`, 'is not a valid HTTP header');
     else if (!ownHeaders.test(name.toLowerCase())) read[name.toLowerCase()] = filled;
   }
   const chosen = transports.find((one) => one === transport);
   if (transport !== undefined && chosen === undefined)
-    complain('transport', `is none of ${transports.join(', ')}`);
+    complain('transport', `must be one of ${transports.join(', ')}`);
   return {
     ...(Object.keys(read).length > 0 && { headers: read }),
     ...(chosen !== undefined && { transport: chosen }),
@@ -173,7 +177,7 @@ function readToolSettings(
     if (value === undefined) return undefined;
     if (Array.isArray(value) && value.every((one) => typeof one === 'string'))
       return value.filter(Boolean);
-    complain(name, 'is not a list of names, in which * matches any text');
+    complain(name, 'must be a list of names, in which * matches any text');
     return undefined;
   };
   const allow = list('allowTools', 'LATCHKEY_ALLOW_TOOLS');
@@ -181,7 +185,7 @@ function readToolSettings(
   const mode = setting('LATCHKEY_CHANGED_TOOLS') ?? texts.changedTools ?? undefined;
   const changed = changedToolModes.find((known) => known === mode);
   if (mode !== undefined && changed === undefined)
-    complain('changedTools', `is neither ${changedToolModes.join(' nor ')}`);
+    complain('changedTools', `must be ${changedToolModes.join(' or ')}`);
   return {
     ...(allow && { allowTools: allow }),
     ...(deny && { denyTools: deny }),

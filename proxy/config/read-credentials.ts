@@ -45,13 +45,13 @@ export function readCredentials(
   const grant =
     values['grant'] || ((secret ?? privateKeyFile) ? 'client_credentials' : 'authorization_code');
   if (grant !== 'client_credentials' && grant !== 'authorization_code')
-    complain('grant', 'is neither client_credentials nor authorization_code');
+    complain('grant', 'must be client_credentials or authorization_code');
   if (grant === 'client_credentials' && secret === undefined && privateKeyFile === undefined)
     complain('clientSecret', 'is missing; set it here or in LATCHKEY_CLIENT_SECRET');
   if (clientId === undefined && grant === 'client_credentials')
     complain('clientId', 'is missing; the dashboard shows it as client_…');
   if (secret !== undefined && privateKeyFile !== undefined)
-    complain('privateKeyFile', 'and clientSecret exclude each other; remove one');
+    complain('privateKeyFile', 'and clientSecret cannot be combined; remove one');
   if (grant === 'client_credentials') return { kind: grant, clientId: clientId ?? '', ...settings };
   return { kind: 'authorization_code', ...(clientId !== undefined && { clientId }), ...settings };
 }

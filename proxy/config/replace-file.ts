@@ -102,7 +102,7 @@ export async function replaceFile(
     }
     const now = await readFile(realPath).catch(() => undefined);
     if (before === undefined ? now !== undefined : !now?.equals(before))
-      throw refusal(path, 'was just changed by another program; nothing was written, so repeat');
+      throw refusal(path, 'was just changed by another program; nothing was written, try again');
     if (bytes === undefined) await rm(realPath, { force: true });
     else await renameOver(temporary, realPath);
     await syncFolder(folder);

@@ -65,7 +65,7 @@ async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<voi
   if (found.isDirectory() && found.uid === userInfo().uid && (found.mode & 0o022) === 0) return;
   throw new UsageError(
     `${folder} is not a folder that only you can write to`,
-    `make it yours, or remove it: assistants would start Latchkey from there`,
+    `change its owner and permissions, or remove the folder: assistants start Latchkey from there`,
   );
 }
 

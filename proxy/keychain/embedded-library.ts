@@ -66,7 +66,7 @@ export async function embeddedLibrary(
   const ours = platform === 'win32' || (folder.uid === userId && (folder.mode & 0o077) === 0);
   if (!folder.isDirectory() || !ours)
     throw new EmbeddedLibraryError(
-      `${directory} is open to others, who could put a program there: remove it, or chmod 700 it`,
+      `${directory} is accessible to other users, who could place a program there: remove the folder, or run chmod 700 on it`,
     );
 
   const path = join(directory, `${name}-${sha256}.node`);

@@ -53,7 +53,7 @@ export function osSecretStore({
   async function call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
     const { AsyncEntry } = await loaded();
     if (stalled.size >= mostStalled)
-      throw new SecretStoreError('timeout', 'it has not answered earlier requests');
+      throw new SecretStoreError('timeout', 'it did not respond to earlier requests');
     const known = entries.get(account);
     try {
       const entry =

@@ -115,7 +115,7 @@ interface ToolWatch {
 }
 
 /**
- * If the accepted tools cannot be read, a `strict` watch treats every tool as changed. If they cannot be written, only this
+ * If the accepted tools could not be read, a `strict` watch treats every tool as changed. If they cannot be written, only this
  * process knows them.
  */
 export function toolWatch({
@@ -138,7 +138,7 @@ export function toolWatch({
       const read = await store.read();
       return read.size === 0 && last ? last : read;
     } catch (error) {
-      log.warn('accepted tools cannot be read', { reason: reasonOf(error) });
+      log.warn('accepted tools could not be read', { reason: reasonOf(error) });
       return undefined;
     }
   }
@@ -153,7 +153,7 @@ export function toolWatch({
       last = after;
       if (after !== before)
         await store.write(after).catch((error: unknown) => {
-          log.warn('accepted tools cannot be stored', { reason: reasonOf(error) });
+          log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
         });
       return new Set(names.filter((name) => isChanged(after, name)));
     },

@@ -160,7 +160,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
     let message: Message;
     try {
       if (!Buffer.isBuffer(line))
-        throw new MessageError(-32600, `a message may have ${maxMessageBytes} bytes at most`);
+        throw new MessageError(-32600, `a message can have at most ${maxMessageBytes} bytes`);
       message = readMessage(line);
     } catch (error) {
       if (!(error instanceof MessageError)) throw error;
@@ -186,7 +186,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   async function refuse({ id, method }: Message): Promise<void> {
     log.warn('message refused: too many are open', { what: method });
     if (id === undefined) return;
-    const failure = { code: -32000, message: 'too many requests are open; repeat it later' };
+    const failure = { code: -32000, message: 'too many open requests; try again later' };
     refusal = writer.write(errorAnswer(id, failure).bytes);
     await refusal;
   }
@@ -203,7 +203,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   function giveUp({ id, message, controller }: OpenRequest): void {
     requests.take(id);
     const outcomeUnknown = message.method === 'tools/call';
-    const ended = new UpstreamError('no_answer', 'the proxy ended before the answer arrived', {
+    const ended = new UpstreamError('no_answer', 'the proxy stopped before the response arrived', {
       ...(outcomeUnknown && { outcomeUnknown }),
     });
     void writer.write(errorAnswer(id, explain(ended).failure).bytes);

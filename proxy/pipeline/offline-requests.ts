@@ -346,10 +346,10 @@ export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHands
   function noteLate(): Trouble {
     const sinceAt = clock.now();
     if (signInService?.page()) {
-      const message = 'sign-in in the browser is not finished';
+      const message = 'the the sign-in in the browser is not finished';
       return contact.note('signed_out', new UnavailableError('signed_out', message, { sinceAt }));
     }
-    const message = `${url} has not answered yet`;
+    const message = `${url} has not responded yet`;
     return contact.note('offline', new UnavailableError('stalled', message, { sinceAt }));
   }
 

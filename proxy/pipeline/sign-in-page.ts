@@ -50,7 +50,7 @@ export interface ElicitedPages {
   /** Resolves to the person's answer, or to `accept` if the sign-in is completed before it. */
   show(page: SignInPage, text: string, deliver: Deliver, signal: AbortSignal): Promise<Elicited>;
 
-  /** Takes an answer of the assistant. Returns `false` if it answers no request of ours. */
+  /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
   take(answer: Message): boolean;
 }
 

@@ -98,7 +98,7 @@ export function translatedUpstream(ports: {
         if (met?.subscribable && (await met.changes.subscribe(uri))) return done;
         return errorAnswer(id, {
           code: -32601,
-          message: `the server does not tell when ${uri} changes`,
+          message: `the server does not report changes of ${uri}`,
         });
       }
       case 'resources/unsubscribe':
@@ -171,7 +171,7 @@ async function translatedRequest(message: Message, ports: TranslatedRequestPorts
     const needed = await once(sent, message, ports);
     if (!needed) return;
     if (round >= mostRounds)
-      return fail(`the server still needed input after ${mostRounds} rounds`);
+      return fail(`the server requested more input after ${mostRounds} rounds`);
     const given = await givenInput(needed, initialize, ports);
     if ('problem' in given) return fail(given.problem);
     const asked = needed.requests.length > 0;
@@ -282,7 +282,9 @@ async function givenInput(
     textAt(initialize, 'params', 'capabilities', capabilityOf[method] ?? '') !== undefined;
   const beyond = requests.find((request) => !able(request));
   if (beyond)
-    return { problem: `the server needs ${beyond.method}, which the assistant does not offer` };
+    return {
+      problem: `the server requires ${beyond.method}, which the assistant does not support`,
+    };
   try {
     const given = await Promise.all(
       requests.map(async ({ key, ...request }) => {
@@ -360,7 +362,7 @@ function askedAssistant(): AskedAssistant {
 }
 
 function withdrawn(id: string): Message {
-  const params = `{"requestId":${id},"reason":"the request that needed it is over"}`;
+  const params = `{"requestId":${id},"reason":"the request that needed it has ended"}`;
   return readMessage(
     Buffer.from(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
   );

@@ -14,7 +14,7 @@ export function accountChecks(account: Account, login: string): Check[] {
         const found = await discover({ url, credentials, publishedBefore: false }, http);
         const published = found.published
           ? 'named by the server'
-          : 'assumed, as nothing is published';
+          : 'assumed, because none is published';
         const lacks = credentials.kind === 'authorization_code' && !found.takesS256;
         return [
           ok('discovery', `authorization server ${found.issuer}, ${published}`),
@@ -22,8 +22,8 @@ export function accountChecks(account: Account, login: string): Check[] {
             ? [
                 warn(
                   'discovery',
-                  `${found.issuer} does not announce PKCE with S256`,
-                  'tell its administrator',
+                  `${found.issuer} does not support PKCE with S256`,
+                  'contact its administrator',
                 ),
               ]
             : []),
@@ -41,7 +41,7 @@ export function accountChecks(account: Account, login: string): Check[] {
       name: 'redirect',
       async run() {
         if (credentials.kind !== 'authorization_code')
-          return [ok('redirect', 'no browser takes part')];
+          return [ok('redirect', 'not needed without a browser')];
         const { redirectPort: port } = credentials;
         const listener = await account.listen({ port, attempts: 1 });
         await listener.close();
@@ -60,10 +60,10 @@ function tokenFinding(
   if (state === 'signed_out')
     return as === 'person'
       ? warn('token', 'not signed in', login)
-      : fail('token', 'there is none, and none can be had', login);
+      : fail('token', 'no token is available', login);
   const life =
     expiresAt === undefined
-      ? 'none yet, or without an end'
+      ? 'none yet, or without expiry'
       : expiresAt <= now
         ? 'expired'
         : `for ${Math.round((expiresAt - now) / 60)} more minutes`;

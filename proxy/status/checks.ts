@@ -81,7 +81,7 @@ function inWords(name: string, error: unknown, words: Words): Finding {
   } catch {
     return fail(
       name,
-      `fails unexpectedly: ${String(error)}`,
+      `unexpected error: ${String(error)}`,
       'report it to the developers of Latchkey',
     );
   }

@@ -137,7 +137,9 @@ async function allConnections(
     } catch (error) {
       const { message } = ports.words(error);
       if (!(error instanceof ConfigurationError && error.isOtherProgram))
-        findings.push(fail('configuration', message, `correct it, then latchkey doctor ${name}`));
+        findings.push(
+          fail('configuration', message, `fix the configuration, then run latchkey doctor ${name}`),
+        );
     }
   if (findings.length > 0) return findings;
   return [warn('configuration', 'no connection is configured', 'latchkey add NAME URL')];

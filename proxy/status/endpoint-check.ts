@@ -131,7 +131,7 @@ function resultOf(answer: Message | undefined): Record<string, unknown> {
   const { result }: { result?: unknown } = JSON.parse(answer?.bytes.toString() ?? '{}');
   if (isObject(result)) return result;
   const why = answer && stringAt(answer, 'error', 'message');
-  throw new UpstreamError('not_json_rpc', `the server refuses: ${why ?? 'no answer'}`);
+  throw new UpstreamError('not_json_rpc', `the server refused: ${why ?? 'no response'}`);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

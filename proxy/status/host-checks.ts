@@ -34,7 +34,7 @@ export function keychainCheck(kind: string, open: () => Promise<SecretStore>): C
       if (kept === probeSecret && removed)
         return [ok('keychain', `${kind}: stores, reads and removes a secret`)];
       const hint = 'try --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE';
-      return [fail('keychain', `${kind}: does not give back what it was given`, hint)];
+      return [fail('keychain', `${kind}: returned another secret than was stored`, hint)];
     },
   };
 }
@@ -45,7 +45,7 @@ export function stateDirectoryCheck(directory: string): Check {
     name: 'state',
     async run() {
       const probe = join(directory, `doctor-${randomUUID()}`);
-      const hint = 'name a directory of your own with --state-dir';
+      const hint = 'choose a directory that you own with --state-dir';
       try {
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeFile(probe, 'probe', { mode: 0o600, flag: 'wx' });
@@ -65,7 +65,7 @@ export function stateDirectoryCheck(directory: string): Check {
             'free some disk space',
           ),
         ];
-      return [ok('state', `${directory} can be written`)];
+      return [ok('state', `${directory} is writable`)];
     },
   };
 }
@@ -89,7 +89,9 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
         try {
           text = readText(path);
         } catch {
-          findings.push(warn('assistants', `${title}: ${path} cannot be read`, 'check its rights'));
+          findings.push(
+            warn('assistants', `${title}: ${path} cannot be read`, 'check its permissions'),
+          );
           continue;
         }
         if (text === undefined) continue;
@@ -98,8 +100,8 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
           findings.push(
             warn(
               'assistants',
-              `${title}: ${path} is not JSON`,
-              'look for a missing comma or quote',
+              `${title}: ${path} is not valid JSON`,
+              'check for a missing comma or quote',
             ),
           );
         else {
@@ -117,7 +119,13 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
         }
       }
       if (findings.length > 0) return findings;
-      return [warn('assistants', 'none is configured here', 'latchkey install ASSISTANT NAME')];
+      return [
+        warn(
+          'assistants',
+          'no assistant is configured on this computer',
+          'latchkey install ASSISTANT NAME',
+        ),
+      ];
     },
   };
 }

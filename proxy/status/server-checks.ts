@@ -33,8 +33,9 @@ export function networkChecks(url: URL, settings: NetworkSettings): Check[] {
           const found = await lookup(asked, { all: true });
           return [ok('dns', `${asked} is ${found.map(({ address }) => address).join(', ')}`)];
         } catch (error) {
-          const hint = 'check the host in the URL, the network, a VPN; a company may want a proxy';
-          return [fail('dns', `${asked} is not found (${codeOf(error)})`, hint)];
+          const hint =
+            'check the host in the URL, the network and the VPN; a company network may require a proxy';
+          return [fail('dns', `${asked} was not found (${codeOf(error)})`, hint)];
         }
       },
     },
@@ -46,10 +47,10 @@ export function networkChecks(url: URL, settings: NetworkSettings): Check[] {
         const asked = nextHost(host, way);
         try {
           await reach(asked, to, signal);
-          return [ok('tcp', `${asked}:${to} answers`)];
+          return [ok('tcp', `${asked}:${to} responds`)];
         } catch (error) {
-          const hint = way ? `check ${way.setting}` : 'check the port, a firewall, a VPN';
-          return [fail('tcp', `${asked}:${to} does not answer (${codeOf(error)})`, hint)];
+          const hint = way ? `check ${way.setting}` : 'check the port, the firewall and the VPN';
+          return [fail('tcp', `${asked}:${to} does not respond (${codeOf(error)})`, hint)];
         }
       },
     },
@@ -129,7 +130,7 @@ function certificateFindings(url: URL, { socket }: IncomingMessage, now: EpochSe
   const day = leaf.valid_to;
   const what = `${socket.getProtocol() ?? 'TLS'}, issued by ${issuer}, until ${day}, trusted by ${storeOf(leaf)}`;
   if (until - now < soonSeconds)
-    return [warn('tls', what, 'it expires soon: tell the administrator of the server')];
+    return [warn('tls', what, 'it expires soon: contact the administrator of the server')];
   return [ok('tls', what)];
 }
 
@@ -166,7 +167,7 @@ function printOf(pem: string): string {
 
 function clockFindings({ headers }: IncomingMessage, now: EpochSeconds): Finding[] {
   const theirs = Date.parse(headers.date ?? '') / 1000;
-  if (Number.isNaN(theirs)) return [ok('clock', 'the server does not tell the time')];
+  if (Number.isNaN(theirs)) return [ok('clock', 'the server does not send its time')];
   const skew = Math.round(now - theirs);
   const what = `${Math.abs(skew)} s ${skew < 0 ? 'behind' : 'ahead of'} the server`;
   if (Math.abs(skew) <= skewSeconds) return [ok('clock', what)];
@@ -176,9 +177,9 @@ function clockFindings({ headers }: IncomingMessage, now: EpochSeconds): Finding
 function statusFinding({ statusCode = 0 }: IncomingMessage): Finding {
   const what = `answers ${statusCode}`;
   if (statusCode === 404) return fail('server', what, 'check the path of the URL');
-  if (statusCode >= 500) return fail('server', what, 'tell the administrator of the server');
+  if (statusCode >= 500) return fail('server', what, 'contact the administrator of the server');
   if (statusCode >= 300 && statusCode < 400)
-    return fail('server', what, 'use the address that it leads to, if you trust that');
+    return fail('server', what, 'use the address of the redirect, if you trust it');
   return ok('server', statusCode === 401 ? `${what}: requires authentication` : what);
 }
 

@@ -45,7 +45,7 @@ async function privateFolder(
   if (platform === 'win32') return path;
   const { uid, mode } = await lstat(path);
   const isOurs = uid === userId && (mode & 0o170077) === 0o040000;
-  if (!isOurs) throw new Error(`${path} is not a folder of this user alone`);
+  if (!isOurs) throw new Error(`${path} is not a folder that only this user can access`);
   return path;
 }
 

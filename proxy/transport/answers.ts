@@ -31,10 +31,12 @@ export async function readAnswer(
   try {
     body = await readBody(response, maxMessageBytes);
   } catch (error) {
-    throw new UpstreamError('no_answer', 'the answer broke off', { status, cause: error });
+    throw new UpstreamError('no_answer', 'the response ended early', { status, cause: error });
   }
   if (!body)
-    throw new UpstreamError('too_large', `the answer is over ${maxMessageBytes} bytes`, { status });
+    throw new UpstreamError('too_large', `the response is larger than ${maxMessageBytes} bytes`, {
+      status,
+    });
   const answer = parseAnswer(body);
   const succeeded = status >= 200 && status < 300;
   if (answer?.kind === 'response') {
@@ -68,7 +70,7 @@ function refusal({ headers, statusMessage }: IncomingMessage, status: number): U
   const type = headers['content-type'] ?? 'no content type';
   return new UpstreamError(
     'not_json_rpc',
-    `the server answered ${said} with ${type}, not with the JSON-RPC answer`,
+    `the server answered ${said} with ${type}, not with a JSON-RPC response`,
     { status },
   );
 }
@@ -94,7 +96,7 @@ export function readBody(response: IncomingMessage, maxBytes: number): Promise<B
     let over = false;
     const brokenOff = () => {
       // Creates the error only when needed: its stack costs as much as everything else here.
-      if (!over) reject(response.errored ?? new Error('the body broke off'));
+      if (!over) reject(response.errored ?? new Error('the body ended early'));
     };
     response.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
@@ -196,7 +198,7 @@ function isFinal({ statusCode = 0 }: IncomingMessage): boolean {
 }
 
 function endedEarly(): UpstreamError {
-  return new UpstreamError('no_answer', 'the stream ended without the answer', { status: 200 });
+  return new UpstreamError('no_answer', 'the stream ended without the response', { status: 200 });
 }
 
 /** The position in a stream from which another one can continue. */
@@ -227,7 +229,7 @@ export async function readEvents(
         return { done: true as const, value: undefined };
       }
       response.destroy();
-      throw new UpstreamError('too_large', `a message is over ${maxMessageBytes} bytes`, {
+      throw new UpstreamError('too_large', `a message is larger than ${maxMessageBytes} bytes`, {
         status: response.statusCode ?? 200,
       });
     });

@@ -50,7 +50,7 @@ function read(text: string, setting: string): ProxyRoute {
   const { protocol, host } = secretUrl;
   if (protocol !== 'http:' && protocol !== 'https:')
     throw new HttpError('proxy', `${setting} names a proxy that speaks ${protocol.slice(0, -1)}`, {
-      remedy: `name one that speaks HTTP CONNECT, as http://HOST:PORT`,
+      remedy: `use a proxy that supports HTTP CONNECT, in the form http://HOST:PORT`,
     });
   return { secretUrl, origin: `${protocol}//${host}`, setting };
 }
@@ -136,8 +136,8 @@ export function refusedByProxy(
     `the proxy ${origin} ${known ? 'does not accept the user and password' : 'requires a user and password'}: ${said}`,
     {
       remedy: basic
-        ? `${known ? 'correct' : 'put'} them in ${inEnvironment(setting)}, as http://USER:PASSWORD@${secretUrl.host}`
-        : `it accepts ${schemes.split(/[\s,]/)[0]} only; a local proxy such as px or cntlm can do that for you`,
+        ? `${known ? 'correct' : 'put'} them in ${inEnvironment(setting)}, in the form http://USER:PASSWORD@${secretUrl.host}`
+        : `it accepts only ${schemes.split(/[\s,]/)[0]}; use a local proxy such as px or cntlm, which supports it`,
     },
   );
 }

@@ -135,7 +135,7 @@ function unauthorized({ origin, pathname }: URL, proof: Record<string, string>):
   return new UpstreamError(
     'unauthorized',
     Object.keys(proof).length === 0
-      ? `${where} wants to know who is asking`
+      ? `${where} requires authentication (401)`
       : `${where} does not accept the credential`,
     { status: 401 },
   );

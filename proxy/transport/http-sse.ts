@@ -102,7 +102,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     } catch (error) {
       response.destroy();
       if (!(error instanceof SseEventTooLarge)) throw error;
-      const message = `a message is over ${maxMessageBytes} bytes`;
+      const message = `a message is larger than ${maxMessageBytes} bytes`;
       throw new UpstreamError('too_large', message, { status: 200 });
     }
   }
@@ -111,7 +111,10 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     const target = URL.canParse(said, url.href) ? new URL(said, url) : undefined;
     if (target?.origin === url.origin) return target;
     const where = target?.origin ?? 'nowhere';
-    throw new UpstreamError('redirected', `the server names another origin for messages: ${where}`);
+    throw new UpstreamError(
+      'redirected',
+      `the server announces another origin for messages: ${where}`,
+    );
   }
 
   async function take(data: Buffer): Promise<void> {
@@ -221,7 +224,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
 }
 
 function brokenOff(cause: unknown): UpstreamError {
-  return new UpstreamError('no_answer', 'the stream broke off', { cause });
+  return new UpstreamError('no_answer', 'the stream ended early', { cause });
 }
 
 /** Requests whose answers arrive on another connection. */
@@ -266,7 +269,7 @@ function awaitedAnswers(): AwaitedAnswers {
           await sent;
           await promise;
         };
-        // `send` tells whether the server accepted the request, even if the stream broke off earlier.
+        // `send` tells whether the server accepted the request, even if the stream ended early earlier.
         const answered = async () => {
           try {
             await promise;

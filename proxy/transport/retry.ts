@@ -124,7 +124,7 @@ function counted(error: unknown, attempts: number): unknown {
 }
 
 /**
- * Sends a request, and sends it again if the answer broke off and it is safe to repeat. A complete answer without a result
+ * Sends a request, and sends it again if the response ended early and it is safe to repeat. A complete answer without a result
  * is not repeated.
  */
 export async function retryBrokenAnswer(

@@ -36,12 +36,12 @@ export function trust(settings: NetworkSettings, system: boolean): SecureContext
     throw new HttpError(
       'settings',
       locked
-        ? `${clientKeyFile}: the key does not open`
-        : `${clientCertificateFile} and ${clientKeyFile} are no certificate and its key`,
+        ? `${clientKeyFile}: the key cannot be decrypted`
+        : `${clientCertificateFile} and ${clientKeyFile} are not a certificate and its key`,
       {
         remedy: locked
           ? 'set its passphrase in LATCHKEY_CLIENT_KEY_PASSPHRASE'
-          : 'name two PEM files that belong together, unencrypted or with LATCHKEY_CLIENT_KEY_PASSPHRASE',
+          : 'use two matching PEM files, unencrypted or with LATCHKEY_CLIENT_KEY_PASSPHRASE',
         cause: error,
       },
     );
@@ -74,7 +74,7 @@ function contentOf(path: string, option: string): Buffer {
     return readFileSync(path);
   } catch (error) {
     throw new HttpError('settings', `${path}: cannot be read (${platformCode(error)})`, {
-      remedy: `name a file that can be read with ${option}`,
+      remedy: `choose a readable file with ${option}`,
       cause: error,
     });
   }
@@ -108,14 +108,14 @@ const problems: [RegExp, Problem][] = [
     {
       problem:
         'its certificate comes from an authority that this computer does not trust, or the server does not send the intermediate certificate',
-      remedy: `${authority}; otherwise tell the administrator of the server that its certificate chain is incomplete`,
+      remedy: `${authority}; otherwise tell the administrator of the server that the certificate chain is incomplete`,
     },
   ],
   [
     /^CERT_HAS_EXPIRED$/,
     {
       problem: 'its certificate has expired',
-      remedy: 'tell the administrator of the server, and check the clock of this computer',
+      remedy: 'contact the administrator of the server, and check the clock of this computer',
     },
   ],
   [
@@ -127,7 +127,7 @@ const problems: [RegExp, Problem][] = [
   ],
   [
     /^CERT_REVOKED$/,
-    { problem: 'its certificate was revoked', remedy: 'tell the administrator of the server' },
+    { problem: 'its certificate was revoked', remedy: 'contact the administrator of the server' },
   ],
   [
     /ALERT_(CERTIFICATE_REQUIRED|HANDSHAKE_FAILURE)$/,
@@ -156,7 +156,7 @@ export function certificateProblem(error: unknown): Problem | undefined {
     const names = error instanceof Error && 'cert' in error ? altNames(error.cert) : '';
     return {
       problem: `its certificate is for another host${names && ` (${names})`}`,
-      remedy: 'check the host in the URL, or tell the administrator of the server',
+      remedy: 'check the host in the URL, or contact the administrator of the server',
     };
   }
   const known = problems.find(([shape]) => shape.test(code))?.[1];

@@ -34,7 +34,7 @@ type UpstreamErrorDetails = {
 /**
  * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `forbidden`: the
  * credential lacks a right. `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer
- * is something else. `no_answer`: the answer broke off. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
+ * is something else. `no_answer`: the response ended early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
  */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';

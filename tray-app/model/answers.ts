@@ -134,7 +134,7 @@ export function answers(ports: AnswersPorts): Answers {
         accounts
           .undoRotation(name)
           .then((back) =>
-            back ? `${name} uses the old one again.` : 'There is no old one to go back to.',
+            back ? `${name} uses the old one again.` : 'The old one is no longer available.',
           ),
         name,
       ),
@@ -151,7 +151,7 @@ export function answers(ports: AnswersPorts): Answers {
       outcomeOf(accounts.uninstall(assistant, name).then(({ did }) => uninstalledWords[did])),
     async importEntry({ assistant, entry }) {
       const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
-      if (file === undefined) return no('There is no such assistant.', '');
+      if (file === undefined) return no('The assistant was not found.', '');
       return outcomeOf(
         accounts
           .import(file, entry)
@@ -178,7 +178,7 @@ export function answers(ports: AnswersPorts): Answers {
     },
     async openAssistantFile({ assistant }) {
       const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
-      if (file === undefined) return no('There is no such assistant.', '');
+      if (file === undefined) return no('The assistant was not found.', '');
       if (await openFile(file)) return done('The file opened in your editor.');
       return no('No program could open the file.', `Open ${file} in an editor.`);
     },
@@ -231,12 +231,12 @@ function checkedWords(checked: 'api_key' | 'client' | null): string {
 const uninstalledWords = {
   restored: 'The file was restored.',
   removed: 'The entry was removed. Other changes to the file stay.',
-  absent: 'There was no such entry.',
+  absent: 'The entry was not found.',
 };
 
 function removedWords(name: string, notRevoked: string | undefined): string {
   if (notRevoked === undefined) return `${name} was removed.`;
-  return `${name} was removed from this computer, but the server could not be told: ${notRevoked}`;
+  return `${name} was removed from this computer, but the server did not revoke the access: ${notRevoked}`;
 }
 
 function signedOutWords(
@@ -246,11 +246,11 @@ function signedOutWords(
   if (!wasSignedIn) return `You were not signed in to ${name}.`;
   if (notRevoked === undefined)
     return `Signed out of ${name}. The access was revoked at the server.`;
-  return `Signed out of ${name} on this computer, but the server could not be told: ${notRevoked}. Revoke the access on the server.`;
+  return `Signed out of ${name} on this computer, but the server did not revoke the access: ${notRevoked}. Revoke the access on the server.`;
 }
 
 function reconnectWords(name: string, proxies: number): string {
-  return proxies === 0 ? `No assistant runs ${name} now.` : `${name} is tried again.`;
+  return proxies === 0 ? `No assistant runs ${name} now.` : `Latchkey reconnects to ${name}.`;
 }
 
 function done(message: string): Outcome {

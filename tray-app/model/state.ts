@@ -50,7 +50,7 @@ export function trayStatus({ known, connections, signIns, trouble }: Overview): 
   const troubled = connections.filter(({ state }) => state === 'trouble');
   const offline = connections.filter(({ state }) => state === 'offline');
   if (troubled.length > 0)
-    return { icon: 'trouble', tooltip: `Latchkey: error with ${listed(troubled)}` };
+    return { icon: 'trouble', tooltip: `Latchkey: error in ${listed(troubled)}` };
   if (needy.length > 0)
     return {
       icon: 'attention',
@@ -106,7 +106,7 @@ function noticeOf(one: ConnectionView): Notice | undefined {
     return {
       name,
       title: `Sign in to ${name}`,
-      body: 'An assistant is waiting for it. Click to sign in with your browser.',
+      body: 'An assistant is waiting for the sign-in. Click to sign in with your browser.',
       opens: 'signIn',
     };
   if (state === 'needs_key')

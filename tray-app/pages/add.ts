@@ -55,7 +55,7 @@ async function lookUp(event: SubmitEvent): Promise<void> {
   const first = found.takes.includes('person') ? 'person' : 'api_key';
   step = { at: 'credential', found, method: pasted ? 'pasted' : first };
   draw();
-  announce(`${found.serverName} answers.`);
+  announce(`Connected to ${found.serverName}.`);
   focusOn('#name');
 }
 
@@ -151,7 +151,7 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
         autofocus
       />
       <p id="url-help" class="help">
-        You find it in the dashboard, or get it from the administrator of the server.
+        Copy it from the dashboard, or ask the administrator of the server.
       </p>
     </div>
     <details ?open=${pastedText !== ''}>
@@ -168,7 +168,7 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
           .value=${pastedText}
         ></textarea>
         <p id="pasted-help" class="help">
-          An entry for a desktop assistant, or its oauth object with clientId, clientSecret and
+          An entry of a desktop assistant, or an oauth object with clientId, clientSecret and
           scopes.
         </p>
       </div>

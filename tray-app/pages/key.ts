@@ -89,8 +89,8 @@ function form(what: string, { as, dashboard }: ConnectionView): TemplateResult {
         autofocus
       />
       <p id="secret-help" class="help">
-        It is stored in the keychain of this computer and never shown again. Both work until you
-        revoke the old one.
+        Latchkey stores it in the keychain of this computer and never shows it again. Both work
+        until you revoke the old one.
       </p>
     </div>
     <div class="actions">
@@ -110,8 +110,8 @@ function storedView(what: string, { oldKeyKept, dashboard }: ConnectionView): Te
     </div>
     ${outcome?.ok === false ? outcomeNotice(outcome) : nothing}
     <p>
-      ${oldKeyKept ? 'After that, revoke' : 'Now revoke'} the old one in the dashboard, so that no
-      one can use it.
+      ${oldKeyKept ? 'After that, revoke' : 'Now revoke'} the old one in the dashboard, so that
+      nobody can use it.
     </p>
     <div class="actions">
       ${

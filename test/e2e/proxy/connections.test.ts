@@ -92,7 +92,7 @@ test('connection: status reports a missing key, and remove deletes the offline c
   expect(kept).toHaveLength(1);
   expect(before).toMatchObject({ connections: [{ name: 'sales', state: 'ready' }] });
   expect(after).toMatchObject({ connections: [{ name: 'sales', state: 'signed_out' }] });
-  expect(words.stdout).toContain('its API key is not in the keychain');
+  expect(words.stdout).toContain('API key not found in the keychain');
   expect(words.stdout).toContain(`latchkey add sales ${server.url} --replace`);
   expect(await readdir(join(state, 'kept'))).toEqual([]);
 });

@@ -217,7 +217,7 @@ test.each<[string, string]>([
     const refusal = await proxy.nextLine();
 
     expect(JSON.parse(refusal)).toMatchObject({ id: 7, error: { code: -32600 } });
-    expect(refusal).toContain('names a member of an object twice');
+    expect(refusal).toContain('an object with a duplicate member');
     expect(await proxy.lines()).toContain('"id":12345678901234567890');
   },
 );
@@ -239,6 +239,6 @@ test('misbehaving server: an error with a member named twice is one readable err
   );
 
   expect(JSON.parse(await proxy.lines())).toMatchObject({
-    error: { code: -32600, message: expect.stringContaining('names a member of an object twice') },
+    error: { code: -32600, message: expect.stringContaining('an object with a duplicate member') },
   });
 });

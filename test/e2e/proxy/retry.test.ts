@@ -81,7 +81,7 @@ test.each<[string, (response: ServerResponse) => unknown]>([
     expect(reading.asked).toEqual(['read', 'read']);
     expect(acting.asked).toEqual(['send']);
     expect(error).toMatchObject({
-      message: expect.stringContaining('whether it ran is unknown'),
+      message: expect.stringContaining('it is unknown whether the request ran'),
       data: { outcome: 'unknown' },
     });
   },

@@ -160,7 +160,7 @@ test('setup: words that do not fit are refused before the server is asked', asyn
   ]);
 
   expect(wrong.map(({ code }) => code)).toEqual([2, 2, 2, 2]);
-  expect(wrong[0]?.stderr).toContain('which assistant?');
+  expect(wrong[0]?.stderr).toContain('unknown assistant');
   expect(server.seen).toEqual([]);
 });
 
@@ -239,9 +239,9 @@ test('setup: a name that means something else gets a suffix, or is refused if it
   });
   expect(machine.entry(cursor, 'sales')).toEqual({ url: 'https://other.example.com/mcp' });
   expect(other).toMatchObject({ code: 2 });
-  expect(other.stderr).toContain(`sales-2 is there already, for ${server.url}`);
+  expect(other.stderr).toContain(`sales-2 already exists, for ${server.url}`);
   expect(client).toMatchObject({ code: 2 });
-  expect(client.stderr).toContain('authenticates in another way');
+  expect(client.stderr).toContain('another kind of authentication');
 });
 
 test('remove: it takes the entries of setup out of the assistants, byte for byte', async () => {

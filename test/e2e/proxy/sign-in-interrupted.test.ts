@@ -67,12 +67,12 @@ test('login: a server restart while the page is open, and one before the first c
 test('login: Ctrl-C ends one that waits for the browser, with one line', async () => {
   await using running = login(`${server.base}/mcp/demo/library`);
   await browser.next();
-  await running.line(/Ctrl-C gives up/, { stream: 'stderr' });
+  await running.line(/press Ctrl-C to cancel/, { stream: 'stderr' });
   running.kill('SIGINT');
 
   expect(await running.exited).toMatchObject({ code: 1 });
   expect(running.stderr.split('\n').at(-2)).toBe(
-    'latchkey: not signed in: the sign-in was given up',
+    'latchkey: not signed in: the sign-in was cancelled',
   );
 });
 
@@ -86,7 +86,7 @@ test('login: Ctrl-C ends it immediately even while the server does not answer', 
   const { code } = await running.exited;
 
   expect(code).toBe(1);
-  expect(running.stderr).toBe('latchkey: not signed in: the sign-in was given up\n');
+  expect(running.stderr).toBe('latchkey: not signed in: the sign-in was cancelled\n');
 });
 
 test('login: a URL that is not a resource of the server is an error that names the right URL', async () => {

@@ -123,8 +123,8 @@ test.each<[string, Parameters<typeof signInFront>[1] & object, RegExp]>([
     { metadata: { authorization_endpoint: 'file:///etc/passwd' } },
     /not an https URL/,
   ],
-  ['metadata of a megabyte', { metadata: { x: 'x'.repeat(1_000_000) } }, /too much/],
-  ['a server that registers nobody', { registration: false }, /which client id/],
+  ['metadata of a megabyte', { metadata: { x: 'x'.repeat(1_000_000) } }, /too large/],
+  ['a server that registers nobody', { registration: false }, /a client ID is required/],
 ])('login: %s ends it before a code is sent anywhere', async (_, options, words) => {
   await using server = await signInFront(legacyMcp().handle, options);
   await using machine = await desktop();

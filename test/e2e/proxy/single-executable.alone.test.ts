@@ -142,7 +142,7 @@ await suite('keychain', 'single executable with a keychain', () => {
     expect(second).toMatchObject({ code: 0, stderr: '' });
     expect(mended.equals(good)).toBe(true);
     expect(third.code).toBe(1);
-    expect(third.stderr).toContain('is open to others');
+    expect(third.stderr).toContain('is accessible to other users');
   });
 
   test('processes that start at once all find the library complete', async () => {

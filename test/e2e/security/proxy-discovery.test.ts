@@ -132,7 +132,7 @@ test.each<[string, () => Lie, object]>([
     const { code, stderr } = await login(said(), oauth);
 
     expect(code).toBe(1);
-    expect(stderr).toMatch(/was not asked|holds no metadata|answered 307/);
+    expect(stderr).toMatch(/was not contacted|contains no metadata|answered 307/);
     expect(inner.lines()).toEqual([]);
     expect(innerTls.requests).toEqual([]);
     const places = internet.asked.slice(before).filter((line) => !line.includes(host));

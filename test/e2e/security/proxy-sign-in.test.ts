@@ -75,8 +75,8 @@ await import(${JSON.stringify(own)});
     expect(await ours.text()).toContain('This link was already used');
     expect(late).toBe('nobody listens');
     expect(code).toBe(1);
-    expect(login.stderr).toContain('two browsers opened its link');
-    expect(login.stderr).toContain('another user or program of this machine');
+    expect(login.stderr).toContain('two browsers opened the link');
+    expect(login.stderr).toContain('another user or program on this computer');
     expect(server.tokenRequests).toEqual([]);
     expect(JSON.parse(status.stdout)).toMatchObject({ connections: [{ state: 'signed_out' }] });
   });
@@ -95,7 +95,7 @@ await import(${JSON.stringify(own)});
 
     expect(answer.status).toBe(400);
     expect(await login.exited).toMatchObject({ code: 1 });
-    expect(login.stderr).toContain('another browser than the one that began it finished it');
+    expect(login.stderr).toContain('it was finished in a different browser than it was started in');
     expect(server.tokenRequests).toEqual([]);
   });
 
@@ -125,7 +125,7 @@ await import(${JSON.stringify(own)});
 
     const login = await machine.run('login', server.url);
 
-    expect(login.stdout).toContain('the server does not name the account that was signed in');
+    expect(login.stdout).toContain('the server does not name the signed-in account');
   });
 });
 

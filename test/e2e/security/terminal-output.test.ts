@@ -110,7 +110,7 @@ describe('103: terminal output: control characters of a server, file or variable
   test.each<[Lie, RegExp]>([
     ['resource', /describes x\\u001b/],
     ['issuer', /calls itself "x\\u001b/],
-    ['registration', /to our registration/],
+    ['registration', /to the registration/],
     ['token', /no access token/],
   ])('103: a login that fails at its %s', async (where, said) => {
     lie = where;

@@ -313,7 +313,7 @@ await suite('browser', 'tray app windows', () => {
     const bad = { ...seenConnection({ name: 'broken', url: '', state: 'trouble' }), scopes: [] };
     const { issuer: _, expiresAt: __, ...unread } = bad;
     const reason =
-      'connections.json: mcpServers.broken.url is missing; it is the URL of the MCP server';
+      'connections.json: mcpServers.broken.url is missing; set it to the URL of the MCP server';
     desktop.script([
       ...(library ? [library] : []),
       { ...unread, reason, renewable: false, source: { file: '', own: false } },
@@ -322,7 +322,7 @@ await suite('browser', 'tray app windows', () => {
     await page.setViewportSize({ width: 720, height: 560 });
     await page.getByText(reason).waitFor();
     await lookAt(page, 'connections-unreadable');
-    desktop.failScript('connections.json is not JSON; look for a missing comma or quote');
+    desktop.failScript('connections.json is not valid JSON; check for a missing comma or quote');
     const alert = await page.getByRole('alert').textContent();
     const { icon } = await desktop.trayWhere((tray) => tray.icon.includes('trouble'));
     const main = await page.locator('main').textContent();

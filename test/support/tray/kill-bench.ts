@@ -73,7 +73,7 @@ const made = {
   }),
 };
 
-/** One connection, `steady`, is there already: what happens to others is nothing to it. */
+/** One connection, `steady`, already exists: what happens to others is nothing to it. */
 export async function killBench(): Promise<KillBench> {
   await using stack = new AsyncDisposableStack();
   const [keychain, server, browser] = await Promise.all([

@@ -130,7 +130,7 @@ export function openAccounts(): AccountsService {
         browserOpened: true,
       });
       signal?.addEventListener('abort', () =>
-        reject(new AccountsError('aborted', 'the sign-in was given up', '')),
+        reject(new AccountsError('aborted', 'the sign-in was cancelled', '')),
       );
       return promise;
     },

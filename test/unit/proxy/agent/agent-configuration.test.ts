@@ -41,7 +41,7 @@ test.each([
   ['{}', 'agent.json: servers: is missing'],
   ['{"servers": {}}', 'agent.json: servers: is empty'],
   ['{"servers": {"Big": {"command": "x"}}}', 'servers.Big: is not a server name'],
-  ['{"servers": {"a": {}}}', 'servers.a: needs either a command or a url'],
+  ['{"servers": {"a": {}}}', 'servers.a: requires either a command or a url'],
   ['{"servers": {"a": {"command": "x", "url": "y"}}}', 'servers.a: needs either'],
   ['{"servers": {"a": {"command": ""}}}', 'servers.a.command: is not text'],
   [

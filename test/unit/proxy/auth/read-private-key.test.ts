@@ -27,7 +27,7 @@ test('private key: a PEM file is read, and decrypted with its passphrase', async
 test.each([
   ['without its passphrase', encrypted, undefined, /LATCHKEY_PRIVATE_KEY_PASSPHRASE/],
   ['with a wrong passphrase', encrypted, 'sesame', /LATCHKEY_PRIVATE_KEY_PASSPHRASE/],
-  ['that is something else', 'secret text', undefined, /no private key/],
+  ['that is something else', 'secret text', undefined, /not a private key/],
 ])(
   'private key: a file %s is an error that shows none of its content',
   async (_, content, passphrase, words) => {

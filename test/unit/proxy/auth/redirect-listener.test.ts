@@ -60,7 +60,7 @@ test('redirect listener: an early redirect, one with another state and a second 
   await browser;
 
   expect([early.status, wrong.status, second.status]).toEqual([400, 400, 400]);
-  expect(await wrong.text()).toContain('belongs to no sign-in');
+  expect(await wrong.text()).toContain('No sign-in in progress');
   expect(query.get('code')).toBe('c');
 });
 
@@ -193,7 +193,7 @@ test('sign-in link: a redirect of a browser that did not follow it is refused on
   const other = await fetch(`${listener.redirectUri}?state=right&code=evil`);
 
   expect(other.status).toBe(400);
-  expect(await other.text()).toContain('begun in another browser');
+  expect(await other.text()).toContain('started in another browser');
   await expect(redirect).rejects.toMatchObject({ code: 'other_browser' });
 });
 

@@ -83,6 +83,6 @@ test("sign-in policy: 'auto' fails a request before the assistant’s timeout, w
 test('sign-in policy: scopes that could not be requested are recorded for the next login', async () => {
   const { noted, want } = policy('never');
 
-  await expect(want(true)).rejects.toThrow('does not cover');
+  await expect(want(true)).rejects.toThrow('does not include');
   expect(noted).toHaveLength(1);
 });

@@ -107,14 +107,14 @@ test.each([
 });
 
 test.each([
-  [['acme', '--urll'], 'there is no option --urll', 'latchkey --help shows what there is'],
+  [['acme', '--urll'], 'there is no option --urll', 'latchkey --help lists the commands'],
   [['acme', '--confg', 'x'], 'there is no option --confg', 'did you mean --config?'],
   [['add', 'a', 'https://b.example', '--clientid=x'], '--clientid', 'did you mean --client-id?'],
   [['statsu', '--json'], '--json does not belong', 'did you mean latchkey status?'],
   [['statsu', 'acme'], 'one server at a time; 2 given', 'did you mean latchkey status?'],
-  [['agent', 'instal'], 'no such command', 'did you mean latchkey agent install?'],
-  [['agent', 'run'], 'no such command', 'it has login, install, uninstall'],
-  [['agent', 'login', '--user'], '--user does not belong', 'latchkey agent install'],
+  [['agent', 'instal'], 'unknown command', 'did you mean latchkey agent install?'],
+  [['agent', 'run'], 'unknown command', 'available commands: login, install, uninstall'],
+  [['agent', 'login', '--user'], 'has no option --user', 'latchkey agent install'],
 ])('command line: %j suggests what was meant', async (words, message, hint) => {
   const error = await parseCommandLine(words).catch((thrown: unknown) => thrown);
 
@@ -154,7 +154,7 @@ test('command line: an option is not the value of another, unless it is written 
   await expect(value('--scope', '--json')).rejects.toThrow(
     '--scope needs a value, and --json is an option',
   );
-  await expect(value('--scope', '-secret')).rejects.toThrow('the next word begins with a dash');
+  await expect(value('--scope', '-secret')).rejects.toThrow('the next word starts with a dash');
   await expect(value('--scope', '-secret')).rejects.not.toThrow('secret');
   expect(await value('--scope=--x')).toEqual(['--x']);
   expect(await value('--scope', 'x', '--scope', '-')).toEqual(['x', '-']);

@@ -57,7 +57,7 @@ function hint(manifest: string | undefined): string | undefined {
 
 test('install hint: for npx it names the URL that npx was given', () => {
   expect(hint(JSON.stringify({ dependencies: { latchkey: url } }))).toBe(
-    `npx may throw this program away; npm install --global "${url}" keeps it`,
+    `npx may delete this program; npm install --global "${url}" installs it permanently`,
   );
 });
 
@@ -76,7 +76,7 @@ test.each([
   ['no file', undefined],
 ])('install hint: %s is not repeated as a command to type', (_, manifest) => {
   expect(hint(manifest)).toBe(
-    'npx may throw this program away; install it from the file or URL that you started it from',
+    'npx may throw this program away; install Latchkey from the file or URL that you started it from',
   );
 });
 

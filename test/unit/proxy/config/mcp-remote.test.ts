@@ -120,7 +120,7 @@ test.each([
 });
 
 test('mcp-remote arguments: a word after the URL that is not a port is refused as a second server', () => {
-  expect(() => read('other')).toThrow('one server at a time');
+  expect(() => read('other')).toThrow('enter one server only');
 });
 
 test('mcp-remote arguments: a connection has the hash that mcp-remote gives it', () => {

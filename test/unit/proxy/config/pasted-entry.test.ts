@@ -36,7 +36,7 @@ test('pasted configuration: errors never repeat the pasted text', () => {
   });
 
   expect(told.join()).not.toContain(clientSecret);
-  expect(told.slice(-2).join()).toContain('holds no connection');
+  expect(told.slice(-2).join()).toContain('contains no connection');
 
   function texts(): string[] {
     return [

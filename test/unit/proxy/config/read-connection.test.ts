@@ -189,7 +189,7 @@ test('connection: all problems are reported together, with file and key, never t
 
 test.each([
   ['http elsewhere', { url: 'http://cloud.example.com/mcp' }, 'https'],
-  ['a password in the URL', { url: 'https://me:pw@cloud.example.com/' }, 'without user'],
+  ['a password in the URL', { url: 'https://me:pw@cloud.example.com/' }, 'without a user'],
   ['no URL', { oauth }, 'missing'],
   ['another program', { command: 'npx', args: ['other', url] }, 'another program'],
   ['a list', [], 'not an object'],
@@ -199,7 +199,7 @@ test.each([
     { url, oauth: { clientId: 'client_1', grant: 'client_credentials' } },
     'clientSecret: is missing',
   ],
-  ['a key and a secret', { url, oauth: { ...oauth, privateKeyFile: 'k' } }, 'exclude each other'],
+  ['a key and a secret', { url, oauth: { ...oauth, privateKeyFile: 'k' } }, 'cannot be combined'],
   ['a plain metadata URL', { url, oauth: { clientMetadataUrl: 'http://x/c' } }, 'https URL'],
   ['a port out of range', { url, oauth: { redirectPort: 70_000 } }, 'not a port'],
   ['a key with a line break', { url, apiKey: 'mcp_\n1' }, 'not an API key'],

@@ -63,7 +63,9 @@ test('embedded library: a folder that others may enter or that another user owns
   await embeddedLibrary(library, folder, host);
   const other = { ...host, userId: host.userId + 1 };
 
-  await expect(embeddedLibrary(library, folder, other)).rejects.toThrow('is open to others');
+  await expect(embeddedLibrary(library, folder, other)).rejects.toThrow(
+    'is accessible to other users',
+  );
   await chmod(folder, 0o755);
   await expect(embeddedLibrary(library, folder, host)).rejects.toThrow('chmod 700');
 });

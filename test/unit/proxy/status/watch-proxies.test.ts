@@ -159,8 +159,8 @@ test('presence: a folder that others can enter is refused', async () => {
   await chmod(directory, 0o755);
 
   expect(mode).toBe(0o700);
-  await expect(statusDirectory(given)).rejects.toThrow('not a folder of this user alone');
-  await expect(statusDirectory({ ...given, userId: userId + 1 })).rejects.toThrow('of this user');
+  await expect(statusDirectory(given)).rejects.toThrow('not a folder that only this user');
+  await expect(statusDirectory({ ...given, userId: userId + 1 })).rejects.toThrow('only this user');
 });
 
 test('presence: a state directory with a long name has its sockets elsewhere', async () => {
