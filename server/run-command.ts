@@ -79,7 +79,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
 }
 
 async function openShared(place: Pick<PostgresPlace, 'url'>): Promise<Stores> {
-  // The nodes check the standbys; a command writes as they do, and admits nobody.
+  // The nodes check the standbys; a command writes as they do, and admits no call.
   return openPostgresStores(
     { ...place, mayLoseWrites: true },
     { mayAdmit: () => false, failed: () => undefined },

@@ -12,7 +12,7 @@ export const doctorCommand: Command = {
   about: `Checks everything that a connection needs, or only this computer. It runs all checks even if one fails; the exit
 code is then 1. It opens no browser and calls no tool.`,
   flags: {
-    json: { doc: 'print print one JSON object: {"checks":[…]}' },
+    json: { doc: 'print one JSON object: {"checks":[…]}' },
     bundle: { value: 'FILE', doc: 'write all results to a ZIP file, without secrets' },
   },
   options: connectionOptions,

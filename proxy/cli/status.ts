@@ -15,7 +15,7 @@ export const statusCommand: Command = {
   summary: 'show the state of the connections',
   about: `Shows the state of one connection or of all configured connections. It reads files and the keychain of this computer
 and contacts no server.`,
-  flags: { json: { doc: 'print print one JSON object: {"connections":[…],"problems":[…]}' } },
+  flags: { json: { doc: 'print one JSON object: {"connections":[…],"problems":[…]}' } },
   options: connectionOptions,
   examples: ['latchkey status', 'latchkey status acme --json'],
   async run({ operands: [target], flags, options: given }, host) {

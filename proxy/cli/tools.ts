@@ -16,7 +16,7 @@ is accepted when it is first seen. It contacts no server.`,
   flags: {
     accept: { value: 'TOOL', repeated: true, doc: 'accept the last seen definition of a tool' },
     'accept-all': { doc: 'accept the last seen definition of all tools' },
-    json: { doc: 'print print one JSON object: {"tools":[…]}' },
+    json: { doc: 'print one JSON object: {"tools":[…]}' },
   },
   options: ['config', 'state-dir'],
   examples: ['latchkey tools acme', 'latchkey tools acme --accept send_mail'],

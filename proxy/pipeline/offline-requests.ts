@@ -346,7 +346,7 @@ export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHands
   function noteLate(): Trouble {
     const sinceAt = clock.now();
     if (signInService?.page()) {
-      const message = 'the the sign-in in the browser is not finished';
+      const message = 'the sign-in in the browser is not finished';
       return contact.note('signed_out', new UnavailableError('signed_out', message, { sinceAt }));
     }
     const message = `${url} has not responded yet`;

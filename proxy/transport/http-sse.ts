@@ -269,7 +269,7 @@ function awaitedAnswers(): AwaitedAnswers {
           await sent;
           await promise;
         };
-        // `send` tells whether the server accepted the request, even if the stream ended early earlier.
+        // `send` tells whether the server accepted the request, even if the stream had ended before.
         const answered = async () => {
           try {
             await promise;

@@ -29,7 +29,7 @@ export interface IdentityProvider {
   readonly groupsClaim: string;
   readonly scopes: readonly string[];
 
-  /** Reads the configuration and the keys of the provider anew. Never rejects. */
+  /** Reads the configuration and the keys of the provider again. Never rejects. */
   check(): Promise<ProviderCheck>;
 
   /** The URL to send the browser to. Rejects when the provider cannot be reached. */

@@ -79,7 +79,7 @@ export async function finishUpstreamSignIn(
 }
 
 /**
- * The same, also without a verified address: for a test, which signs nobody in.
+ * The same, also without a verified address: for a test, which starts no session.
  *
  * @throws {AccountRefusal} `state_unknown`, `identity_invalid` with what the provider did as its `cause`
  */

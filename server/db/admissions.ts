@@ -63,7 +63,7 @@ export interface AdmissionQuery<Answer extends object> {
   readonly sql: string;
   /** The names of its parameters. */
   readonly parameters: readonly string[];
-  /** What its row means; `undefined` if it admits nobody. */
+  /** What its row means; `undefined` if it refuses. */
   readonly read: (row: AdmissionRow) => Answer | undefined;
 }
 

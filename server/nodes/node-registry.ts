@@ -4,7 +4,7 @@ import type { Db } from '#db/transaction';
 import { randomBase62 } from '#oauth/secrets';
 
 const seenEveryMs = 2000;
-/** A node that was not seen for this long admits nobody until it is seen again. */
+/** A node that was not seen for this long refuses every call until it is seen again. */
 const leaseMs = 5000;
 /** Tokens and one-time codes are valid by the clock of each node. */
 const mostSkewMs = 2000;

@@ -65,11 +65,11 @@ const longestAssistant = 40;
 
 /** The name of an application on one line: `Cursor`, or `Claude Desktop (via Latchkey)`. */
 export function applicationName(names: ApplicationNames): string {
-  const { name, via } = shownNames(names);
+  const { name, via } = namesToShow(names);
   return `${name}${via}`;
 }
 
-function shownNames({ clientName, assistant }: ApplicationNames): { name: string; via: string } {
+function namesToShow({ clientName, assistant }: ApplicationNames): { name: string; via: string } {
   const client = displayName(clientName) || 'An application without a name';
   const claimed = displayName(assistant ?? '', longestAssistant);
   return claimed === '' ? { name: client, via: '' } : { name: claimed, via: ` (via ${client})` };
@@ -97,7 +97,7 @@ interface ConsentPageData {
 /** Asks a person to allow what an application requests. */
 function consentPage(data: ConsentPageData, frame: Frame): Html {
   const { application, isClaimed, organization, server, email, scopes, withheld } = data;
-  const { name, via } = shownNames(application);
+  const { name, via } = namesToShow(application);
   const until = new Date(data.until * 1000);
   const decision = html`${hiddenField('request', data.requestId)}
 <div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;

@@ -110,8 +110,8 @@ function storedView(what: string, { oldKeyKept, dashboard }: ConnectionView): Te
     </div>
     ${outcome?.ok === false ? outcomeNotice(outcome) : nothing}
     <p>
-      ${oldKeyKept ? 'After that, revoke' : 'Now revoke'} the old one in the dashboard, so that
-      nobody can use it.
+      ${oldKeyKept ? 'After that, revoke' : 'Now revoke'} the old one in the dashboard, so that it
+      stops working.
     </p>
     <div class="actions">
       ${

@@ -6,7 +6,7 @@ import type { ChangeStore } from '#web/dashboard/live';
 const pollEveryMs = 500;
 
 /**
- * Detects changes in PostgreSQL. The change token is read twice a second, whoever asks for it: it may be half a second old, so it
+ * Detects changes in PostgreSQL. The change token is read twice a second. It may be half a second old, so it
  * never proves a right.
  */
 export class PostgresChanges implements ChangeStore {

@@ -222,7 +222,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
 /** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
 export function actsFor(people: number, redirectUris: readonly string[]): string {
   if (people > 0) return counted(people, 'person', 'people');
-  return redirectUris.length === 0 ? 'Itself' : 'Nobody yet';
+  return redirectUris.length === 0 ? 'Itself' : 'No one yet';
 }
 
 /** The state of a client; `here` is the path of the page, those in `manage` where it is changed. */

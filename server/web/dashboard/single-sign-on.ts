@@ -19,7 +19,7 @@ import type { DashboardOptions } from './ports.ts';
 
 const needs = { permission: 'people.manage', section: 'single-sign-on' } as const;
 
-/** `/single-sign-on`: the OpenID provider of the whole server, and a test of it that signs nobody in. */
+/** `/single-sign-on`: the OpenID provider of the whole server, and a test of it that does not sign anyone in. */
 export function singleSignOnRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
   const { identityProvider: provider, db, sealing, clock } = ports;
 

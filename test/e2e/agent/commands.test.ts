@@ -103,7 +103,7 @@ test('agent: exactly the servers that are bound and configured are served', asyn
     ],
   });
   expect([before.reset?.code, after.reset?.code]).toEqual(['unknown_server', 'unknown_server']);
-  await agent.line(/bound to this agent, but not configured here: elsewhere/, limit);
+  await agent.line(/assigned to this agent, but not configured here: elsewhere/, limit);
   expect(agent.stdout + agent.stderr).not.toContain(keySecret);
 });
 
@@ -196,7 +196,7 @@ test('agent: reloading the configuration adds new servers and drops no call', as
   const said = await call;
   await writeFile(join(folder.path, 'main.json'), '{"servers": {"legacy": {}}}');
   agent.kill('SIGHUP');
-  await agent.line(/not reloaded: .*servers\.legacy: needs either/, limit);
+  await agent.line(/not reloaded: .*servers\.legacy: requires either/, limit);
 
   expect(textOf(said)).toBe('done');
   expect(tunnel.hellos.at(-1)?.servers.map(({ name }) => name)).toContain('another');

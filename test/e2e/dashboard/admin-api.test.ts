@@ -183,12 +183,12 @@ test('admin API: each invalid field is reported by its name on the wire', async 
     status: 422,
     json: {
       error: 'invalid',
-      error_description: 'redirect_uris.0 may not use javascript:',
-      fields: [{ field: 'redirect_uris.0', problem: 'may not use javascript:' }],
+      error_description: 'redirect_uris.0 must not use javascript:',
+      fields: [{ field: 'redirect_uris.0', problem: 'must not use javascript:' }],
     },
   });
   expect(unknown.json['fields']).toEqual([
-    { field: 'redirect_uris', problem: 'may not be spelt redirectUris' },
+    { field: 'redirect_uris', problem: 'must not be spelled redirectUris' },
   ]);
   expect(program).toMatchObject({ status: 422, json: { error: 'invalid' } });
   expect(keys.json['error_description']).toContain('is a private or shared key');

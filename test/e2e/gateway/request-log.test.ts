@@ -71,7 +71,7 @@ test.each([
   ['nothing at its path', `GET /nowhere ${head}\r\n`, 404],
   ['a path that cannot be read', `GET /%zz ${head}\r\n`, 404],
   ['another host', `GET / ${head.replace('HOST', 'elsewhere')}\r\n`, 421],
-  ['a method that is not known here', `PUT /mcp/acme/fixture ${head}\r\n`, 405],
+  ['a method that is unknown', `PUT /mcp/acme/fixture ${head}\r\n`, 405],
   [
     'an upgrade that is refused',
     `GET /api/agents/connect ${head.replace('close', 'upgrade')}Upgrade: websocket\r\n\r\n`,

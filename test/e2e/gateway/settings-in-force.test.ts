@@ -99,7 +99,7 @@ test('calls per minute: a caller over the limit gets 429 with Retry-After, and a
     expect(wait).toBeGreaterThan(0);
     expect(wait).toBeLessThanOrEqual(60);
     expect(JSON.parse(text)).toMatchObject({ id: expect.any(Number), error: { code: -32_000 } });
-    expect(text).toContain('this server takes 5 calls a minute from one caller');
+    expect(text).toContain('this server allows 5 calls per minute for each caller');
   }
   expect((await mcpCall(endpoint, { key: another })).status).toBe(200);
   await stateless.withSettings({ limits: { calls_per_minute: null } });
@@ -119,7 +119,7 @@ test('concurrent calls: one over the limit is refused until another has ended', 
   expect((await mcpCall(endpoint, { key })).status).toBe(200);
 });
 
-const tooSlow = 'it took longer than the 1 seconds that this server allows';
+const tooSlow = 'it exceeded the timeout of 1 seconds for this server';
 const slowParams = { name: 'slow', arguments: { ms: 20_000 } };
 
 test.for([
@@ -155,7 +155,7 @@ test('message size: a request or answer over its limit does not pass', async () 
   await using client = await legacyClient(endpoint, key);
 
   expect([long.status, long.errorCode]).toEqual([413, -32_600]);
-  expect(long.text).toContain('this server takes at most 2048 bytes');
+  expect(long.text).toContain('this server accepts at most 2048 bytes');
   expect([big.status, big.errorCode]).toEqual([502, -32_000]);
   expect(big.text).toContain('larger than the 4096 bytes that this server allows');
   expect(small.status).toBe(200);

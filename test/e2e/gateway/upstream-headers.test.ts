@@ -202,7 +202,7 @@ test('fixed header: a value that the upstream refuses is a gateway error, not a 
   const answer = await call();
 
   expect(answer.status).toBe(502);
-  expect(answer.text).toContain('it refuses this gateway (HTTP 401)');
+  expect(answer.text).toContain('it refused the request (HTTP 401)');
   expect(answer.headers.get('www-authenticate')).toBeNull();
 });
 

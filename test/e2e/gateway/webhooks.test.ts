@@ -173,7 +173,7 @@ test('webhook: a redirect is not followed', async () => {
   await receiver.has(2);
 
   expect(elsewhere.deliveries).toEqual([]);
-  expect(failed.last_failure).toBe('answered 307, and no redirect is followed');
+  expect(failed.last_failure).toBe('answered 307; redirects are not followed');
 });
 
 test('76: webhook: a host that the operator does not allow is never connected to', async () => {

@@ -258,7 +258,7 @@ await suite('keychain', 'a connection added with latchkey', () => {
     expect(argument.stderr).not.toContain(apiKey);
     expect(absent.stderr).toContain('latchkey add sales URL');
     expect(refused.code).toBe(1);
-    expect(refused.stderr).toContain('mcp.json:3:3: is not JSON (comma expected)');
+    expect(refused.stderr).toContain('mcp.json:3:3: is not valid JSON (comma expected)');
     expect(await home.read(files.cursor)).toBe(malformed);
     expect(ambiguous.stderr).toContain('--replace');
   });

@@ -190,6 +190,6 @@ test('doctor: without a name it checks the computer and every configured connect
   expect(stdout).toMatch(/^ok {4}assistants {5}Claude Code 2\.3\.4: /m);
   expect(stdout).toMatch(/^ok {4}configuration {2}good, by /m);
   expect(stdout).toMatch(
-    /^fail {2}configuration {2}.*the URL must be https.*\n +hint: correct it/m,
+    /^fail {2}configuration {2}.*the URL must be https.*\n +hint: fix the configuration/m,
   );
 });

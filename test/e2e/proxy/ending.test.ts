@@ -52,7 +52,7 @@ test('command line: help and version are printed; a usage error is one line with
   expect(await help.nextLine()).toContain('latchkey');
   expect(await version.nextLine()).toMatch(/^\d+\.\d+\.\d+$/);
   expect(await wrong.ended).toBe(2);
-  expect(wrong.stderr()).toMatch(/^latchkey: there is no option --confg\nhint: .*\n$/);
+  expect(wrong.stderr()).toMatch(/^latchkey: unknown option --confg\nhint: .*\n$/);
   expect(await nothing.ended).toBe(2);
 });
 

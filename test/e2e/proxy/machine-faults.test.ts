@@ -147,5 +147,5 @@ test('read-only state directory: no effect with an API key, one readable error o
   const bad = await byToken.handshake();
 
   expect(good.result).toMatchObject(answered);
-  expect(bad.error?.message).toMatch(/^secrets cannot be kept in files: ENOTDIR.*--state-dir/);
+  expect(bad.error?.message).toMatch(/^cannot store secrets in files: ENOTDIR.*--state-dir/);
 });

@@ -171,8 +171,8 @@ test('setup: without browser and terminal it says that a sign-in is needed, and 
   const refused = await machine.run('setup', server.url, '--yes');
 
   expect(refused).toMatchObject({ code: 2 });
-  expect(refused.stderr).toContain('sales requires a sign-in, and there is neither a browser');
-  expect(refused.stderr).toContain('sales is added, but you are not signed in to it yet');
+  expect(refused.stderr).toContain('sales requires a sign-in, but there is neither a browser');
+  expect(refused.stderr).toContain('sales was added, but you are not signed in to it yet');
   expect(refused.stderr).toContain(`next: latchkey setup ${server.url} to continue`);
   expect(machine.read(cursor)).toBeUndefined();
 });
@@ -203,7 +203,7 @@ test('setup: Ctrl-C during the sign-in says what there is, and another run conti
   running.kill('SIGINT');
 
   expect(await running.exited).toMatchObject({ code: 1 });
-  expect(running.stderr).toContain('sales is added, but you are not signed in to it yet');
+  expect(running.stderr).toContain('sales was added, but you are not signed in to it yet');
   expect(machine.read(cursor)).toBeUndefined();
   expect(await machine.run('setup', server.url, '--yes')).toMatchObject({ code: 0 });
   expect(machine.entry(cursor, 'sales').args).toContain('sales');

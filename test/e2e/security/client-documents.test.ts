@@ -179,10 +179,10 @@ describe('102: a client metadata document', () => {
       await clock.advance(40);
       const fixed = await ask(path);
 
-      expect(first).toContain('read again in 60 seconds');
+      expect(first).toContain('reads it again in 60 seconds');
       expect([again.status, others.status, fetched]).toEqual([400, 400, 1]);
       expect(again.headers.get('retry-after')).toBe('40');
-      expect(await again.text()).toContain('read again in 40 seconds');
+      expect(await again.text()).toContain('reads it again in 40 seconds');
       expect([fixed.status, fetchesOf(path)]).toEqual([200, 2]);
     },
   );

@@ -88,7 +88,7 @@ await suite('browser', 'tray app windows', () => {
 
     expect(closed).toBe(false);
     expect(icon).toContain('trouble-dark.png');
-    expect(tooltip).toBe('Latchkey: error with warehouse');
+    expect(tooltip).toBe('Latchkey: error in warehouse');
     expect(menu.map(({ label }) => label)).toEqual([
       '● library — Connected',
       '◇ sales — Sign-in required',

@@ -145,7 +145,7 @@ export function openAccounts(): AccountsService {
       assistant('cursor', 'Cursor', '.cursor/mcp.json'),
       {
         ...assistant('vscode', 'VS Code', '.config/Code/User/mcp.json'),
-        problem: 'is not JSON',
+        problem: 'is not valid JSON',
       },
       { ...assistant('gemini', 'Gemini CLI', '.gemini/settings.json'), found: false },
     ],

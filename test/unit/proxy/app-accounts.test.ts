@@ -97,7 +97,7 @@ test('accounts service: an assistant’s file that is not JSON is a problem of t
 
   const [claude] = await at.door.assistants();
 
-  expect(claude).toMatchObject({ problem: 'is not JSON', starts: [] });
+  expect(claude).toMatchObject({ problem: 'is not valid JSON', starts: [] });
 });
 
 test('accounts service: an unreadable connections file is reported, not shown as no connections', async () => {
@@ -108,7 +108,7 @@ test('accounts service: an unreadable connections file is reported, not shown as
   const told = at.door.listConnections();
 
   await expect(told).rejects.toThrow(AccountsError);
-  await expect(told).rejects.toThrow(/connections\.json.*is not JSON/);
+  await expect(told).rejects.toThrow(/connections\.json.*is not valid JSON/);
   await expect(told).rejects.not.toThrow(secret);
 });
 

@@ -85,7 +85,7 @@ test.for([
   [['ready', 'offline'], 'offline', 'Latchkey: s1 cannot be reached'],
   [['offline', 'needs_sign_in'], 'attention', 'Latchkey: action required for s1'],
   [['needs_key', 'needs_sign_in'], 'attention', 'Latchkey: action required for s0 and s1'],
-  [['needs_key', 'trouble'], 'trouble', 'Latchkey: error with s1'],
+  [['needs_key', 'trouble'], 'trouble', 'Latchkey: error in s1'],
 ] as const)('tray icon: of %j it shows the worst', ([states, icon, tooltip]) => {
   const all = states.map((state, at) => connection({ name: `s${at}`, state }));
 

@@ -42,11 +42,11 @@ test.each([
   ['{"servers": {}}', 'agent.json: servers: is empty'],
   ['{"servers": {"Big": {"command": "x"}}}', 'servers.Big: is not a server name'],
   ['{"servers": {"a": {}}}', 'servers.a: requires either a command or a url'],
-  ['{"servers": {"a": {"command": "x", "url": "y"}}}', 'servers.a: needs either'],
+  ['{"servers": {"a": {"command": "x", "url": "y"}}}', 'servers.a: requires either'],
   ['{"servers": {"a": {"command": ""}}}', 'servers.a.command: is not text'],
   [
     '{"servers": {"a": {"command": "x", "headers": {}}}}',
-    'servers.a.headers: is unknown; known are command',
+    'servers.a.headers: is unknown; use one of command',
   ],
   ['{"servers": {"a": {"command": "x", "args": "y"}}}', 'servers.a.args: is not a list of strings'],
   ['{"servers": {"a": {"command": "x", "env": {"N": 1}}}}', 'servers.a.env.N: is not text'],

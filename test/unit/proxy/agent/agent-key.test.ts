@@ -25,7 +25,7 @@ test('agent key: taken from the given file, else the environment, else the keych
   expect(await readAgentKey(base, undefined, await ports({ env }))).toBe(key('e'));
   expect(await readAgentKey(base, undefined, await ports())).toBe(key('k'));
   await expect(readAgentKey('https://other.example', undefined, await ports())).rejects.toThrow(
-    'there is no agent key for https://other.example',
+    'no agent key for https://other.example in the keychain',
   );
 });
 
@@ -37,13 +37,13 @@ test('agent key: a file that others can read, a missing one and other text are r
     remedy: 'restrict it to its owner: chmod 600 /key',
   });
   await expect(readAgentKey(base, '/no', await ports())).rejects.toThrow(
-    'there is no key file /no',
+    'the key file /no does not exist',
   );
   await expect(readAgentKey(base, undefined, await ports(foreign))).rejects.toThrow(
-    'LATCHKEY_AGENT_KEY holds a key of another kind (mcp_…)',
+    'LATCHKEY_AGENT_KEY contains a key of another kind (mcp_…)',
   );
   await expect(readAgentKey(base, '/key', await ports({ text: 'my words' }))).rejects.toThrow(
-    '/key holds no agent key',
+    '/key contains no agent key',
   );
 });
 

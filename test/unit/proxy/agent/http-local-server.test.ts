@@ -54,7 +54,7 @@ test('agent: a server that refuses connections is reported once, with its addres
 
   const line = `crm: connection refused at 127.0.0.1:${port}\n`;
   expect(before).toBe(line);
-  expect(printed()).toBe(`${line}crm: answers again\n${line}`);
+  expect(printed()).toBe(`${line}crm: responding again\n${line}`);
 });
 
 test('agent: a host that is unknown is named', async () => {

@@ -90,9 +90,11 @@ test('rename: a taken name and a connection that does not exist are refused', as
     apiKeySecret: bench.keys[0],
   });
 
-  await expect(accounts.rename('work', 'steady')).rejects.toThrow('steady is there already');
-  await expect(accounts.rename('work', 'work')).rejects.toThrow('work is there already');
-  await expect(accounts.rename('work', 'a b')).rejects.toThrow('named by letters');
+  await expect(accounts.rename('work', 'steady')).rejects.toThrow('steady already exists');
+  await expect(accounts.rename('work', 'work')).rejects.toThrow('work already exists');
+  await expect(accounts.rename('work', 'a b')).rejects.toThrow(
+    'a connection name has up to 64 letters',
+  );
   await expect(accounts.rename('nothing', 'other')).rejects.toThrow('no connection named nothing');
   await accounts.door.remove('work');
 });

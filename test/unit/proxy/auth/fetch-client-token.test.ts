@@ -222,7 +222,7 @@ test('client token: a server in a private network may not name loopback', async 
   await expect(result).rejects.toMatchObject({
     code: 'metadata',
     message: expect.stringContaining(
-      '127.0.0.1 is on this machine, and the server that names it is not',
+      '127.0.0.1 is on this machine, but the server that names it is not',
     ),
   });
   expect(asked()).not.toContain(endpoint);

@@ -71,7 +71,7 @@ test.each(
 
 test('command line: an option of one command is refused by the others', async () => {
   await expect(parseCommandLine(['acme', '--json'])).rejects.toThrow(
-    '--json does not belong to latchkey',
+    'latchkey connect has no option --json',
   );
   await expect(parseCommandLine(['status', '--json=yes'])).rejects.toThrow('--json takes no value');
 });
@@ -107,11 +107,11 @@ test.each([
 });
 
 test.each([
-  [['acme', '--urll'], 'there is no option --urll', 'latchkey --help lists the commands'],
-  [['acme', '--confg', 'x'], 'there is no option --confg', 'did you mean --config?'],
+  [['acme', '--urll'], 'unknown option --urll', 'latchkey --help lists the commands'],
+  [['acme', '--confg', 'x'], 'unknown option --confg', 'did you mean --config?'],
   [['add', 'a', 'https://b.example', '--clientid=x'], '--clientid', 'did you mean --client-id?'],
-  [['statsu', '--json'], '--json does not belong', 'did you mean latchkey status?'],
-  [['statsu', 'acme'], 'one server at a time; 2 given', 'did you mean latchkey status?'],
+  [['statsu', '--json'], 'has no option --json', 'did you mean latchkey status?'],
+  [['statsu', 'acme'], 'enter one server only; 2 given', 'did you mean latchkey status?'],
   [['agent', 'instal'], 'unknown command', 'did you mean latchkey agent install?'],
   [['agent', 'run'], 'unknown command', 'available commands: login, install, uninstall'],
   [['agent', 'login', '--user'], 'has no option --user', 'latchkey agent install'],
@@ -152,7 +152,7 @@ test('command line: an option is not the value of another, unless it is written 
   };
 
   await expect(value('--scope', '--json')).rejects.toThrow(
-    '--scope needs a value, and --json is an option',
+    '--scope requires a value, but --json is an option',
   );
   await expect(value('--scope', '-secret')).rejects.toThrow('the next word starts with a dash');
   await expect(value('--scope', '-secret')).rejects.not.toThrow('secret');

@@ -31,6 +31,6 @@ test('setup: the choice marks the assistants that were found, and says what star
     'Assistants:',
     '* 1  Claude Desktop',
     '  2  Gemini CLI      not found',
-    '* 3  Cursor          starts sales already',
+    '* 3  Cursor          already starts sales',
   ]);
 });

@@ -85,12 +85,12 @@ test('JSON edit: a name with dots, quotes or __proto__ is an ordinary name', asy
 });
 
 test.each([
-  ['{\n  "mcpServers": {\n', 'f.json:3:1: is not JSON (close brace expected)'],
-  ['{\n  "a" 1\n}', 'f.json:2:7: is not JSON (colon expected)'],
+  ['{\n  "mcpServers": {\n', 'f.json:3:1: is not valid JSON (close brace expected)'],
+  ['{\n  "a" 1\n}', 'f.json:2:7: is not valid JSON (colon expected)'],
   ['[]', 'f.json:1:1: is not an object'],
   ['{"mcpServers": []}', 'f.json:1:16: is not an object'],
-  ['{"mcpServers": {},\n"mcpServers": {}}', 'f.json:2:1: says "mcpServers" a second time'],
-  ['{"mcpServers": {"acme": 1, "acme": 2}}', 'f.json:1:28: says "acme" a second time'],
+  ['{"mcpServers": {},\n"mcpServers": {}}', 'f.json:2:1: contains "mcpServers" twice'],
+  ['{"mcpServers": {"acme": 1, "acme": 2}}', 'f.json:1:28: contains "acme" twice'],
 ])('JSON edit: %j is refused, with the position', async (text, words) => {
   await expect(set(text)).rejects.toThrow(words);
 });

@@ -76,7 +76,7 @@ test.each([
   ['no file', undefined],
 ])('install hint: %s is not repeated as a command to type', (_, manifest) => {
   expect(hint(manifest)).toBe(
-    'npx may throw this program away; install Latchkey from the file or URL that you started it from',
+    'npx may delete this program; install Latchkey from the file or URL that you started it from',
   );
 });
 

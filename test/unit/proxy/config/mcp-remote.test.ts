@@ -27,7 +27,7 @@ test('mcp-remote arguments: headers from arguments and files, with environment v
   );
 
   expect(headers).toEqual({ Authorization: 'Bearer abc', 'X-Nobody': '${NOBODY}' });
-  expect(warnings).toEqual(['there is no variable NOBODY in the environment']);
+  expect(warnings).toEqual(['the environment variable NOBODY is not set']);
   expect(secretHeaders).toEqual(['authorization']);
   expect(read('--header-file', '/headers').headers).toEqual({
     'X-Team': 'red',
@@ -106,12 +106,12 @@ test('mcp-remote arguments: all options without meaning here are named in one wa
   const { warnings } = read('--keep-alive', '--auth-timeout', '60', '--enable-proxy');
 
   expect(warnings).toHaveLength(1);
-  expect(warnings[0]).toMatch(/without meaning here: --keep-alive \(.+\), --auth-timeout \(.+\)/);
+  expect(warnings[0]).toMatch(/options without effect: --keep-alive \(.+\), --auth-timeout \(.+\)/);
 });
 
 test.each([
   [['--header', 'nonsense s3cret'], "is not 'NAME: VALUE'"],
-  [['--header-file', '/none'], 'is not a file that exists'],
+  [['--header-file', '/none'], 'is not an existing file'],
   [['--static-oauth-client-info', '{s3cret'], 'is not a JSON object'],
   [['--authorize-param', 's3cret'], 'is not KEY=VALUE'],
 ])('mcp-remote arguments: %j is a usage error that does not repeat its value', (words, problem) => {

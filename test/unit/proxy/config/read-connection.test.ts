@@ -212,7 +212,7 @@ test.each([
 
 test.each([
   ['is absent', {}, 'does not exist'],
-  ['is no JSON', { '/c.json': `{"clientSecret":"${clientSecret}"` }, 'is not JSON'],
+  ['is no JSON', { '/c.json': `{"clientSecret":"${clientSecret}"` }, 'is not valid JSON'],
   ['knows no such name', { '/c.json': {} }, 'no server named acme'],
 ])('connection: a file that %s is a problem', async (_, files, words) => {
   const { message } = await problemsOf(read(files, { config: '/c.json' }));
@@ -290,14 +290,14 @@ test('connection: denied tools and the transport are read', async () => {
 
 test.each([
   [{ headers: ['x'] }, 'headers: is not an object'],
-  [{ headers: { 'a b': 'x' } }, 'headers.a b: is not a header'],
-  [{ headers: { 'X-A': 'secret_x\r\ny: z' } }, 'headers.X-A: is not a header'],
-  [{ denyTools: 'x' }, 'denyTools: is not a list'],
-  [{ transport: 'pigeon' }, 'transport: is none of http-first'],
+  [{ headers: { 'a b': 'x' } }, 'headers.a b: is not a valid HTTP header'],
+  [{ headers: { 'X-A': 'secret_x\r\ny: z' } }, 'headers.X-A: is not a valid HTTP header'],
+  [{ denyTools: 'x' }, 'denyTools: must be a list'],
+  [{ transport: 'pigeon' }, 'transport: must be one of http-first'],
   [{ oauth: { redirectHost: 'evil.example' } }, 'redirectHost: is neither'],
   [{ oauth: { redirectPath: 'x?y' } }, 'redirectPath: is not a path'],
   [{ oauth: { resource: 'x' } }, 'resource: is not an absolute URI'],
-  [{ oauth: { authorizeParams: { state: 'x' } } }, 'authorizeParams: does not take state'],
+  [{ oauth: { authorizeParams: { state: 'x' } } }, 'authorizeParams: does not accept state'],
 ])('connection: %j is refused', async (wrong, words) => {
   const { message } = await problemsOf(inFile({ url, ...wrong }));
 

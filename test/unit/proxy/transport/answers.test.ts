@@ -37,6 +37,6 @@ test('body: an interrupted one is an error, even if it was interrupted before th
   const before = response();
   before.destroy();
 
-  await expect(read).rejects.toThrow('broke off');
-  await expect(readBody(before, 100)).rejects.toThrow('broke off');
+  await expect(read).rejects.toThrow('ended early');
+  await expect(readBody(before, 100)).rejects.toThrow('ended early');
 });

@@ -31,6 +31,8 @@ test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
     const ports = { credential: staticCredential(proof), http };
     const asked = authorizedRequest({ url, method: 'GET', headers: {} }, ports);
 
-    await expect(asked).rejects.toThrow(/^https:\/\/mcp\.example\.com\/mcp (wants|does not)/);
+    await expect(asked).rejects.toThrow(
+      /^https:\/\/mcp\.example\.com\/mcp (requires authentication|does not accept)/,
+    );
   },
 );

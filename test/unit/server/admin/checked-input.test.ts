@@ -20,9 +20,9 @@ test.each([
   [{ name: 7 }, 'name must be a string'],
   [{ name: 'a' }, 'name must have at least 2 characters'],
   [{ name: 'abcd' }, 'name must have at most 3 characters'],
-  [{ tools: [] }, 'tools must have at least 1 of them'],
-  [{ tools: ['a', 'b'] }, 'tools must have at most 1 of them'],
-  [{ odd: 1 }, 'odd is not known here'],
+  [{ tools: [] }, 'tools must contain at least 1 item'],
+  [{ tools: ['a', 'b'] }, 'tools must contain at most 1 item'],
+  [{ odd: 1 }, 'odd is unknown'],
 ])('of %j it is said that %s', (wrong, words) => {
   const check = () => checkedInput(schema, { ...right, ...wrong });
 

@@ -38,7 +38,7 @@ test('an organization that is not there and one of others are refused in the sam
   const words = async (organization: string) =>
     at.perform(serverRead, { organization, server: 'web' }, admin).catch(String);
 
-  expect(await words('other')).toContain('no such organization');
+  expect(await words('other')).toContain('organization not found');
   expect(await words('other')).toEqual(await words('nobody'));
 });
 

@@ -24,7 +24,7 @@ test('a name that is none of the wire is refused, not understood twice', () => {
   expect(() => fromWire({ redirectUris: [] })).toThrow(
     expect.objectContaining({
       code: 'invalid',
-      fields: [{ field: 'redirect_uris', problem: 'may not be spelt redirectUris' }],
+      fields: [{ field: 'redirect_uris', problem: 'must not be spelled redirectUris' }],
     }),
   );
   expect(() => fromWire({ [mintSecret('mcp_')]: 1 })).toThrow(

@@ -40,12 +40,12 @@ describe('what is no command is wrong usage, with a hint', () => {
     [
       ['client', 'delete'],
       "'client delete' is not a command",
-      'there are: client create, client list, client rotate, client revoke',
+      'available commands: client create, client list, client rotate, client revoke',
     ],
     [
       ['client'],
       "'client' is not a command",
-      'there are: client create, client list, client rotate, client revoke',
+      'available commands: client create, client list, client rotate, client revoke',
     ],
   ])('%j', (argv, message, hint) => {
     expect(() => findCommand(argv)).toThrow(
@@ -61,7 +61,7 @@ test('one argument too few or too many is wrong usage that shows the right one',
     new UsageError('ORG/SERVER is missing', 'latchkey-server key create ORG/SERVER'),
   );
   expect(() => checkPositionals(command, ['a/b', 'c'])).toThrow(
-    new UsageError("'c' is one argument too many", 'latchkey-server key create ORG/SERVER'),
+    new UsageError("unexpected argument 'c'", 'latchkey-server key create ORG/SERVER'),
   );
   expect(() => checkPositionals(command, ['a/b'])).not.toThrow();
 });

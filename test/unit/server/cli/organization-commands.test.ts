@@ -12,7 +12,7 @@ test('organization create makes an organization once', async () => {
   });
   await expect(admin.run('organization', 'create', 'acme')).rejects.toMatchObject({
     name: 'CommandError',
-    message: 'there is an organization acme already',
+    message: 'an organization acme already exists',
   });
 });
 

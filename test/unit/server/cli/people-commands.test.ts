@@ -158,6 +158,6 @@ test('what people allowed applications is listed, and nothing is taken back that
 
   expect(await admin.json('consent', 'list', 'acme', '--user', 'eli@example.com')).toEqual([]);
   await expect(admin.run('consent', 'withdraw', 'acme', 'grant_none')).rejects.toThrow(
-    'there is no such grant',
+    'grant not found',
   );
 });

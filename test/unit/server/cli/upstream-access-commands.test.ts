@@ -67,7 +67,7 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
     'no person has connected an account',
   ]);
   await expect(admin.run('connection', 'end', 'acme/web', 'dana@example.com')).rejects.toThrow(
-    'no such connection',
+    'connection not found',
   );
 });
 

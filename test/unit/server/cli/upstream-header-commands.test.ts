@@ -125,7 +125,11 @@ describe('refused, without a word of what may be a secret:', () => {
       () => ['update', 'acme/web', header, `x-key=${file(value)}`],
       'requires --http-url',
     ],
-    ['a header that is not there', () => ['remove-header', 'acme/web', 'x-none'], 'no such header'],
+    [
+      'a header that is not there',
+      () => ['remove-header', 'acme/web', 'x-none'],
+      'header not found',
+    ],
   ])('%s', async (_, words, reason) => {
     const error = await admin.run('server', ...words()).catch((thrown: unknown) => thrown);
 

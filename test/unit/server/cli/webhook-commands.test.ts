@@ -53,14 +53,16 @@ test('a test says what was answered, and fails where it was not taken', async ()
   status = 404;
 
   expect(taken).toEqual({ id, answer: 'answered 204' });
-  await expect(admin.run('webhook', 'test', 'acme', id)).rejects.toThrow('it answered 404');
+  await expect(admin.run('webhook', 'test', 'acme', id)).rejects.toThrow(
+    'the receiver answered 404',
+  );
   expect(receiver.lines()).toEqual(['POST /in', 'POST /in']);
 });
 
 test.each([
   [['update', 'acme', 'ID'], 'give one of'],
   [['update', 'acme', 'ID', '--action', 'key.', '--all-actions'], 'give --action or'],
-  [['disable', 'acme', 'whk_none'], 'there is no such webhook'],
+  [['disable', 'acme', 'whk_none'], 'webhook not found'],
   [['list', 'nobody'], 'there is no organization nobody'],
   [['create', 'acme', '--url', 'http://192.0.2.1/'], 'url is not an https URL'],
 ])('refused with a reason: %j', async (words, reason) => {

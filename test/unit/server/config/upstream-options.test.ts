@@ -22,5 +22,7 @@ test.each([
 });
 
 test('what is no JSON is refused with the name of the file', () => {
-  expect(() => readStdioServers('{', 'stdio.json')).toThrow('stdio.json: it is not JSON');
+  expect(() => readStdioServers('{', 'stdio.json')).toThrow(
+    '--stdio-servers stdio.json: it is not JSON',
+  );
 });

@@ -144,7 +144,7 @@ function requestOf(way: Way, { body = rpc('ping'), ...but }: Case): GatewayReque
   const read = () => {
     const bytes = Buffer.from(body);
     if (bytes.length <= 2000) return bytes;
-    throw new GatewayRefusal('too_large', { detail: 'at most 2000 bytes are taken' });
+    throw new GatewayRefusal('too_large', { detail: 'at most 2000 bytes are accepted' });
   };
   return {
     id: 'request-1',

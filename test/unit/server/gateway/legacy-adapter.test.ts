@@ -153,7 +153,7 @@ describe('what the upstream needs', () => {
 
     expect(await lastOf(await unable.ask({ id: 5, method: 'tools/call' }))).toMatchObject({
       id: 5,
-      error: { message: 'the MCP server needs roots/list of you' },
+      error: { message: 'the MCP server requires roots/list, which the client does not support' },
     });
     expect((await answer.next()).value).toMatchObject({
       id: 6,

@@ -42,7 +42,7 @@ describe('limits of calls', () => {
     expect(() => begin(limits)).toThrow(
       expect.objectContaining({
         code: 'too_many_requests',
-        message: 'this server takes 2 calls a minute from one caller',
+        message: 'this server allows 2 calls per minute for each caller',
         details: expect.objectContaining({ retryAfterSeconds: 50 }),
       }),
     );
@@ -61,7 +61,7 @@ describe('limits of calls', () => {
     begin(limits, { text: call });
     begin(limits, { text: notice });
 
-    expect(() => begin(limits, { text: call })).toThrow('takes 1 calls a minute');
+    expect(() => begin(limits, { text: call })).toThrow('allows 1 calls per minute');
   });
 
   test('so many calls of one caller are under way, and each that is over makes room', () => {
@@ -70,25 +70,24 @@ describe('limits of calls', () => {
     const first = begin(limits);
     begin(limits);
 
-    expect(() => begin(limits)).toThrow(
-      '2 calls of yours are under way, as many as this server takes at once',
-    );
+    expect(() => begin(limits)).toThrow('you have 2 concurrent calls, the limit of this server');
     begin(limits, { admission: another });
     first.over();
     begin(limits);
-    expect(() => begin(limits)).toThrow('under way');
+    expect(() => begin(limits)).toThrow('concurrent calls, the limit of this server');
   });
 
   test('a refused call takes nothing of what is left', () => {
     const { begin, clock } = limiter();
     const limits = { concurrentCalls: 1, callsPerMinute: 3 };
     const first = begin(limits);
-    for (let tries = 0; tries < 10; tries++) expect(() => begin(limits)).toThrow('under way');
+    for (let tries = 0; tries < 10; tries++)
+      expect(() => begin(limits)).toThrow('concurrent calls, the limit of this server');
     first.over();
     begin(limits).over();
     begin(limits).over();
 
-    expect(() => begin(limits)).toThrow('3 calls a minute');
+    expect(() => begin(limits)).toThrow('3 calls per minute');
     clock.advance(60);
     begin(limits).over();
   });
@@ -137,7 +136,7 @@ describe('limits of calls', () => {
     const [first] = Array.from({ length: 4 }, () => begin(limits, { text: listening }));
 
     expect(() => begin(limits, { text: listening })).toThrow(
-      '4 streams of yours are under way, as many as this server takes at once',
+      'you have 4 concurrent streams, the limit of this server',
     );
     begin(limits).over();
     begin(limits, { text: notice });
@@ -168,7 +167,7 @@ describe('limits of calls', () => {
     expect([early, slow.signal.aborted, quick.signal.aborted]).toEqual([false, true, false]);
     expect(slow.signal.reason).toMatchObject({
       code: 'too_slow',
-      message: 'it took longer than the 5 seconds that this server allows',
+      message: 'it exceeded the timeout of 5 seconds for this server',
     });
   });
 });

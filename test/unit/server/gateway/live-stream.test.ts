@@ -130,7 +130,7 @@ describe('the end of a stream', () => {
   });
 
   test('a stream that ends for a reason that is not reported just breaks off', async () => {
-    const aborted = new DOMException('the call was ended', 'AbortError');
+    const aborted = new DOMException('the call was stopped', 'AbortError');
 
     await expect(read(['data: 1\n\n'], aborted)).rejects.toBe(aborted);
   });

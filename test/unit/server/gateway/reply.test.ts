@@ -128,8 +128,8 @@ describe('an answer that is none', () => {
     test.each<[string, ScriptedAnswer, object]>([
       ['upstream_busy', { status: 503, retryAfterSeconds: 7 }, { retryAfterSeconds: 7 }],
       ['upstream_busy', { status: 429 }, {}],
-      ['upstream_failed', { status: 401 }, { detail: 'it refuses this gateway (HTTP 401)' }],
-      ['upstream_failed', { status: 403 }, { detail: 'it refuses this gateway (HTTP 403)' }],
+      ['upstream_failed', { status: 401 }, { detail: 'it refused the request (HTTP 401)' }],
+      ['upstream_failed', { status: 403 }, { detail: 'it refused the request (HTTP 403)' }],
       [
         'upstream_failed',
         { status: 500 },
@@ -219,7 +219,7 @@ describe('the limits of an answer', () => {
   ])('an answer %s that is a byte too long is an error that names the limit', async (_, body) => {
     await expect(limited(body, 6)).rejects.toMatchObject({
       code: 'upstream_failed',
-      message: 'its answer is larger than the 6 bytes that this server allows',
+      message: 'its response is larger than the 6 bytes that this server allows',
     });
   });
 
@@ -270,7 +270,7 @@ describe('the limits of an answer', () => {
     async function* body(): AsyncGenerator<Uint8Array> {
       yield Buffer.from('data: 1\n\n');
       ending.abort(slow);
-      if (breaks) throw new DOMException('the call was ended', 'AbortError');
+      if (breaks) throw new DOMException('the call was stopped', 'AbortError');
     }
     const answer = await limited(body(), Infinity, events, { signal: ending.signal });
 

@@ -155,7 +155,7 @@ describe('a message of the caller', () => {
   test('a task that is mentioned by a name that differs in case only is no message', () => {
     const text = message('ping', `"_meta":{${relatedName}:{"taskID":"x"}}`);
 
-    expect(() => unsealed(text)).toThrow('only in case');
+    expect(() => unsealed(text)).toThrow('in case only');
   });
 });
 

@@ -38,7 +38,7 @@ test('a body of just the limit is taken, and one of a byte more is not', async (
 test('a body that says it is too large is refused before any of it comes', async () => {
   await expect(readBody(arriving({ 'content-length': '5' }), 4)).rejects.toMatchObject({
     code: 'too_large',
-    details: { detail: 'at most 4 bytes are taken' },
+    details: { detail: 'at most 4 bytes are accepted' },
   });
 });
 

@@ -43,7 +43,7 @@ test('a failure is remembered for a minute, and says when the document is read a
   const again = documents.client(url('a'), 'user_2');
   await expect(again).rejects.toMatchObject({
     ...refusal('invalid_client'),
-    message: expect.stringMatching(/read again in 1 second$/),
+    message: expect.stringMatching(/Latchkey reads it again in 1 second$/),
     retryAfterSeconds: 1,
   });
   clock.advance(1);
@@ -67,11 +67,11 @@ test('a remembered failure costs nobody one of their requests', async () => {
 
 test('of more than a thousand failures the oldest is forgotten', async () => {
   for (let n = 0; n <= 1000; n += 1) {
-    await expect(documents.client(url(n), `user_${n}`)).rejects.toThrow('cannot be read');
+    await expect(documents.client(url(n), `user_${n}`)).rejects.toThrow('could not be read');
   }
   fetched = [];
-  await expect(documents.client(url(0), 'user_new')).rejects.toThrow('cannot be read');
-  await expect(documents.client(url(1000), 'user_new')).rejects.toThrow('cannot be read');
+  await expect(documents.client(url(0), 'user_new')).rejects.toThrow('could not be read');
+  await expect(documents.client(url(1000), 'user_new')).rejects.toThrow('could not be read');
 
   expect(fetched).toEqual([url(0)]);
 });

@@ -24,13 +24,13 @@ describe('a redirect URI may be registered', () => {
 
 describe('a redirect URI is refused', () => {
   test.each([
-    ['javascript:alert(1)', 'may not use javascript:'],
-    ['JavaScript:alert(1)', 'may not use javascript:'],
-    ['data:text/html,x', 'may not use data:'],
-    ['file:///etc/passwd', 'may not use file:'],
-    ['vbscript:x', 'may not use vbscript:'],
-    ['blob:https://example.com/x', 'may not use blob:'],
-    ['about:blank', 'may not use about:'],
+    ['javascript:alert(1)', 'must not use javascript:'],
+    ['JavaScript:alert(1)', 'must not use javascript:'],
+    ['data:text/html,x', 'must not use data:'],
+    ['file:///etc/passwd', 'must not use file:'],
+    ['vbscript:x', 'must not use vbscript:'],
+    ['blob:https://example.com/x', 'must not use blob:'],
+    ['about:blank', 'must not use about:'],
     ['java\tscript:alert(1)', 'contains spaces'],
     [' https://example.com/', 'contains spaces'],
     ['https://exämple.com/', 'contains spaces or non-ASCII characters'],

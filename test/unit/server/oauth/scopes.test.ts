@@ -90,7 +90,7 @@ describe('a request is invalid_scope, and not narrowed, when it names', () => {
     expect(() => requestedScopes(scope, allowed)).toThrow(
       expect.objectContaining({
         code: 'invalid_scope',
-        message: 'this client may ask for: mcp:tools:read mcp:tools:execute',
+        message: 'this client can request only: mcp:tools:read mcp:tools:execute',
       }),
     );
   });

@@ -137,7 +137,7 @@ test('question: it names its verb, lists the consequences, and protects its form
   const html = questionPage(
     {
       heading: 'Revoke “Nightly”?',
-      consequences: ['1 application loses access now.'],
+      consequences: ['1 application loses access immediately.'],
       action: '/revoke',
       verb: 'Revoke the key',
       cancel: '/keys',
@@ -146,7 +146,7 @@ test('question: it names its verb, lists the consequences, and protects its form
   ).toString();
 
   expect(html).toContain('<button class="danger strong">Revoke the key</button>');
-  expect(html).toContain('<li>1 application loses access now.</li>');
+  expect(html).toContain('<li>1 application loses access immediately.</li>');
   expect(html).toContain('name="csrf_token" value="guard"');
 });
 

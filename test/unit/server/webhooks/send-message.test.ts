@@ -58,7 +58,7 @@ test('a redirect is a failure, and nobody follows it', async () => {
 
   expect(await send('/307')).toMatchObject({
     isDelivered: false,
-    words: 'answered 307, and no redirect is followed',
+    words: 'answered 307; redirects are not followed',
   });
   expect(site.lines().slice(before)).toEqual(['POST /307']);
 });

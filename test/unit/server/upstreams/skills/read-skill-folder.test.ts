@@ -97,9 +97,9 @@ test('a file that is too large takes its skill along, and is not read', async ()
 });
 
 test.each([
-  ['bytes', { maxBytes: 20 }, 'holds more than 20 bytes'],
-  ['files', { maxEntries: 2 }, 'holds more than 2 files and folders'],
-  ['depth', { maxDepth: 1 }, 'lies deeper than 1 folders'],
+  ['bytes', { maxBytes: 20 }, 'contains more than 20 bytes'],
+  ['files', { maxEntries: 2 }, 'contains more than 2 files and folders'],
+  ['depth', { maxDepth: 1 }, 'is nested deeper than 1 folders'],
 ])('a folder beyond the limit of %s is not read at all', async (_, limits, words) => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, good);
@@ -112,8 +112,8 @@ test.each([
 test('a folder that is not there is an error that names it', async () => {
   await using folder = await temporaryFolder();
 
-  await expect(readSkillFolder(join(folder.path, 'none'))).rejects.toThrow('is not there');
-  await expect(fingerprintSkillFolder(join(folder.path, 'none'))).rejects.toThrow('is not there');
+  await expect(readSkillFolder(join(folder.path, 'none'))).rejects.toThrow('does not exist');
+  await expect(fingerprintSkillFolder(join(folder.path, 'none'))).rejects.toThrow('does not exist');
 });
 
 test('whatever changes in a folder, its print does', async () => {

@@ -45,7 +45,7 @@ test('new client: input that is refused comes back, and each error names what is
 
   expect(status).toBe(422);
   expect(text).toContain('The name is empty.');
-  expect(text).toContain('What it may do must have at least 1 of them.');
+  expect(text).toContain('The scopes must contain at least 1 item.');
   expect(text).toMatch(/The redirect URI http:\/\/app\.example\/&lt;b&gt; /);
   expect(text).toContain('The JWK set must be an object.');
   expect(text).toContain('https://app.example/cb\nhttp://app.example/&lt;b&gt;</textarea>');

@@ -176,7 +176,7 @@ test('form: an error about an entry names it, once, and leads to its field', () 
     { field: 'words', message: 'A word is no word.' },
   ]);
   expect(errorsOf({ ...valid, uris: `${uri}\n${uri}\n${uri}` })).toEqual([
-    { field: 'uris', message: 'The list of URIs must have at most 2 of them.' },
+    { field: 'uris', message: 'The list of URIs must contain at most 2 items.' },
   ]);
 });
 

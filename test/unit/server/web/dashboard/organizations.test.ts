@@ -40,7 +40,9 @@ test('organization settings: what was refused comes back as it was entered', asy
   const { text } = await save({ title, 'rule.secondFactorRequired': 'on' });
 
   expect(text).toContain('value="A &lt; B"');
-  expect(text).toMatch(/<p class="error" id="rule-error">You have no second factor yourself/);
+  expect(text).toMatch(
+    /<p class="error" id="rule-error">You have no second factor and would lock yourself out/,
+  );
   expect(text).toMatch(/id="rule-secondFactorRequired" [^>]*checked/);
   expect(text).not.toMatch(/id="rule-openClientsAllowed" [^>]*checked/);
   expect((await save({})).text).toContain('The title is empty.');

@@ -48,7 +48,7 @@ test('invitation: what was refused comes back with the error, and nobody is invi
   const noGroup = await send('/people/invite', { role: 'viewer', 'group.other': 'other' });
 
   expect(status).toBe(422);
-  expect(text).toContain('The note must have at most 200 characters.');
+  expect(text).toContain('The recipient must have at most 200 characters.');
   expect(text).toContain(`value="&quot;${'n'.repeat(200)}"`);
   expect(text).toMatch(/id="role-viewer" value="viewer"[^>]* checked/);
   expect(text).toMatch(/id="group-group-sales" value="group_sales" checked/);

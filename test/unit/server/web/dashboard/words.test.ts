@@ -35,7 +35,10 @@ test('refusedForm: a refusal becomes a sentence beside its field', () => {
 });
 
 test('refusedForm: a refusal about no field is thrown on', () => {
-  const refusal = new AdministrationRefusal('forbidden', 'as viewer you may not do this');
+  const refusal = new AdministrationRefusal(
+    'forbidden',
+    'your role in acme (viewer) does not allow this',
+  );
 
   expect(() => refusedForm(refusal, labels, 'name')).toThrow(refusal);
 });
@@ -45,7 +48,7 @@ test('actsFor: a client without redirect URIs acts for itself, another for the p
 
   expect([actsFor(0, []), actsFor(0, uris), actsFor(2, uris)]).toEqual([
     'Itself',
-    'Nobody yet',
+    'No one yet',
     '2 people',
   ]);
 });
