@@ -35,6 +35,7 @@ import {
 import { userCommands } from '#admin/users';
 import { webhookCommands } from '#admin/webhooks';
 import { backup, type FolderCommand, restore } from './backup-commands.ts';
+import { doctor } from './doctor.ts';
 import { migrateCommand } from './migrate-command.ts';
 import { signingKeyRotate } from './signing-key-commands.ts';
 
@@ -77,4 +78,5 @@ export const commands: readonly (Command | FolderCommand)[] = [
   backup,
   restore,
   migrateCommand,
+  doctor,
 ];

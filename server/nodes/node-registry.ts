@@ -7,7 +7,7 @@ const seenEveryMs = 2000;
 /** A node that was not seen for this long refuses every call until it is seen again. */
 const leaseMs = 5000;
 /** Tokens and one-time codes are valid by the clock of each node. */
-const mostSkewMs = 2000;
+export const mostSkewMs = 2000;
 /** After this, a node that was not seen is not listed any more. */
 const listedSeconds = 3600;
 
@@ -76,29 +76,6 @@ export class NodeRegistry {
     }
   }
 
-  /** All nodes that were seen during the last hour, the newest first. */
-  async list(): Promise<readonly NodeRecord[]> {
-    const { rows } = await sql<{
-      instance: string;
-      name: string;
-      version: string;
-      started_at: number;
-      seen_at: number;
-      clock_skew_ms: number;
-      is_alive: boolean;
-    }>`select node.*, seen_at >= ${databaseSeconds} - ${leaseMs / 1000} as is_alive
-      from node order by started_at desc, instance`.execute(this.#db);
-    return rows.map((row) => ({
-      instance: row.instance,
-      name: row.name,
-      version: row.version,
-      startedAt: row.started_at,
-      seenAt: row.seen_at,
-      clockSkewMs: row.clock_skew_ms,
-      isAlive: row.is_alive,
-    }));
-  }
-
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#writing;
@@ -136,3 +113,26 @@ export class NodeRegistry {
 }
 
 const databaseSeconds = sql<number>`extract(epoch from clock_timestamp())::bigint`;
+
+/** All nodes that were seen during the last hour, the newest first. */
+export async function listNodes(db: Db): Promise<readonly NodeRecord[]> {
+  const { rows } = await sql<{
+    instance: string;
+    name: string;
+    version: string;
+    started_at: number;
+    seen_at: number;
+    clock_skew_ms: number;
+    is_alive: boolean;
+  }>`select node.*, seen_at >= ${databaseSeconds} - ${leaseMs / 1000} as is_alive
+    from node order by started_at desc, instance`.execute(db);
+  return rows.map((row) => ({
+    instance: row.instance,
+    name: row.name,
+    version: row.version,
+    startedAt: row.started_at,
+    seenAt: row.seen_at,
+    clockSkewMs: row.clock_skew_ms,
+    isAlive: row.is_alive,
+  }));
+}

@@ -2,7 +2,42 @@ import { sql } from 'kysely';
 import { CommandError } from '#config/usage-error';
 import type { Db } from '#db/transaction';
 
-const leastVersion = 150_000;
+export const leastVersion = 150_000;
+
+/** What a PostgreSQL server says about itself. */
+export interface ServerFacts {
+  /** 150004 is 15.4. */
+  readonly version: number;
+  readonly release: string;
+  readonly encoding: string;
+  readonly is_standby: boolean;
+  readonly synchronous_commit: string;
+  /** `synchronous_standby_names`; empty where commits wait for no standby. */
+  readonly synchronous_names: string;
+  /** How many standbys are attached. */
+  readonly standbys: number;
+}
+
+export async function readServerFacts(db: Db): Promise<ServerFacts> {
+  const { rows } =
+    await sql<ServerFacts>`select current_setting('server_version_num')::int as version,
+      current_setting('server_version') as release,
+      current_setting('server_encoding') as encoding,
+      pg_is_in_recovery() as is_standby,
+      current_setting('synchronous_commit') as synchronous_commit,
+      current_setting('synchronous_standby_names') as synchronous_names,
+      (select count(*) from pg_stat_replication where application_name <> 'pg_basebackup')::int as standbys`.execute(
+      db,
+    );
+  const [found] = rows;
+  if (!found) throw new Error('PostgreSQL returned no facts about itself');
+  return found;
+}
+
+/** Why a connection failed, in words; never the password. */
+export function reasonOf(cause: unknown): string {
+  return cause instanceof Error ? cause.message || String(Reflect.get(cause, 'code')) : '';
+}
 
 /**
  * Checks that a PostgreSQL server can be trusted with everything: reachable, new enough, in UTF-8, and a primary whose standbys, if it
@@ -18,32 +53,13 @@ export async function checkPostgres(
     option = '--database-url',
   }: { url: string; mayLoseWrites: boolean; option?: string },
 ): Promise<void> {
-  const { rows } = await sql<{
-    version: number;
-    release: string;
-    encoding: string;
-    is_standby: boolean;
-    synchronous_commit: string;
-    synchronous_names: string;
-    standbys: number;
-  }>`select current_setting('server_version_num')::int as version,
-      current_setting('server_version') as release,
-      current_setting('server_encoding') as encoding,
-      pg_is_in_recovery() as is_standby,
-      current_setting('synchronous_commit') as synchronous_commit,
-      current_setting('synchronous_standby_names') as synchronous_names,
-      (select count(*) from pg_stat_replication where application_name <> 'pg_basebackup')::int as standbys`
-    .execute(db)
-    .catch((cause: unknown) => {
-      const why = cause instanceof Error ? cause.message || String(Reflect.get(cause, 'code')) : '';
-      throw new CommandError(
-        `the database ${withoutPassword(url)} cannot be used: ${why}`,
-        `check ${option}: postgres://USER:PASSWORD@HOST:5432/DATABASE`,
-        { cause },
-      );
-    });
-  const [found] = rows;
-  if (!found) throw new Error('PostgreSQL says nothing of itself');
+  const found = await readServerFacts(db).catch((cause: unknown) => {
+    throw new CommandError(
+      `the database ${withoutPassword(url)} cannot be used: ${reasonOf(cause)}`,
+      `check ${option}: postgres://USER:PASSWORD@HOST:5432/DATABASE`,
+      { cause },
+    );
+  });
   const { version, release, encoding } = found;
   const name = `the database ${withoutPassword(url)}`;
   if (version < leastVersion)
@@ -71,7 +87,8 @@ export async function checkPostgres(
   }
 }
 
-function withoutPassword(url: string): string {
+/** The URL for messages. */
+export function withoutPassword(url: string): string {
   const parsed = URL.canParse(url) ? new URL(url) : undefined;
   if (!parsed) return '--database-url';
   parsed.password = '';

@@ -31,6 +31,15 @@ export function openSqlite(file: string): SqliteStore {
   });
   connection.exec('pragma journal_mode = wal');
   connection.exec('pragma synchronous = full');
+  return storeOf(connection);
+}
+
+/** Opens a database only to read it: nothing about the file changes, and a missing one is not created. */
+export function openSqliteToRead(file: string): SqliteStore {
+  return storeOf(new DatabaseSync(file, { timeout: busyTimeoutMs, readOnly: true }));
+}
+
+function storeOf(connection: DatabaseSync): SqliteStore {
   const database = nodeSqlite(connection);
   const dialect = new SqliteDialect({ database });
   const adapter = new ImmediateAdapter(connection, database);

@@ -1,0 +1,327 @@
+import { lookup } from 'node:dns/promises';
+import { existsSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { sql } from 'kysely';
+import { printRows } from '#admin/print';
+import { databasePlace } from '#config/database-place';
+import { dataDir, databaseUrl, json, masterKeyFile, outboundHost } from '#config/option';
+import type { Input } from '#config/read-options';
+import { CommandError, UsageError } from '#config/usage-error';
+import { migrationNames } from '#db/migrate';
+import {
+  leastVersion,
+  readServerFacts,
+  reasonOf,
+  withoutPassword,
+} from '#db/postgres/check-postgres';
+import { openPostgres } from '#db/postgres/open-postgres';
+import { listSigningKeys } from '#db/signing-keys';
+import { openSqliteToRead, problemOfDatabase } from '#db/sqlite/open-sqlite';
+import type { Db } from '#db/transaction';
+import { listNodes, mostSkewMs } from '#nodes/node-registry';
+import { readMasterKey } from '#oauth/master-key';
+import { areSealedUnder } from '#oauth/signing-keys';
+import { checkedAddresses } from '#outbound/checked-addresses';
+import type { FolderCommand, FolderPorts } from './backup-commands.ts';
+
+const connectTimeoutMs = 5000;
+/** Skews above half of what a node tolerates are worth a look. */
+const warnSkewMs = mostSkewMs / 2;
+
+/** What one check found. */
+interface Finding {
+  readonly check: string;
+  readonly outcome: 'OK' | 'warning' | 'failure';
+  readonly detail: string;
+  /** What to do about a warning or a failure. */
+  readonly remedy?: string;
+}
+
+export const doctor: FolderCommand = {
+  words: 'doctor',
+  positionals: [],
+  options: [
+    dataDir,
+    databaseUrl,
+    masterKeyFile,
+    {
+      name: 'reach',
+      value: 'HOST',
+      doc: 'also check that this host resolves to addresses that the server may connect to',
+    },
+    outboundHost,
+    json,
+  ],
+  doc: 'check the database, the master key, the data directory and the nodes, and print remedies',
+  async runOnFolder(input, ports) {
+    const shared = databasePlace(input);
+    // Before the database is opened: SQLite creates files beside it with the same permissions.
+    const folder = checkFolder(input, ports, { isNeeded: !shared });
+    const findings = [
+      ...(shared ? await checkShared(shared.url, input) : await checkFile(input, ports)),
+      ...folder,
+      ...(await checkOutbound(input)),
+    ];
+    print(findings, { isJson: input.flag('json'), out: ports.out });
+    const failures = findings.filter(({ outcome }) => outcome === 'failure').length;
+    if (failures > 0) throw new CommandError(`${failures} of ${findings.length} checks failed`);
+  },
+};
+
+function print(
+  findings: readonly Finding[],
+  { isJson, out }: { isJson: boolean; out: FolderPorts['out'] },
+): void {
+  if (isJson) {
+    const rows = findings.map(({ remedy, ...found }) => ({ ...found, remedy: remedy ?? null }));
+    return printRows(rows, { json: true, empty: '', out });
+  }
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  for (const { check, outcome, detail, remedy } of findings) {
+    const words = remedy === undefined ? detail : `${detail}. ${remedy}`;
+    out(`${outcome.padEnd(7)}  ${check.padEnd(width)}  ${words}`);
+  }
+}
+
+async function checkShared(url: string, input: Input): Promise<Finding[]> {
+  const db = openPostgres({
+    connectionString: url,
+    connectionTimeoutMillis: connectTimeoutMs,
+    query_timeout: connectTimeoutMs,
+  });
+  try {
+    const server = await checkServer(db, url);
+    if (server.some(({ outcome, check }) => check === 'database' && outcome === 'failure'))
+      return server;
+    const installed = await installedMigrations(db);
+    return [
+      ...server,
+      await checkClock(db),
+      checkSchema(installed, 'run latchkey-server migrate, or start a node on it'),
+      ...(installed.length === 0 ? [] : [await checkMasterKey(db, input)]),
+      ...(installed.includes('0002-nodes') ? await checkNodes(db) : []),
+    ];
+  } finally {
+    await db.destroy();
+  }
+}
+
+async function checkServer(db: Db, url: string): Promise<Finding[]> {
+  const check = 'database';
+  const place = `PostgreSQL at ${withoutPassword(url)}`;
+  let facts;
+  try {
+    facts = await readServerFacts(db);
+  } catch (error) {
+    const remedy = 'Check --database-url, the network, and that PostgreSQL runs';
+    return [{ check, outcome: 'failure', detail: `${place}: ${reasonOf(error)}`, remedy }];
+  }
+  const { version, release, encoding } = facts;
+  return [
+    { check, outcome: 'OK', detail: place },
+    version >= leastVersion
+      ? { check: 'version', outcome: 'OK', detail: `PostgreSQL ${release}` }
+      : {
+          check: 'version',
+          outcome: 'failure',
+          detail: `PostgreSQL ${release}`,
+          remedy: 'Use version 15 or newer',
+        },
+    encoding === 'UTF8'
+      ? { check: 'encoding', outcome: 'OK', detail: encoding }
+      : {
+          check: 'encoding',
+          outcome: 'failure',
+          detail: encoding,
+          remedy: "Create the database with: encoding 'UTF8' template template0",
+        },
+    standbyFinding(facts),
+  ];
+}
+
+function standbyFinding(facts: Awaited<ReturnType<typeof readServerFacts>>): Finding {
+  const check = 'standby';
+  const { is_standby, synchronous_commit, synchronous_names, standbys } = facts;
+  if (is_standby) {
+    const detail = 'this database is a standby';
+    return { check, outcome: 'failure', detail, remedy: 'Name the primary in --database-url' };
+  }
+  if (['off', 'local'].includes(synchronous_commit)) {
+    const detail = `synchronous_commit is ${synchronous_commit}: commits are confirmed before they are safe`;
+    const remedy = "Run: alter database DATABASE set synchronous_commit = 'on'";
+    return { check, outcome: 'failure', detail, remedy };
+  }
+  if (synchronous_names !== '') {
+    const detail = `${standbys} attached, synchronous_standby_names is ${synchronous_names}`;
+    return standbys > 0
+      ? { check, outcome: 'OK', detail }
+      : { check, outcome: 'warning', detail, remedy: 'Commits may wait until a standby connects' };
+  }
+  if (standbys === 0) return { check, outcome: 'OK', detail: 'no standby' };
+  return {
+    check,
+    outcome: 'failure',
+    detail: `${standbys} attached, but none is synchronous: a failover would bring back revoked keys`,
+    remedy: 'Set synchronous_standby_names on the primary',
+  };
+}
+
+async function checkClock(db: Db): Promise<Finding> {
+  const before = Date.now();
+  const { rows } = await sql<{
+    now: number;
+  }>`select (extract(epoch from clock_timestamp()) * 1000)::bigint as now`.execute(db);
+  const skewMs = Math.round((before + Date.now()) / 2 - (rows[0]?.now ?? 0));
+  const detail = `this machine's clock differs from the database's by ${Math.abs(skewMs)} ms`;
+  const remedy = `Synchronize both clocks with NTP: a node with more than ${mostSkewMs} ms is not ready`;
+  if (Math.abs(skewMs) <= warnSkewMs) return { check: 'clock', outcome: 'OK', detail };
+  const outcome = Math.abs(skewMs) > mostSkewMs ? 'failure' : 'warning';
+  return { check: 'clock', outcome, detail, remedy };
+}
+
+/** The names of the migrations; none where there is no installation yet. */
+async function installedMigrations(db: Db): Promise<readonly string[]> {
+  const tables = await db.introspection.getTables();
+  if (!tables.some(({ name }) => name === 'kysely_migration')) return [];
+  const { rows } = await sql<{
+    name: string;
+  }>`select name from kysely_migration order by name`.execute(db);
+  return rows.map(({ name }) => name);
+}
+
+function checkSchema(installed: readonly string[], howToBegin: string): Finding {
+  const check = 'schema';
+  const newest = installed.at(-1);
+  if (newest === undefined) {
+    const detail = 'there is no installation in this database';
+    return { check, outcome: 'failure', detail, remedy: `To begin one, ${howToBegin}` };
+  }
+  const detail = `version ${newest}`;
+  if (installed.some((name) => !migrationNames.includes(name))) {
+    const remedy = 'The database was made by a newer Latchkey: update this one';
+    return { check, outcome: 'failure', detail, remedy };
+  }
+  if (installed.length === migrationNames.length) return { check, outcome: 'OK', detail };
+  const remedy = `The next start or command updates it to ${migrationNames.at(-1)}: make a backup first`;
+  return { check, outcome: 'warning', detail, remedy };
+}
+
+async function checkMasterKey(db: Db, input: Input): Promise<Finding> {
+  const check = 'master key';
+  const keys = await listSigningKeys(db);
+  const file = resolve(input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key'));
+  if (keys.length === 0 && !existsSync(file)) {
+    return { check, outcome: 'OK', detail: 'not created yet: there are no signing keys' };
+  }
+  const remedy = 'Name the file of this installation in --master-key-file';
+  try {
+    if (areSealedUnder(readMasterKey(file, { mayCreate: false }), keys)) {
+      return { check, outcome: 'OK', detail: `${file} opens ${keys.length} signing keys` };
+    }
+    const detail = `${file} does not open the signing keys`;
+    return { check, outcome: 'failure', detail, remedy };
+  } catch (error) {
+    return { check, outcome: 'failure', detail: reasonOf(error), remedy };
+  }
+}
+
+async function checkNodes(db: Db): Promise<Finding[]> {
+  const nodes = await listNodes(db);
+  if (!nodes.some(({ isAlive }) => isAlive)) {
+    const remedy = 'Start one with latchkey-server start --database-url';
+    return [{ check: 'nodes', outcome: 'warning', detail: 'no node is running', remedy }];
+  }
+  const versions = new Set(nodes.filter(({ isAlive }) => isAlive).map(({ version }) => version));
+  const each = nodes.map(({ name, version, isAlive, seenAt, clockSkewMs }): Finding => {
+    const check = `node ${name}`;
+    if (!isAlive) {
+      const seen = new Date(seenAt * 1000).toISOString();
+      const remedy = 'Look at its log, unless it was stopped on purpose';
+      return { check, outcome: 'warning', detail: `gone, last seen ${seen}`, remedy };
+    }
+    const detail = `version ${version}, clock differs by ${Math.abs(clockSkewMs)} ms`;
+    if (Math.abs(clockSkewMs) <= mostSkewMs) return { check, outcome: 'OK', detail };
+    return { check, outcome: 'failure', detail, remedy: 'Synchronize its clock with NTP' };
+  });
+  if (versions.size <= 1) return each;
+  const detail = `nodes run different versions: ${[...versions].join(', ')}`;
+  return [...each, { check: 'nodes', outcome: 'warning', detail, remedy: 'Finish the upgrade' }];
+}
+
+async function checkFile(input: Input, { isInUse, databaseFile }: FolderPorts): Promise<Finding[]> {
+  const check = 'database';
+  const folder = resolve(input.must('data-dir'));
+  const file = databaseFile(folder);
+  if (!isInUse(folder)) {
+    const remedy = 'Name the data directory of the server in --data-dir, or give --database-url';
+    return [{ check, outcome: 'failure', detail: `there is no database in ${folder}`, remedy }];
+  }
+  let problem: string | undefined;
+  try {
+    problem = problemOfDatabase(file);
+  } catch (error) {
+    problem = `cannot be read: ${reasonOf(error)}`;
+  }
+  if (problem !== undefined) {
+    const remedy = 'Restore a backup with latchkey-server restore';
+    return [{ check, outcome: 'failure', detail: `${file} ${problem}`, remedy }];
+  }
+  const { db } = openSqliteToRead(file);
+  try {
+    const { rows } = await sql<{ version: string }>`select sqlite_version() as version`.execute(db);
+    return [
+      { check, outcome: 'OK', detail: `${file}, complete` },
+      { check: 'version', outcome: 'OK', detail: `SQLite ${rows[0]?.version ?? ''}` },
+      checkSchema(await installedMigrations(db), 'start the server'),
+      await checkMasterKey(db, input),
+    ];
+  } finally {
+    await db.destroy();
+  }
+}
+
+/** Everything in the data folder must be accessible to its owner only. */
+function checkFolder(
+  input: Input,
+  { databaseFile }: FolderPorts,
+  { isNeeded }: { isNeeded: boolean },
+): Finding[] {
+  const check = 'permissions';
+  const folder = resolve(input.must('data-dir'));
+  if (process.platform === 'win32' || !existsSync(folder)) {
+    if (isNeeded || !input.isGiven('data-dir')) return [];
+    const detail = `there is no folder ${folder}`;
+    return [{ check, outcome: 'failure', detail, remedy: 'Correct --data-dir' }];
+  }
+  const database = databaseFile(folder);
+  const files = [database, `${database}-wal`, `${database}-shm`, join(folder, 'master.key')];
+  const open = [folder, ...files].filter(
+    (path) => existsSync(path) && (statSync(path).mode & 0o077) !== 0,
+  );
+  if (open.length === 0) {
+    return [{ check, outcome: 'OK', detail: `only the owner can access ${folder}` }];
+  }
+  const detail = `other users can access ${open.join(', ')}`;
+  return [{ check, outcome: 'failure', detail, remedy: `Run: chmod go-rwx ${open.join(' ')}` }];
+}
+
+async function checkOutbound(input: Input): Promise<Finding[]> {
+  const check = 'outbound';
+  const host = input.text('reach');
+  if (host === undefined) return [];
+  const url = URL.parse(`https://${host}/`);
+  if (!url || url.pathname !== '/' || url.username !== '') {
+    throw new UsageError(`--reach '${host}' is not a host`, 'write it as mcp.example.com');
+  }
+  try {
+    const found = await checkedAddresses(url, {
+      allowedHosts: input.list('outbound-host'),
+      resolve: (name) => lookup(name, { all: true }),
+    });
+    const detail = `${host} resolves to ${found.map(({ address }) => address).join(', ')}`;
+    return [{ check, outcome: 'OK', detail }];
+  } catch (error) {
+    const remedy = `Check the name and DNS; for a host inside this network, start with --outbound-host ${host}`;
+    return [{ check, outcome: 'failure', detail: reasonOf(error), remedy }];
+  }
+}
