@@ -201,12 +201,18 @@ export interface Link {
 export function pageHeading({ heading, lead, badges = [], action }: Heading): Html {
   return html`<div class="heading">
 <div>
-${typeof heading === 'string' ? html`<h1 dir="auto">${heading}</h1>` : titledHeading(heading)}
+${typeof heading === 'string' ? html`<h1 dir="auto">${breakable(heading)}</h1>` : titledHeading(heading)}
 ${badges.map((one) => html` ${badge(one)}`)}
 ${lead && html`<p class="lead">${lead}</p>`}
 </div>
 ${action && html`<a class="button primary" href="${action.href}">${action.text}</a>`}
 </div>`;
+}
+
+/** Text that, where it is too long for a line, breaks before the `@` of an e-mail address rather than anywhere. */
+function breakable(text: string): Html {
+  const [first = '', ...others] = text.split('@');
+  return html`${first}${others.map((part) => html`<wbr>@${part}`)}`;
 }
 
 function titledHeading(titled: Titled): Html {

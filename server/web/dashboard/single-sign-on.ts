@@ -209,6 +209,11 @@ function verdict(
   return { heading: 'Single sign-on works', isGood: true, text };
 }
 
+/** `The client id`: the first letter in upper case. */
+function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 const mostGroups = 20;
 
 function groupWords(groups: readonly string[]): string {
@@ -298,15 +303,14 @@ function optionTable(): Html {
 <table>
 <caption class="unseen">Options of single sign-on</caption>
 <thead>
-<tr><th scope="col">Option</th><th scope="col">Environment variable</th><th scope="col">Meaning</th></tr>
+<tr><th scope="col">Option and environment variable</th><th scope="col">Meaning</th></tr>
 </thead>
 <tbody>
 ${options.map(
   (option) =>
     html`<tr>
-<th scope="row"><code>--${option.name}</code></th>
-<td data-label="Environment variable"><code>${variableOf(option)}</code></td>
-<td data-label="Meaning">${option.doc}</td>
+<th scope="row" class="variable"><code>--${option.name}</code><br><code class="soft">${variableOf(option)}</code></th>
+<td data-label="Meaning">${sentence(option.doc)}</td>
 </tr>`,
 )}
 </tbody>

@@ -41,6 +41,11 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
 .switcher li:last-child:not(:first-child) { margin-top: var(--space-1); padding-top: var(--space-1); border-top: 1px solid var(--line); }
 .switcher a { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); padding: 0 var(--space-3); border-radius: var(--radius); color: var(--ink); text-decoration: none; }
 .switcher a:hover { background: var(--ground); }
+@media (max-width: 599px) {
+  .dashboard .top { position: relative; }
+  .switcher { position: static; }
+  .switcher ul { top: calc(var(--target) + 2 * var(--space-2)); left: var(--space-4); right: var(--space-4); max-width: none; }
+}
 .crumbs ol { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); margin: 0; padding: 0; list-style: none; color: var(--ink-soft); font-size: var(--size-2); }
 .crumbs li { display: flex; gap: var(--space-2); align-items: center; min-width: 0; }
 .crumbs li + li::before { content: '/'; color: var(--edge); }
@@ -71,7 +76,7 @@ a.primary:hover { border-color: var(--ink); }
 a.danger, button.danger { color: var(--bad); }
 button.strong { border-color: var(--bad); background: var(--bad); color: var(--ground); }
 .id { display: inline-flex; gap: var(--space-1); align-items: center; }
-.copy { min-height: 28px; font-size: var(--size-1); font-weight: 400; }
+.copy { flex: none; white-space: nowrap; min-height: 28px; font-size: var(--size-1); font-weight: 400; }
 .code { display: flex; flex-direction: row-reverse; gap: var(--space-2); align-items: flex-start; min-width: 0; }
 .code button { flex: none; }
 .code pre { flex: 1 1 0; min-width: 0; white-space: pre-wrap; overflow-wrap: anywhere; }

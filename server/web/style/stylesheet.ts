@@ -21,7 +21,7 @@ body {
 :focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; border-radius: var(--radius); }
 a { color: var(--accent); text-underline-offset: 3px; }
 code { font-family: var(--mono); font-size: 0.925em; }
-.slug { color: var(--ink-soft); font-weight: 400; }
+.slug { max-width: 100%; color: var(--ink-soft); font-weight: 400; overflow-wrap: break-word; }
 h1, h2 { margin: 0; font-weight: 600; line-height: 1.25; text-wrap: balance; }
 h1 { font-size: var(--size-5); letter-spacing: -0.01em; }
 h2 { font-size: var(--size-4); }
@@ -115,7 +115,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows > li > div { flex: 1 1 200px; min-width: 0; }
 .rows [dir='auto'] { text-align: left; }
 .rows .help { font-size: var(--size-1); }
-.badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; }
+.badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; overflow-wrap: break-word; }
 .badge.care { border-color: var(--warn); color: var(--warn); }
 .group { display: flex; flex-direction: column; gap: var(--space-3); }
 .qr { margin: 0; width: min(240px, 100%); padding: var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); background: #fff; color: #000; }

@@ -58,7 +58,7 @@ test('single sign-on: the page shows the provider and how to configure it, and i
   for (const name of ['issuer', 'client-id', 'client-secret-file']) {
     expect(text).toContain(`<code>--oidc-${name}</code>`);
   }
-  expect(text).toContain('<code>LATCHKEY_OIDC_CLIENT_SECRET_FILE</code>');
+  expect(text).toContain('LATCHKEY_OIDC_CLIENT_SECRET_FILE</code>');
   expect(text).toContain(`<a href="${home}" aria-current="true">Single sign-on</a>`);
   expect([member.status, forbidden.status]).toEqual([403, 403]);
   expect(overview.text).not.toContain(home);
