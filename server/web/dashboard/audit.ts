@@ -213,19 +213,19 @@ function auditPage(data: AuditPageData, frame: Frame): Html {
   const lead = 'A permanent record of what happened here. Entries cannot be changed or removed.';
   const content = html`${pageHeading({ heading: 'Audit log', lead })}
 <form class="filter many" method="get" action="${path}" role="search">
-<label class="unseen" for="actor">Who, by address</label>
-<input id="actor" name="actor" value="${typed.actor}" placeholder="Who, by address" autocomplete="off">
+<label class="unseen" for="actor">E-mail address</label>
+<input id="actor" name="actor" value="${typed.actor}" placeholder="E-mail address" autocomplete="off">
 <label class="unseen" for="action">What</label>
 <select id="action" name="action">
 ${selectOptions(actions)}
 </select>
-<label class="unseen" for="target">On what, exactly</label>
-<input id="target" name="target" value="${typed.target}" placeholder="On what, exactly" autocomplete="off">
+<label class="unseen" for="target">Exact target</label>
+<input id="target" name="target" value="${typed.target}" placeholder="Exact target" autocomplete="off">
 <label class="unseen" for="outcome">How it ended</label>
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}
 </select>
-<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">to <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Apply</button></div>
+<div class="days"><label class="day" for="from">From <input id="from" name="from" type="date" value="${typed.from}"></label> <label class="day" for="until">To <input id="until" name="until" type="date" value="${typed.until}"></label> <button>Apply</button></div>
 </form>
 ${dataTable(data.table)}
 <nav class="pager" aria-label="Pages and export">

@@ -3,6 +3,7 @@ import { perform } from '#admin/operation';
 import { connectionInstructions } from '#web/instructions';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { seeOther } from '#web/page-request';
+import { titleText } from '#web/titles';
 import { clientOf, toManage } from './clients.ts';
 import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
@@ -25,7 +26,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const heading = 'Create OAuth client';
       return {
         heading,
-        lead: `An application uses an OAuth client to reach ${server}, on behalf of people who consent or on its own behalf.`,
+        lead: `An application uses an OAuth client to reach ${titleText(visit.server)}, on behalf of people who consent or on its own behalf.`,
         refused: 'Not saved yet',
         verb: heading,
         cancel: `${serverPath(visit.organization, server)}/clients`,
@@ -45,7 +46,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
       const data = {
         heading: `OAuth client ${made.name}`,
-        next: `The application can now request tokens for ${server.name}.`,
+        next: `The application can now request tokens for ${titleText(visit.server)}.`,
         secret: {
           label: 'Client secret',
           secret: clientSecret,

@@ -17,6 +17,7 @@ import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { copyable, dataTable, type Fact, factList, type Table } from '#web/tables';
+import { titleText } from '#web/titles';
 import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
@@ -77,14 +78,14 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
           : []),
         { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
       ];
-      const badges = isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [];
+      const badges = isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [];
       return {
         id: client.clientId,
         isOver,
         cells: [
           { kind: 'name', text: client.name, href: path, badges },
           { kind: 'id', text: client.clientId },
-          { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' },
+          { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' },
           { kind: 'time', at: client.createdAt, otherwise: '' },
           { kind: 'actions', actions: action && !isOver ? actions : [] },
         ] as const,
@@ -150,7 +151,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     };
     const data = {
       heading: name,
-      badges: isOver ? [{ text: 'revoked', tone: 'plain' } as const] : [],
+      badges: isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [],
       notice: notices[queryText(request, 'done') ?? ''],
       clientId,
       facts: [
@@ -161,7 +162,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
         { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
         {
           label: 'Last used',
-          cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'never' } as const,
+          cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
         },
         { label: 'Created', cell: { kind: 'time', at: client.createdAt, otherwise: '' } as const },
       ],
@@ -194,7 +195,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       return {
         heading: `Revoke OAuth client “${name}”?`,
         consequences: [
-          `The client loses access to ${server}, and all its tokens stop working immediately.`,
+          `The client loses access to ${titleText(visit.server)}, and all its tokens stop working immediately.`,
           people === 0
             ? 'No person uses it.'
             : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access immediately.`,

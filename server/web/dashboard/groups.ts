@@ -14,6 +14,7 @@ import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { findOrganization } from '#db/organizations';
 import { findMember, findUserByEmail } from '#db/people';
+import { findServerTitles } from '#db/servers';
 import {
   errorOf,
   errorSummary,
@@ -26,6 +27,7 @@ import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
+import { titleWithName } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -47,6 +49,12 @@ interface Refused {
 
 /** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
 export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  /** Names servers by their titles. */
+  const serverNames = async (organization: string, names: readonly string[]) => {
+    const titles = await findServerTitles(ports.db, organization, names);
+    return (name: string) => titleWithName({ name, title: titles.get(name) });
+  };
+
   const list = async (
     reply: FastifyReply,
     visit: DashboardVisit,
@@ -54,6 +62,10 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
   ) => {
     const { organization, actor } = visit;
     const { items } = await perform(groupList, { organization }, actor, ports);
+    const nameOf = await serverNames(
+      organization,
+      items.flatMap(({ servers }) => servers),
+    );
     const table: Table = {
       caption: 'Groups',
       columns: ['Name', 'People', 'Servers'].map((text) => ({ text })),
@@ -62,7 +74,7 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
         cells: [
           { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
           { kind: 'text', text: String(group.members) },
-          { kind: 'text', text: group.servers.join(', ') || 'None' },
+          { kind: 'text', text: group.servers.map(nameOf).join(', ') || 'None' },
         ],
       })),
       empty: { text: 'No groups yet. Without groups, every member can use every server.' },
@@ -101,7 +113,9 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     const group = await perform(groupRead, { organization, groupId }, actor, ports);
     const home = `${homeOf(organization)}/${groupId}`;
     const mayManage = visit.may('people.manage');
-    const data = { ...group, home, mayManage, entered, errors };
+    const nameOf = await serverNames(organization, group.servers);
+    const servers = group.servers.map(nameOf);
+    const data = { ...group, servers, home, mayManage, entered, errors };
     const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
     const status = errors.length > 0 ? 422 : 200;
     return sendDashboardPage(reply, visit, groupPage, data, { crumbs, status });

@@ -13,6 +13,7 @@ import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList } from '#web/tables';
+import { titleText } from '#web/titles';
 import { type ActorName, findActorNames } from './actors.ts';
 import { formRoutes } from './form-routes.ts';
 import { formFor, scopeList, scopeWords } from './forms.ts';
@@ -301,7 +302,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const keys = `${serverPath(visit.organization, server)}/keys`;
       return {
         heading: 'Generate API key',
-        lead: `Anyone with this key can use ${server}. The next page shows the key once.`,
+        lead: `Anyone with this key can use ${titleText(visit.server)}. The next page shows the key once.`,
         refused: 'Not generated yet',
         verb: 'Generate API key',
         cancel: keys,
@@ -318,7 +319,7 @@ function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: Dashboa
       const credential = { kind: 'key', apiKey: made.key } as const;
       const data = {
         heading: `API key ${made.name}`,
-        next: `Anyone with this key can use ${server.name}.`,
+        next: `Anyone with this key can use ${titleText(visit.server)}.`,
         secret: {
           label: 'API key',
           secret: made.key,

@@ -10,6 +10,7 @@ import type { EpochSeconds } from '#clock/clock';
 import { hasGrants } from '#db/grants';
 import { listUsableServers } from '#db/groups';
 import { findOrganization } from '#db/organizations';
+import { findServerTitles } from '#db/servers';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
@@ -45,8 +46,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
     }
     const key = [organization, role, now - (now % minute)];
     const facts = await cached(key, () => overviewFacts(visit, ports));
-    const { servers, total, calls, plots, numbers, usage, oldKeys, hasMoreOldKeys, refusals } =
-      facts;
+    const { servers, total, calls, plots, numbers, usage, hasMoreOldKeys, refusals } = facts;
     const home = dashboardPath(organization);
     const create = { text: 'Create server', href: `${home}/new-server` };
     const action = may('server.manage') ? create : undefined;
@@ -63,7 +63,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
         total > servers.length
           ? { text: `All ${total} servers`, href: `${home}/servers` }
           : undefined,
-      keys: oldKeyTable(organization, oldKeys, now),
+      keys: oldKeyTable(organization, facts, now),
       moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
       refusals: refusals && refusalTable(refusals, now),
     };
@@ -101,6 +101,7 @@ async function overviewFacts(
   const people = await perform(personList, { organization, limit: 2 }, actor, ports);
   const invited = await perform(invitationList, { organization }, actor, ports);
   const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
+  const keyServers = oldKeys.flatMap(({ server }) => server ?? []);
   return {
     servers,
     total,
@@ -111,6 +112,7 @@ async function overviewFacts(
     hasPeople: people.items.length > 1 || invited.items.length > 0,
     usage: reading.servers,
     oldKeys: oldKeys.slice(0, mostKeys),
+    keyServerTitles: await findServerTitles(ports.db, organization, keyServers),
     hasMoreOldKeys: oldKeys.length > mostKeys,
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
   };
@@ -148,7 +150,7 @@ function endpointTable(
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
     const total = usage.get(id);
-    const badges = disabledAt === null ? [] : [{ text: 'disabled', tone: 'care' } as const];
+    const badges = disabledAt === null ? [] : [{ text: 'Disabled', tone: 'care' } as const];
     const href = serverPath(organization, name);
     const calls = total?.calls ?? 0;
     const values = [callWords(calls), shareWords(total?.errors ?? 0, calls), msWords(total?.p90)];
@@ -173,17 +175,32 @@ function endpointTable(
 }
 
 /** Active keys older than the ninety days after which rotation is due. */
-function oldKeyTable(organization: string, keys: readonly KeyView[], now: EpochSeconds): Table {
+function oldKeyTable(
+  organization: string,
+  {
+    oldKeys,
+    keyServerTitles,
+  }: {
+    readonly oldKeys: readonly KeyView[];
+    readonly keyServerTitles: ReadonlyMap<string, string>;
+  },
+  now: EpochSeconds,
+): Table {
   return {
     caption: 'API keys older than 90 days',
     columns: ['Key', 'Server', 'Age', 'Last used'].map((text) => ({ text })),
-    rows: keys.map(({ id, name, server, ageDays, lastUsedAt }) => {
+    rows: oldKeys.map(({ id, name, server, ageDays, lastUsedAt }) => {
       const href = server === null ? undefined : `${serverPath(organization, server)}/keys`;
       return {
         id,
         cells: [
           { kind: 'name', text: displayName(name), ...(href !== undefined && { href }) } as const,
-          { kind: 'text', text: server ?? '' } as const,
+          server === null
+            ? ({ kind: 'text', text: '' } as const)
+            : ({
+                kind: 'title',
+                of: { name: server, title: keyServerTitles.get(server) },
+              } as const),
           { kind: 'text', text: `${ageDays} days` } as const,
           { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' } as const,
         ],

@@ -75,8 +75,8 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
           { kind: 'name', text: person.email, href: `${path}/${person.id}` },
           { kind: 'text', text: person.role },
           { kind: 'text', text: person.groups.map(({ name }) => name).join(', ') },
-          { kind: 'text', text: person.secondFactor ? 'yes' : 'none' },
-          { kind: 'time', at: person.seenAt ?? undefined, otherwise: 'never' },
+          { kind: 'text', text: person.secondFactor ? 'Set up' : 'None' },
+          { kind: 'time', at: person.seenAt ?? undefined, otherwise: 'Never' },
         ],
       })),
       empty: { text: 'No members match.' },
@@ -356,15 +356,15 @@ ${statusNotice(data.notice)}
 <dl class="facts beside">
 <div>
 <dt>Groups</dt>
-<dd>${groups.join(', ') || 'none'}</dd>
+<dd>${groups.join(', ') || 'None'}</dd>
 </div>
 <div>
 <dt>Second factor</dt>
-<dd>${secondFactor ? 'set up' : 'none'}</dd>
+<dd>${secondFactor ? 'Set up' : 'None'}</dd>
 </div>
 <div>
 <dt>Last active</dt>
-<dd>${seenAt ? relativeTime(seenAt, now) : 'never'}</dd>
+<dd>${seenAt ? relativeTime(seenAt, now) : 'Never'}</dd>
 </div>
 </dl>
 ${data.roles && manageSections(data.roles, data, frame)}`;

@@ -39,6 +39,7 @@ import { queryText } from '#web/page-request';
 import { callWords, msWords, shareWords, usageNumbers, usagePlots } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
 import { isoTime, zoneNote } from '#web/times';
+import { titleWithName } from '#web/titles';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
 import { type ChangeStore, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -154,11 +155,11 @@ export function usageRoutes(guard: DashboardGuard, { ports }: { ports: UsageRout
 
 const mostServers = 200;
 
-/** The names of the organization's servers by their ids, in alphabetical order. */
+/** What the organization's servers are called, by their ids, in the alphabetical order of their names. */
 async function serversOf({ id }: Organization, db: Db): Promise<ReadonlyMap<string, string>> {
   const page = { sort: 'name', descending: false, limit: mostServers, offset: 0 } as const;
   const { items } = await listServers(db, { organizationId: id, text: undefined, ...page });
-  return new Map(items.map((server) => [server.id, server.name]));
+  return new Map(items.map((server) => [server.id, titleWithName(server)]));
 }
 
 function serverChoices(
@@ -418,7 +419,10 @@ async function namesOf(
   const ids = new Set(subjects.map(({ subject }) => subject));
   if (selected !== undefined) ids.add(selected);
   const names = await findSubjectNames(db, kind, [...ids]);
-  const subject = (id: string) => displayName(names.get(id) ?? `Deleted (${id})`);
+  const subject = (id: string) => {
+    const server = kind === 'server' ? servers.get(id) : undefined;
+    return server ?? displayName(names.get(id) ?? `Deleted (${id})`);
+  };
   const isOfOne =
     ofServer !== undefined || new Set(subjects.map(({ serverId }) => serverId)).size === 1;
   return {

@@ -273,11 +273,11 @@ export const webhooksPath = (organization: string) =>
 function webhookBadge({ status }: WebhookView): Badge {
   switch (status) {
     case 'delivering':
-      return { text: 'delivering', tone: 'good' };
+      return { text: 'Delivering', tone: 'good' };
     case 'retrying':
-      return { text: 'retrying', tone: 'care' };
+      return { text: 'Retrying', tone: 'care' };
     case 'disabled':
-      return { text: 'disabled', tone: 'bad' };
+      return { text: 'Disabled', tone: 'bad' };
   }
 }
 

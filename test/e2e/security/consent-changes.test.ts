@@ -103,7 +103,7 @@ const changes: [string, Change][] = [
   ],
   [
     'the role covers less',
-    { idOf: () => own, change: () => setRole('member'), says: /covers less than this page showed/ },
+    { idOf: () => own, change: () => setRole('member'), says: /covers less than the page showed/ },
   ],
   [
     'the role covers nothing of it',
@@ -119,7 +119,7 @@ const changes: [string, Change][] = [
     {
       idOf: () => own,
       change: () => updateClient(server.stores.db, own, { scopes: ['mcp:tools:read'] }),
-      says: /covers less than this page showed/,
+      says: /covers less than the page showed/,
     },
   ],
   [
