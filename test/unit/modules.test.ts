@@ -151,7 +151,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
   },
   'server/stores': { imports: ['config', 'db', 'gateway', 'upstreams/tunnel', 'web'] },
-  'server/nodes': { imports: ['clock', 'db', 'oauth'], packages: ['kysely'] },
+  'server/nodes': {
+    imports: ['clock', 'config', 'db', 'gateway', 'oauth', 'upstreams/tunnel'],
+    packages: ['@nats-io/transport-node', 'kysely', 'latchkey-mcp', 'zod'],
+  },
   'server/awaitable': {},
   'server/clock': {},
   'server/download': { imports: ['clock'], packages: ['fflate', 'zod'] },

@@ -1,0 +1,280 @@
+import { createCipheriv, createDecipheriv, hkdfSync } from 'node:crypto';
+import {
+  frameType,
+  jsonFrame,
+  readCredit,
+  readFrame,
+  writeFrame,
+  type Frame,
+} from 'latchkey-mcp/tunnel-frames';
+import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
+
+/** No NATS message is longer. */
+export const maxMessageBytes = 512 * 1024;
+const sequenceBytes = 8;
+const tagBytes = 16;
+const lengthBytes = 4;
+const maxBatchBytes = maxMessageBytes - sequenceBytes - tagBytes;
+const heartbeatMs = 500;
+const silenceMs = 2500;
+const maxStreams = 20_000;
+
+export interface LinkOptions {
+  /** Random bits of both nodes went into it, so what was said in one link means nothing in another. 32 bytes. */
+  readonly key: Buffer;
+  /** The side that opened the link is the one that opens streams. */
+  readonly isOpener: boolean;
+  /** Sends a message. Throws when that cannot be done. */
+  readonly publish: (message: Uint8Array) => void;
+  /** Answers a stream that the other node opened. */
+  readonly accept: (opening: unknown, stream: LinkStream) => void;
+  readonly buffered: BufferedBytes;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
+  /** Called once. */
+  readonly onEnd: (reason: string) => void;
+}
+
+/**
+ * An encrypted connection of two nodes over messages that anybody in between could read, drop, change or repeat. A message is
+ * a sequence number and, sealed, any number of frames of the agent tunnel, each after its length. A message that does not
+ * follow the one before it, or that cannot be opened, ends the link, and so do 2.5 seconds without one. A link that has ended
+ * never comes back: its calls fail, and are not sent again.
+ */
+export class Link {
+  readonly #options: LinkOptions;
+  readonly #outgoing: DirectionSeal;
+  readonly #incoming: DirectionSeal;
+  readonly #streams = new Map<number, LinkStream>();
+  #batch: Buffer[] = [];
+  #batchBytes = 0;
+  #lastId = 0;
+  #isEnded = false;
+  #lastReceivedAtMs: number;
+  #lastSentAtMs: number;
+
+  constructor(options: LinkOptions) {
+    const { key, isOpener, nowMs } = options;
+    this.#options = options;
+    const there = new DirectionSeal(key, 'there');
+    const back = new DirectionSeal(key, 'back');
+    this.#outgoing = isOpener ? there : back;
+    this.#incoming = isOpener ? back : there;
+    this.#lastReceivedAtMs = nowMs();
+    this.#lastSentAtMs = -Infinity;
+  }
+
+  get isEnded(): boolean {
+    return this.#isEnded;
+  }
+
+  /** How many calls are in progress. */
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  /** @throws {NodeLinkError} `unreachable` @throws {RangeError} when the opening is longer than a frame may be */
+  open(opening: object): LinkStream {
+    if (this.#isEnded) throw new NodeLinkError('unreachable', 'the link has ended');
+    if (this.#streams.size >= maxStreams) throw new NodeLinkError('unreachable', 'too many calls');
+    const id = this.#lastId + 1;
+    const frame = jsonFrame(frameType.open, id, opening);
+    this.#lastId = id;
+    const stream = this.#add(id, true);
+    this.#send(frame);
+    return stream;
+  }
+
+  /** Handles a message of the other node. */
+  receive(message: Uint8Array): void {
+    if (this.#isEnded) return;
+    const plain = this.#incoming.open(message);
+    if (typeof plain === 'string') return this.end(plain);
+    this.#lastReceivedAtMs = this.#options.nowMs();
+    for (let at = 0; at < plain.length && !this.#isEnded;) {
+      if (plain.length - at < lengthBytes) return this.end('a message is cut off');
+      const end = at + lengthBytes + plain.readUInt32BE(at);
+      const frame =
+        end <= plain.length ? readFrame(plain.subarray(at + lengthBytes, end)) : undefined;
+      if (!frame || !this.#handle(frame)) return this.end('a frame breaks the protocol');
+      at = end;
+    }
+  }
+
+  /** Sends a heartbeat when one is due, and ends the link when the other node has been silent for too long. */
+  checkTimeouts(nowMs: number): void {
+    if (this.#isEnded) return;
+    if (nowMs - this.#lastReceivedAtMs > silenceMs) return this.end('the other node fell silent');
+    if (nowMs - this.#lastSentAtMs >= heartbeatMs) this.#flush(true);
+  }
+
+  /** This process was suspended, so the silence was not the other node's. */
+  forgiveSilence(nowMs: number): void {
+    this.#lastReceivedAtMs = nowMs;
+  }
+
+  /** Ends the link on both sides; calls in progress fail. */
+  close(): void {
+    this.#send(writeFrame(frameType.drain, 0));
+    this.#flush();
+    this.end('the node stops');
+  }
+
+  /** Ends the link; calls in progress fail. The other node notices by the silence. */
+  end(reason: string): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#batch = [];
+    for (const stream of this.#streams.values()) {
+      stream.fail(new NodeLinkError('broken', `the link between the nodes ended: ${reason}`));
+    }
+    this.#options.onEnd(reason);
+  }
+
+  #add(id: number, isOwn: boolean): LinkStream {
+    const stream = new LinkStream({
+      id,
+      isOwn,
+      send: (frame) => this.#send(frame),
+      buffered: this.#options.buffered,
+      onClosed: () => this.#streams.delete(id),
+    });
+    this.#streams.set(id, stream);
+    return stream;
+  }
+
+  #handle({ type, stream: id, payload }: Frame): boolean {
+    if (type === frameType.drain && id === 0) {
+      this.end('the other node closed it');
+      return true;
+    }
+    if (type === frameType.open) return this.#onOpen(id, payload);
+    const stream = this.#streams.get(id);
+    // The other node sent it before it learned that the stream has ended.
+    if (!stream) return id > 0 && id <= this.#lastId;
+    switch (type) {
+      case frameType.head:
+        return stream.onHead(readJson(payload));
+      case frameType.data:
+        // A copy: what waits for its reader must not keep the whole message in memory.
+        return stream.onData(Buffer.from(payload));
+      case frameType.end:
+        return stream.onEnd();
+      case frameType.credit:
+        return stream.onCredit(readCredit(payload));
+      case frameType.reset: {
+        const reset = readReset(payload);
+        stream.fail(
+          new NodeLinkError('reset', `the other node ended the call: ${reset.code}`, reset),
+        );
+        return true;
+      }
+      default:
+        return false;
+    }
+  }
+
+  #onOpen(id: number, payload: Buffer): boolean {
+    if (this.#options.isOpener || id !== this.#lastId + 1) return false;
+    this.#lastId = id;
+    const opening = readJson(payload);
+    if (opening === undefined) return false;
+    const stream = this.#add(id, false);
+    if (this.#streams.size > maxStreams) stream.reset('busy');
+    else this.#options.accept(opening, stream);
+    return true;
+  }
+
+  #send(frame: Buffer): void {
+    if (this.#isEnded) return;
+    if (this.#batchBytes + lengthBytes + frame.length > maxBatchBytes) this.#flush();
+    if (this.#batch.length === 0) setImmediate(() => this.#flush());
+    const length = Buffer.allocUnsafe(lengthBytes);
+    length.writeUInt32BE(frame.length, 0);
+    this.#batch.push(length, frame);
+    this.#batchBytes += lengthBytes + frame.length;
+  }
+
+  /** Sends the frames of this turn as one message, or none of them as a heartbeat. */
+  #flush(isHeartbeat = false): void {
+    if (this.#isEnded || (this.#batch.length === 0 && !isHeartbeat)) return;
+    const batch = this.#batch;
+    this.#batch = [];
+    this.#batchBytes = 0;
+    this.#lastSentAtMs = this.#options.nowMs();
+    try {
+      this.#options.publish(this.#outgoing.seal(batch));
+    } catch (error) {
+      this.end(error instanceof Error ? error.message : 'a message could not be sent');
+    }
+  }
+}
+
+/** Seals or opens the messages of one direction, each once and in its order. AES-256-GCM; the sequence number is the nonce. */
+class DirectionSeal {
+  readonly #key: Uint8Array;
+  #sequence = 0n;
+
+  constructor(key: Buffer, direction: 'there' | 'back') {
+    this.#key = new Uint8Array(hkdfSync('sha256', key, '', direction, 32));
+  }
+
+  seal(parts: readonly Uint8Array[]): Buffer {
+    const sequence = this.#next();
+    const cipher = createCipheriv('aes-256-gcm', this.#key, nonceOf(sequence));
+    const sealed = [sequence, ...parts.map((part) => cipher.update(part)), cipher.final()];
+    return Buffer.concat([...sealed, cipher.getAuthTag()]);
+  }
+
+  /** The frames; or why there are none, as text. */
+  open(message: Uint8Array): Buffer | string {
+    const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
+    if (bytes.length < sequenceBytes + tagBytes) return 'a message is too short';
+    const sequence = this.#next();
+    if (!bytes.subarray(0, sequenceBytes).equals(sequence)) return 'a message is out of order';
+    const decipher = createDecipheriv('aes-256-gcm', this.#key, nonceOf(sequence), {
+      authTagLength: tagBytes,
+    }).setAuthTag(bytes.subarray(-tagBytes));
+    try {
+      const plain = decipher.update(bytes.subarray(sequenceBytes, -tagBytes));
+      return Buffer.concat([plain, decipher.final()]);
+    } catch {
+      return 'a message cannot be opened';
+    }
+  }
+
+  #next(): Buffer {
+    this.#sequence += 1n;
+    const bytes = Buffer.alloc(sequenceBytes);
+    bytes.writeBigUInt64BE(this.#sequence);
+    return bytes;
+  }
+}
+
+/** Used once for each key: a key belongs to one direction of one link. */
+function nonceOf(sequence: Buffer): Buffer {
+  return Buffer.concat([Buffer.alloc(4), sequence]);
+}
+
+function readJson(payload: Buffer): unknown {
+  try {
+    return JSON.parse(payload.toString('utf8'));
+  } catch {
+    return undefined;
+  }
+}
+
+function readReset(payload: Buffer): { code: string; detail: string } {
+  const value = readJson(payload);
+  const text = (name: 'code' | 'detail') => {
+    const found: unknown =
+      typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+    return typeof found === 'string' ? found : '';
+  };
+  return {
+    code: text('code'),
+    detail: text('detail')
+      .replaceAll(/\p{C}+/gu, ' ')
+      .slice(0, 300),
+  };
+}

@@ -1,0 +1,266 @@
+import { hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
+import { z } from 'zod';
+import type { MasterKey } from '#oauth/master-key';
+import { Link } from './link.ts';
+import { BufferedBytes, type LinkStream, NodeLinkError } from './link-stream.ts';
+import type { NodeBus } from './node-bus.ts';
+
+/** Changes when nodes of different versions could not understand each other. */
+const protocolVersion = 1;
+const checkEveryMs = 250;
+const maxAcceptedLinks = 1000;
+const maxEarly = 16;
+
+/** The instance of a node, as `NodeRegistry` makes it: no other text gets into a subject of NATS. */
+export const instanceSchema = z.string().regex(/^[0-9A-Za-z]{16}$/);
+const nonce = z.string().regex(/^[\w-]{22}$/);
+const openingSchema = z.object({
+  link: nonce,
+  from: instanceSchema,
+  to: instanceSchema,
+  version: z.number(),
+  nonce,
+});
+const acceptedSchema = z.object({ version: z.number(), nonce });
+const signedSchema = z.object({ text: z.string(), mac: z.string() });
+
+export interface NodeLinksOptions {
+  readonly bus: Pick<
+    NodeBus,
+    'isConnected' | 'publish' | 'subscribe' | 'request' | 'onLost' | 'close'
+  >;
+  readonly masterKey: Pick<MasterKey, 'derive' | 'mac'>;
+  /** Of this process. */
+  readonly instance: string;
+  /** Answers a call of another node. */
+  readonly accept: (opening: unknown, stream: LinkStream) => void;
+  /** Called when a link has ended, and why. */
+  readonly ended: (instance: string, reason: string) => void;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
+}
+
+/**
+ * The links of this process to the other nodes, each opened by the first call that needs it. A node that cannot prove that it
+ * has the master key gets no link. The keys of a link depend on random bits of both nodes, so that nothing that was recorded
+ * opens another one.
+ */
+export class NodeLinks {
+  readonly #options: NodeLinksOptions;
+  readonly #prefix: string;
+  readonly #secret: Buffer;
+  readonly #buffered = new BufferedBytes();
+  readonly #opened = new Map<string, Promise<Link>>();
+  /** Both those that this process opened and those that it accepted. */
+  readonly #links = new Set<Link>();
+  readonly #timer: NodeJS.Timeout;
+  #stopListening: () => void;
+  #acceptedLinks = 0;
+  #checkedAtMs: number;
+  #isDraining = false;
+
+  constructor(options: NodeLinksOptions) {
+    const { bus, masterKey, instance, nowMs } = options;
+    this.#options = options;
+    // Installations with other keys may share a NATS server.
+    this.#prefix = `lk.${masterKey.mac('nodes', 'subjects').slice(0, 22)}`;
+    this.#secret = masterKey.derive('links between nodes');
+    this.#checkedAtMs = nowMs();
+    this.#timer = setInterval(() => this.checkTimeouts(), checkEveryMs).unref();
+    this.#stopListening = bus.subscribe(this.subject('node', instance), ({ data, respond }) =>
+      this.#accept(data, respond),
+    );
+    bus.onLost = () => this.#endAll('the connection to NATS was lost');
+  }
+
+  /** Calls in progress, of this node at others and of others here. */
+  get streams(): number {
+    return [...this.#links].reduce((sum, { streams }) => sum + streams, 0);
+  }
+
+  subject(kind: 'node' | 'agent', name: string): string {
+    return `${this.#prefix}.${kind}.${name}`;
+  }
+
+  /** Opens a call at another node. @throws {NodeLinkError} `gone`, `unreachable`; nothing was sent then */
+  async open(instance: string, opening: object): Promise<LinkStream> {
+    if (!this.#options.bus.isConnected) {
+      throw new NodeLinkError('unreachable', 'NATS cannot be reached');
+    }
+    let link = this.#opened.get(instance);
+    if (!link) {
+      const connecting = this.#connect(instance);
+      link = connecting;
+      this.#opened.set(instance, connecting);
+      connecting.catch(() => this.#forget(instance, connecting));
+    }
+    return (await link).open(opening);
+  }
+
+  /** Runs one round of checks; a timer calls it. */
+  checkTimeouts(): void {
+    const nowMs = this.#options.nowMs();
+    const wasSuspended = nowMs - this.#checkedAtMs > 4 * checkEveryMs;
+    this.#checkedAtMs = nowMs;
+    for (const link of this.#links) {
+      if (wasSuspended) link.forgiveSilence(nowMs);
+      link.checkTimeouts(nowMs);
+    }
+  }
+
+  /** Accepts no more links: for the others, this node is gone. Calls in progress go on. */
+  drain(): void {
+    this.#isDraining = true;
+    this.#stopListening();
+    this.#stopListening = () => {};
+  }
+
+  get isDraining(): boolean {
+    return this.#isDraining;
+  }
+
+  /** Ends all links and leaves NATS. */
+  async close(): Promise<void> {
+    this.drain();
+    clearInterval(this.#timer);
+    for (const link of this.#links) link.close();
+    await this.#options.bus.close();
+  }
+
+  async #connect(to: string): Promise<Link> {
+    const { bus, instance: from } = this.#options;
+    const id = randomNonce();
+    const own = randomNonce();
+    const listening: { link?: Link } = {};
+    // What arrives together with the answer to the request.
+    const early: Uint8Array[] = [];
+    const stop = bus.subscribe(this.#linkSubject(id, 'back'), ({ data }) => {
+      if (listening.link) listening.link.receive(data);
+      else if (early.length < maxEarly) early.push(data);
+    });
+    try {
+      const request = this.#sign({ link: id, from, to, version: protocolVersion, nonce: own });
+      const answer = await bus.request(this.subject('node', to), request);
+      const accepted = this.#verify(answer, `accept ${id}`, acceptedSchema);
+      if (accepted?.version !== protocolVersion) {
+        throw new NodeLinkError('unreachable', 'the node speaks another version of the protocol');
+      }
+      const link: Link = this.#add(to, {
+        key: this.#keyOf(id, own, accepted.nonce),
+        isOpener: true,
+        publish: (message) => bus.publish(this.#linkSubject(id, 'there'), message),
+        stop: () => {
+          stop();
+          const opened = this.#opened.get(to);
+          void opened?.then((current) => current === link && this.#forget(to, opened));
+        },
+      });
+      listening.link = link;
+      for (const message of early.splice(0)) link.receive(message);
+      return link;
+    } catch (error) {
+      stop();
+      throw error;
+    }
+  }
+
+  #accept(data: Uint8Array, respond: (data: Uint8Array) => void): void {
+    const { bus, instance } = this.#options;
+    const opening = this.#verify(data, 'open', openingSchema);
+    // It can come only from a node with the master key, or be a repetition of such a message.
+    if (!opening || opening.to !== instance || this.#acceptedLinks >= maxAcceptedLinks) return;
+    const { link: id, from, nonce: theirs } = opening;
+    const own = randomNonce();
+    const answer = this.#sign({ version: protocolVersion, nonce: own }, `accept ${id}`);
+    if (opening.version !== protocolVersion) return respond(answer);
+    const listening: { link?: Link } = {};
+    const stop = bus.subscribe(this.#linkSubject(id, 'there'), ({ data: message }) =>
+      listening.link?.receive(message),
+    );
+    this.#acceptedLinks += 1;
+    listening.link = this.#add(from, {
+      key: this.#keyOf(id, theirs, own),
+      isOpener: false,
+      publish: (message) => bus.publish(this.#linkSubject(id, 'back'), message),
+      stop: () => {
+        stop();
+        this.#acceptedLinks -= 1;
+      },
+    });
+    respond(answer);
+  }
+
+  #add(
+    instance: string,
+    {
+      stop,
+      ...options
+    }: {
+      key: Buffer;
+      isOpener: boolean;
+      publish: (message: Uint8Array) => void;
+      stop: () => void;
+    },
+  ): Link {
+    const { accept, ended, nowMs } = this.#options;
+    const link: Link = new Link({
+      ...options,
+      accept,
+      buffered: this.#buffered,
+      nowMs,
+      onEnd: (reason) => {
+        this.#links.delete(link);
+        stop();
+        ended(instance, reason);
+      },
+    });
+    this.#links.add(link);
+    return link;
+  }
+
+  #forget(instance: string, link: Promise<Link>): void {
+    if (this.#opened.get(instance) === link) this.#opened.delete(instance);
+  }
+
+  #endAll(reason: string): void {
+    for (const link of this.#links) link.end(reason);
+  }
+
+  #linkSubject(id: string, direction: 'there' | 'back'): string {
+    return `${this.#prefix}.link.${id}.${direction}`;
+  }
+
+  #keyOf(id: string, openers: string, accepters: string): Buffer {
+    const salt = `${openers} ${accepters}`;
+    return Buffer.from(hkdfSync('sha256', this.#secret, salt, id, 32));
+  }
+
+  #sign(value: object, purpose = 'open'): Buffer {
+    const text = JSON.stringify(value);
+    const mac = this.#options.masterKey.mac('nodes', `${purpose} ${text}`);
+    return Buffer.from(JSON.stringify({ text, mac }));
+  }
+
+  /** `undefined` for what no node of this installation wrote for this purpose. */
+  #verify<Value>(data: Uint8Array, purpose: string, schema: z.ZodType<Value>): Value | undefined {
+    const signed = signedSchema.safeParse(readJson(Buffer.from(data).toString('utf8')));
+    if (!signed.success) return undefined;
+    const { text, mac } = signed.data;
+    const right = Buffer.from(this.#options.masterKey.mac('nodes', `${purpose} ${text}`));
+    const given = Buffer.from(mac);
+    if (given.length !== right.length || !timingSafeEqual(given, right)) return undefined;
+    return schema.safeParse(readJson(text)).data;
+  }
+}
+
+function randomNonce(): string {
+  return randomBytes(16).toString('base64url');
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,46 @@
+import type { NodeBus } from '#server/nodes/node-bus';
+import { NodeLinkError } from '#server/nodes/link-stream';
+
+type Receive = Parameters<NodeBus['subscribe']>[1];
+
+/** NATS within a process, whose messages a test can drop, change and repeat. */
+export class MemoryBus {
+  readonly published: { readonly subject: string; readonly data: Uint8Array }[] = [];
+  /** What arrives instead of a message; by default the message itself. */
+  onMessage: (subject: string, data: Uint8Array) => readonly Uint8Array[] = (_, data) => [data];
+  readonly #receivers = new Map<string, Set<Receive>>();
+
+  /** The connection of one process. */
+  connect() {
+    return {
+      isConnected: true,
+      onLost: () => {},
+      publish: (subject: string, data: Uint8Array) => this.publish(subject, data),
+      subscribe: (subject: string, receive: Receive) => {
+        const receivers = this.#receivers.get(subject) ?? new Set();
+        this.#receivers.set(subject, receivers.add(receive));
+        return () => {
+          receivers.delete(receive);
+          if (receivers.size === 0) this.#receivers.delete(subject);
+        };
+      },
+      request: (subject: string, data: Uint8Array) =>
+        new Promise<Uint8Array>((respond, reject) => {
+          const receivers = this.#receivers.get(subject);
+          if (!receivers) return reject(new NodeLinkError('gone', 'nobody listens there'));
+          this.published.push({ subject, data });
+          for (const receive of receivers) receive({ data, respond });
+        }),
+      close: () => Promise.resolve(),
+    };
+  }
+
+  /** Delivers a message, as anybody who is connected to NATS could send it. */
+  publish(subject: string, data: Uint8Array): void {
+    this.published.push({ subject, data });
+    const arriving = this.onMessage(subject, data);
+    for (const receive of this.#receivers.get(subject) ?? []) {
+      for (const message of arriving) receive({ data: message, respond: () => {} });
+    }
+  }
+}

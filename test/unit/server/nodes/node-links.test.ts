@@ -1,0 +1,287 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { BufferedBytes, LinkStream } from '#server/nodes/link-stream';
+import { NodeLinks } from '#server/nodes/node-links';
+import { masterKey } from '#server/oauth/master-key';
+import { MemoryBus } from '#support/memory-bus';
+
+const instances = { one: 'oneoneoneoneone1', two: 'twotwotwotwotwo2' };
+const isLink = (subject: string) => subject.includes('.link.');
+
+let bus: MemoryBus;
+let nowMs: number;
+let ended: string[];
+let accepted: { opening: unknown; stream: LinkStream }[];
+let one: NodeLinks;
+let two: NodeLinks;
+
+beforeEach(() => {
+  bus = new MemoryBus();
+  nowMs = 0;
+  ended = [];
+  accepted = [];
+  const key = masterKey(randomBytes(32));
+  one = node(instances.one, key);
+  two = node(instances.two, key);
+});
+afterEach(async () => {
+  await one.close();
+  await two.close();
+});
+
+function node(instance: string, key: ReturnType<typeof masterKey>): NodeLinks {
+  return new NodeLinks({
+    bus: bus.connect(),
+    masterKey: key,
+    instance,
+    nowMs: () => nowMs,
+    ended: (other, reason) => void ended.push(`${other}: ${reason}`),
+    accept: (opening, stream) => void accepted.push({ opening, stream }),
+  });
+}
+
+/** Lets both sides send what they have gathered, there and back. */
+async function settled(): Promise<void> {
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+}
+
+/** A call of the first node at the second one, as both have it. */
+async function openCall() {
+  const own = await one.open(instances.two, { hello: 'two' });
+  await settled();
+  const call = accepted.at(-1);
+  if (!call) throw new Error('it was not accepted');
+  return { own, theirs: call.stream, opening: call.opening };
+}
+
+async function textOf(stream: LinkStream): Promise<string> {
+  let text = '';
+  for await (const piece of stream.body()) text += Buffer.from(piece).toString();
+  return text;
+}
+
+test('link: a call and its answer pass in both directions', async () => {
+  const { own, theirs, opening } = await openCall();
+
+  await own.write(Buffer.from('question'));
+  own.end();
+  const question = await textOf(theirs);
+  theirs.sendHead({ status: 200 });
+  await theirs.write(Buffer.from('answer'));
+  theirs.end();
+
+  expect(opening).toEqual({ hello: 'two' });
+  expect(question).toBe('question');
+  expect(await own.head).toEqual({ status: 200 });
+  expect(await textOf(own)).toBe('answer');
+  expect([one.streams, two.streams]).toEqual([0, 0]);
+});
+
+test('link: nothing of a call can be read on the way', async () => {
+  const { own } = await openCall();
+  await own.write(Buffer.from('a secret of acme'));
+  await settled();
+
+  const passed = Buffer.concat(bus.published.map(({ data }) => data)).toString('latin1');
+
+  expect(passed).not.toContain('a secret');
+  expect(passed).not.toContain('hello');
+});
+
+test.each([
+  ['is lost', () => []],
+  ['arrives twice', (data: Uint8Array) => [data, data]],
+  [
+    'was changed',
+    (data: Uint8Array) => {
+      const changed = Buffer.from(data);
+      changed.writeUInt8(changed.readUInt8(changed.length - 20) ^ 1, changed.length - 20);
+      return [changed];
+    },
+  ],
+  ['is cut off', (data: Uint8Array) => [data.subarray(0, 10)]],
+])('link: a message that %s ends it, and the call is not carried out again', async (_, fault) => {
+  const { own } = await openCall();
+  const count = accepted.length;
+
+  bus.onMessage = (subject, data) => (isLink(subject) ? fault(data) : [data]);
+  await own.write(Buffer.from('lost'));
+  await settled();
+  bus.onMessage = (_subject, data) => [data];
+  own.end();
+  await settled();
+  nowMs += 800;
+  one.checkTimeouts();
+  two.checkTimeouts();
+  nowMs += 800;
+  one.checkTimeouts();
+  two.checkTimeouts();
+  nowMs += 950;
+  one.checkTimeouts();
+  two.checkTimeouts();
+
+  await expect(own.head).rejects.toMatchObject({ code: 'broken' });
+  expect(ended).toHaveLength(2);
+  expect(accepted).toHaveLength(count);
+});
+
+test('link: messages that were recorded open no call a second time', async () => {
+  await openCall();
+  const recorded = [...bus.published];
+  const count = accepted.length;
+
+  const again = bus.connect();
+  for (const { subject, data } of recorded) {
+    if (isLink(subject)) bus.publish(subject, data);
+    else await again.request(subject, data).then(() => undefined);
+  }
+  for (const { subject, data } of recorded) if (isLink(subject)) bus.publish(subject, data);
+  await settled();
+
+  expect(accepted).toHaveLength(count);
+});
+
+test('link: a node with another master key gets none', async () => {
+  const stranger = node('strangerstranger', masterKey(randomBytes(32)));
+
+  const opening = stranger.open(instances.two, {});
+
+  await expect(opening).rejects.toMatchObject({ code: 'gone' });
+  await stranger.close();
+});
+
+test('link: silence for 2.5 seconds ends it', async () => {
+  const { own } = await openCall();
+  bus.onMessage = () => [];
+
+  for (let passed = 0; passed <= 2500; passed += 250) {
+    nowMs += 250;
+    one.checkTimeouts();
+  }
+
+  await expect(own.head).rejects.toMatchObject({ code: 'broken' });
+  expect(ended).toEqual([`${instances.two}: the other node fell silent`]);
+});
+
+test('link: heartbeats keep one without calls alive', async () => {
+  await openCall();
+
+  for (let passed = 0; passed <= 10_000; passed += 250) {
+    nowMs += 250;
+    one.checkTimeouts();
+    two.checkTimeouts();
+  }
+
+  expect(ended).toEqual([]);
+});
+
+test('link: a process that was suspended does not take the other one for silent', async () => {
+  await openCall();
+
+  nowMs += 60_000;
+  one.checkTimeouts();
+
+  expect(ended).toEqual([]);
+});
+
+test('link: a node that left is gone, and calls at it fail', async () => {
+  const { own } = await openCall();
+
+  await two.close();
+
+  await expect(own.head).rejects.toMatchObject({ code: 'broken' });
+  await expect(one.open(instances.two, {})).rejects.toMatchObject({ code: 'gone' });
+});
+
+test('link: without NATS no call is sent', async () => {
+  const connection = bus.connect();
+  connection.isConnected = false;
+  const cutOff = new NodeLinks({
+    bus: connection,
+    masterKey: masterKey(randomBytes(32)),
+    instance: 'cutoffcutoffcut1',
+    nowMs: () => nowMs,
+    ended: () => {},
+    accept: () => {},
+  });
+
+  const opening = cutOff.open(instances.two, {});
+
+  await expect(opening).rejects.toMatchObject({ code: 'unreachable' });
+  await cutOff.close();
+});
+
+test('stream: 64 KiB are sent ahead of the reader, and the rest as it reads', async () => {
+  const { own, theirs } = await openCall();
+  const body = Buffer.alloc(300 * 1024, 'x');
+  let hasSentAll = false;
+  void own.write(body).then(() => {
+    hasSentAll = true;
+    own.end();
+  });
+  await settled();
+  expect([theirs.bufferedBytes, hasSentAll]).toEqual([64 * 1024, false]);
+
+  const text = await textOf(theirs);
+
+  expect(text).toHaveLength(body.length);
+  expect(hasSentAll).toBe(true);
+});
+
+test('stream: a caller who goes ends the call at the other node', async () => {
+  const { own, theirs } = await openCall();
+
+  own.reset('cancelled');
+  await settled();
+
+  expect(theirs.gone.aborted).toBe(true);
+  expect([one.streams, two.streams]).toEqual([0, 0]);
+});
+
+test('stream: a reader who leaves early ends it', async () => {
+  const { own, theirs } = await openCall();
+  theirs.sendHead({});
+  void theirs.write(Buffer.alloc(200 * 1024));
+  await own.head;
+  await settled();
+
+  for await (const _piece of own.body()) break;
+  await settled();
+
+  expect(theirs.gone.aborted).toBe(true);
+});
+
+test('stream: beyond the memory of a node, the slowest reader loses its stream', () => {
+  const sent: string[] = [];
+  const buffered = new BufferedBytes(100_000);
+  const stream = (id: number) =>
+    new LinkStream({
+      id,
+      isOwn: false,
+      send: (frame) => void sent.push(`${id} ${frame.readUInt8(0)}`),
+      buffered,
+      onClosed: () => {},
+    });
+  const [slow, quick] = [stream(1), stream(2)];
+  slow.onData(Buffer.alloc(60_000));
+
+  quick.onData(Buffer.alloc(50_000));
+
+  expect([slow.gone.aborted, quick.gone.aborted]).toEqual([true, false]);
+  expect([slow.bufferedBytes, quick.bufferedBytes]).toEqual([0, 50_000]);
+  expect(sent).toEqual(['1 20']);
+});
+
+test('stream: more than the window is refused', () => {
+  const stream = new LinkStream({
+    id: 1,
+    isOwn: false,
+    send: () => {},
+    buffered: new BufferedBytes(),
+    onClosed: () => {},
+  });
+
+  expect(stream.onData(Buffer.alloc(64 * 1024))).toBe(true);
+  expect(stream.onData(Buffer.alloc(1))).toBe(false);
+});
