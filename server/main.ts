@@ -10,7 +10,7 @@ import { helpText, nounHelpText, startHelpText } from '#cli/help';
 import { systemClock } from '#clock/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
-import { databasePlace } from '#config/database-place';
+import { databasePlace, natsPlace } from '#config/database-place';
 import { dataDir, startOptions } from '#config/option';
 import { type Input, readOptions } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
@@ -140,6 +140,7 @@ async function start(argv: readonly string[]): Promise<void> {
 /** The shared database and the name of this node, where several nodes share one. */
 function nodePlace(input: Input) {
   const place = databasePlace(input);
+  const nats = natsPlace(input);
   if (!place) return undefined;
   if (!input.isGiven('master-key-file')) {
     throw new UsageError(
@@ -148,7 +149,7 @@ function nodePlace(input: Input) {
     );
   }
   const mayLoseWrites = input.flag('allow-async-standby');
-  return { ...place, mayLoseWrites, nodeName: input.text('node-name') ?? hostname() };
+  return { ...place, mayLoseWrites, nats, nodeName: input.text('node-name') ?? hostname() };
 }
 
 /** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */

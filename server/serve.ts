@@ -30,7 +30,6 @@ import { readMasterKey } from '#oauth/master-key';
 import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
 import { fetchText } from '#outbound/guarded-fetch';
-import { NodeRegistry } from './nodes/node-registry.ts';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import { openUpstreams, type UpstreamOptions } from '#upstreams/open-upstreams';
@@ -41,15 +40,16 @@ import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
+import { openDatabase, openNodeLinks, type SharedDatabase } from './open-nodes.ts';
 import { openSenders } from './open-senders.ts';
-import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
+import type { Stores } from './stores.ts';
 
 const drainMs = 10_000;
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
 export interface ServeOptions extends UpstreamOptions {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
-  readonly database?: (PostgresPlace & { readonly nodeName: string }) | undefined;
+  readonly database?: SharedDatabase | undefined;
   readonly log: Log;
   readonly masterKeyFile: string | undefined;
   readonly host: string;
@@ -113,6 +113,7 @@ async function open(
     failed: (err) => log.error({ err }, 'signing keys not read'),
   });
   closers.push(async () => keys.close());
+  const remote = await openNodeLinks(options, { nodes, masterKey }, closers);
   const tokens = accessTokens(base, { keys, refreshKeys: () => keys.refresh(), clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 
@@ -177,6 +178,7 @@ async function open(
     eras: new EraAdapters(clock),
     presentationOf: ({ organization, name }) => findServer(stores.db, organization, name),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
+    nodes: nodes && { instance: nodes.instance, send: remote?.send },
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
       const { id } = request;
@@ -187,6 +189,7 @@ async function open(
     },
   });
   closers.push(() => gateway.close());
+  remote?.answerWith(gateway);
 
   const proxyDownload = new ProxyDownload(options.proxy.version, options.proxy.source, {
     nodePath: options.nodePath,
@@ -278,6 +281,8 @@ async function open(
       nodes?.checkReady();
     },
   });
+  // Before the app closes: what other nodes called ends like what was called here.
+  if (remote) closers.push(() => remote.drained());
   closers.push(() => app.close());
   await app.listen({ host: options.host, port: options.port });
 
@@ -296,6 +301,7 @@ async function open(
       }, drainMs);
       // Closes connections that become idle while others finish.
       const idle = setInterval(() => app.server.closeIdleConnections(), 200);
+      remote?.drain();
       gateway.endEndless();
       tunnels.drain();
       await closeAll(closers);
@@ -303,34 +309,6 @@ async function open(
       clearInterval(idle);
     },
   };
-}
-
-/** Opens the database, and where it is shared enters this process in the list of nodes. */
-async function openDatabase(
-  { dataDir, database, log, proxy }: ServeOptions,
-  closers: (() => Promise<void>)[],
-): Promise<{ stores: Stores; nodes: NodeRegistry | undefined }> {
-  if (!database) {
-    const stores = await openStores(dataDir);
-    closers.push(() => stores.close());
-    return { stores, nodes: undefined };
-  }
-  // It needs the database, which asks it before anybody is admitted.
-  const registry: { nodes?: NodeRegistry } = {};
-  const stores = await openPostgresStores(database, {
-    mayAdmit: () => registry.nodes?.isSeen() ?? false,
-    failed: (err) => log.warn({ err }, 'the database did not answer'),
-  });
-  closers.push(() => stores.close());
-  const nodes = new NodeRegistry(stores.db, {
-    name: database.nodeName,
-    version: proxy.version,
-    failed: (err) => log.error({ err }, 'this node could not write that it is alive'),
-  });
-  registry.nodes = nodes;
-  await nodes.open();
-  closers.push(() => nodes.close());
-  return { stores, nodes };
 }
 
 /** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */

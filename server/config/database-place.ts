@@ -22,3 +22,33 @@ export function checkDatabaseUrl(url: string, option: string): string {
   }
   return url;
 }
+
+/**
+ * The NATS server that `--nats-url` names; `undefined` for a node that works alone.
+ *
+ * @throws {UsageError} when it is no such URL; the message does not contain the password
+ */
+export function natsPlace(
+  input: Input,
+): { readonly url: string; readonly credentialsFile: string | undefined } | undefined {
+  const url = input.text('nats-url');
+  const credentialsFile = input.text('nats-credentials');
+  if (url === undefined) {
+    if (credentialsFile === undefined) return undefined;
+    throw new UsageError('--nats-credentials needs --nats-url');
+  }
+  if (input.text('database-url') === undefined) {
+    throw new UsageError(
+      '--nats-url needs --database-url',
+      'only nodes that share a PostgreSQL database can pass calls to each other',
+    );
+  }
+  const parsed = URL.canParse(url) ? new URL(url) : undefined;
+  if (!parsed || !/^(nats|tls):$/.test(parsed.protocol) || parsed.hostname === '') {
+    throw new UsageError(
+      '--nats-url is not the URL of a NATS server',
+      'write it as nats://HOST:4222, or tls://HOST:4222',
+    );
+  }
+  return { url, credentialsFile };
+}

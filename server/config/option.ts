@@ -68,6 +68,16 @@ export const startOptions: readonly Option[] = [
     doc: 'start although the database may lose confirmed writes, revocations included, when a standby takes over',
   },
   {
+    name: 'nats-url',
+    value: 'URL',
+    doc: 'the NATS server over which nodes pass calls to each other, nats://HOST:PORT or tls://HOST:PORT (default: this node passes none)',
+  },
+  {
+    name: 'nats-credentials',
+    value: 'FILE',
+    doc: 'the credentials of a NATS user, as nsc generate creds writes them',
+  },
+  {
     name: 'node-name',
     value: 'NAME',
     doc: 'the name of this node in lists and logs (default: the host name)',

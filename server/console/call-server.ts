@@ -46,7 +46,7 @@ export function consoleCalls(gateway: {
         server,
         headers: { 'content-type': 'application/json' },
         rawHeaders: [],
-        person: userId,
+        proved: { type: 'person', userId },
         readBody: async () => Buffer.from(message),
         gone: gone.signal,
       })

@@ -2,7 +2,7 @@ import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
-import type { AccessTokens, Verdict } from '#oauth/access-tokens';
+import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
 import { type Awaitable, whenReady } from '#awaitable';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { MeteredCall } from './metering.ts';
@@ -96,11 +96,15 @@ export type PresentedCredential =
   | { readonly type: 'key'; readonly key: string }
   | { readonly type: 'token'; readonly token: string };
 
-/** A person whose browser session was looked up just now. */
-export interface VouchedPerson {
-  readonly type: 'person';
-  readonly userId: string;
-}
+/**
+ * What a credential proved, without the credential. It says who calls, not what they may do: that is looked up for every
+ * request.
+ */
+export type ProvedCredential =
+  | { readonly type: 'key'; readonly keyHash: string }
+  | { readonly type: 'token'; readonly claims: AccessTokenClaims }
+  /** A person whose browser session was looked up just now. */
+  | { readonly type: 'person'; readonly userId: string };
 
 /**
  * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, as many
@@ -143,37 +147,63 @@ export interface AdmitPorts {
 }
 
 /**
- * Lets a credential in to the server it is for, or says `bad_credential`, the same for every cause.
+ * Checks the form of a key, or the signature of a token. A promise only when keys have to be read first.
+ *
+ * @throws {GatewayRefusal} `bad_credential`
+ */
+export function prove(
+  credential: PresentedCredential,
+  { tokens }: Pick<AdmitPorts, 'tokens'>,
+): Awaitable<ProvedCredential> {
+  if (credential.type === 'key') {
+    if (!isWellFormedSecret('mcp_', credential.key)) throw new GatewayRefusal('bad_credential');
+    return { type: 'key', keyHash: hashSecret(credential.key) };
+  }
+  return whenReady(tokens.verify(credential.token), (verdict): ProvedCredential => {
+    if (verdict.outcome === 'valid') return { type: 'token', claims: verdict.claims };
+    throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
+  });
+}
+
+/** `prove` and `admitProved`, for a credential that was presented to this node. */
+export function admit(
+  credential: PresentedCredential,
+  at: Place,
+  ports: AdmitPorts,
+): Awaitable<Admission> {
+  return whenReady(prove(credential, ports), (proved) => admitProved(proved, at, ports));
+}
+
+/**
+ * Lets a proved credential in to the server it is for, or says `bad_credential`, the same for every cause.
  * A store that cannot be asked means `unavailable`, never an unchecked yes. `asOf` as `AdmissionStore` has it.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *
  * @throws {GatewayRefusal} `bad_credential`, `unavailable`
  */
-export function admit(
-  credential: PresentedCredential | VouchedPerson,
+export function admitProved(
+  proved: ProvedCredential,
   at: Place,
   ports: AdmitPorts,
   asOf?: string,
 ): Awaitable<Admission> {
-  switch (credential.type) {
+  switch (proved.type) {
     case 'key':
-      return admitKey(credential.key, at, ports, asOf);
+      return admitKey(proved.keyHash, at, ports, asOf);
     case 'token':
-      return admitToken(credential.token, at, ports, asOf);
+      return admitToken(proved.claims, at, ports, asOf);
     case 'person':
-      return admitPerson(credential.userId, at, ports);
+      return admitPerson(proved.userId, at, ports);
   }
 }
 
 function admitKey(
-  key: string,
+  keyHash: string,
   { organization, server }: Place,
   { admissions, clock }: AdmitPorts,
   asOf: string | undefined,
 ): Awaitable<Admission> {
-  if (!isWellFormedSecret('mcp_', key)) throw new GatewayRefusal('bad_credential');
-  const keyHash = hashSecret(key);
   const ask = (readAsOf?: string) =>
     admissions.byKey({ organization, server, keyHash, now: clock.now(), asOf: readAsOf });
   return whenReady(
@@ -195,27 +225,13 @@ function admitKey(
 }
 
 function admitToken(
-  token: string,
-  place: Place,
-  ports: AdmitPorts,
-  asOf: string | undefined,
-): Awaitable<Admission> {
-  const verdict = ports.tokens.verify(token);
-  // Something was written meanwhile, so it is read again.
-  if (verdict instanceof Promise) return verdict.then((made) => admitVerified(made, place, ports));
-  return admitVerified(verdict, place, ports, asOf);
-}
-
-function admitVerified(
-  verdict: Verdict,
+  claims: AccessTokenClaims,
   { organization, server }: Place,
   { admissions, clock, endpointUrl }: AdmitPorts,
-  asOf?: string,
+  asOf: string | undefined,
 ): Awaitable<Admission> {
-  if (verdict.outcome === 'invalid') {
-    throw new GatewayRefusal('bad_credential', { cause: verdict.reason });
-  }
-  const { id: tokenId, audience, clientId, grantId, subject, scopes, expiresAt } = verdict.claims;
+  const { id: tokenId, audience, clientId, grantId, subject, scopes, expiresAt } = claims;
+  if (expiresAt <= clock.now()) throw new GatewayRefusal('bad_credential', { cause: 'expired' });
   if (audience !== endpointUrl(`${organization}/${server}`)) {
     throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
   }

@@ -178,6 +178,21 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         code: -32000,
         message: 'the agent that serves this endpoint is offline',
       };
+    case 'node_unreachable':
+      return {
+        status: 503,
+        code: -32000,
+        message: `another node has ${detail}, and cannot be reached now: try again soon`,
+        headers: { 'Retry-After': '1' },
+      };
+    case 'node_lost':
+      return {
+        status: 502,
+        code: -32000,
+        message:
+          'the connection to the node that answers was lost, so whether the request took effect is unknown',
+        data: { outcome: 'unknown' },
+      };
     case 'not_connected':
     case 'no_person':
     case 'upstream_scope':

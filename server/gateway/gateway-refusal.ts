@@ -33,6 +33,8 @@ export type RefusalCode =
   | 'upstream_busy'
   | 'unreadable_tools'
   | 'agent_offline'
+  | 'node_unreachable'
+  | 'node_lost'
   | 'not_connected'
   | 'no_person'
   | 'upstream_scope'

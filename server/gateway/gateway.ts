@@ -12,6 +12,7 @@ import { CallLimits } from './limits.ts';
 import { Metering, type NoteCall } from './metering.ts';
 import { MirroredArguments } from './mirrored-arguments.ts';
 import { OpenAnswers } from './open-answers.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { givenUp, passCall, type Progress } from './pipeline.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
@@ -40,6 +41,8 @@ export interface GatewayPorts extends AdmitPorts {
   /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
+  /** Absent where no other node shares the database. */
+  readonly nodes?: OtherNodes | undefined;
 }
 
 /** What the steps of the pipeline work with. */
@@ -70,7 +73,7 @@ export class Gateway {
   constructor(ports: GatewayPorts) {
     const { clock, admissions, eras, left } = ports;
     const legacy = {
-      sessions: new LegacySessions(clock),
+      sessions: new LegacySessions(clock, ports.nodes?.instance),
       links: new PlainLinks(clock),
       cancellations: new Cancellations(),
     };

@@ -38,6 +38,8 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
   'unreadable_tools',
   'too_slow',
   'agent_offline',
+  'node_unreachable',
+  'node_lost',
   'unavailable',
   'fault',
 ]);

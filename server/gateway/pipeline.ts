@@ -4,6 +4,7 @@
  *   request   transport      an allowed origin, a known HTTP method
  *             credential     exactly one, in the headers
  *             admission      what it may do at this server, now
+ *             node           a call in the session of another node goes there, and is admitted there again
  *             capacity       not too much open by this caller
  *             message        the body, read and scanned once; the era that it speaks
  *             authorization  its method and tool, by the caller's scopes
@@ -29,7 +30,14 @@ import type { Era } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
 import { legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
 import type { ServerLimits } from '#organizations/server-limits';
-import { admit, ownerOf, presentedCredential, type Admission } from './admission.ts';
+import {
+  admitProved,
+  ownerOf,
+  presentedCredential,
+  prove,
+  type Admission,
+  type ProvedCredential,
+} from './admission.ts';
 import { sent } from './answers.ts';
 import { authorize } from './authorization.ts';
 import { type Awaitable, whenReady } from '#awaitable';
@@ -47,6 +55,7 @@ import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
 import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
 import { countedFor } from './open-answers.ts';
+import { nodeOf, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { reply, slownessIn, type ReplyOptions } from './reply.ts';
 import {
@@ -83,9 +92,17 @@ export function passCall(
 ): Awaitable<GatewayAnswer> {
   checkTransport(request, parts);
   return whenReady(admissionOf(request, parts), (admitted) => {
-    noteAdmitted(request, admitted, progress, parts);
+    const node = nodeOf(request, parts.ports);
+    progress.principal = admitted.principal;
+    if (node === undefined) noteAdmitted(request, admitted, progress, parts);
     const call = begun(request, admitted, progress, parts);
     progress.call = call;
+    if (node !== undefined) {
+      const noteId = (id: string) => void (progress.id = id);
+      return whenReady(proofOf(request, parts), (proved) =>
+        passToNode(node, call, proved, { nodes: parts.ports.nodes, noteId }),
+      );
+    }
     if (request.method !== 'POST') return passStream(call, progress, parts);
     const message = readMessage(request);
     if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
@@ -218,16 +235,18 @@ function checkTransport({ method, headers }: GatewayRequest, { ports }: GatewayP
   if (!known) throw new GatewayRefusal('method_not_allowed');
 }
 
-function admissionOf(
-  request: GatewayRequest,
-  { ports, changeToken }: GatewayParts,
-): Awaitable<Admission> {
-  const { person, rawHeaders } = request;
-  const presentedBy =
-    person === undefined
-      ? presentedCredential(rawHeaders)
-      : ({ type: 'person', userId: person } as const);
-  return admit(presentedBy, request, ports, changeToken);
+function admissionOf(request: GatewayRequest, parts: GatewayParts): Awaitable<Admission> {
+  const proof = proofOf(request, parts);
+  // Something may be written while it is waited for, so it is read again then.
+  const asOf = proof instanceof Promise ? undefined : parts.changeToken;
+  return whenReady(proof, (proved) => admitProved(proved, request, parts.ports, asOf));
+}
+
+function proofOf(
+  { proved, rawHeaders }: GatewayRequest,
+  { ports }: GatewayParts,
+): Awaitable<ProvedCredential> {
+  return proved ?? prove(presentedCredential(rawHeaders), ports);
 }
 
 function noteAdmitted(
@@ -236,8 +255,7 @@ function noteAdmitted(
   progress: Progress,
   { ports }: GatewayParts,
 ): void {
-  const { credential, grantId, principal } = admission;
-  progress.principal = principal;
+  const { credential, grantId } = admission;
   if (request.method === 'POST') progress.metering.admitted(admission);
   const now = ports.clock.now();
   if (credential.type !== 'person') {

@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
 import type { Message } from 'latchkey-mcp/message';
-import type { Admission } from './admission.ts';
+import type { Admission, ProvedCredential } from './admission.ts';
 import type { Filter } from './filters.ts';
 import type { AnsweredOutcome } from './metering.ts';
 import type { Accepts } from './read-message.ts';
@@ -22,10 +22,10 @@ export interface GatewayRequest {
   /** Names and values in turn, as received, so that repeated headers are visible. */
   readonly rawHeaders: readonly string[];
   /**
-   * The id of a signed-in person who calls from our own pages. Never taken from a header: such a request carries no
+   * Who calls, where our own pages or another node proved it. Never taken from a header: such a request carries no
    * credential.
    */
-  readonly person?: string;
+  readonly proved?: ProvedCredential;
   /**
    * The whole body, read once.
    *

@@ -59,10 +59,13 @@ export class LegacySessions {
   readonly #byOwner = new Map<string, Sessions>();
   readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
   readonly #clock: Clock;
+  readonly #prefix: string;
   readonly #timer: NodeJS.Timeout;
 
-  constructor(clock: Clock) {
+  /** `instance`, of this process, begins the ids where several nodes share a database: see `instanceOf`. */
+  constructor(clock: Clock, instance?: string) {
     this.#clock = clock;
+    this.#prefix = instance === undefined ? '' : `${instance}.`;
     this.#timer = setInterval(() => this.#forgetOld(), idleCheckMs).unref();
   }
 
@@ -76,7 +79,7 @@ export class LegacySessions {
     const own = this.#byPrincipal.get(principal);
     const [oldest] = own?.values() ?? [];
     if (oldest && own && own.size >= maxSessionsPerPrincipal) this.#forget(oldest);
-    const id = randomBytes(sessionIdBytes).toString('base64url');
+    const id = this.#prefix + randomBytes(sessionIdBytes).toString('base64url');
     const usedAt = this.#clock.now();
     const session = {
       id,
@@ -179,6 +182,11 @@ function takeFrom(groups: Map<string, Sessions>, name: string, { id }: KeptSessi
 
 function ownerOfSession({ principal, serverId }: LegacySession): string {
   return ownerOf(principal, serverId);
+}
+
+/** The process that opened the session of this id; `undefined` if the id does not say. */
+export function instanceOf(sessionId: string): string | undefined {
+  return /^([0-9A-Za-z]{16})\.[\w-]{32}$/.exec(sessionId)?.[1];
 }
 
 /**

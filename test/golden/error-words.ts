@@ -41,6 +41,8 @@ const gatewayCodes = {
   upstream_busy: true,
   unreadable_tools: true,
   agent_offline: true,
+  node_unreachable: true,
+  node_lost: true,
   not_connected: true,
   no_person: true,
   upstream_scope: true,

@@ -61,7 +61,7 @@ export async function nodeCluster({
       headers: request.headers,
     });
     onward.on('response', (answer) => {
-      response.writeHead(answer.statusCode ?? 502, answer.headers);
+      response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders();
       answer.pipe(response);
       answer.once('error', () => response.destroy());
     });

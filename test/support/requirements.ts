@@ -22,9 +22,14 @@ export function postgresUrl(): string {
   return process.env['TEST_POSTGRES_URL'] ?? 'postgres://postgres@127.0.0.1:5432/postgres';
 }
 
-function addressOf(url: string): { host: string; port: number } {
+/** The NATS server of the tests: TEST_NATS_URL, else the one on this machine. No test stops it. */
+export function natsUrl(): string {
+  return process.env['TEST_NATS_URL'] ?? 'nats://127.0.0.1:4222';
+}
+
+function addressOf(url: string, usualPort: number): { host: string; port: number } {
   const { hostname, port } = new URL(url);
-  return { host: hostname, port: Number(port || 5432) };
+  return { host: hostname, port: Number(port || usualPort) };
 }
 
 export const requirements = {
@@ -62,7 +67,12 @@ export const requirements = {
     reason: 'what is stored is tested on PostgreSQL, too',
     install:
       'apt-get install postgresql, and set TEST_POSTGRES_URL to a role that may create databases',
-    address: addressOf(postgresUrl()),
+    address: addressOf(postgresUrl(), 5432),
+  },
+  nats: {
+    reason: 'nodes pass calls to each other over a real NATS server',
+    install: 'apt-get install nats-server, and start it',
+    address: addressOf(natsUrl(), 4222),
   },
   registry: {
     reason: 'a published package is installed from its registry',

@@ -132,8 +132,8 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'gateway',
       'http',
       'log',
-      'nodes',
       'oauth',
+      'open-nodes',
       'open-senders',
       'organizations',
       'outbound',
@@ -147,6 +147,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
     packages: ['kysely'],
   },
+  'server/open-nodes': { imports: ['gateway', 'log', 'nodes', 'oauth', 'stores'] },
   'server/open-senders': {
     imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
   },

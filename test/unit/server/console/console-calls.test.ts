@@ -34,7 +34,11 @@ test('a call goes to the gateway as the person, and carries no credential', asyn
   await callServer({ ...asker, method: 'tools/call', params: { name: 'query' } });
 
   const request = handle.mock.lastCall?.[0];
-  expect(request).toMatchObject({ person: 'user_dana', method: 'POST', rawHeaders: [] });
+  expect(request).toMatchObject({
+    proved: { type: 'person', userId: 'user_dana' },
+    method: 'POST',
+    rawHeaders: [],
+  });
   expect(JSON.parse(String(await request?.readBody()))).toEqual({
     jsonrpc: '2.0',
     id: 1,

@@ -59,6 +59,8 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['upstream_failed', 502, -32000],
     ['upstream_busy', 503, -32000],
     ['agent_offline', 503, -32000],
+    ['node_unreachable', 503, -32000],
+    ['node_lost', 502, -32000],
     ['unavailable', 503, -32000],
     ['fault', 500, -32603],
   ])('%s: %i, %i', (code, status, rpcCode) => {

@@ -245,7 +245,7 @@ describe('a call is noted when it is over', () => {
 });
 
 describe('a person whom a page of ours vouches for', () => {
-  const ofDana = { person: 'user_dana', rawHeaders: [] };
+  const ofDana = { proved: { type: 'person', userId: 'user_dana' } as const, rawHeaders: [] };
 
   test('is let in for what their role covers at this moment, and noted as a person', async () => {
     byPerson.mockResolvedValue({ server: someServer(), scopes: ['mcp:tools:read'] });

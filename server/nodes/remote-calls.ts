@@ -1,0 +1,188 @@
+import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
+import { z } from 'zod';
+import type { Gateway } from '#gateway/gateway';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
+import type { NodeCall } from '#gateway/other-nodes';
+import type { GatewayAnswer } from '#gateway/request';
+import { isScope } from '#oauth/scopes';
+import { type LinkStream, NodeLinkError } from './link-stream.ts';
+import type { NodeLinks } from './node-links.ts';
+
+/** A longer body goes on as it comes. */
+const shortBytes = 64 * 1024;
+const maxHeaderBytes = 32 * 1024;
+
+const provedSchema = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('key'), keyHash: z.string() }),
+  z.object({
+    type: z.literal('token'),
+    claims: z.object({
+      id: z.string(),
+      subject: z.string(),
+      clientId: z.string(),
+      grantId: z.string().optional(),
+      audience: z.string(),
+      scopes: z.array(z.string().refine(isScope)),
+      issuedAt: z.number(),
+      expiresAt: z.number(),
+    }),
+  }),
+  z.object({ type: z.literal('person'), userId: z.string() }),
+]);
+
+/** What opens a stream for a call to the gateway of another node. */
+const gatewayCallSchema = z.object({
+  to: z.literal('gateway'),
+  request: z.string(),
+  organization: z.string(),
+  server: z.string(),
+  method: z.enum(['POST', 'GET', 'DELETE']),
+  headers: z.record(z.string(), z.string()),
+  address: z.string().optional(),
+  proved: provedSchema,
+});
+
+const answerSchema = z.object({
+  status: z.int().min(200).max(599),
+  headers: z.record(z.string(), z.string()),
+  /** The length of a body that is whole. */
+  bytes: z.number().optional(),
+});
+
+/**
+ * Sends a call to the node that has its session. A call that was sent is never sent again.
+ *
+ * @throws {GatewayRefusal} `unknown_session`, `node_unreachable`, `node_lost`, `too_large`
+ */
+export async function callNode(
+  links: Pick<NodeLinks, 'open'>,
+  instance: string,
+  { request, proved, body, signal }: NodeCall,
+): Promise<GatewayAnswer> {
+  const { id, organization, server, method, address } = request;
+  const headers = forwardedHeaders(request.headers);
+  if (JSON.stringify(headers).length > maxHeaderBytes) {
+    throw new GatewayRefusal('too_large', { detail: 'its headers' });
+  }
+  const opening = { to: 'gateway', request: id, organization, server, method, headers };
+  try {
+    const stream = await links.open(instance, { ...opening, address, proved });
+    cancelWith(signal, stream);
+    sendBody(stream, body);
+    return await answerIn(stream);
+  } catch (error) {
+    throw error instanceof NodeLinkError ? sessionRefusal(error) : error;
+  }
+}
+
+/** Answers a call that another node admitted and sent here. The gateway admits it again. */
+export async function answerNode(
+  opening: unknown,
+  stream: LinkStream,
+  { gateway, maxBodyBytes }: { gateway: Pick<Gateway, 'handle'>; maxBodyBytes: number },
+): Promise<void> {
+  const call = gatewayCallSchema.safeParse(opening).data;
+  if (!call) return stream.reset('unreadable');
+  const { request: id, organization, server, method, headers, address, proved } = call;
+  const answer = await gateway.handle({
+    id,
+    organization,
+    server,
+    method,
+    headers,
+    address,
+    proved,
+    rawHeaders: [],
+    readBody: () => wholeBody(stream, maxBodyBytes),
+    gone: stream.gone,
+  });
+  await sendAnswer(stream, answer);
+}
+
+/** Ends the call at the other node when nobody waits for it any more. */
+export function cancelWith(signal: AbortSignal, stream: LinkStream): void {
+  const cancel = () => stream.reset('cancelled');
+  if (signal.aborted) cancel();
+  else signal.addEventListener('abort', cancel, { once: true });
+}
+
+/** Sends a request's body, at the speed of the other node. */
+export function sendBody(stream: LinkStream, body: Uint8Array | undefined): void {
+  if (!body || body.length === 0) return stream.end();
+  void stream.write(body).then(() => stream.end());
+}
+
+/** The whole body of a stream. @throws {GatewayRefusal} `too_large`, `cancelled` */
+export async function wholeBody(stream: LinkStream, maxBytes: number): Promise<Buffer> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of stream.body()) {
+      bytes += chunk.length;
+      if (bytes > maxBytes) {
+        throw new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
+      }
+      chunks.push(chunk);
+    }
+  } catch (cause) {
+    throw cause instanceof NodeLinkError ? new GatewayRefusal('cancelled', { cause }) : cause;
+  }
+  return Buffer.concat(chunks);
+}
+
+async function sendAnswer(
+  stream: LinkStream,
+  { status, headers, body = '' }: GatewayAnswer,
+): Promise<void> {
+  try {
+    if (typeof body === 'string' || body instanceof Uint8Array) {
+      const whole = Buffer.from(body);
+      stream.sendHead({ status, headers, bytes: whole.length });
+      await stream.write(whole);
+    } else {
+      stream.sendHead({ status, headers });
+      // If the caller disconnects, keep reading: the gateway decides whether the call goes on.
+      for await (const chunk of body) await stream.write(chunk);
+    }
+    stream.end();
+  } catch {
+    stream.reset('broken');
+  }
+}
+
+async function answerIn(stream: LinkStream): Promise<GatewayAnswer> {
+  const head = answerSchema.safeParse(await stream.head).data;
+  if (!head) {
+    stream.reset('unreadable');
+    throw new NodeLinkError('broken', 'the head of the answer cannot be read');
+  }
+  const { status, headers, bytes } = head;
+  if (bytes === undefined || bytes > shortBytes) return { status, headers, body: stream.body() };
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of stream.body()) chunks.push(chunk);
+  return { status, headers, ...(bytes > 0 && { body: Buffer.concat(chunks) }) };
+}
+
+/** Those that the gateway reads. None of them is a credential. */
+function forwardedHeaders(headers: NodeCall['request']['headers']): Record<string, string> {
+  const single = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
+    typeof value === 'string' ? [[name, value]] : [],
+  );
+  return requestHeaders(Object.fromEntries(single));
+}
+
+function sessionRefusal(error: NodeLinkError): GatewayRefusal {
+  switch (error.code) {
+    case 'gone':
+      return new GatewayRefusal('unknown_session', { cause: error });
+    case 'unreachable':
+      return new GatewayRefusal('node_unreachable', { detail: 'this session', cause: error });
+    case 'reset':
+      // Its sessions end with it, and it has not begun this call.
+      if (error.reset?.code === 'stopping')
+        return new GatewayRefusal('unknown_session', { cause: error });
+      return new GatewayRefusal('node_lost', { cause: error });
+    case 'broken':
+      return new GatewayRefusal('node_lost', { cause: error });
+  }
+}

@@ -1,0 +1,186 @@
+import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { z } from 'zod';
+import { mcpCall, rpc } from '#support/mcp-call';
+import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
+import { patient } from '#support/patient';
+import { natsUrl } from '#support/requirements';
+import { suite } from '#support/suite';
+import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+import { wireProxy, type WireProxy } from '#support/wire-proxy';
+
+const madeKey = z.object({ id: z.string(), key: z.string() });
+const version = '2025-06-18';
+
+await suite(['postgres', 'nats'], 'sessions of another node', () => {
+  const stack = new AsyncDisposableStack();
+  let upstream: TalkingUpstream;
+  let wire: WireProxy;
+  let cluster: NodeCluster;
+  let key: string;
+
+  beforeAll(async () => {
+    upstream = stack.use(await talkingUpstream());
+    const { hostname, port } = new URL(natsUrl());
+    wire = stack.use(await wireProxy({ host: hostname, port: Number(port || 4222) }));
+    const args = ['--nats-url', wire.through(natsUrl())];
+    cluster = stack.use(await nodeCluster({ size: 2, args }));
+    await cluster.command(['organization', 'create', 'acme']);
+    await cluster.command(['server', 'create', 'acme/talking', '--http-url', upstream.url]);
+    key = (await createKey('everyone')).key;
+  }, 60_000);
+  afterAll(() => stack.disposeAsync());
+
+  const createKey = async (name: string) => {
+    const text = await cluster.command(['key', 'create', 'acme/talking', '--name', name, '--json']);
+    return madeKey.parse(JSON.parse(text));
+  };
+  const endpoint = () => `${cluster.base}/mcp/acme/talking`;
+  const nodeAt = (index: number): ClusterNode => {
+    const node = cluster.nodes[index];
+    if (!node) throw new Error('no such node');
+    return node;
+  };
+
+  /** A session that `opener` has; what it asks goes to another node. */
+  async function session(opener: ClusterNode, { key: own = key } = {}) {
+    const accept = 'application/json, text/event-stream';
+    const params = {
+      protocolVersion: version,
+      capabilities: {},
+      clientInfo: { name: 'test', version: '1' },
+    };
+    const opened = await mcpCall(endpoint(), {
+      key: own,
+      headers: { accept, 'x-test-node': opener.name },
+      body: rpc('initialize', params),
+    });
+    const id = opened.headers.get('mcp-session-id') ?? '';
+    const headers = (node: ClusterNode) => ({
+      accept,
+      'mcp-protocol-version': version,
+      'mcp-session-id': id,
+      'x-test-node': node.name,
+    });
+    return {
+      id,
+      call: (node: ClusterNode, { body = rpc('tools/list'), with: other = own } = {}) =>
+        mcpCall(endpoint(), { key: other, headers: headers(node), body }),
+      end: (node: ClusterNode) =>
+        mcpCall(endpoint(), { key: own, headers: headers(node), method: 'DELETE' }),
+      listen: async (node: ClusterNode) => {
+        const gone = new AbortController();
+        onTestFinished(() => gone.abort());
+        const answer = await fetch(endpoint(), {
+          headers: { ...headers(node), 'x-api-key': own },
+          signal: gone.signal,
+        });
+        let text = '';
+        const ended = (async () => {
+          for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
+        })().catch(() => undefined);
+        return { status: answer.status, text: () => text, ended };
+      },
+    };
+  }
+
+  test('a call in the session of another node is answered there', async () => {
+    const { id, call } = await session(nodeAt(0));
+
+    const answer = await call(nodeAt(1));
+
+    expect(id).toMatch(/^[0-9A-Za-z]{16}\.[\w-]{32}$/);
+    expect(answer).toMatchObject({ status: 200, text: expect.stringContaining('"tools":[]') });
+    expect(answer.headers.get('content-type')).toBe('application/json');
+  });
+
+  test('a notification in the session of another node is accepted', async () => {
+    const { call } = await session(nodeAt(0));
+
+    const answer = await call(nodeAt(1), { body: '{"jsonrpc":"2.0","method":"notifications/x"}' });
+
+    expect(answer).toMatchObject({ status: 202, text: '' });
+  });
+
+  test('many calls at once in the session of another node are all answered', async () => {
+    const { call } = await session(nodeAt(1));
+
+    const answers = await Promise.all(Array.from({ length: 200 }, () => call(nodeAt(0))));
+
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  test('a stream at another node delivers what the upstream sends', async () => {
+    const { listen } = await session(nodeAt(0));
+    const stream = await listen(nodeAt(1));
+    await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+
+    upstream.say('across nodes');
+
+    await vi.waitFor(() => expect(stream.text()).toContain('across nodes'), patient);
+    upstream.end();
+    await stream.ended;
+  });
+
+  test('a session is ended at another node', async () => {
+    const { call, end } = await session(nodeAt(0));
+
+    expect((await end(nodeAt(1))).status).toBe(204);
+
+    expect(await call(nodeAt(1))).toMatchObject({ status: 404, errorCode: -32001 });
+    expect(await call(nodeAt(0))).toMatchObject({ status: 404, errorCode: -32001 });
+  });
+
+  test('the session of another caller is not found through another node', async () => {
+    const { call } = await session(nodeAt(0));
+    const stranger = await createKey('stranger');
+
+    const answer = await call(nodeAt(1), { with: stranger.key });
+
+    expect(answer).toMatchObject({ status: 404, errorCode: -32001 });
+  });
+
+  test('a revoked key is refused, and its stream at another node ends', async () => {
+    const made = await createKey('short');
+    const { call, listen } = await session(nodeAt(0), made);
+    const stream = await listen(nodeAt(1));
+
+    await cluster.command(['key', 'revoke', made.id]);
+
+    expect((await call(nodeAt(1))).status).toBe(401);
+    await stream.ended;
+  });
+
+  test('without NATS: 503 for another node’s session, own sessions go on, and all do after its return', async () => {
+    const { call } = await session(nodeAt(0));
+    expect((await call(nodeAt(1))).status).toBe(200);
+
+    await wire.cut();
+    const away = await vi.waitFor(async () => {
+      const answer = await call(nodeAt(1));
+      expect(answer.status).toBe(503);
+      return answer;
+    }, patient);
+    const own = await call(nodeAt(0));
+    await wire.mend();
+
+    expect(away.headers.get('retry-after')).toBe('1');
+    expect(own.status).toBe(200);
+    await vi.waitFor(async () => expect((await call(nodeAt(1))).status).toBe(200), patient);
+  });
+
+  test('when its node is killed: a session is not found, and a new one works', async () => {
+    const third = await cluster.add();
+    const { call } = await session(third);
+    expect((await call(nodeAt(0))).status).toBe(200);
+
+    third.program.kill('SIGKILL');
+    await third.program.exited;
+
+    await vi.waitFor(
+      async () => expect(await call(nodeAt(0))).toMatchObject({ status: 404, errorCode: -32001 }),
+      patient,
+    );
+    const again = await session(nodeAt(0));
+    expect((await again.call(nodeAt(1))).status).toBe(200);
+  });
+});
