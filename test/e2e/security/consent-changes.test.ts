@@ -224,7 +224,7 @@ test('105: consent: denying after rights changed counts as denied', async () => 
   await setRole('member');
   const denied = await server.decide(dana, page, 'deny');
 
-  expect(denied.headers.get('location')).toContain('error_description=the+person+did+not+allow+it');
+  expect(denied.headers.get('location')).toContain('error_description=the+person+denied+access');
   expect(await audited()).toBe(`user:${dana.userId} consent.deny done ${own} acme/sales`);
 });
 

@@ -94,8 +94,8 @@ test('webhook page: it describes the state of deliveries', async () => {
   const gone = await fail({ disabled: 'gone' });
   await removed(id);
 
-  expect(fresh).toContain('delivering');
-  expect(retrying).toContain('retrying');
+  expect(fresh).toContain('Delivering');
+  expect(retrying).toContain('Retrying');
   expect(retrying).toContain('The receiver answered 500');
   expect(retrying).toContain('in 10 minutes');
   expect(soon).toContain('Within a minute');
