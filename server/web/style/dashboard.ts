@@ -104,9 +104,9 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
   .filter.many > input, .filter.many > select { flex: 1 1 40%; max-width: none; }
 }
 @media (max-width: 559px) {
-  .filter:not(:has(> input:not([type='hidden']))) > select { flex: 1 1 100%; }
+  .filter:not(:has(> input:not([type='hidden']))) > select { flex: 1 1 100%; max-width: none; }
   .filter:has(> select) > input, .filter.many > input { flex-basis: 100%; max-width: none; }
-  .filter:has(> select) > select { flex: 1 1 0; min-width: 0; }
+  .filter:has(> select) > select { flex: 1 1 0; min-width: 0; max-width: none; }
   .filter .days { flex: 1 0 100%; flex-wrap: wrap; }
   .filter .days .day { flex: 1 1 120px; flex-direction: column; gap: var(--space-1); align-items: stretch; }
   .filter .days .day input { flex: none; max-width: none; }
@@ -116,7 +116,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 
 textarea, select { width: 100%; min-height: 40px; padding: var(--space-2) var(--space-3); border: 1px solid var(--edge); border-radius: var(--radius); background: var(--surface); color: var(--ink); font: inherit; }
 .filter .day { display: flex; flex: 0 1 auto; gap: var(--space-2); align-items: center; color: var(--ink-soft); font-weight: 400; white-space: nowrap; }
-.filter select { width: auto; min-height: var(--target); }
+.filter select { width: auto; max-width: min(100%, 280px); min-height: var(--target); text-overflow: ellipsis; }
 textarea { resize: vertical; }
 textarea.code-like { font-family: var(--mono); font-size: 13px; }
 .wrong textarea, .wrong select { border-color: var(--bad); box-shadow: inset 3px 0 0 var(--bad); }
