@@ -33,7 +33,7 @@ test('user create: a short password, an unknown role and an existing member are 
   await create('eve@example.com');
 
   await expect(create('short@example.com', 'member', 'short')).rejects.toThrow('12 characters');
-  await expect(create('eve@example.com')).rejects.toThrow('belongs to acme already');
+  await expect(create('eve@example.com')).rejects.toThrow('already belongs to acme');
   await expect(create('role@example.com', 'king')).rejects.toThrow("'king' is unknown");
   await expect(create('not-an-address')).rejects.toThrow('not an e-mail address');
 });

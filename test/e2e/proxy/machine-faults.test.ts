@@ -129,7 +129,7 @@ test('read-only state directory: no effect with an API key, one readable error o
   await using server = await oauthFront(faultMcp('json', () => undefined).handle);
   await using folder = await temporaryFolder();
   const file = join(folder.path, 'file');
-  await writeFile(file, '');
+  await writeFile(file, 'k'.repeat(48), { mode: 0o600 });
   const env = { LATCHKEY_STATE_DIR: join(file, 'state') };
   await using byKey = proxyProcess({ args: [server.url], env: { ...env, LATCHKEY_API_KEY } });
   await using byToken = proxyProcess({

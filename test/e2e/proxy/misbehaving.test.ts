@@ -160,7 +160,7 @@ test('message limit: an answer over it is an error, and so is a request', async 
     env,
   );
 
-  expect(await proxy.lines()).toContain('over 2048 bytes');
+  expect(await proxy.lines()).toContain('larger than 2048 bytes');
   proxy.send({ method: 'tools/call', params: { big }, jsonrpc: '2.0', id: 'late' });
   expect(await proxy.next()).toMatchObject({ id: 'late', error: { code: -32600 } });
   expect(proxy.server.seen).toHaveLength(1);

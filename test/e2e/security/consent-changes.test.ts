@@ -151,7 +151,7 @@ describe('105: consent: if rights are lost while the page is open, the answer is
     expect(answer.text).toContain('changed');
     expect(answer.back?.error).toBe('access_denied');
     expect(answer.back?.description).toContain('changed');
-    expect(answer.back?.description).not.toContain('did not allow');
+    expect(answer.back?.description).not.toContain('denied access');
     expect(await audited()).toBe(
       `user:${dana.userId} consent.rights-changed refused ${clientId} acme/sales`,
     );

@@ -143,6 +143,6 @@ test.each<[string, () => Lie, object]>([
 test('100: discovery: an issuer entered by the user may be inside', async () => {
   const { stderr } = await login({ issuer: here() }, { ...robot, issuer: here() });
 
-  expect(stderr).not.toContain('was not asked');
+  expect(stderr).not.toContain('was not contacted');
   expect(innerTls.requests[0]).toBe('GET /.well-known/oauth-authorization-server');
 });

@@ -31,7 +31,7 @@ test('try page: an owner outside the server’s groups is told so, and where the
   );
   expect(outside.text).toContain('href="/dashboard/acme/servers/sales/access"');
   expect(outside.text).not.toContain('credential');
-  expect([open.text, inside.text].join('\n')).not.toContain('kept to groups');
+  expect([open.text, inside.text].join('\n')).not.toContain('restricted to groups');
 });
 
 test('try page: an error is a sentence, with its code in small print below', async () => {
