@@ -108,6 +108,7 @@ async function start(argv: readonly string[]): Promise<void> {
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     proxy: { version: manifest.version, source: proxySource() },
     nodePath: process.execPath,
+    metrics: input.isGiven('metrics-address') ? metricsAddress(input) : undefined,
     clock,
     log: jsonLog(level, logSink),
   });
@@ -134,6 +135,7 @@ async function start(argv: readonly string[]): Promise<void> {
       ? 'database: PostgreSQL'
       : `data folder: ${folder}${isNew ? ' (new)' : ''}`,
   );
+  if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
   out(`listening on ${listeningUrl(host, port)}`);
 }
 
@@ -150,6 +152,20 @@ function nodePlace(input: Input) {
   }
   const mayLoseWrites = input.flag('allow-async-standby');
   return { ...place, mayLoseWrites, nats, nodeName: input.text('node-name') ?? hostname() };
+}
+
+/** @throws {UsageError} when it is no HOST:PORT */
+function metricsAddress(input: Input) {
+  const [, host, port] =
+    /^(\[[\da-f:]+\]|[^\s:[\]/]+):(\d+)$/i.exec(input.must('metrics-address')) ?? [];
+  if (host === undefined || port === undefined) {
+    throw new UsageError(
+      `--metrics-address '${input.must('metrics-address')}' is not HOST:PORT`,
+      'write it as 127.0.0.1:9464',
+    );
+  }
+  const bare = host.replace(/^\[(.*)\]$/, '$1');
+  return { host: bare, port: wholeNumber('metrics-address', port, 65_535) };
 }
 
 /** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */

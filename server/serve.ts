@@ -30,6 +30,8 @@ import { readMasterKey } from '#oauth/master-key';
 import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
 import { fetchText } from '#outbound/guarded-fetch';
+import { Metrics } from './metrics/metrics.ts';
+import type { MetricsAddress } from './metrics/serve-metrics.ts';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
 import { upstreamSetup } from '#upstreams/credentials/setup';
 import { openUpstreams, type UpstreamOptions } from '#upstreams/open-upstreams';
@@ -40,6 +42,7 @@ import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
+import { openMetrics } from './open-metrics.ts';
 import { openDatabase, openNodeLinks, type SharedDatabase } from './open-nodes.ts';
 import { openSenders } from './open-senders.ts';
 import type { Stores } from './stores.ts';
@@ -51,6 +54,8 @@ export interface ServeOptions extends UpstreamOptions {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
   readonly database?: SharedDatabase | undefined;
   readonly log: Log;
+  /** Where metrics are served, if they are. */
+  readonly metrics?: MetricsAddress | undefined;
   readonly masterKeyFile: string | undefined;
   readonly host: string;
   readonly port: number;
@@ -75,6 +80,7 @@ export interface ServeOptions extends UpstreamOptions {
 /** A server that listens. */
 export interface RunningServer {
   readonly stores: Stores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
+  readonly metricsUrl: string | undefined;
   /** Where the proxy comes from; packs it where that was not done yet. */
   proxy(): Promise<ProxyReference>;
   /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
@@ -160,6 +166,8 @@ async function open(
     upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
     webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
   };
+  const metrics = options.metrics && new Metrics();
+  closers.push(async () => metrics?.close());
   const gateway = new Gateway({
     base,
     endpointUrl,
@@ -169,6 +177,7 @@ async function open(
     note(call) {
       meter.note(call);
       health.noteCall(call.serverId, call.outcome);
+      metrics?.countCall(call);
     },
     admissions,
     mac: (text) => masterKey.mac('gateway', text),
@@ -181,6 +190,7 @@ async function open(
     nodes: nodes && { instance: nodes.instance, send: remote?.send },
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
+      metrics?.countRefusal(code);
       const { id } = request;
       const denied = auditedRefusal(refusal, request, principal);
       if (denied) refusals.note(denied).catch(notWritten);
@@ -286,7 +296,21 @@ async function open(
   closers.push(() => app.close());
   await app.listen({ host: options.host, port: options.port });
 
+  const sources = {
+    version: options.proxy.version,
+    stores,
+    nodes,
+    gateway,
+    tunnels,
+    meter,
+    usage,
+    log,
+  };
+  const metricsUrl =
+    metrics && options.metrics && (await openMetrics(metrics, options.metrics, sources, closers));
+
   return {
+    metricsUrl,
     stores: {
       ...stores,
       upstreamSetup: administration.upstreamSetup,

@@ -7,7 +7,7 @@ import { migrate } from '#db/migrate';
 import { AdmissionReader } from '#db/postgres/admission-reader';
 import { PostgresChanges } from '#db/postgres/change-store';
 import { checkPostgres } from '#db/postgres/check-postgres';
-import { openPostgres } from '#db/postgres/open-postgres';
+import { overPool, postgresPool } from '#db/postgres/open-postgres';
 import { sqliteAdmissions } from '#db/sqlite/admission-store';
 import { sqliteChanges } from '#db/sqlite/change-store';
 import { openSqlite, writeBackup } from '#db/sqlite/open-sqlite';
@@ -25,6 +25,8 @@ export interface Stores {
   readonly admissions: AdmissionStore;
   readonly agentDirectory: AgentDirectory;
   readonly changes: ChangeStore;
+  /** How many wait for the database, by what they wait for. */
+  waiting(): Readonly<Record<string, number>>;
   /** Writes a copy to a new file. @throws {CommandError} if the database has tools of its own for that */
   backUp(copy: string): void;
   close(): Promise<void>;
@@ -52,6 +54,8 @@ export async function openStoresAt(file: string): Promise<OpenStores> {
     admissions: sqliteAdmissions(connection),
     agentDirectory: agentDirectory(db, () => changes.changeToken()),
     changes,
+    // Every query is answered where it is asked.
+    waiting: () => ({}),
     backUp: (copy: string) => writeBackup(connection, copy),
     close: () => db.destroy(),
   };
@@ -92,7 +96,8 @@ export async function openPostgresStores(
   { url, mayLoseWrites }: PostgresPlace,
   { mayAdmit, failed }: PostgresPorts,
 ): Promise<Stores> {
-  const db = openPostgres({ connectionString: url, ...limits });
+  const pool = postgresPool({ connectionString: url, ...limits });
+  const db = overPool(pool);
   try {
     await checkPostgres(db, { url, mayLoseWrites });
     await migrate(db);
@@ -108,6 +113,7 @@ export async function openPostgresStores(
     admissions: admissionStore(reader.read, changeToken),
     agentDirectory: agentDirectory(db, changeToken),
     changes,
+    waiting: () => ({ admission: reader.waiting, connection: pool.waitingCount }),
     backUp() {
       throw new CommandError(
         'this command copies SQLite databases only',

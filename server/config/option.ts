@@ -82,6 +82,11 @@ export const startOptions: readonly Option[] = [
     value: 'NAME',
     doc: 'the name of this node in lists and logs (default: the host name)',
   },
+  {
+    name: 'metrics-address',
+    value: 'HOST:PORT',
+    doc: 'serve metrics for Prometheus at http://HOST:PORT/metrics, without authentication: choose 127.0.0.1 or a private network (default: off)',
+  },
   { name: 'demo', doc: 'make the demo endpoint demo/library' },
   {
     name: 'trust-proxy',

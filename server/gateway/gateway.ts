@@ -149,6 +149,12 @@ export class Gateway {
     return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
   }
 
+  /** How much is going on. */
+  counts(): { readonly sessions: number; readonly openCalls: number } {
+    const { legacy, open } = this.#parts;
+    return { sessions: legacy.sessions.count, openCalls: open.size };
+  }
+
   /** Ends streams that would never end, because the server is draining. */
   endEndless(): void {
     this.#parts.open.endEndless();

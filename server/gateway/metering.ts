@@ -28,8 +28,8 @@ export interface MeteredCall {
   readonly ms: number;
 }
 
-/** Notes calls. Called on the way of every request, so it neither waits nor throws. */
-export type NoteCall = (call: MeteredCall) => void;
+/** Notes calls, with the `ORG/SERVER` of each. Called on the way of every request, so it neither waits nor throws. */
+export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => void;
 
 const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
@@ -85,6 +85,7 @@ export class Metering {
     const { method, name } = this.#envelope ?? {};
     this.#note({
       serverId: admission.server.id,
+      serverPath: `${admission.server.organization}/${admission.server.name}`,
       credential: admission.credential,
       method,
       tool: method === 'tools/call' ? name : undefined,

@@ -48,6 +48,13 @@ export class OpenAnswers {
     return this.#open.get(id)?.size ?? 0;
   }
 
+  /** How many exchanges are in progress. */
+  get size(): number {
+    let size = 0;
+    for (const answers of this.#open.values()) size += answers.size;
+    return size;
+  }
+
   add(admission: Admission, controller: AbortController): OpenAnswerHandle {
     const id = countedFor(admission);
     const answers = this.#open.get(id) ?? new Set();

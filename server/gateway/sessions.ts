@@ -98,6 +98,10 @@ export class LegacySessions {
     return session;
   }
 
+  get count(): number {
+    return this.#sessions.size;
+  }
+
   /** `undefined` also for a session of another principal or server. */
   find(id: string, principal: string, serverId: string): LegacySession | undefined {
     const session = this.#sessions.get(id);

@@ -21,6 +21,11 @@ export class UsageRecorder {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
+  /** How many uses wait to be written. */
+  get pending(): number {
+    return this.#pending.size;
+  }
+
   used(use: CredentialUse, usedAt: EpochSeconds): void {
     const noted = this.#pending.get(use.id);
     if (noted) noted.usedAt = usedAt;

@@ -44,6 +44,11 @@ export class CallMeter {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
+  /** How many counts wait to be written. */
+  get pending(): number {
+    return this.#tallies.size;
+  }
+
   /** Counts a call that has ended. */
   note(call: MeteredCall): void {
     const { outcome, ms } = call;

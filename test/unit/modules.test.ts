@@ -132,7 +132,9 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'gateway',
       'http',
       'log',
+      'metrics',
       'oauth',
+      'open-metrics',
       'open-nodes',
       'open-senders',
       'organizations',
@@ -152,6 +154,11 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
   },
   'server/stores': { imports: ['config', 'db', 'gateway', 'upstreams/tunnel', 'web'] },
+  'server/open-metrics': {
+    imports: ['gateway', 'log', 'metrics', 'nodes', 'oauth', 'stores', 'upstreams/tunnel', 'usage'],
+    packages: ['kysely'],
+  },
+  'server/metrics': { imports: ['gateway'] },
   'server/nodes': {
     imports: ['clock', 'config', 'db', 'gateway', 'oauth', 'upstreams/tunnel'],
     packages: ['@nats-io/transport-node', 'kysely', 'latchkey-mcp', 'zod'],

@@ -101,6 +101,11 @@ export class AdmissionReader {
       this.#ask({ query, values, key, resolve: resolve as Question['resolve'], reject });
     });
 
+  /** How many questions wait for the next query. */
+  get waiting(): number {
+    return this.#next?.open.length ?? 0;
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true;
     const client = await this.#client?.catch(() => undefined);

@@ -14,10 +14,19 @@ const numeric = 1700;
  * Counts, times and sums are read as numbers. Reading one that is not a safe integer throws a `RangeError`.
  */
 export function openPostgres(config: PoolConfig): Kysely<Schema> {
+  return overPool(postgresPool(config));
+}
+
+/** The connections of such a database. */
+export function postgresPool(config: PoolConfig): Pool {
   const pool = new Pool({ ...config, types: numberTypes });
   // The pool drops a broken connection. If it was in use, its query rejects with the error.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
+  return pool;
+}
+
+export function overPool(pool: Pool): Kysely<Schema> {
   const dialect = new PostgresDialect({ pool });
   dialect.createAdapter = () => new TransactionalAdapter();
   dialect.createIntrospector = tableNamesOnly;

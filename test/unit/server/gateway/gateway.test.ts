@@ -198,6 +198,7 @@ describe('a call is noted when it is over', () => {
   };
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
   const noted = {
+    serverPath: 'acme/sales',
     serverId: 'srv_sales',
     credential: { type: 'key', id: 'key_a' },
     method: 'tools/call',

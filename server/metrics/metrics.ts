@@ -1,0 +1,219 @@
+import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
+import type { CallOutcome } from '#gateway/metering';
+import type { RefusalCode } from '#gateway/gateway-refusal';
+
+/** Servers with series of their own. The calls of all others are counted under one name. */
+const mostServers = 1000;
+const otherServers = 'other';
+/** Upper bounds of the latency histogram. */
+const boundsSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+const outcomes = ['ok', 'tool-error', 'refused', 'upstream-error'] as const;
+
+/** A number that is read when the metrics are. */
+export interface Gauge {
+  readonly name: string;
+  readonly help: string;
+  /** One value, or one for each value of the label. */
+  readonly read: () => number | Readonly<Record<string, number>>;
+  readonly label?: string;
+}
+
+export interface MetricsPorts {
+  readonly version: string;
+  readonly gauges: readonly Gauge[];
+  /** Asks the database for something that costs nothing. Rejects when it does not answer. */
+  readonly probe: () => Promise<unknown>;
+}
+
+interface Latencies {
+  readonly counts: number[];
+  sumSeconds: number;
+}
+
+/**
+ * Counts for Prometheus. Labels are names of organizations and servers, outcomes and codes, never a caller, key, person or client,
+ * so that the number of series is bounded and nobody is followed.
+ *
+ * Prometheus text format 0.0.4
+ */
+export class Metrics {
+  readonly #calls = new Map<string, Map<CallOutcome, number>>();
+  readonly #latencies = new Map<CallOutcome, Latencies>();
+  readonly #refusals = new Map<RefusalCode, number>();
+  readonly #loop = monitorEventLoopDelay({ resolution: 20 });
+  #loopUse = performance.eventLoopUtilization();
+
+  constructor() {
+    this.#loop.enable();
+  }
+
+  close(): void {
+    this.#loop.disable();
+  }
+
+  /** Counts a call that has ended. */
+  countCall(call: { serverPath: string; outcome: CallOutcome; ms: number }): void {
+    const { serverPath, outcome, ms } = call;
+    const isKnown = this.#calls.has(serverPath) || this.#calls.size < mostServers;
+    const path = isKnown ? serverPath : otherServers;
+    const ofServer = this.#calls.get(path) ?? new Map<CallOutcome, number>();
+    this.#calls.set(path, ofServer);
+    ofServer.set(outcome, (ofServer.get(outcome) ?? 0) + 1);
+    const latencies = this.#latencies.get(outcome) ?? {
+      counts: Array.from({ length: boundsSeconds.length + 1 }, () => 0),
+      sumSeconds: 0,
+    };
+    this.#latencies.set(outcome, latencies);
+    const bucket = boundsSeconds.findIndex((bound) => ms / 1000 <= bound);
+    const index = bucket === -1 ? boundsSeconds.length : bucket;
+    latencies.counts[index] = (latencies.counts[index] ?? 0) + 1;
+    latencies.sumSeconds += ms / 1000;
+  }
+
+  countRefusal(code: RefusalCode): void {
+    this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
+  }
+
+  /** All metrics. Values of the event loop are of the time since the last call. */
+  async text({ version, gauges, probe }: MetricsPorts): Promise<string> {
+    return [
+      ...family('latchkey_info', 'gauge', 'The version of this process.', [['', { version }, 1]]),
+      ...this.#callLines(),
+      ...family(
+        'latchkey_refusals_total',
+        'counter',
+        'Calls that the gateway refused or that failed, by error code.',
+        [...this.#refusals].map(([code, count]) => ['', { code }, count]),
+      ),
+      ...gauges.flatMap(gaugeLines),
+      ...(await databaseLines(probe)),
+      ...this.#processLines(),
+      '',
+    ].join('\n');
+  }
+
+  #callLines(): string[] {
+    const calls = [...this.#calls].flatMap(([path, counts]) => {
+      const [organization = '', server = ''] =
+        path === otherServers ? [otherServers, otherServers] : path.split('/');
+      return [...counts].map(([outcome, count]): Sample => [
+        '',
+        { organization, server, outcome },
+        count,
+      ]);
+    });
+    const latencies = outcomes.flatMap((outcome): Sample[] => {
+      const found = this.#latencies.get(outcome);
+      if (!found) return [];
+      let total = 0;
+      const buckets = found.counts.map((count, index): Sample => {
+        total += count;
+        return ['_bucket', { outcome, le: String(boundsSeconds[index] ?? '+Inf') }, total];
+      });
+      buckets.push(['_sum', { outcome }, found.sumSeconds], ['_count', { outcome }, total]);
+      return buckets;
+    });
+    return [
+      ...family(
+        'latchkey_calls_total',
+        'counter',
+        `Calls that were let in, by server and outcome. After ${mostServers} servers, the others are counted together.`,
+        calls,
+      ),
+      ...family(
+        'latchkey_call_duration_seconds',
+        'histogram',
+        'Time from the arrival of a call to the end of its answer.',
+        latencies,
+      ),
+    ];
+  }
+
+  #processLines(): string[] {
+    const loop = this.#loop;
+    const delay = (ns: number): number => (Number.isFinite(ns) ? ns / 1e9 : 0);
+    const lags: Sample[] = [
+      ['', { quantile: '0.5' }, delay(loop.percentile(50))],
+      ['', { quantile: '0.99' }, delay(loop.percentile(99))],
+      ['', { quantile: '1' }, delay(loop.max)],
+    ];
+    loop.reset();
+    const before = this.#loopUse;
+    this.#loopUse = performance.eventLoopUtilization();
+    const { utilization } = performance.eventLoopUtilization(this.#loopUse, before);
+    const { user, system } = process.cpuUsage();
+    return [
+      ...family(
+        'latchkey_event_loop_delay_seconds',
+        'gauge',
+        'Delay of timers since the last scrape, which includes their resolution of 20 ms.',
+        lags,
+      ),
+      ...family(
+        'latchkey_event_loop_utilization',
+        'gauge',
+        'Share of the time since the last scrape in which the event loop was busy.',
+        [['', {}, utilization]],
+      ),
+      ...family('process_cpu_seconds_total', 'counter', 'CPU time of this process.', [
+        ['', {}, (user + system) / 1e6],
+      ]),
+      ...family('process_resident_memory_bytes', 'gauge', 'Resident memory of this process.', [
+        ['', {}, process.memoryUsage.rss()],
+      ]),
+      ...family('process_start_time_seconds', 'gauge', 'When this process started.', [
+        ['', {}, Math.round(performance.timeOrigin / 1000)],
+      ]),
+    ];
+  }
+}
+
+/** What follows the name of the metric, the labels, and the value. */
+type Sample = readonly [suffix: string, labels: Readonly<Record<string, string>>, value: number];
+
+async function databaseLines(probe: MetricsPorts['probe']): Promise<string[]> {
+  const startedAt = performance.now();
+  const isUp = await probe().then(
+    () => 1,
+    () => 0,
+  );
+  const seconds = (performance.now() - startedAt) / 1000;
+  return [
+    ...family('latchkey_database_up', 'gauge', 'Whether the database answered just now.', [
+      ['', {}, isUp],
+    ]),
+    ...family(
+      'latchkey_database_probe_seconds',
+      'gauge',
+      'How long a query without work took just now, or how long it failed to answer.',
+      [['', {}, seconds]],
+    ),
+  ];
+}
+
+function gaugeLines({ name, help, read, label = '' }: Gauge): string[] {
+  const found = read();
+  const samples: Sample[] =
+    typeof found === 'number'
+      ? [['', {}, found]]
+      : Object.entries(found).map(([value, count]) => ['', { [label]: value }, count]);
+  return family(name, 'gauge', help, samples);
+}
+
+function family(
+  name: string,
+  type: 'counter' | 'gauge' | 'histogram',
+  help: string,
+  samples: readonly Sample[],
+): string[] {
+  if (samples.length === 0) return [];
+  const lines = samples.map(([suffix, labels, value]) => {
+    const pairs = Object.entries(labels).map(([label, text]) => `${label}="${escaped(text)}"`);
+    return `${name}${suffix}${pairs.length > 0 ? `{${pairs.join(',')}}` : ''} ${value}`;
+  });
+  return [`# HELP ${name} ${help}`, `# TYPE ${name} ${type}`, ...lines];
+}
+
+function escaped(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}

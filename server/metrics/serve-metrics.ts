@@ -1,0 +1,48 @@
+import { createServer } from 'node:http';
+
+export interface MetricsAddress {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+}
+
+/** Serves `/metrics` on an address of its own, which nothing else listens on. It asks for no credential. */
+export async function serveMetrics(
+  { host, port }: MetricsAddress,
+  text: () => Promise<string>,
+  failed: (error: unknown) => void,
+): Promise<{ readonly port: number; close(): Promise<void> }> {
+  const server = createServer({ requestTimeout: 10_000, maxHeaderSize: 8192 }, (request, reply) => {
+    request.resume();
+    reply.setHeader('Cache-Control', 'no-store');
+    reply.setHeader('X-Content-Type-Options', 'nosniff');
+    const [path] = (request.url ?? '').split('?');
+    if (path !== '/metrics') return void reply.writeHead(404).end();
+    if (request.method !== 'GET' && request.method !== 'HEAD') {
+      return void reply.writeHead(405, { Allow: 'GET, HEAD' }).end();
+    }
+    text().then(
+      (lines) => {
+        reply.setHeader('Content-Type', 'text/plain; version=0.0.4; charset=utf-8');
+        reply.end(lines);
+      },
+      (error: unknown) => {
+        failed(error);
+        reply.writeHead(500).end();
+      },
+    );
+  });
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject).listen(port, host, resolve);
+  });
+  server.on('error', failed);
+  const address = server.address();
+  return {
+    port: typeof address === 'object' ? (address?.port ?? port) : port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
