@@ -27,7 +27,7 @@ td.cell-time, td.cell-id, td.cell-hint { white-space: nowrap; }
 td.cell-address code { overflow-wrap: anywhere; }
 td.cell-text > span { display: inline-block; min-width: 9ch; }
 @media (min-width: 701px) { td.cell-text > .word { white-space: nowrap; } }
-tbody th.variable { width: 1%; white-space: nowrap; }
+@media (min-width: 701px) { tbody th.variable { width: 1%; white-space: nowrap; } }
 .variable code { font-size: var(--size-1); }
 td.cell-actions { text-align: end; }
 @media (min-width: 1100px) { td.cell-actions { white-space: nowrap; } }

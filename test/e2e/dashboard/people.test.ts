@@ -86,7 +86,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await fill(page, { Password: password });
     await page.getByRole('button', { name: 'Sign in', exact: true }).click();
     await page.waitForURL(account);
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click();
 
     await page.waitForURL('**/sign-in?done=signed-out');
     await inspect(page);
@@ -178,7 +178,7 @@ await suite('browser', 'the first owner in a browser', () => {
     await beside.goto(`${server.base}/account?done=passkey`);
     await inspect(beside);
     await beside.close();
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click();
 
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
     await page.waitForURL('**/dashboard/**');
@@ -187,7 +187,7 @@ await suite('browser', 'the first owner in a browser', () => {
 
     await page.getByRole('button', { name: /^Remove Laptop/ }).click();
     await page.waitForURL('**/account?done=passkey-removed');
-    await page.getByRole('button', { name: 'Sign out' }).click();
+    await page.getByRole('button', { name: 'Sign out', exact: true }).click();
     await page.getByRole('button', { name: 'Sign in with a passkey' }).click();
 
     await expect(page.getByText('was not recognized').textContent()).resolves.toContain('passkey');
