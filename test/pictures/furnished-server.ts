@@ -1,6 +1,7 @@
 import { type CallTally, recordCalls } from '#server/db/rollups';
 import { revokeKey } from '#server/db/keys';
 import { findOrganization } from '#server/db/organizations';
+import { findUserByEmail } from '#server/db/people';
 import { findServer } from '#server/db/servers';
 import { createClient, createKey } from '#server/oauth/create-credentials';
 import { openStores, type OpenStores } from '#server/stores';
@@ -74,9 +75,16 @@ export async function furnishedServer(): Promise<FurnishedServer> {
   const { id: organizationId = '' } = (await findOrganization(stores.db, 'acme')) ?? {};
   const finance = { id: 'group_finance', organizationId, name: 'Finance', createdAt: now };
   await insertGroup(stores.db, finance);
+  const createdBy = `user:${(await findUserByEmail(stores.db, email))?.id}`;
   const makeKey = (name: string, days: number, expiresAt?: number) =>
     createKey(
-      { name, owner: { type: 'server', serverId: library }, scopes: [...ordinary], expiresAt },
+      {
+        name,
+        owner: { type: 'server', serverId: library },
+        scopes: [...ordinary],
+        expiresAt,
+        createdBy,
+      },
       { ...stores, clock: ago(days * day) },
     );
   const { id: keyId } = await makeKey('Nightly export', 112);

@@ -48,6 +48,8 @@ tr.over th a, tr.over th > span:first-child { color: var(--ink-soft); font-weigh
 ${rowsInside('max-width: 730px', 'th:nth-child(5)')}
 ${rowsInside('max-width: 820px', 'th:nth-child(7)')}
 ${rowsInside('max-width: 1020px', 'th:nth-child(6)):has(.cell-id')}
+${rowsInside('max-width: 1020px', 'th:nth-child(8)')}
+${rowsInside('max-width: 940px', 'th:nth-child(5)):has(.cell-address')}
 `;
 
 /** A table that is too wide for its container, as rows of facts below what they can be sorted by; not on a phone. */
