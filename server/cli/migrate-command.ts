@@ -10,7 +10,7 @@ import { note, type FolderCommand } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
 /** As many digits of a checksum as fit into a table for people. */
-const shownDigits = 16;
+const printedDigits = 16;
 
 export const migrateCommand: FolderCommand = {
   words: 'migrate',
@@ -55,7 +55,7 @@ export const migrateCommand: FolderCommand = {
       const rows = tables.map(({ table, rows: count, checksum }) => ({
         table,
         rows: count,
-        checksum: isJson ? checksum : checksum.slice(0, shownDigits),
+        checksum: isJson ? checksum : checksum.slice(0, printedDigits),
       }));
       printRows(rows, { json: isJson, empty: '', out });
       if (isJson) return;

@@ -103,7 +103,9 @@ test('doctor: a missing or damaged SQLite database is a failure, and nothing is 
   const damaged = await findings('--data-dir', folder.path);
 
   expect(missing.of('database')).toMatchObject({ outcome: 'failure' });
-  expect(damaged.of('database')?.detail).toContain('no backup of a Latchkey server, or damaged');
+  expect(damaged.of('database')?.detail).toContain(
+    'is not a backup of a Latchkey server, or it is damaged',
+  );
 });
 
 test('doctor: a host is checked as the server checks it', async () => {

@@ -74,7 +74,8 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
       });
     await Promise.all([update(database, organizations), update(other, organizations.toReversed())]);
 
-    expect(runs).toBe(3);
+    // A second deadlock is possible: the one that runs again may be faster than the one that waits.
+    expect(runs).toBeGreaterThan(2);
     const rows = await database.db.selectFrom('organization').select('created_at').execute();
     expect(rows.map((row) => row.created_at)).toEqual([3, 3]);
   });
