@@ -6,7 +6,8 @@ import type { MasterKey } from '#oauth/master-key';
 import { NodeBus, type NatsPlace } from './nodes/node-bus.ts';
 import { NodeLinks } from './nodes/node-links.ts';
 import { NodeRegistry } from './nodes/node-registry.ts';
-import { answerNode, callNode } from './nodes/remote-calls.ts';
+import { RemoteAgents } from './nodes/remote-agents.ts';
+import { answerNode, callNode, isForGateway } from './nodes/remote-calls.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 const drainMs = 10_000;
@@ -57,6 +58,7 @@ export async function openDatabase(
 /** The calls between this node and the others. */
 export interface RemoteNodes {
   readonly send: NonNullable<OtherNodes['send']>;
+  readonly agents: RemoteAgents;
   /** Answers calls of other nodes from now on. */
   readonly answerWith: (gateway: Gateway) => void;
   /** Accepts no more calls of other nodes. */
@@ -87,19 +89,27 @@ export async function openNodeLinks(
     accept(opening, stream) {
       const { gateway } = answering;
       if (!gateway || links.isDraining) return stream.reset('stopping');
-      answerNode(opening, stream, { gateway, maxBodyBytes }).catch((err: unknown) => {
+      const answered = isForGateway(opening)
+        ? answerNode(opening, stream, { gateway, maxBodyBytes })
+        : agents.answer(opening, stream);
+      answered.catch((err: unknown) => {
         log.error({ err }, 'a call of another node was not answered');
         stream.reset('broken');
       });
     },
   });
+  const agents = new RemoteAgents(links);
   closers.push(() => links.close());
   return {
+    agents,
     send: (instance, call) => callNode(links, instance, call),
     answerWith(gateway) {
       answering.gateway = gateway;
     },
-    drain: () => links.drain(),
+    drain() {
+      links.drain();
+      agents.drain();
+    },
     async drained() {
       const until = performance.now() + drainMs;
       while (links.streams > 0 && performance.now() < until) await pause(50);

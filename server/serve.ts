@@ -144,7 +144,11 @@ async function open(
     resolve: (host: string) => lookup(host, { all: true }),
   };
   const { directory, tunnels, health, upstreamOf, pinned, left, endedTokens, ...inspections } =
-    await openUpstreams(options, { stores, masterKey, tokens, guard, endpointUrl }, closers);
+    await openUpstreams(
+      options,
+      { stores, masterKey, tokens, guard, endpointUrl, remoteAgents: remote?.agents },
+      closers,
+    );
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({
     write: (event) => insertAuditEvent(stores.db, event),

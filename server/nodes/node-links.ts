@@ -12,7 +12,7 @@ const maxAcceptedLinks = 1000;
 const maxEarly = 16;
 
 /** The instance of a node, as `NodeRegistry` makes it: no other text gets into a subject of NATS. */
-export const instanceSchema = z.string().regex(/^[0-9A-Za-z]{16}$/);
+const instanceSchema = z.string().regex(/^[0-9A-Za-z]{16}$/);
 const nonce = z.string().regex(/^[\w-]{22}$/);
 const openingSchema = z.object({
   link: nonce,
@@ -67,7 +67,7 @@ export class NodeLinks {
     this.#secret = masterKey.derive('links between nodes');
     this.#checkedAtMs = nowMs();
     this.#timer = setInterval(() => this.checkTimeouts(), checkEveryMs).unref();
-    this.#stopListening = bus.subscribe(this.subject('node', instance), ({ data, respond }) =>
+    this.#stopListening = bus.subscribe(this.#subject('node', instance), ({ data, respond }) =>
       this.#accept(data, respond),
     );
     bus.onLost = () => this.#endAll('the connection to NATS was lost');
@@ -78,8 +78,27 @@ export class NodeLinks {
     return [...this.#links].reduce((sum, { streams }) => sum + streams, 0);
   }
 
-  subject(kind: 'node' | 'agent', name: string): string {
-    return `${this.#prefix}.${kind}.${name}`;
+  /** Lets other nodes find an agent here, until the returned function is called. */
+  announce(agentId: string): () => void {
+    const { bus, instance } = this.#options;
+    const answer = Buffer.from(instance);
+    return bus.subscribe(this.#subject('agent', agentId), ({ respond }) => respond(answer));
+  }
+
+  /** Another node that has this agent; `undefined` when none has. @throws {NodeLinkError} `unreachable` */
+  async findAgent(agentId: string): Promise<string | undefined> {
+    try {
+      const answer = await this.#options.bus.request(
+        this.#subject('agent', agentId),
+        new Uint8Array(),
+      );
+      // Whoever wrote it: the node of this name gets the call only if it has the master key.
+      const found = instanceSchema.safeParse(Buffer.from(answer).toString('latin1')).data;
+      return found === this.#options.instance ? undefined : found;
+    } catch (error) {
+      if (error instanceof NodeLinkError && error.code === 'gone') return undefined;
+      throw error;
+    }
   }
 
   /** Opens a call at another node. @throws {NodeLinkError} `gone`, `unreachable`; nothing was sent then */
@@ -140,7 +159,7 @@ export class NodeLinks {
     });
     try {
       const request = this.#sign({ link: id, from, to, version: protocolVersion, nonce: own });
-      const answer = await bus.request(this.subject('node', to), request);
+      const answer = await bus.request(this.#subject('node', to), request);
       const accepted = this.#verify(answer, `accept ${id}`, acceptedSchema);
       if (accepted?.version !== protocolVersion) {
         throw new NodeLinkError('unreachable', 'the node speaks another version of the protocol');
@@ -224,6 +243,10 @@ export class NodeLinks {
 
   #endAll(reason: string): void {
     for (const link of this.#links) link.end(reason);
+  }
+
+  #subject(kind: 'node' | 'agent', name: string): string {
+    return `${this.#prefix}.${kind}.${name}`;
   }
 
   #linkSubject(id: string, direction: 'there' | 'back'): string {

@@ -42,6 +42,11 @@ const gatewayCallSchema = z.object({
   proved: provedSchema,
 });
 
+/** Whether a stream that another node opened is a call to the gateway here. */
+export function isForGateway(opening: unknown): boolean {
+  return z.object({ to: z.literal('gateway') }).safeParse(opening).success;
+}
+
 const answerSchema = z.object({
   status: z.int().min(200).max(599),
   headers: z.record(z.string(), z.string()),
@@ -69,7 +74,12 @@ export async function callNode(
     const stream = await links.open(instance, { ...opening, address, proved });
     cancelWith(signal, stream);
     sendBody(stream, body);
-    return await answerIn(stream);
+    const { status, headers: answered, bytes } = await headIn(stream, answerSchema);
+    return {
+      status,
+      headers: answered,
+      ...(bytes !== 0 && { body: await bodyIn(stream, bytes) }),
+    };
   } catch (error) {
     throw error instanceof NodeLinkError ? sessionRefusal(error) : error;
   }
@@ -96,7 +106,8 @@ export async function answerNode(
     readBody: () => wholeBody(stream, maxBodyBytes),
     gone: stream.gone,
   });
-  await sendAnswer(stream, answer);
+  const { status, headers: answered, body = '' } = answer;
+  await sendAnswer(stream, { status, headers: answered }, body);
 }
 
 /** Ends the call at the other node when nobody waits for it any more. */
@@ -130,17 +141,19 @@ export async function wholeBody(stream: LinkStream, maxBytes: number): Promise<B
   return Buffer.concat(chunks);
 }
 
-async function sendAnswer(
+/** Sends an answer, with a body that is whole or as it comes. */
+export async function sendAnswer(
   stream: LinkStream,
-  { status, headers, body = '' }: GatewayAnswer,
+  head: object,
+  body: NonNullable<GatewayAnswer['body']>,
 ): Promise<void> {
   try {
     if (typeof body === 'string' || body instanceof Uint8Array) {
       const whole = Buffer.from(body);
-      stream.sendHead({ status, headers, bytes: whole.length });
+      stream.sendHead({ ...head, bytes: whole.length });
       await stream.write(whole);
     } else {
-      stream.sendHead({ status, headers });
+      stream.sendHead(head);
       // If the caller disconnects, keep reading: the gateway decides whether the call goes on.
       for await (const chunk of body) await stream.write(chunk);
     }
@@ -150,17 +163,23 @@ async function sendAnswer(
   }
 }
 
-async function answerIn(stream: LinkStream): Promise<GatewayAnswer> {
-  const head = answerSchema.safeParse(await stream.head).data;
-  if (!head) {
-    stream.reset('unreadable');
-    throw new NodeLinkError('broken', 'the head of the answer cannot be read');
-  }
-  const { status, headers, bytes } = head;
-  if (bytes === undefined || bytes > shortBytes) return { status, headers, body: stream.body() };
+/** The head of an answer. @throws {NodeLinkError} */
+export async function headIn<Head>(stream: LinkStream, schema: z.ZodType<Head>): Promise<Head> {
+  const head = schema.safeParse(await stream.head);
+  if (head.success) return head.data;
+  stream.reset('unreadable');
+  throw new NodeLinkError('broken', 'the head of the answer cannot be read');
+}
+
+/** The body of an answer: whole when it is short, else as it comes. */
+export async function bodyIn(
+  stream: LinkStream,
+  bytes: number | undefined,
+): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
+  if (bytes === undefined || bytes > shortBytes) return stream.body();
   const chunks: Uint8Array[] = [];
   for await (const chunk of stream.body()) chunks.push(chunk);
-  return { status, headers, ...(bytes > 0 && { body: Buffer.concat(chunks) }) };
+  return Buffer.concat(chunks);
 }
 
 /** Those that the gateway reads. None of them is a credential. */

@@ -7,6 +7,7 @@ import { PlainLinks } from '#gateway/plain-calls';
 import { throughSteps, type Upstream } from '#gateway/upstream';
 import type { Logger } from '#log/log';
 import { declareStdioServers } from '#organizations/declare-stdio-servers';
+import type { RemoteAgents } from '#nodes/remote-agents';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#oauth/master-key';
@@ -54,6 +55,8 @@ export interface UpstreamDependencies {
   readonly tokens: AccessTokens;
   readonly guard: OutboundGuard;
   readonly endpointUrl: (serverPath: string) => string;
+  /** The agents of other nodes, where nodes pass calls to each other. */
+  readonly remoteAgents?: RemoteAgents | undefined;
 }
 
 /** The upstreams of all servers, and the tunnels of agents. */
@@ -75,7 +78,7 @@ export interface OpenUpstreams {
 /** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
-  { stores, masterKey, tokens, guard, endpointUrl }: UpstreamDependencies,
+  { stores, masterKey, tokens, guard, endpointUrl, remoteAgents }: UpstreamDependencies,
   closers: (() => Promise<void>)[],
 ): Promise<OpenUpstreams> {
   const { dataDir, base, clock, log } = options;
@@ -86,8 +89,11 @@ export async function openUpstreams(
     directory,
     clock,
     nowMs: () => performance.now(),
+    onPresence: (agentId, isOnline) => remoteAgents?.notePresence(agentId, isOnline),
     onError: (err) => log.error({ err }, 'agents not looked up'),
   });
+  remoteAgents?.serve(tunnels);
+  const agents = remoteAgents ?? tunnels;
   closers.push(async () => tunnels.close());
   const callerName = callerNames(masterKey.derive('callers of agents'));
   const commands = options.stdioServers ?? new Map<string, StdioCommandSettings>();
@@ -108,7 +114,7 @@ export async function openUpstreams(
   const resources: UpstreamResources = {
     http: (url, publicOnly) => pools.upstream(url, publicOnly),
     agent: (agentId, server, owner) =>
-      tunnels.upstreamOf(agentId, server, callerName(owner), isProbe(owner)),
+      agents.upstreamOf(agentId, server, callerName(owner), isProbe(owner)),
     demo: demo.upstream,
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
   };
@@ -177,7 +183,7 @@ export async function openUpstreams(
   };
   const left = (owner: string) => {
     const caller = callerName(owner);
-    tunnels.endCaller(caller);
+    agents.endCaller(caller);
     stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
   };
   return {

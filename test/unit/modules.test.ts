@@ -234,6 +234,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'db',
       'gateway',
       'log',
+      'nodes',
       'oauth',
       'organizations',
       'outbound',

@@ -17,6 +17,8 @@ export interface AgentTunnelsOptions {
   readonly clock: Clock;
   /** A monotonic clock. */
   readonly nowMs: () => number;
+  /** Called when an agent may have come or gone. */
+  readonly onPresence?: ((agentId: string, isOnline: boolean) => void) | undefined;
   /** Called when the agents' keys could not be looked up. */
   readonly onError: (error: unknown) => void;
 }
@@ -59,6 +61,7 @@ export class AgentTunnels {
       nowMs,
       onChange: () => {
         this.#touch(agent.organization);
+        this.#options.onPresence?.(agent.id, connected.isOnline);
         connected.serveWaiting();
       },
       recentlyEndedCallers: () => connected.recentlyEndedCallers(),
@@ -85,6 +88,7 @@ export class AgentTunnels {
     connected.remove(tunnel);
     this.#count -= 1;
     this.#touch(organization);
+    this.#options.onPresence?.(id, connected.isOnline);
   }
 
   /** `isProbe`: its requests are not calls of a person, and not counted as such. */
@@ -95,6 +99,11 @@ export class AgentTunnels {
   /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */
   endCaller(caller: string): void {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
+  }
+
+  /** Whether the agent has a tunnel here that takes calls. */
+  isOnline(agentId: string): boolean {
+    return this.#agents.get(agentId)?.isOnline ?? false;
   }
 
   presenceOf(agentId: string): AgentPresence {

@@ -90,6 +90,11 @@ export class ConnectedAgent {
     this.serveWaiting();
   }
 
+  /** Whether any tunnel is ready. */
+  get isOnline(): boolean {
+    return this.tunnels.some(({ isReady }) => isReady);
+  }
+
   /** Stores a failure for display on pages. */
   noteError(at: EpochSeconds, message: string): void {
     this.#lastError = { at, message };
@@ -293,7 +298,7 @@ function leastBusy(tunnels: readonly Tunnel[]): Tunnel | undefined {
 }
 
 /** The instance that each key was last sent to. Beyond `max` keys, the least recently used is forgotten. */
-class LastInstances {
+export class LastInstances {
   readonly #instances = new Map<string, string>();
   readonly #max: number;
 

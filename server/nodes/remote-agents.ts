@@ -1,0 +1,221 @@
+import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
+import { z } from 'zod';
+import { GatewayRefusal } from '#gateway/gateway-refusal';
+import {
+  UpstreamError,
+  type Upstream,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+} from '#gateway/upstream';
+import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
+import { LastInstances } from '#upstreams/tunnel/connected-agent';
+import { type LinkStream, NodeLinkError } from './link-stream.ts';
+import type { NodeLinks } from './node-links.ts';
+import { bodyIn, cancelWith, headIn, sendAnswer, sendBody, wholeBody } from './remote-calls.ts';
+
+const maxSessions = 20_000;
+const maxRequestBytes = 64 * 1024 * 1024;
+
+/** What opens a stream for a call to an agent of another node, or says that a caller lost access. */
+const agentCallSchema = z.discriminatedUnion('to', [
+  z.object({
+    to: z.literal('agent'),
+    agent: z.string(),
+    server: z.string(),
+    caller: z.string().min(1),
+    isProbe: z.boolean(),
+    method: z.enum(['POST', 'GET', 'DELETE']),
+    headers: z.record(z.string(), z.string()),
+  }),
+  z.object({ to: z.literal('agents'), left: z.string().min(1) }),
+]);
+
+const answerSchema = z.object({
+  status: z.int().min(200).max(599),
+  mediaType: z.string(),
+  sessionId: z.string().optional(),
+  retryAfterSeconds: z.number().optional(),
+  bytes: z.number().optional(),
+});
+
+const errorCodes = z.enum(['unreachable', 'timeout', 'broken', 'encoded', 'offline']);
+
+/** The server behind an agent, and for whom it is called. */
+interface AgentCall {
+  readonly agent: string;
+  readonly server: string;
+  readonly caller: string;
+  readonly isProbe: boolean;
+}
+
+export type LocalAgents = Pick<AgentTunnels, 'upstreamOf' | 'isOnline' | 'endCaller'>;
+
+/**
+ * The agents of all nodes. A call goes through a tunnel of this node where there is one, else to a node that has one. The
+ * calls of a session go to the node that its first one went to, as long as the agent is connected there.
+ */
+export class RemoteAgents {
+  readonly #links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>;
+  readonly #announced = new Map<string, () => void>();
+  readonly #sessions = new LastInstances(maxSessions);
+  /** Nodes whose agents may keep something for callers of this one. */
+  readonly #used = new Set<string>();
+  #tunnels: LocalAgents | undefined;
+  #isDraining = false;
+
+  constructor(links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>) {
+    this.#links = links;
+  }
+
+  /** Answers calls of other nodes through these tunnels from now on. */
+  serve(tunnels: LocalAgents): void {
+    this.#tunnels = tunnels;
+  }
+
+  /** An agent came to this node, or went. */
+  notePresence(agentId: string, isOnline: boolean): void {
+    const isAnnounced = this.#announced.has(agentId);
+    if (isOnline === isAnnounced || this.#isDraining) return;
+    if (isOnline) this.#announced.set(agentId, this.#links.announce(agentId));
+    else {
+      this.#announced.get(agentId)?.();
+      this.#announced.delete(agentId);
+    }
+  }
+
+  /** For other nodes, there are no agents here any more. */
+  drain(): void {
+    this.#isDraining = true;
+    for (const stop of this.#announced.values()) stop();
+    this.#announced.clear();
+  }
+
+  /** As `AgentTunnels.upstreamOf`, at any node. */
+  upstreamOf(agent: string, server: string, caller: string, isProbe = false): Upstream {
+    const call = { agent, server, caller, isProbe };
+    return { send: (request) => this.#send(request, call) };
+  }
+
+  /** Tells the agents that a caller used, at this node and at others, that it lost access. */
+  endCaller(caller: string): void {
+    this.#tunnels?.endCaller(caller);
+    for (const node of this.#used) {
+      this.#links.open(node, { to: 'agents', left: caller }).then(
+        (stream) => stream.end(),
+        (error: unknown) => {
+          if (error instanceof NodeLinkError && error.code === 'gone') this.#used.delete(node);
+        },
+      );
+    }
+  }
+
+  /** Answers a stream that another node opened. */
+  async answer(opening: unknown, stream: LinkStream): Promise<void> {
+    const call = agentCallSchema.safeParse(opening).data;
+    const tunnels = this.#tunnels;
+    if (!call || !tunnels) return stream.reset('unreadable');
+    if (call.to === 'agents') {
+      tunnels.endCaller(call.left);
+      stream.sendHead({});
+      return stream.end();
+    }
+    const { agent, server, caller, isProbe, method, headers } = call;
+    // It went away after it was found. Here nobody looks for it elsewhere, so that no call goes in circles.
+    if (!tunnels.isOnline(agent)) return stream.reset('offline', 'the agent is not connected');
+    try {
+      const body = await wholeBody(stream, maxRequestBytes);
+      const { body: answered, ...head } = await tunnels
+        .upstreamOf(agent, server, caller, isProbe)
+        .send({ method, headers, ...(body.length > 0 && { body }), signal: stream.gone });
+      await sendAnswer(stream, head, answered);
+    } catch (error) {
+      if (!(error instanceof UpstreamError)) return stream.reset('broken');
+      stream.reset(error.code, error.detail ?? error.message);
+    }
+  }
+
+  async #send(request: UpstreamRequest, call: AgentCall): Promise<UpstreamAnswer> {
+    const tunnels = this.#tunnels;
+    if (!tunnels) throw new UpstreamError('offline', 'the server is starting');
+    const { agent, server, caller, isProbe } = call;
+    const own = tunnels.upstreamOf(agent, server, caller, isProbe);
+    const session = sessionName(call, request.headers['mcp-session-id']);
+    const known = session === undefined ? undefined : this.#sessions.get(session);
+    try {
+      if (known !== undefined) {
+        try {
+          return await this.#sendTo(known, request, call);
+        } catch (error) {
+          // It was not sent. The agent may be connected to another node now.
+          if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
+        }
+      }
+      if (tunnels.isOnline(agent)) return await own.send(request);
+      const node = await this.#links.findAgent(agent);
+      return await (node === undefined ? own.send(request) : this.#sendTo(node, request, call));
+    } catch (error) {
+      throw error instanceof NodeLinkError ? agentRefusal(error) : error;
+    }
+  }
+
+  async #sendTo(
+    node: string,
+    { method, headers, body, signal }: UpstreamRequest,
+    call: AgentCall,
+  ): Promise<UpstreamAnswer> {
+    const opening = { to: 'agent', ...call, method, headers: requestHeaders(headers) };
+    try {
+      const stream = await this.#links.open(node, opening);
+      this.#used.add(node);
+      cancelWith(signal, stream);
+      sendBody(stream, body);
+      const { bytes, ...head } = await headIn(stream, answerSchema);
+      const opened = sessionName(call, head.sessionId);
+      if (opened !== undefined) this.#sessions.set(opened, node);
+      const answered = await bodyIn(stream, bytes);
+      return {
+        status: head.status,
+        mediaType: head.mediaType,
+        sessionId: head.sessionId,
+        retryAfterSeconds: head.retryAfterSeconds,
+        body: answered instanceof Uint8Array ? answered : passed(answered),
+      };
+    } catch (error) {
+      signal.throwIfAborted();
+      throw error instanceof NodeLinkError ? agentRefusal(error) : error;
+    }
+  }
+}
+
+function sessionName({ agent, server, caller }: AgentCall, id: string | undefined) {
+  return id === undefined ? undefined : `${agent} ${server} ${caller} ${id}`;
+}
+
+async function* passed(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  try {
+    yield* body;
+  } catch (error) {
+    throw error instanceof NodeLinkError ? agentRefusal(error) : error;
+  }
+}
+
+function agentRefusal(error: NodeLinkError): UpstreamError | GatewayRefusal {
+  const { code, message, reset } = error;
+  switch (code) {
+    case 'gone':
+      return new UpstreamError('offline', message, { cause: error });
+    case 'unreachable':
+      return new GatewayRefusal('node_unreachable', {
+        detail: 'the agent of this server',
+        cause: error,
+      });
+    case 'broken':
+      return new UpstreamError('broken', message, { cause: error });
+    case 'reset': {
+      const isStopping = reset?.code === 'stopping';
+      const known = isStopping ? 'offline' : errorCodes.safeParse(reset?.code).data;
+      const detail = reset?.detail ? { detail: reset.detail } : {};
+      return new UpstreamError(known ?? 'broken', message, { cause: error, ...detail });
+    }
+  }
+}
