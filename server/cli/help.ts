@@ -38,7 +38,7 @@ export function nounHelpText(noun: string): string | undefined {
 
 function commandLines(told: readonly (Command | FolderCommand)[]): string[] {
   return told.map(({ words, positionals, doc }) => {
-    return `  ${[words, ...positionals].join(' ').padEnd(32)}${doc}`;
+    return `  ${`${[words, ...positionals].join(' ')} `.padEnd(32)}${doc}`;
   });
 }
 
