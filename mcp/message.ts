@@ -84,7 +84,7 @@ function readEnvelope({
   const idText = (span: Span | undefined) =>
     span && '"-0123456789'.includes(first(span)) ? json(span) : undefined;
 
-  if (first(root) === '[') return 'batches are not taken';
+  if (first(root) === '[') return 'batches are not accepted';
   if (first(root) !== '{') return 'a message is a JSON object';
   if (string(found.jsonrpc) !== '2.0') return 'jsonrpc is "2.0"';
   const id = idText(found.id);

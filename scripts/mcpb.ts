@@ -169,7 +169,7 @@ function manifestFor(supported: readonly string[]): object {
         description: 'The MCP endpoint, such as https://cloud.example.com/mcp/acme/sales',
         required: true,
       },
-      client_id: optional('Client id', 'client_…; leave it empty to sign in with the browser'),
+      client_id: optional('Client ID', 'client_…; leave it empty to sign in with the browser'),
       client_secret: optional('Client secret', 'Shown once, when the client was created', true),
       scopes: optional('Scopes', 'Separated by spaces; empty for all that the client may have'),
       api_key: optional('API key', 'mcp_…, instead of a client', true),

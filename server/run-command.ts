@@ -96,7 +96,7 @@ async function openFolder(
   if (isNew && !mayCreate) {
     throw new CommandError(
       `there is no database in ${folder}`,
-      'name the data folder of the server by --data-dir or LATCHKEY_DATA_DIR; to begin a new one: latchkey-server start, or organization create ORG --data-dir DIR',
+      'set the data folder of the server with --data-dir or LATCHKEY_DATA_DIR; to create a new one: latchkey-server start, or organization create ORG --data-dir DIR',
     );
   }
   const stores = await openStores(folder);

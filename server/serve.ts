@@ -214,7 +214,7 @@ async function open(
         ? log.error({ err }, 'no copy of the proxy to hand out')
         : log.warn(
             { err },
-            'no .mcpb bundle to hand out; in a source tree, npm run build makes one',
+            'no .mcpb bundle for downloads; in a source tree, npm run build creates one',
           ),
   });
   closers.push(async () => proxyDownload.close());

@@ -46,7 +46,7 @@ export function eventLines(event: AgentEvent): string[] {
     case 'bound': {
       const { organization, agent, serving, unbound, unconfigured } = event;
       return [
-        `this is agent ${agent} of ${organization}`,
+        `connected as agent ${agent} of ${organization}`,
         serving.length > 0
           ? `serving ${serving.join(', ')}`
           : 'serving no servers: no server is both configured here and assigned to this agent in the dashboard',

@@ -130,7 +130,7 @@ function printAdded(
   host: CommandHost,
 ): void {
   if (json) return host.print(JSON.stringify({ name, url, file, checked: checked ?? null }));
-  host.print(`${name} is ${url}${checked ? `: ${asWords[checked.as ?? 'none']}` : ', unchecked'}`);
+  host.print(`added ${name} (${url}): ${checked ? asWords[checked.as ?? 'none'] : 'not checked'}`);
   if (checked?.as === 'person') host.warn(`next: latchkey login ${name}`);
   host.warn(`next: latchkey install ASSISTANT ${name}`);
 }

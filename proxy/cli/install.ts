@@ -83,7 +83,7 @@ async function uninstall(input: CommandInput, host: CommandHost): Promise<void> 
   if (input.flags.has('json'))
     return host.print(JSON.stringify({ assistant, name, file, ...outcome }));
   const words = {
-    restored: `${title} is as it was before ${name}: ${file}`,
+    restored: `removed ${name} from ${title} and restored its original file: ${file}`,
     removed: `${title} no longer starts ${name}: ${file}`,
     absent: `${title} did not start ${name}: ${file}`,
   };

@@ -21,7 +21,7 @@ proxy that runs under the old name.`,
       host.print(JSON.stringify({ from, to, url, assistants }));
       return 0;
     }
-    host.print(`${from} is now ${to} (${url})`);
+    host.print(`renamed ${from} to ${to} (${url})`);
     for (const { title, file, backup } of launches) {
       host.print(`${title} starts ${to}: ${file}`);
       if (backup !== undefined) host.warn(`backup of the file: ${backup}`);

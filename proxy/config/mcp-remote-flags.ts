@@ -31,7 +31,7 @@ export const remoteFlags = {
   },
   'client-metadata-url': {
     value: 'URL',
-    doc: 'the URL of a client metadata document, used as the client id',
+    doc: 'the URL of a client metadata document, used as the client ID',
   },
   'client-credentials': { doc: 'sign in as the OAuth client itself, without a person' },
   resource: {

@@ -24,7 +24,7 @@ const grantViewSchema = z
     assistant: z
       .string()
       .nullable()
-      .describe('The assistant that the Latchkey proxy said it works for; not verified'),
+      .describe('The assistant that the Latchkey proxy named; not verified'),
     server: z.string().describe('`organization/server`'),
     scopes: z.array(z.enum(allScopes)),
     createdAt: fields.at,

@@ -154,7 +154,7 @@ export const serverUpdateCommand: Command = {
   words: 'server update',
   positionals: path,
   options: [...words, changedTools, ...upstreamOptions, httpHeaderFile, masterKeyFile, json],
-  doc: 'change a server from the next call on; omitted options keep their value',
+  doc: 'change a server; changes take effect on the next call, and omitted options keep their value',
   async run(input, { out, ...ports }) {
     const at = await placeOf(input.positionals[0] ?? '', ports);
     const chosen = words.map(({ name }) => [name, input.text(name)] as const);
@@ -236,7 +236,7 @@ export const serverDeleteCommand: Command = {
     if (!input.flag('yes')) {
       const { activeClients, activeKeys, activeGrants } = await administer(serverRead, at, ports);
       throw new CommandError(
-        `nothing was deleted: ${name} has active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants of people (${activeGrants}), which would stop working`,
+        `nothing was deleted: deleting ${name} revokes its active OAuth clients (${activeClients}), API keys (${activeKeys}) and grants (${activeGrants})`,
         `latchkey-server server delete ${name} --yes`,
       );
     }

@@ -229,7 +229,7 @@ export const serverRead = organizationOperation({
 
 export const serverUpdate = organizationOperation({
   name: 'server.update',
-  doc: 'Change a server from the next call on; omitted fields keep their value',
+  doc: 'Change a server; changes take effect on the next call, and omitted fields keep their value',
   route: { method: 'PATCH', path: serverPath },
   permission: 'server.manage',
   input: z.strictObject({

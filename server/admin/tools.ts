@@ -49,7 +49,7 @@ export const toolList = organizationOperation({
 
 export const toolAccept = organizationOperation({
   name: 'tool.accept',
-  doc: 'Accept the current definitions of changed tools; each by the digest of what was read',
+  doc: 'Accept the current definitions of changed tools; identify each by the digest of the definition that you read',
   route: { method: 'POST', path: `${path}/accept` },
   permission: 'server.manage',
   input: z.strictObject({

@@ -21,7 +21,7 @@ const setOptions: readonly Option[] = [
   {
     name: 'client-id',
     value: 'ID',
-    doc: 'the client id there (default: the current one, or a new registration)',
+    doc: 'the client ID there (default: the current one, or a new registration)',
   },
   {
     name: 'client-secret-file',

@@ -323,7 +323,7 @@ export const accessSet = organizationOperation({
           {
             value: 'client_credentials',
             text: 'One token for all callers',
-            help: 'Latchkey gets a token with its client id and secret. The upstream cannot tell people apart.',
+            help: 'Latchkey gets a token with its client ID and secret. The upstream cannot tell people apart.',
           },
           {
             value: 'authorization_code',
@@ -357,8 +357,8 @@ export const accessSet = organizationOperation({
       .register(surfaces, {
         control: {
           kind: 'text',
-          label: 'Client id',
-          subject: 'The client id',
+          label: 'Client ID',
+          subject: 'The client ID',
           help: 'From the authorization server. For people’s accounts, leave it empty to register a client automatically.',
           optional: 'unmarked',
           attributes: { ...identifier, maxlength: '500' },

@@ -114,7 +114,7 @@ export const restore: FolderCommand = {
     }
     if (!input.flag('json')) {
       out(
-        'hint: all sessions, one-time links and invitations of the backup were ended: people must sign in again, and you must create new links',
+        'hint: all sessions, one-time links and invitations of the backup were revoked: people must sign in again, and you must create new links',
       );
       out(
         'hint: credentials that were revoked or removed after the backup are valid again: revoke them again',

@@ -87,7 +87,7 @@ export const startOptions: readonly Option[] = [
     value: 'HOST:PORT',
     doc: 'serve metrics for Prometheus at http://HOST:PORT/metrics, without authentication: choose 127.0.0.1 or a private network (default: off)',
   },
-  { name: 'demo', doc: 'make the demo endpoint demo/library' },
+  { name: 'demo', doc: 'create the demo endpoint demo/library' },
   {
     name: 'trust-proxy',
     value: 'CIDR',

@@ -35,7 +35,7 @@ export interface ScopeSentence {
 const sentences: Readonly<Record<Scope, ScopeSentence>> = {
   'mcp:tools:read': { text: 'See which tools the server has', risk: undefined },
   'mcp:tools:execute': {
-    text: 'Use those tools in your name',
+    text: 'Use those tools on your behalf',
     risk: 'A tool may change or send data, not only read it.',
   },
   'mcp:resources:read': {
@@ -45,7 +45,7 @@ const sentences: Readonly<Record<Scope, ScopeSentence>> = {
   'mcp:server:read': { text: 'See how the server is set up', risk: undefined },
   'mcp:server:manage': {
     text: 'Change how the server is set up',
-    risk: 'This changes the server for everybody who uses it.',
+    risk: 'This changes the server for everyone who uses it.',
   },
 };
 
@@ -120,7 +120,7 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 </li>`,
 )}
 </ul>
-${withheld.map(({ text }) => html`<p class="help">Your role does not include this request of the application: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
+${withheld.map(({ text }) => html`<p class="help">The application also requested the following, which your role does not allow: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
 </section>
 <p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time> at the latest. You can withdraw this consent at any time on <a href="/account">your account page</a>.</p>
 ${postForm(frame, { action: '/oauth/consent' }, decision)}
@@ -131,7 +131,7 @@ ${postForm(frame, { action: '/sign-out' }, signOut)}`;
 function destination({ kind, host }: ConsentPageData['place']): Html {
   switch (kind) {
     case 'site':
-      return html`<p class="lead">Access goes to <strong>${host}</strong>. Anybody can choose a name, so check that you know this address.</p>`;
+      return html`<p class="lead">Access goes to <strong>${host}</strong>. Anyone can choose a name, so check that you know this address.</p>`;
     case 'loopback':
       return html`<p class="notice warning"><strong>Access goes to a program on this computer</strong> (<code>${host}</code>). Any program can use this name. Allow it only if you started this connection yourself just now.</p>`;
     case 'program':
@@ -288,7 +288,7 @@ function notPermittedPage(
       return { heading: 'This application is not accepted', text, next: undefined };
     }
     case 'nothing': {
-      const text = `You are signed in as ${email}, and your role in ${organization} covers nothing that the application asked for. Ask an owner or an admin to change your role, then start again from the application.`;
+      const text = `You are signed in as ${email}, and your role in ${organization} does not allow anything that the application requested. Ask an owner or an admin to change your role, then start again from the application.`;
       return { heading: 'Your role does not allow this', text, next: undefined };
     }
   }
@@ -306,7 +306,7 @@ function withWayBack(
     return { ...page, next: { text: 'Return to the application', href: location } };
   }
   const { host } = redirectPlace(target.redirectUri);
-  const note = `The application calls itself “${displayName(target.clientName)}” and named ${host} as its address. Anybody can choose both. Return there only if you know this address and started from that application.`;
+  const note = `The application calls itself “${displayName(target.clientName)}” and named ${host} as its address. Anyone can choose both. Return there only if you know this address and started from that application.`;
   return { ...page, note, next: { text: `Return to ${host}`, href: location } };
 }
 
@@ -320,7 +320,7 @@ function secondFactorPage(serverPath: string): ErrorPageData {
 
 /** The page for a person who allowed the request after their rights had changed. */
 function rightsChangedPage(why: RightsChange, at: AskedAt): ErrorPageData {
-  const heading = 'Rights changed, and nothing was allowed';
+  const heading = 'Your permissions changed, and nothing was allowed';
   const text = `What you can allow changed while the page was open. ${changedText(why, at)}`;
   return { heading, text, next: undefined };
 }

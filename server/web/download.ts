@@ -84,7 +84,7 @@ ${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
   );
   const content = html`<div>
 <h1>Download the proxy</h1>
-<p class="lead">The program latchkey carries MCP from an assistant on your computer to this server. The instructions on this server’s pages run this copy of it.</p>
+<p class="lead">The program latchkey connects an assistant on your computer to this server. The instructions on this server’s pages run this copy of it.</p>
 </div>
 ${errorSummary(typed.error === '' ? [] : [{ field: 'url', message: typed.error }])}
 ${setup}
@@ -111,7 +111,7 @@ ${bundleForm(data)}
 ${others}
 <section class="section">
 <h2>When npm does not trust this server’s certificate</h2>
-<p class="help">Your company may sign it with a certificate authority of its own. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file: in the terminal, and under env in the configuration of an assistant. npm, npx and the proxy read it.</p>
+<p class="help">Your company may use its own certificate authority. Save the certificate of that authority in a file, and set the environment variable NODE_EXTRA_CA_CERTS to the path of the file: in the terminal, and under env in the configuration of an assistant. npm, npx and the proxy read it.</p>
 </section>`;
   return layout({ title: 'Download the proxy', width: 'text' }, frame, content);
 }
@@ -172,7 +172,7 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
     if (file !== fileName && file !== `${fileName}.sha256`) {
       return reply.code(404).send({
         error: 'not_found',
-        error_description: `there is no such file: the proxy that fits this server is ${address}`,
+        error_description: `file not found: the proxy for this server is at ${address}`,
       });
     }
     const copy = await proxyDownload.copy();
@@ -217,7 +217,7 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
     if (!isSlug(organization) || !isSlug(server)) {
       return reply.code(404).send({
         error: 'not_found',
-        error_description: `there is no such file: the bundle of an MCP server is ${base}${bundlePath('ORGANIZATION', 'SERVER')}`,
+        error_description: `file not found: the bundle of an MCP server is at ${base}${bundlePath('ORGANIZATION', 'SERVER')}`,
       });
     }
     const url = `${base}/mcp/${organization}/${server}`;
@@ -247,9 +247,9 @@ function isKnown({ headers }: FastifyRequest, tag: string): boolean {
 }
 
 const noPackage =
-  'this server has no copy of the proxy: its administrator finds the reason in its log. Among the sources, npm ci brings what packs one';
+  'this server has no copy of the proxy: ask its administrator to check the log. In a source tree, npm ci installs what the server needs to pack one';
 const noBundle =
-  'this server has no bundle of the proxy: its administrator finds the reason in its log. In a source tree, npm run build makes one';
+  'this server has no bundle of the proxy: ask its administrator to check the log. In a source tree, npm run build creates one';
 
 /** The reason is only logged, because it names folders of this host. */
 function unavailable(reply: FastifyReply, description: string): FastifyReply {

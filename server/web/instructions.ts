@@ -123,13 +123,13 @@ function assistantConfigurations(
       id: 'claude-desktop',
       assistant: 'Claude Desktop',
       where:
-        'Settings → Developer → Edit Config opens claude_desktop_config.json. Restart it after.',
+        'Settings → Developer → Edit Config opens claude_desktop_config.json. Restart Claude Desktop after the change.',
       text: servers,
     },
     {
       id: 'claude-code',
       assistant: 'Claude Code',
-      where: 'As a member of mcpServers in ~/.claude.json, for every project of yours.',
+      where: 'In mcpServers in ~/.claude.json, for all your projects.',
       text: servers,
     },
     {
@@ -177,7 +177,7 @@ function plain(
       `-H 'Content-Type: application/json'`,
       `-d '${body}'`,
     ];
-    const where = 'Anything that speaks HTTP sends the key in the header X-API-Key.';
+    const where = 'Any HTTP client can send the key in the header X-API-Key.';
     return { id: 'plain', assistant: 'curl', where, text: lines.join(' \\\n  ') };
   }
   const { clientId, clientSecret, scopes } = credential;
@@ -185,7 +185,7 @@ function plain(
   return {
     id: 'plain',
     assistant: 'oauth object',
-    where: `For assistants that take an oauth object. The proxy reads it too: ${typedStart(proxy)} ${name} --config FILE`,
+    where: `For assistants that accept an oauth object. The proxy reads it too: ${typedStart(proxy)} ${name} --config FILE`,
     text: pretty({ mcpServers: { [name]: { url, oauth } } }),
   };
 }
@@ -220,7 +220,7 @@ ${proxySource(proxy)}`;
 }
 
 /** Instead of bundles, where the build made none. */
-export const noBundles = html`<p class="help">This server has no bundle at the moment. Its administrator finds the reason in the log. In a source tree, <code>npm run build</code> makes one.</p>`;
+export const noBundles = html`<p class="help">This server has no bundle at the moment. Ask its administrator to check the log. In a source tree, <code>npm run build</code> creates one.</p>`;
 
 function bundleLink(path: string | undefined): Html {
   return html`<div class="group">
@@ -317,7 +317,7 @@ ${codeBlock({ text, name: `the text: ${heading}`, label: heading })}
 export function proxySource({ fileName, sha256 }: ProxyReference): Html {
   return html`<p class="help">
 The proxy comes from this server:
-<a href="/download/">${fileName}</a>${sha256 ? html`, SHA-256 <code>${sha256}</code>.` : '. There is no copy of it at the moment; this server’s administrator finds the reason in the log.'}
+<a href="/download/">${fileName}</a>${sha256 ? html`, SHA-256 <code>${sha256}</code>.` : '. There is no copy of it at the moment. Ask this server’s administrator to check the log.'}
 </p>`;
 }
 

@@ -16,12 +16,12 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await album.take(page, 'upstream-none');
   await page.getByLabel('Each person’s own account').check();
   await album.take(page, 'upstream-form');
-  await fill({ 'Client id': '' });
+  await fill({ 'Client ID': '' });
   await press('Save');
   await page.getByRole('alert').waitFor();
   await album.take(page, 'upstream-wrong');
   await fill({
-    'Client id': upstream.clientId,
+    'Client ID': upstream.clientId,
     'Client secret (optional)': upstream.clientSecret,
   });
   await press('Save');

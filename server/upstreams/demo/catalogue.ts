@@ -21,7 +21,7 @@ export const libraryTables = {
     ) strict`,
   },
   books: {
-    about: 'Titles the library owns, each once however many copies there are',
+    about: 'Titles that the library owns, one row each regardless of the number of copies',
     sql: `create table books (
       id integer primary key,
       title text not null,
@@ -34,7 +34,7 @@ export const libraryTables = {
     ) strict`,
   },
   copies: {
-    about: 'The single volumes on the shelves, each of one book, at one branch',
+    about: 'The copies on the shelves; each belongs to one book and one branch',
     sql: `create table copies (
       id integer primary key,
       book_id integer not null references books (id),

@@ -24,7 +24,8 @@ const summary = { name: z.string(), about: z.string(), rowCount: z.number().int(
 
 const listTables = {
   title: 'List tables',
-  description: 'The tables of the sample library with what they hold and how many rows.',
+  description:
+    'Lists the tables of the sample library with a description and the number of rows of each.',
   inputSchema: z.object({}),
   outputSchema: z.object({ tables: z.array(z.object(summary)) }),
   annotations: readOnly,
@@ -56,7 +57,7 @@ const queryTool = {
     'Runs one SQLite SELECT (or WITH … SELECT, VALUES) on the sample library, read-only, for 5 seconds at most. Call describe_table first for the names of columns.',
   inputSchema: z.object({
     sql: z.string().min(1).max(100_000).describe('One SELECT statement in SQLite’s SQL'),
-    limit: z.int().min(1).max(1000).default(200).describe('The most rows to return'),
+    limit: z.int().min(1).max(1000).default(200).describe('The maximum number of rows to return'),
   }),
   outputSchema: z.object({
     columns: z.array(z.string()),
@@ -150,7 +151,7 @@ function libraryServer({ catalogue, queries, skills }: Library): McpServer {
     { name: 'library', title: 'Library (demo)', version: '1.0.0' },
     {
       instructions:
-        'A sample lending library. Use list_tables and describe_table, then query with one SELECT. The skill reading-the-library says how the tables hang together.',
+        'A sample lending library. Use list_tables and describe_table, then query with one SELECT. The skill reading-the-library says how the tables are related.',
     },
   );
   skills.attach(server);

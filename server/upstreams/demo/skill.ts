@@ -17,7 +17,7 @@ A lending library with five branches in one SQLite database that can only be rea
 2. One \`query\` with one \`SELECT\` (or \`WITH … SELECT\`). Count and group in SQL, not afterwards.
 3. Say what you counted: titles (\`books\`) or volumes (\`copies\`), loans or borrowers.
 
-## How the tables hang together
+## How the tables are related
 
     branches ← copies → books → authors
     branches ← members ← loans → copies

@@ -215,13 +215,13 @@ function auditPage(data: AuditPageData, frame: Frame): Html {
 <form class="filter many" method="get" action="${path}" role="search">
 <label class="unseen" for="actor">E-mail address</label>
 <input id="actor" name="actor" value="${typed.actor}" placeholder="E-mail address" autocomplete="off">
-<label class="unseen" for="action">What</label>
+<label class="unseen" for="action">Action</label>
 <select id="action" name="action">
 ${selectOptions(actions)}
 </select>
 <label class="unseen" for="target">Exact target</label>
 <input id="target" name="target" value="${typed.target}" placeholder="Exact target" autocomplete="off">
-<label class="unseen" for="outcome">How it ended</label>
+<label class="unseen" for="outcome">Outcome</label>
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}
 </select>

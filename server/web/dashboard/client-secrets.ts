@@ -21,7 +21,7 @@ import { serverCrumbs, serverPath } from './servers.ts';
 
 const toManage = { permission: 'client.manage', section: 'servers' } as const;
 const update =
-  'Replace the old secret with the new one in every assistant and application that uses it. The client id does not change.';
+  'Replace the old secret with the new one in every assistant and application that uses it. The client ID does not change.';
 
 /** `/servers/{server}/clients/{client}/rotate`, `/rotation/{new secret}`, and revoking one secret. */
 export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
@@ -98,7 +98,7 @@ export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: Dashb
     return show(visit, reply, shown, made, {
       label: 'New client secret',
       secret: clientSecret,
-      beside: [{ label: 'Client id', text: clientId }],
+      beside: [{ label: 'Client ID', text: clientId }],
       instructions: connectionInstructions({ organization, name: server, url, credential }, proxy),
       done: `${pathOf(visit, shown)}/rotation/${made.id}`,
     });

@@ -443,7 +443,7 @@ function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
 /** What a scope allows a client or key to do: the sentence of the consent page, without the person. */
 export function scopeWords(scope: Scope): ScopeSentence {
   const { text, risk } = scopeSentence(scope);
-  return { text: text.replace(' in your name', ''), risk };
+  return { text: text.replace(' on your behalf', ''), risk };
 }
 
 export function scopeList(scopes: readonly ScopeSentence[]): Html {

@@ -236,7 +236,7 @@ ${isDisabled ? disabledNotice(data.settings) : statusNotice(data.notice)}
 ${renewedPart(data.here, live)}
 <section class="section" aria-labelledby="connect-heading">
 <h2 id="connect-heading">Connect an assistant</h2>
-<p class="help">You sign in with your browser, so there is no secret to copy. Your access ends when your role here ends.</p>
+<p class="help">You sign in with your browser, so there is no secret to copy. You lose access when you lose your role here.</p>
 ${instructionList(data.instructions)}
 </section>
 ${

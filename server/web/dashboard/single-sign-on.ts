@@ -136,13 +136,13 @@ function wordsOf({ code }: ProviderFault, issuer: string): string {
     case 'unreachable':
       return `${issuer} could not be reached to complete the sign-in`;
     case 'not-openid':
-      return `${issuer} did not answer as an OpenID provider does`;
+      return `${issuer} did not respond as an OpenID provider should`;
     case 'other-issuer':
-      return `The answer names another issuer than ${issuer}`;
+      return `The response does not name ${issuer} as its issuer`;
     case 'sign-in-refused':
       return `${issuer} refused the sign-in`;
     case 'client-refused':
-      return `${issuer} did not accept the client id and secret of this server`;
+      return `${issuer} did not accept the client ID and secret of this server`;
     case 'code-refused':
       return `${issuer} refused to complete the sign-in`;
     case 'clock':
@@ -170,7 +170,7 @@ function remedyOf({ code }: ProviderFault): string {
     case 'clock':
       return 'Set the clock of this server, then test again.';
     case 'token-invalid':
-      return 'Check that the provider signs ID tokens for the client id below, with a key that it publishes.';
+      return 'Check that the provider signs ID tokens for the client ID below, with a key that it publishes.';
   }
 }
 
@@ -196,7 +196,7 @@ function verdict(
   if (!isEmailVerified) {
     const heading = 'Latchkey would refuse this sign-in';
     const text =
-      'The provider does not confirm the e-mail address. Let it send the claim email_verified with the value true.';
+      'The provider does not confirm the e-mail address. Configure it to send the claim email_verified with the value true.';
     return { heading, isGood: false, text };
   }
   if (account === undefined) {
@@ -278,7 +278,7 @@ function providerSection(
   const facts: readonly Fact[] = [
     { label: 'Name', text: name },
     { label: 'Issuer', cell: { kind: 'address', text: issuer } },
-    { label: 'Client id', cell: { kind: 'address', text: clientId } },
+    { label: 'Client ID', cell: { kind: 'address', text: clientId } },
     { label: 'Client secret', text: 'Set; never shown' },
     { label: 'Requested scopes', text: ['openid', 'email', ...scopes].join(' ') },
     { label: 'Groups claim', text: groupsClaim },

@@ -209,7 +209,7 @@ function hiddenFields({ kind, subject }: UsagePageQuery): Readonly<Record<string
 function leadOf({ total }: UsageReading, { kind, subject }: UsagePageQuery): string {
   const { calls, errors, refused, toolErrors, upstreamErrors } = total;
   const counted = subject === undefined ? ` ${kindWords[kind].calls}` : '';
-  if (calls === 0) return `No calls${counted} in this time.`;
+  if (calls === 0) return `No calls${counted} in this period.`;
   const some = `${callWords(calls)} ${calls === 1 ? 'call' : 'calls'}${counted}`;
   if (errors === 0) return `${some}, no errors.`;
   return `${some}, ${shareWords(errors, calls)} errors: ${callWords(toolErrors)} answered with an error, ${callWords(refused)} denied, ${callWords(upstreamErrors)} not answered.`;
@@ -269,7 +269,7 @@ const kindWords: Readonly<Record<CallKind, { one: string; many: string; calls: s
   key: { one: 'API key', many: 'API keys', calls: 'with API keys' },
   tool: { one: 'Tool', many: 'Tools', calls: 'of tools' },
   method: { one: 'Method', many: 'Methods', calls: 'of MCP methods' },
-  person: { one: 'Person', many: 'People', calls: 'that people tried on a page' },
+  person: { one: 'Person', many: 'People', calls: 'made on the Try it page' },
 };
 
 /** `API keys`, `servers`: abbreviations keep their capitals. */
@@ -308,7 +308,7 @@ function usagePage(data: UsagePageData, frame: Frame): Html {
   const { heading, lead, filter, kinds, back, plots, numbers, subjects, csv } = data;
   const content = html`${pageHeading({ heading, lead })}
 ${usageFilter(filter)}
-${back ? html`<p><a href="${back.href}">${back.text}</a></p>` : tabNavigation({ label: 'Counted for each', entries: kinds })}
+${back ? html`<p><a href="${back.href}">${back.text}</a></p>` : tabNavigation({ label: 'Group by', entries: kinds })}
 ${
   plots.length === 0
     ? html`<div class="empty">

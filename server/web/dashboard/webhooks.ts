@@ -350,7 +350,7 @@ interface WebhooksPageData extends WebhookFieldsData {
 /** The webhooks of an organization, and a form for a new one. */
 function webhooksPage(data: WebhooksPageData, frame: Frame): Html {
   const { action, errors } = data;
-  const title = errors.length > 0 ? 'Not made yet' : 'Webhooks';
+  const title = errors.length > 0 ? 'Not created yet' : 'Webhooks';
   const lead =
     'A webhook sends audit events as they happen, for example to a SIEM, a chat or a script. Each message is signed and retried until the receiver accepts it.';
   const fields = html`${webhookFields(data)}

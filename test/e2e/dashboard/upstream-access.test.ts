@@ -46,12 +46,12 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await owner.open('/servers/sales/upstream');
     await owner.page.getByLabel('Each person’s own account').check();
     const problems = await pageProblems(owner.page);
-    await fill({ 'Client id': '' });
+    await fill({ 'Client ID': '' });
     await owner.press('Save');
     const refusal = await owner.page.getByRole('alert').textContent();
     problems.push(...(await pageProblems(owner.page)));
     await fill({
-      'Client id': upstream.clientId,
+      'Client ID': upstream.clientId,
       'Client secret (optional)': upstream.clientSecret,
     });
     await owner.press('Save');

@@ -111,7 +111,7 @@ const changes: [string, Change][] = [
       idOf: () => own,
       scope: 'mcp:server:manage',
       change: () => setRole('member'),
-      says: /your role in acme covers nothing/,
+      says: /your role in acme does not allow anything/,
     },
   ],
   [

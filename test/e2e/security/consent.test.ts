@@ -335,7 +335,7 @@ test('21: consent page: a hostile client name is escaped, cannot reorder text, a
   expect(page).not.toContain('A'.repeat(200));
   expect(page).toContain('hostile.example');
   expect(page).toContain('<bdi>acme</bdi> / <bdi>sales</bdi>');
-  expect(page).toContain('Use those tools in your name');
+  expect(page).toContain('Use those tools on your behalf');
 });
 
 test('21: consent page: it warns about a loopback redirect', async () => {

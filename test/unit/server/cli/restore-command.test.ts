@@ -15,7 +15,7 @@ import { insertSession } from '#server/db/sessions';
 import { insertLink } from '#server/db/one-time';
 import { insertInvitation } from '#server/db/invitations';
 
-const words = 'hint: all sessions, one-time links and invitations of the backup were ended';
+const words = 'hint: all sessions, one-time links and invitations of the backup were revoked';
 
 test('a restore ends what works once or for one browser, and says so', async () => {
   await using server = await authorizationServer();

@@ -172,7 +172,7 @@ test('secret shown once: the page has a configuration for each assistant, and no
   const secret: OneTimeSecret = {
     label: 'Client secret',
     secret: 'secret_1',
-    beside: [{ label: 'Client id', text: 'client_1' }],
+    beside: [{ label: 'Client ID', text: 'client_1' }],
     instructions,
     done: '/dashboard/acme/servers/sales/clients?done=made',
   };

@@ -45,7 +45,7 @@ test('upstream access: what was refused comes back, but never a secret', async (
   const { status, text } = await send('', typed);
 
   expect(status).toBe(422);
-  expect(text).toContain('The client id may contain only printable ASCII characters.');
+  expect(text).toContain('The client ID may contain only printable ASCII characters.');
   expect(text).toContain('A scope must not contain spaces or quotes.');
   expect(text).toMatch(/id="kind-client-credentials" [^>]*checked/);
   expect(text).toContain(`value="${escaped}"`);
