@@ -152,6 +152,12 @@ export class LinkStream {
     this.fail(new NodeLinkError('broken', `this node ended the call: ${code}`));
   }
 
+  /** Ends the stream for both sides, because nobody reads the answer any more. */
+  cancel(): void {
+    this.reset('cancelled');
+    this.#drop(new NodeLinkError('broken', 'this node ended the call'));
+  }
+
   /** Ends the stream on this side, because the other one has ended it or cannot be reached. */
   fail(error: Error): void {
     if (this.#isClosed) return;
@@ -226,6 +232,8 @@ export class LinkStream {
     this.#isClosed = true;
     this.#options.onClosed();
     this.#wake();
+    // A request that was answered is not read any more.
+    if (!this.#options.isOwn) this.#drop(undefined);
     // Its reader may still take what has arrived, which stays counted until then.
     if (this.#incoming.bytes === 0) this.#options.buffered.remove(this);
   }

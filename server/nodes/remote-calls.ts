@@ -112,7 +112,7 @@ export async function answerNode(
 
 /** Ends the call at the other node when nobody waits for it any more. */
 export function cancelWith(signal: AbortSignal, stream: LinkStream): void {
-  const cancel = () => stream.reset('cancelled');
+  const cancel = () => stream.cancel();
   if (signal.aborted) cancel();
   else signal.addEventListener('abort', cancel, { once: true });
 }

@@ -239,6 +239,34 @@ test('stream: a caller who goes ends the call at the other node', async () => {
   expect([one.streams, two.streams]).toEqual([0, 0]);
 });
 
+test('stream: a question that is answered unread is not kept', async () => {
+  const { own, theirs } = await openCall();
+  await own.write(Buffer.from('a question'));
+  own.end();
+  await settled();
+  expect(theirs.bufferedBytes).toBe(10);
+
+  theirs.sendHead({});
+  theirs.end();
+
+  expect(theirs.bufferedBytes).toBe(0);
+});
+
+test('stream: an answer that nobody waits for is not kept', async () => {
+  const { own, theirs } = await openCall();
+  own.end();
+  theirs.sendHead({});
+  await theirs.write(Buffer.from('an answer'));
+  theirs.end();
+  await settled();
+  expect(own.bufferedBytes).toBe(9);
+
+  own.cancel();
+
+  expect(own.bufferedBytes).toBe(0);
+  await expect(textOf(own)).rejects.toMatchObject({ code: 'broken' });
+});
+
 test('stream: a reader who leaves early ends it', async () => {
   const { own, theirs } = await openCall();
   theirs.sendHead({});
