@@ -168,6 +168,22 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     await vi.waitFor(async () => expect((await call(nodeAt(1))).status).toBe(200), patient);
   });
 
+  test('a node that stops answering during a call: the outcome is unknown, and later calls work', async () => {
+    const { call } = await session(nodeAt(0));
+    expect((await call(nodeAt(1))).status).toBe(200);
+
+    nodeAt(0).program.kill('SIGSTOP');
+    const lost = await call(nodeAt(1));
+    const away = await call(nodeAt(1));
+    nodeAt(0).program.kill('SIGCONT');
+
+    expect(lost).toMatchObject({ status: 502, text: expect.stringContaining('"unknown"') });
+    expect(lost.headers.get('retry-after')).toBeNull();
+    expect(away).toMatchObject({ status: 503 });
+    expect(away.headers.get('retry-after')).toBe('1');
+    await vi.waitFor(async () => expect((await call(nodeAt(1))).status).toBe(200), patient);
+  });
+
   test('when its node is killed: a session is not found, and a new one works', async () => {
     const third = await cluster.add();
     const { call } = await session(third);
