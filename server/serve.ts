@@ -42,6 +42,7 @@ import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
+import { listNodes } from './nodes/node-registry.ts';
 import { openMetrics } from './open-metrics.ts';
 import { openDatabase, openNodeLinks, type SharedDatabase } from './open-nodes.ts';
 import { openSenders } from './open-senders.ts';
@@ -283,6 +284,7 @@ async function open(
             ...inspections,
             serverHealth: (serverId) => health.of(serverId),
             learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
+            listNodes: nodes && (() => listNodes(stores.db)),
             changes: changesWithHealth(changes, [tunnels, health]),
             presenceOf: (agentId) => tunnels.presenceOf(agentId),
             callServer: consoleCalls(gateway),

@@ -46,6 +46,23 @@ export async function findOrganization(db: Db, name: string): Promise<Organizati
   return row && readOrganization(row);
 }
 
+/** Whether the person owns all organizations, disabled ones too: they administer the installation. */
+export async function ownsEveryOrganization(db: Db, personId: string): Promise<boolean> {
+  const rows = await db
+    .selectFrom('organization')
+    .leftJoin('membership', (join) =>
+      join
+        .onRef('membership.organization_id', '=', 'organization.id')
+        .on('membership.person_id', '=', personId)
+        .on('membership.role', '=', 'owner'),
+    )
+    .select('membership.person_id')
+    .orderBy('membership.person_id', (order) => order.asc().nullsFirst())
+    .limit(1)
+    .execute();
+  return rows.length > 0 && rows[0]?.person_id === personId;
+}
+
 /** Lists organizations that are not disabled. */
 export async function listOrganizations(
   db: Db,

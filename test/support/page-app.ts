@@ -20,6 +20,7 @@ import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { masterKey } from '#server/oauth/master-key';
+import type { NodeRecord } from '#server/nodes/node-registry';
 import type { ServerHealth } from '#server/upstreams/health';
 import type { Inspection } from '#server/upstreams/inspect';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
@@ -51,6 +52,22 @@ export const proxyDownload: DownloadRoutesOptions['proxyDownload'] = {
   reference: async (base) => proxyReference(base, handedOut),
   bundle: async (server) => bundleFor(template, server),
 };
+
+/** What stands for the nodes of the installation: one that is live, and one that is gone. */
+function foundNodes(now: number): NodeRecord[] {
+  const live = { instance: 'a1', name: 'node-1', version: '1.2.3', startedAt: now - 3600 };
+  return [
+    { ...live, seenAt: now - 1, clockSkewMs: 12, isAlive: true },
+    {
+      ...live,
+      instance: 'b2',
+      name: 'node-2 <b>',
+      seenAt: now - 600,
+      clockSkewMs: -2500,
+      isAlive: false,
+    },
+  ];
+}
 
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
 export interface SignedInBrowser {
@@ -261,6 +278,7 @@ export async function pageApp(): Promise<PageApp> {
             },
             inspectTools: async () => upstreams.inspection,
             identityProvider,
+            listNodes: async () => foundNodes(clock.now()),
             changes: stores.changes,
             callServer: consoleCalls(gateway),
             proxy: async () => proxyDownload.reference(base),

@@ -7,6 +7,7 @@ import {
   settingsRead,
   settingsUpdate,
 } from '#admin/organizations';
+import { ownsEveryOrganization } from '#db/organizations';
 import { listMemberships } from '#db/people';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -56,7 +57,9 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     const columns = [{ text: 'Name' }, { text: 'Your role' }];
     const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
     const mayCreate = memberships.some(({ role }) => role === 'owner');
-    return sendPage(reply, organizationsPage, { table, mayCreate }, { person });
+    const hasNodes = ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
+    const nodes = hasNodes ? '/nodes' : undefined;
+    return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
   });
 
   const form = (
@@ -100,6 +103,8 @@ interface OrganizationsPageData {
   readonly table: Table;
   /** Only owners of an organization may create another one. */
   readonly mayCreate: boolean;
+  /** The page of the nodes, for those who may see it. */
+  readonly nodes: string | undefined;
 }
 
 /** The person's organizations, or a hint if there are none. */
@@ -107,7 +112,8 @@ function organizationsPage(data: OrganizationsPageData, frame: Frame): Html {
   const create = { text: 'Create organization', href: '/new-organization' };
   const action = data.mayCreate ? create : undefined;
   const content = html`${pageHeading({ heading: 'Organizations', action })}
-${dataTable(data.table)}`;
+${dataTable(data.table)}
+${data.nodes && html`<p><a href="${data.nodes}">Nodes of this installation</a></p>`}`;
   return layout({ title: 'Organizations', width: 'text' }, frame, content);
 }
 

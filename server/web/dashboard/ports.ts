@@ -2,6 +2,7 @@ import type { IdentityProvider } from '#accounts/openid-provider';
 import type { ServerRecord } from '#db/servers';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
+import type { NodeRecord } from '#nodes/node-registry';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { ServerHealth } from '#upstreams/health';
 import type { Inspection } from '#upstreams/inspect';
@@ -15,6 +16,8 @@ import type { UsageRoutesPorts } from './usage.ts';
 /** What the pages of the dashboard need. */
 export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, TryRoutesPorts {
   readonly changes: ChangeStore;
+  /** The nodes that share the database; absent where there is one process. */
+  readonly listNodes?: (() => Promise<readonly NodeRecord[]>) | undefined;
   /** Single sign-on, where it is configured. */
   readonly identityProvider: IdentityProvider | undefined;
   /** The source of the proxy for configurations and instructions; never rejects. */

@@ -14,6 +14,7 @@ import { dashboardGuard } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
+import { nodeRoutes } from './nodes.ts';
 import { organizationRoutes, settingsRoutes } from './organizations.ts';
 import { overviewRoutes } from './overview.ts';
 import { ownConnectionRoutes } from './own-connection.ts';
@@ -70,6 +71,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
     failed: (err) => app.log.error({ err }, 'live pages not told'),
   });
   organizationRoutes(app, options);
+  nodeRoutes(app, options);
   tokenRoutes(app, options);
   for (const routes of guardedRoutes) routes(guard, options);
   liveRoutes(app, guard, { ports, streams });
