@@ -63,6 +63,8 @@ export class NodeBus {
       name: 'latchkey',
       timeout: connectTimeoutMs,
       maxReconnectAttempts: -1,
+      // Credentials that are refused later may be accepted again.
+      ignoreAuthErrorAbort: true,
       reconnectTimeWait: 100,
       reconnectJitter: 50,
       reconnectJitterTLS: 50,
