@@ -105,7 +105,7 @@ test('stdio server: garbage, oversized lines and endless stderr do no harm', asy
   const after = await dana.call('echo', { text: 'fine' });
 
   expect([shouted, long, after].map(textOf)).toEqual(['shouted', 'shouted', 'fine']);
-  expect(tooLong.error?.message).toContain('over 1048576 bytes');
+  expect(tooLong.error?.message).toContain('larger than 1048576 bytes');
 });
 
 test('stdio server: a child that ignores its end is killed with everything that it started', async () => {

@@ -48,7 +48,7 @@ test('live page: refused while the database cannot be read, and its connection i
   connection.exec('alter table oauth_client_elsewhere rename to oauth_client');
 
   expect(failed.status).toBe(503);
-  expect(await failed.text).toContain('try again');
+  expect(await failed.text).toContain('Try again in a few minutes');
   expect((await live(browser)).status).toBe(200);
 });
 
