@@ -110,8 +110,16 @@ export function readHello(payload: Buffer): Hello | undefined {
   return { version, ...(instance !== undefined && { instance }), servers: offered };
 }
 
-/** The servers that the dashboard bound to an agent. */
-export interface Bound {
+/** The nodes of an installation, each named by opaque text that changes with its process. */
+export interface TunnelNodes {
+  /** The one that the tunnel leads to. */
+  readonly node: string;
+  /** All that are alive. */
+  readonly nodes: readonly string[];
+}
+
+/** The servers that the dashboard bound to an agent; and the nodes, if the installation may have several. */
+export interface Bound extends Partial<TunnelNodes> {
   readonly organization: string;
   readonly agent: string;
   readonly servers: readonly string[];
@@ -119,11 +127,13 @@ export interface Bound {
 
 /** `undefined` when the payload is not a BOUND. */
 export function readBound(payload: Buffer): Bound | undefined {
-  const { organization, agent, servers } = readObject(payload);
+  const { organization, agent, servers, node, nodes } = readObject(payload);
   if (typeof organization !== 'string' || typeof agent !== 'string') return undefined;
   if (!Array.isArray(servers)) return undefined;
   const names = servers.filter((name) => typeof name === 'string');
-  return { organization, agent, servers: names };
+  const bound = { organization, agent, servers: names };
+  if (typeof node !== 'string' || !Array.isArray(nodes)) return bound;
+  return { ...bound, node, nodes: nodes.filter((name) => typeof name === 'string') };
 }
 
 /** The caller that a LEFT names; `undefined` when the payload is not a LEFT. */

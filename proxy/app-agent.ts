@@ -6,7 +6,7 @@ import { readAgentKey, replaceAgentKey, AgentError, tunnelUrl } from '#agent/age
 import { agentStatus, type StatusForm } from '#agent/agent-status';
 import { dialWebSocket } from '#agent/dial-web-socket';
 import { keyInUse } from '#agent/keep-tunnel';
-import { localServers } from '#agent/local-servers';
+import { localServers, type LocalServer, type LocalServerSettings } from '#agent/local-servers';
 import { runAgent } from '#agent/run-agent';
 import { TunnelError } from '#agent/tunnel';
 import type { AgentPlan } from '#cli/command-host';
@@ -15,6 +15,8 @@ import type { Host } from '#host';
 import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { jsonLinesLog } from '#log/log';
 import type { NetworkSettings } from '#transport/http-client';
+import type { Tracing } from 'latchkey-mcp/tracing';
+import { openTracing } from '#tracing';
 
 /** What an agent needs of the process that it runs in. */
 export type AgentPorts = Pick<Host, 'platform' | 'env' | 'clock' | 'writeLog'> & {
@@ -57,7 +59,9 @@ export async function openAgent(
     }
   };
   const key = keyInUse(readKeySecret);
-  await runAgent(
+  const tracing = await openTracing(env, 'latchkey-agent', log);
+  const openLocal = localServers({ ...host, log, maxMessageBytes });
+  const running = runAgent(
     {
       base,
       version: manifest.version,
@@ -70,7 +74,10 @@ export async function openAgent(
       }),
       key,
       watchesKey: keyFile !== undefined,
-      open: localServers({ ...host, log, maxMessageBytes }),
+      open: (settings) => {
+        const server = openLocal(settings);
+        return tracing ? tracedServer(server, settings.kind, tracing) : server;
+      },
       readConfiguration: () => readAgentConfiguration(configurationFile, { env, readText }),
       onReload: host.onReload,
       network: addresses,
@@ -82,6 +89,27 @@ export async function openAgent(
     },
     host.stop,
   );
+  try {
+    await running;
+  } finally {
+    await tracing?.close();
+  }
+}
+
+/** A local server with a span for each call that reaches it. It gets the headers that continue the trace. */
+function tracedServer(
+  server: LocalServer,
+  kind: LocalServerSettings['kind'],
+  tracing: Tracing,
+): LocalServer {
+  const attributes = { 'latchkey.upstream.kind': kind };
+  return {
+    ...server,
+    send: (request) =>
+      tracing.within(`${request.method} to local server (${kind})`, attributes, request, (traced) =>
+        server.send(traced),
+      ),
+  };
 }
 
 /** What changes when a cable is pulled, a network joined or a tunnel of a company's opened. */

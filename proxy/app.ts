@@ -31,6 +31,7 @@ import {
 } from '#transport/credential';
 import type { NetworkSettings } from '#transport/http-client';
 import { streamableHttp } from '#transport/streamable-http';
+import { openTracing } from '#tracing';
 import { UpstreamError } from '#transport/upstream';
 
 export type ConnectPorts = Host & {
@@ -53,9 +54,11 @@ export async function connect(
   const identity = await openCredential(connection, options, { ...ports, assistant }, log);
   const presence = openPresence(connection, options, identity, ports, log);
   const explained = (error: unknown) => explain(error, connection);
+  const tracing = await openTracing(ports.env, 'latchkey', log);
   const upstream = openPipeline(connection, options, {
     host: ports,
     log,
+    tracing,
     credential: identity.credential,
     account: identity.account,
     signInService: identity.signInService,
@@ -79,7 +82,7 @@ export async function connect(
       stop,
     });
   } finally {
-    await presence.close();
+    await Promise.all([presence.close(), tracing?.close()]);
   }
 }
 

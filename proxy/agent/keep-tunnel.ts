@@ -1,5 +1,6 @@
+import { isDeepStrictEqual } from 'node:util';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { closeCode, type Hello } from 'latchkey-mcp/tunnel-frames';
+import { closeCode, type Bound, type Hello } from 'latchkey-mcp/tunnel-frames';
 import type { AgentStatus } from './agent-status.ts';
 import {
   TunnelError,
@@ -32,10 +33,10 @@ export interface KeptTunnel {
   hello(): void;
 
   /**
-   * Opens a second tunnel, and closes the first when the second serves. If there is no tunnel, ends the pause before the
-   * next attempt and returns `undefined`. `drained` resolves when the last call in the first tunnel has ended.
+   * Opens another tunnel, and closes those with the previous key when it serves. If there is no tunnel, ends the pause before the
+   * next attempt and returns `undefined`. `drained` resolves when the last call in the others has ended.
    *
-   * @throws {TunnelError} the first tunnel stays open
+   * @throws {TunnelError} the others stay open
    */
   renew(): Promise<{ drained: Promise<void> } | undefined>;
 
@@ -52,6 +53,8 @@ type Connected = {
   sinceAt: EpochSeconds;
   /** Resolves when another tunnel serves instead of it. */
   replaced: PromiseWithResolvers<'replaced'>;
+  /** What the server announced in it last. */
+  bound: Bound | undefined;
 };
 
 const firstPauseMs = 500;
@@ -59,10 +62,13 @@ const longestPauseMs = 30_000;
 /** A tunnel that lasted this long was stable. */
 const stableSeconds = 10;
 const checkMs = 2_000;
+/** Between attempts to reach a second node. A balancer may lead to the same node many times, or always. */
+const firstSecondPauseMs = 250;
+const longestSecondPauseMs = 60_000;
 
 /**
- * Keeps a tunnel to the server. Reconnects with growing pauses, and immediately when the network has changed.
- * `docs/tunnel.md`, "Being alive"
+ * Keeps a tunnel to the server, and a second one to another node of it while it has several. Reconnects with growing pauses,
+ * and immediately when the network has changed. `docs/tunnel.md`, "Staying connected" and "Several nodes"
  */
 export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
   const { dial, clock, random, network, onState } = ports;
@@ -70,8 +76,15 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
   const { signal } = stopping;
   const open = new Set<Tunnel>();
   let current: Connected | undefined;
+  /** Leads to another node than `current`, and takes its place when that ends. */
+  let second: Connected | undefined;
+  let changed = Promise.withResolvers<void>();
+  let forwarded: Bound | undefined;
   let attempt = 0;
   let isRenewing = false;
+  let renewals = 0;
+  /** Whether `connected` was reported since there was no tunnel. */
+  let isReported = false;
 
   /** Resolves after `ms`, or earlier if the network changes or a renewal is requested. */
   async function pause(ms: number): Promise<void> {
@@ -96,31 +109,65 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
   }
 
   async function connect(): Promise<Connected> {
-    isRenewing = false;
-    const connected = tunnel({ ...ports, hello: ports.hello() });
-    const socket = await dial(connected.events, signal);
-    open.add(connected);
-    void connected.ended.then(() => open.delete(connected));
-    connected.begin(socket);
-    return { tunnel: connected, sinceAt: clock.now(), replaced: Promise.withResolvers() };
+    const bound = (now: Bound) => {
+      const isFirst = connected.bound === undefined;
+      connected.bound = now;
+      noteChange();
+      forward(now, isFirst && (!current || current === connected));
+    };
+    const made = tunnel({ ...ports, bound, hello: ports.hello() });
+    const connected: Connected = {
+      tunnel: made,
+      sinceAt: clock.now(),
+      replaced: Promise.withResolvers(),
+      bound: undefined,
+    };
+    const socket = await dial(made.events, signal);
+    connected.sinceAt = clock.now();
+    open.add(made);
+    void made.ended.then(() => open.delete(made));
+    made.begin(socket);
+    return connected;
+  }
+
+  /** Every tunnel announces the same servers, each in its own time; what is no news is not reported twice. */
+  function forward({ organization, agent, servers }: Bound, isNews: boolean): void {
+    const now = { organization, agent, servers };
+    if (!isNews && isDeepStrictEqual(now, forwarded)) return;
+    forwarded = now;
+    ports.bound(now);
+  }
+
+  function noteChange(): void {
+    changed.resolve();
+    changed = Promise.withResolvers();
   }
 
   /** Connects if there is no tunnel, and waits until another is needed. */
   async function once(): Promise<void> {
     if (!current) {
+      isReported = isRenewing = false;
       onState({ state: 'connecting' });
       const connected = await connect();
-      // A renewal may have been faster.
+      // A renewal, or a second tunnel, may have been faster.
       if (current) void release(connected.tunnel);
       current ??= connected;
-      onState({ state: 'connected' });
+      noteChange();
     }
+    if (!isReported) onState({ state: 'connected' });
+    isReported = true;
     const observed = current;
     const { tunnel: connected, sinceAt, replaced } = observed;
     const drained = connected.drained.then(() => 'drained' as const);
     const end = await Promise.race([connected.ended, drained, replaced.promise]);
     if (end === 'replaced') return;
-    if (current === observed) current = undefined;
+    if (current === observed) {
+      current = second;
+      second = undefined;
+      noteChange();
+    }
+    if (current) return;
+    isReported = false;
     const seconds = clock.now() - sinceAt;
     if (seconds >= stableSeconds) attempt = 0;
     if (signal.aborted) return;
@@ -144,12 +191,83 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
     }
   }
 
+  /** Whether there is a node that no tunnel leads to, though a second one should. */
+  function lacksSecond(): boolean {
+    const { node, nodes = [] } = current?.bound ?? {};
+    return second === undefined && node !== undefined && nodes.some((other) => other !== node);
+  }
+
+  /** Keeps a tunnel to another node. Failures are not reported, since the first tunnel serves. */
+  async function keepSecond(): Promise<void> {
+    let tries = 0;
+    let lastNodes = '';
+    while (!signal.aborted) {
+      const nodes = knownNodes();
+      if (nodes !== lastNodes) tries = 0;
+      lastNodes = nodes;
+      if (!lacksSecond()) {
+        await changed.promise;
+        continue;
+      }
+      const longestMs = Math.min(firstSecondPauseMs * 2 ** tries, longestSecondPauseMs);
+      if (!(await pauseAtNodes(nodes, longestMs / 2 + (random() * longestMs) / 2))) continue;
+      tries = (await openSecond()) ? 0 : tries + 1;
+    }
+  }
+
+  function knownNodes(): string {
+    return current?.bound?.nodes?.join() ?? '';
+  }
+
+  /** Waits. `false` as soon as the nodes are others, or no second tunnel is needed. */
+  async function pauseAtNodes(nodes: string, ms: number): Promise<boolean> {
+    const cancelled = new AbortController();
+    const slept = clock.sleep(ms, AbortSignal.any([signal, cancelled.signal])).then(() => true);
+    while (!signal.aborted && lacksSecond() && knownNodes() === nodes) {
+      if (await Promise.race([slept, changed.promise.then(() => false)])) return !signal.aborted;
+    }
+    cancelled.abort();
+    return false;
+  }
+
+  /** `false` if the connection failed, or leads to the node that already has a tunnel. */
+  async function openSecond(): Promise<boolean> {
+    const renewalsBefore = renewals;
+    try {
+      const next = await connect();
+      const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
+      const isUsable = !end && renewals === renewalsBefore && !signal.aborted;
+      if (isUsable && !current) {
+        // The first tunnel ended in the meantime. Ends the pause before it is dialled again.
+        current = next;
+        isRenewing = true;
+        return true;
+      }
+      const node = next.bound?.node;
+      if (!isUsable || !lacksSecond() || node === undefined || node === current?.bound?.node) {
+        void release(next.tunnel);
+        return false;
+      }
+      second = next;
+      const { ended, drained } = next.tunnel;
+      void Promise.race([ended, drained]).then(() => {
+        if (second === next) second = undefined;
+        noteChange();
+      });
+      return true;
+    } catch (error) {
+      if (!(error instanceof TunnelError)) throw error;
+      if (!signal.aborted) ports.log.debug('no second tunnel', { reason: error.message });
+      return false;
+    }
+  }
+
   async function release(replaced: Tunnel): Promise<void> {
     await Promise.race([replaced.leave(), replaced.ended]);
     replaced.end(1000, 'replaced by another tunnel');
   }
 
-  const keeping = keep();
+  const keeping = Promise.all([keep(), keepSecond()]);
   const calls = () => [...open].reduce((sum, { calls: more }) => sum + more, 0);
 
   return {
@@ -160,6 +278,7 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       const before = current;
       isRenewing = true;
       if (!before) return undefined;
+      isRenewing = false;
       const next = await connect();
       const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
       if (end) throw lossOf(end);
@@ -167,8 +286,14 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       const old = current ?? before;
       current = next;
       isRenewing = true;
+      renewals += 1;
       old.replaced.resolve('replaced');
-      return { drained: release(old.tunnel) };
+      const withOldKey = [old, second].flatMap((one) => one?.tunnel ?? []);
+      second = undefined;
+      noteChange();
+      return {
+        drained: Promise.all(withOldKey.map(async (each) => release(each))).then(() => undefined),
+      };
     },
     async drain(graceMs) {
       const passed = new AbortController();
@@ -178,6 +303,7 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
       ]);
       passed.abort();
       stopping.abort();
+      noteChange();
       for (const each of open) each.end(1000, 'the agent is stopping');
       await keeping;
     },

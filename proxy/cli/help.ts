@@ -40,7 +40,7 @@ function all(commands: readonly Command[]): string {
   const lines = shown.map(
     ({ summary }, at) => `  latchkey ${(usages[at] ?? '').padEnd(width)}  ${summary}`,
   );
-  return `latchkey connects an AI assistant to an MCP server with your own sign-in.
+  return `Connects an AI assistant to an MCP server with your own sign-in.
 
 usage:
 ${lines.join('\n')}

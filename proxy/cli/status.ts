@@ -43,7 +43,7 @@ and contacts no server.`,
 };
 
 const words = {
-  api_key: 'by API key',
+  api_key: 'with an API key',
   client: 'as an OAuth client',
   person: 'as a person',
 };

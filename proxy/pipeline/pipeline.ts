@@ -6,6 +6,7 @@ import type { Credential } from '#transport/credential';
 import { streamableHttp } from '#transport/streamable-http';
 import type { Upstream } from '#transport/upstream';
 import type { Message } from 'latchkey-mcp/raw-message';
+import type { Tracing } from 'latchkey-mcp/tracing';
 import { openAcceptedTools } from './accepted-tools.ts';
 import { openCachedAnswers, question } from './cached-answers.ts';
 import type { Presence, Trouble } from './contact.ts';
@@ -19,6 +20,7 @@ import { toolHeaders } from './tool-headers.ts';
 export type PipelinePorts = {
   host: Pick<Host, keyof UserHost | 'clock' | 'http'>;
   log: Log;
+  tracing?: Tracing | undefined;
   credential: Credential;
   /** Distinguishes the accounts that use a server. */
   account: string;
@@ -42,7 +44,8 @@ export function pipelineSteps(
   options: Options,
   ports: PipelinePorts,
 ): { steps: readonly Step[]; transport: Upstream } {
-  const { host, log, credential, account, signInService, explain, troubleOf, status } = ports;
+  const { host, log, tracing, credential, account, signInService, explain, troubleOf, status } =
+    ports;
   const { clock, http } = host;
   const { maxMessageBytes, idleTimeoutSeconds } = options;
   const url = new URL(connection.url);
@@ -87,6 +90,7 @@ export function pipelineSteps(
     steps,
     transport: streamableHttp({
       ...transportOptions,
+      tracing,
       toolHeaders: (message) => tools.headers(message),
     }),
   };

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { modernVersion, stringAt, type Message, modernHeaders } from 'latchkey-mcp/raw-message';
+import type { Tracing } from 'latchkey-mcp/tracing';
 import type { Log } from '#log/log';
 import { readAnswer, isEventStream, streamedAnswer } from './answers.ts';
 import { authorizedRequest, type Credential } from './credential.ts';
@@ -27,6 +28,8 @@ export type StreamableHttpOptions = {
   maxMessageBytes: number;
   /** Additional headers of a modern request. */
   toolHeaders?: (message: Message) => Record<string, string>;
+  /** A span for each request of the assistant and, below it, each HTTP request; absent unless the user wants traces. */
+  tracing?: Tracing | undefined;
   /** Whether there is a cached answer, so that a broken connection is reported immediately. */
   hasCachedAnswer?: (message: Message) => Promise<boolean>;
 };
@@ -59,7 +62,10 @@ function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
  * since 2026-07-28. The message determines the era.
  */
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
-  const { url, clock, log, maxMessageBytes } = options;
+  const { url, clock, log, maxMessageBytes, tracing } = options;
+  /** The `traceparent` below the spans of requests under way. */
+  const traces = new WeakMap<Message, string>();
+  const http = tracing ? tracedHttp(options.http, tracing) : options.http;
   const repeatable = repeatableRequests();
   const accepted = recurringEvent();
   const settings = sessionSettings();
@@ -75,6 +81,7 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const deadline = (): EpochSeconds => clock.now() + assistantTimeoutSeconds;
 
   function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+    const traceparent = traces.get(message);
     const modern = modernHeaders(message);
     const headers = {
       'content-type': 'application/json',
@@ -84,10 +91,11 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
         : sessionHeaders(session.current())),
       // Modern servers that also answer `initialize` require the header on every POST.
       ...(message.method === 'initialize' && { 'mcp-method': 'initialize' }),
+      ...(traceparent !== undefined && { traceparent }),
     };
     return authorizedRequest(
       { url, method: 'POST', headers, body: message.bytes, signal },
-      options,
+      { ...options, http },
     );
   }
 
@@ -122,6 +130,26 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
       taking = deliver;
       await exchange(message, first, { signal, deadlineAt });
     }, mayRepeat);
+  }
+
+  /** `send` within a span, which continues the trace of the assistant if the request names one. */
+  async function tracedSend(message: Message, deliver: Deliver, signal: AbortSignal) {
+    if (!tracing || message.kind !== 'request') return send(message, deliver, signal);
+    const assistants = { traceparent: stringAt(message, 'params', '_meta', 'traceparent') };
+    const span = tracing.begin('request', assistants, { kind: 'server', attributes: {} });
+    const { method } = message;
+    span.describe(
+      method,
+      method === 'tools/call' ? stringAt(message, 'params', 'name') : undefined,
+    );
+    traces.set(message, span.traceparent);
+    try {
+      await send(message, deliver, signal);
+      span.end();
+    } catch (error) {
+      span.end(error instanceof UpstreamError ? error.code : 'unknown');
+      throw error;
+    }
   }
 
   async function exchange(
@@ -227,7 +255,16 @@ export function streamableHttp(options: StreamableHttpOptions): Upstream {
   const listen: Upstream['listen'] = async (deliver, signal) =>
     sessionStream({ ...options, session, get, accepted }, deliver, signal);
 
-  return { send, listen, close };
+  return { send: tracing ? tracedSend : send, listen, close };
+}
+
+/** A client whose requests have a span if they belong to a trace. */
+function tracedHttp(http: HttpClient, tracing: Tracing): HttpClient {
+  return {
+    ...http,
+    request: (request) =>
+      tracing.within('POST', {}, request, async (traced) => http.request(traced)),
+  };
 }
 
 /** The event id as a header value: the bytes of its UTF-8 text. */

@@ -398,3 +398,136 @@ test('tunnel renewal: it ends the pause before the next attempt', async () => {
 
   expect([before, sockets.length]).toEqual([0, 1]);
 });
+
+const secondTitle = 'agent tunnel, several nodes:';
+
+/** Answers HELLO as the node `node` does, while `nodes` are alive. */
+function greetFrom({ events }: FakeSocket, node: string, nodes: readonly string[]): void {
+  const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'], node, nodes };
+  events.frame(jsonFrame(frameType.bound, 0, bound));
+}
+
+test(`${secondTitle} a server with one node, or that names none, gets one tunnel`, async () => {
+  const [alone, older] = [kept(), kept()];
+  await alone.clock.settled();
+  await older.clock.settled();
+  greetFrom(alone.socket(0), 'a', ['a']);
+  greet(older.socket(0));
+  for (const { clock, socket } of [alone, older]) {
+    for (let second = 0; second < 180; second += 1) {
+      socket(0).events.alive();
+      await clock.advance(1);
+    }
+  }
+
+  expect([alone.sockets.length, older.sockets.length]).toEqual([1, 1]);
+});
+
+test(`${secondTitle} it dials until it reaches another node, and leaves the same one`, async () => {
+  const { clock, socket, sockets, bounds, tunnel } = kept();
+  await clock.settled();
+  greetFrom(socket(0), 'a', ['a', 'b']);
+  await clock.advance(1);
+  greetFrom(socket(1), 'a', ['a', 'b']);
+  await clock.advance(1);
+  greetFrom(socket(2), 'b', ['a', 'b']);
+  for (let second = 0; second < 120; second += 1) {
+    socket(0).events.alive();
+    socket(2).events.alive();
+    await clock.advance(1);
+  }
+
+  expect(sockets).toHaveLength(3);
+  expect([socket(0).ended, socket(1).ended, socket(2).ended]).toEqual([undefined, 1000, undefined]);
+  expect(lastHello(socket(1))).toMatchObject({ servers: [] });
+  expect(tunnel.tunnels).toBe(2);
+  expect(bounds).toHaveLength(1);
+});
+
+test(`${secondTitle} a balancer that always leads to the same node is dialled once a minute in the end`, async () => {
+  const { clock, socket, sockets, states } = kept();
+  await clock.settled();
+  const greeted = new Set<FakeSocket>();
+  const seconds: number[] = [];
+  for (let second = 0; second < 600; second += 1) {
+    for (const one of sockets) {
+      if (!greeted.has(one)) {
+        seconds.push(second);
+        greetFrom(one, 'a', ['a', 'b']);
+      }
+      greeted.add(one);
+    }
+    socket(0).events.alive();
+    await clock.advance(1);
+  }
+  const pauses = seconds.slice(1).map((at, index) => at - (seconds[index] ?? 0));
+
+  expect(seconds.length).toBeLessThan(18);
+  expect(pauses.slice(-3)).toEqual([60, 60, 60]);
+  expect(states.map(({ state }) => state)).toEqual(['connecting', 'connected']);
+});
+
+test(`${secondTitle} when a node is gone, the other tunnel serves on, and a new node is dialled`, async () => {
+  const { clock, socket, sockets, states, tunnel } = kept();
+  await clock.settled();
+  greetFrom(socket(0), 'a', ['a', 'b']);
+  await clock.advance(1);
+  greetFrom(socket(1), 'b', ['a', 'b']);
+  await clock.settled();
+  socket(0).events.closed(1006, '');
+  greetFrom(socket(1), 'b', ['b']);
+  await clock.advance(1);
+  const alone = [tunnel.tunnels, sockets.length];
+  greetFrom(socket(1), 'b', ['b', 'c']);
+  await clock.advance(1);
+  greetFrom(socket(2), 'c', ['b', 'c']);
+  await clock.settled();
+
+  expect(alone).toEqual([1, 2]);
+  expect(tunnel.tunnels).toBe(2);
+  expect(states.map(({ state }) => state)).toEqual(['connecting', 'connected']);
+});
+
+test(`${secondTitle} a node that drains keeps its open calls, and no third tunnel replaces the first`, async () => {
+  const done = Promise.withResolvers<void>();
+  const { clock, socket, sockets } = kept(async () => {
+    await done.promise;
+    return { status: 200, headers: {}, body: bytes('late') };
+  });
+  await clock.settled();
+  greetFrom(socket(0), 'a', ['a', 'b']);
+  await clock.advance(1);
+  greetFrom(socket(1), 'b', ['a', 'b']);
+  await clock.settled();
+  ask(socket(0), 1, 'slow');
+  await clock.settled();
+  greetFrom(socket(1), 'b', ['b']);
+  socket(0).events.frame(writeFrame(frameType.drain, 0));
+  await clock.advance(2);
+  done.resolve();
+  await clock.settled();
+
+  expect(sockets).toHaveLength(2);
+  expect(socket(0).ended).toBeUndefined();
+  expect(typesOf(socket(0), 1).at(-1)).toBe(frameType.end);
+});
+
+test(`${secondTitle} a new key replaces both tunnels`, async () => {
+  const { clock, socket, tunnel } = kept();
+  await clock.settled();
+  greetFrom(socket(0), 'a', ['a', 'b']);
+  await clock.advance(1);
+  greetFrom(socket(1), 'b', ['a', 'b']);
+  await clock.settled();
+  const renewed = tunnel.renew();
+  await clock.settled();
+  greetFrom(socket(2), 'b', ['a', 'b']);
+  await (
+    await renewed
+  )?.drained;
+  await clock.advance(1);
+  greetFrom(socket(3), 'a', ['a', 'b']);
+  await clock.settled();
+
+  expect([0, 1, 2, 3].map((at) => socket(at).ended)).toEqual([1000, 1000, undefined, undefined]);
+});
