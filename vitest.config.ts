@@ -3,12 +3,13 @@ import { defineConfig } from 'vitest/config';
 /** `test/README.md` says what each level is for and what it costs. */
 const level = (
   name: string,
-  include: string,
-  { exclude = [], order, timeoutMs, alone }: Level,
+  include: string | readonly string[],
+  { exclude = [], order, timeoutMs, alone, env }: Level,
 ) => ({
   test: {
     name,
-    include: [include],
+    include: [include].flat(),
+    ...(env && { env }),
     exclude: [...exclude],
     // Not threads: the keychain's library reads the environment of the process.
     pool: 'forks' as const,
@@ -30,7 +31,19 @@ interface Level {
   readonly timeoutMs: number;
   /** One file after the other. */
   readonly alone: boolean;
+  readonly env?: Record<string, string>;
 }
+
+/**
+ * Stories of one server that also run against three nodes behind a balancer that picks one at random for each request. Others
+ * read the files of the one server, or count what it alone opens at its upstream, and stay out.
+ */
+const storiesOfNodes = [
+  'test/e2e/agent/story.test.ts',
+  'test/e2e/gateway/eras.test.ts',
+  'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,revocation}.test.ts',
+  'test/e2e/security/{codes-and-refresh,consent-races,recent-proof,challenges}.test.ts',
+];
 
 const full = '**/*.full.test.ts';
 const alone = '**/*.alone.test.ts';
@@ -56,7 +69,13 @@ export default defineConfig({
         alone: false,
       }),
       level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, alone: true }),
-      level('full', `test/${full}`, { order: 3, timeoutMs: 900_000, alone: true }),
+      level('nodes', storiesOfNodes, {
+        order: 3,
+        timeoutMs: 120_000,
+        alone: false,
+        env: { TEST_NODES: '3' },
+      }),
+      level('full', `test/${full}`, { order: 4, timeoutMs: 900_000, alone: true }),
     ],
   },
 });

@@ -1,9 +1,8 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { hostname } from 'node:os';
+import { availableParallelism, hostname } from 'node:os';
 import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { firstLink } from '#accounts/one-time-links';
 import { passwordHashing } from '#accounts/passwords';
 import { demoBanner, type DemoPlace } from '#cli/demo-banner';
 import { helpText, nounHelpText, startHelpText } from '#cli/help';
@@ -14,17 +13,21 @@ import { databasePlace, natsPlace } from '#config/database-place';
 import { dataDir, startOptions } from '#config/option';
 import { type Input, readOptions } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
+import { leastRetentionDays } from '#db/migrations/0003-audit-retention';
 import { CommandError, UsageError } from '#config/usage-error';
+import type { Tracing } from 'latchkey-mcp/tracing';
+import { readTraceOptions } from 'latchkey-mcp/trace-options';
 import { databaseFault } from '#db/faults';
 import type { ProxySource } from '#download/proxy-download';
 import { startWords, typedStart } from '#download/proxy-reference';
-import { batchedSink, jsonLog, logLevels } from '#log/log';
+import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import manifest from './package.json' with { type: 'json' };
 import { runCommand } from './run-command.ts';
-import { type RunningServer, serve } from './serve.ts';
+import { type RunningServer, serve, type ServeOptions } from './serve.ts';
 import { isInUse } from './stage-backup.ts';
+import { Supervisor, WorkerStartError, type WorkerProcess, workerProcess } from './supervisor.ts';
 
 const here = new URL('.', import.meta.url);
 /** Whether this is the one file of a build, and not its sources. */
@@ -80,17 +83,21 @@ async function start(argv: readonly string[]): Promise<void> {
   if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
   const level = logLevels.find((known) => known === input.must('log-level'));
   if (!level) throw new UsageError('--log-level is one of', logLevels.join(', '));
+  const worker = workerProcess(process);
+  const processes = processCount(input);
   const host = input.must('host');
-  const port = await freePort(host, wholeNumber('port', input.must('port'), 65_535));
+  const askedPort = wholeNumber('port', input.must('port'), 65_535);
+  const port = worker?.port ?? (await freePort(host, askedPort));
   const base = checkBaseUrl(input.text('base-url') ?? listeningUrl(host, port));
 
   const stdioFile = input.text('stdio-servers');
   const folder = absolute(input.must('data-dir'));
   const isNew = !isInUse(folder);
 
-  const server = await serve({
+  const log = jsonLog(level, logSink, worker?.number);
+  const options: ServeOptions = {
     dataDir: folder,
-    database: nodePlace(input),
+    database: nodePlace(input, worker),
     masterKeyFile: input.text('master-key-file'),
     host,
     port,
@@ -106,28 +113,77 @@ async function start(argv: readonly string[]): Promise<void> {
     env: process.env,
     platform: process.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
+    auditRetentionDays: retentionDays(input),
     proxy: { version: manifest.version, source: proxySource() },
+    shutdownDelayMs: 1000 * wholeNumber('shutdown-delay', input.must('shutdown-delay'), 300),
     nodePath: process.execPath,
-    metrics: input.isGiven('metrics-address') ? metricsAddress(input) : undefined,
+    metrics: input.isGiven('metrics-address') ? metricsAddress(input, worker) : undefined,
     clock,
-    log: jsonLog(level, logSink),
-  });
+    log,
+  };
+  const listening = `listening on ${listeningUrl(host, port)}`;
+  if (processes > 1 && !worker) {
+    const { shutdownDelayMs = 0 } = options;
+    const supervisor = await Supervisor.open({
+      processes,
+      port,
+      shutdownDelayMs,
+      log,
+      failed: fail,
+    });
+    stopOnSignal(supervisor);
+    return out(`${listening} with ${processes} processes`);
+  }
+  const server = await serve({ ...options, tracing: await tracingOf(log) });
+  const stop = stopOnSignal(server);
+  worker?.onStop(stop);
+  if (worker?.isGreeter ?? true) await greet(server, { input, base, folder, isNew });
+  if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
+  if (worker) worker.ready();
+  else out(listening);
+}
+
+/** @returns what stops it without a signal; both may come, and each only counts once */
+function stopOnSignal(server: { close(): Promise<void> }): () => void {
+  let isStopping = false;
   const stop = () => {
+    if (isStopping) return;
+    isStopping = true;
     server.close().then(
       () => process.exit(0),
       (error: unknown) => fail(error),
     );
   };
   process.once('SIGTERM', stop).once('SIGINT', stop);
+  return stop;
+}
+
+/** Prints how the first person signs in, and where the data is. */
+async function greet(
+  server: RunningServer,
+  {
+    input,
+    base,
+    folder,
+    isNew,
+  }: {
+    readonly input: Input;
+    readonly base: string;
+    readonly folder: string;
+    readonly isNew: boolean;
+  },
+): Promise<void> {
   if (input.flag('demo')) {
     const place = await demoPlace(base, server, folder);
     for (const line of await demoBanner(place, { stores: server.stores, clock })) print(line);
   }
-  const path = await firstLink({ ...server.stores, clock });
-  if (path !== undefined) {
-    out(`No account exists yet. Create the first owner within an hour with this one-time link:`);
+  const link = await server.firstLink();
+  if (link) {
+    const minutes = Math.floor(link.secondsLeft / 60);
+    const within = minutes < 59 ? `${minutes} minutes` : 'an hour';
+    out(`No account exists yet. Create the first owner within ${within} with this one-time link:`);
     out('');
-    out(`  ${base}${path}`);
+    out(`  ${base}${link.path}`);
     out('');
   }
   out(
@@ -135,12 +191,41 @@ async function start(argv: readonly string[]): Promise<void> {
       ? 'database: PostgreSQL'
       : `data folder: ${folder}${isNew ? ' (new)' : ''}`,
   );
-  if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
-  out(`listening on ${listeningUrl(host, port)}`);
+}
+
+/** @throws {UsageError} when it is no number of processes, or there are several without PostgreSQL */
+function processCount(input: Input): number {
+  const text = input.must('processes');
+  const most = 64;
+  const count = text === 'auto' ? Math.min(availableParallelism(), most) : Number(text);
+  if (text !== 'auto' && (!/^\d+$/.test(text) || count < 1 || count > most)) {
+    throw new UsageError(`--processes '${text}' is neither a number from 1 to ${most} nor 'auto'`);
+  }
+  if (count > 1 && !input.isGiven('database-url')) {
+    throw new UsageError(
+      `--processes ${text} needs --database-url`,
+      'with SQLite one process serves everything: use PostgreSQL, or leave out --processes; see docs/scaling.md',
+    );
+  }
+  return count;
+}
+
+/** Traces, where the environment names a collector; only then is anything of it loaded. */
+async function tracingOf(log: Log): Promise<Tracing | undefined> {
+  const choice = readTraceOptions(process.env);
+  if (choice.outcome === 'off') return undefined;
+  if (choice.outcome === 'unusable') throw new UsageError(choice.message, choice.hint);
+  const { Tracing } = await import('latchkey-mcp/tracing');
+  return new Tracing({
+    ...choice.options,
+    program: 'latchkey-server',
+    version: manifest.version,
+    failed: (reason) => log.warn({ reason }, 'traces not delivered'),
+  });
 }
 
 /** The shared database and the name of this node, where several nodes share one. */
-function nodePlace(input: Input) {
+function nodePlace(input: Input, worker: WorkerProcess | undefined) {
   const place = databasePlace(input);
   const nats = natsPlace(input);
   if (!place) return undefined;
@@ -151,11 +236,17 @@ function nodePlace(input: Input) {
     );
   }
   const mayLoseWrites = input.flag('allow-async-standby');
-  return { ...place, mayLoseWrites, nats, nodeName: input.text('node-name') ?? hostname() };
+  const name = input.text('node-name') ?? hostname();
+  const nodeName = worker ? `${name}/${worker.number}` : name;
+  return { ...place, mayLoseWrites, nats, localBus: worker?.bus, nodeName };
 }
 
-/** @throws {UsageError} when it is no HOST:PORT */
-function metricsAddress(input: Input) {
+/**
+ * Each worker has an address of its own: the first one the port itself, the next one the port after it.
+ *
+ * @throws {UsageError} when it is no HOST:PORT
+ */
+function metricsAddress(input: Input, worker: WorkerProcess | undefined) {
   const [, host, port] =
     /^(\[[\da-f:]+\]|[^\s:[\]/]+):(\d+)$/i.exec(input.must('metrics-address')) ?? [];
   if (host === undefined || port === undefined) {
@@ -165,7 +256,8 @@ function metricsAddress(input: Input) {
     );
   }
   const bare = host.replace(/^\[(.*)\]$/, '$1');
-  return { host: bare, port: wholeNumber('metrics-address', port, 65_535) };
+  const first = wholeNumber('metrics-address', port, 65_536 - processCount(input));
+  return { host: bare, port: worker && first !== 0 ? first + worker.number - 1 : first };
 }
 
 /** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */
@@ -229,6 +321,18 @@ async function freePort(host: string, port: number): Promise<number> {
   });
 }
 
+/** For how many days the audit log is kept; `undefined`: for ever. */
+function retentionDays(input: Input): number | undefined {
+  const text = input.text('audit-retention');
+  if (text === undefined) return undefined;
+  const days = wholeNumber('audit-retention', text, 36_500);
+  if (days >= leastRetentionDays) return days;
+  throw new UsageError(
+    `--audit-retention '${text}' is less than ${leastRetentionDays} days`,
+    'without the option, the audit log is kept for ever',
+  );
+}
+
 function wholeNumber(name: string, text: string, most: number): number {
   const value = Number(text);
   if (/^\d+$/.test(text) && value <= most) return value;
@@ -237,6 +341,7 @@ function wholeNumber(name: string, text: string, most: number): number {
 
 /** One line that says what failed, one that says what to do, and the exit code. */
 function fail(error: unknown): void {
+  if (error instanceof WorkerStartError) process.exit(error.exitCode);
   const { message, hint } = words(error);
   const lines = [`latchkey-server: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
   for (const line of lines) process.stderr.write(`${printable(redact(line))}\n`);

@@ -7,6 +7,7 @@ import type { CallMeter } from '#usage/call-meter';
 import type { Gauge, Metrics } from './metrics/metrics.ts';
 import { type MetricsAddress, serveMetrics } from './metrics/serve-metrics.ts';
 import type { NodeRegistry } from './nodes/node-registry.ts';
+import type { RemoteNodes } from './open-nodes.ts';
 import type { Stores } from './stores.ts';
 
 const probeMs = 2000;
@@ -16,6 +17,7 @@ interface MetricsSources {
   readonly version: string;
   readonly stores: Stores;
   readonly nodes: NodeRegistry | undefined;
+  readonly remote: Pick<RemoteNodes, 'probe'> | undefined;
   readonly gateway: Gateway;
   readonly tunnels: AgentTunnels;
   readonly meter: CallMeter;
@@ -30,11 +32,15 @@ export async function openMetrics(
   sources: MetricsSources,
   closers: (() => Promise<void>)[],
 ): Promise<string> {
-  const { version, stores, log } = sources;
+  const { version, stores, remote, log } = sources;
+  const probeNats = remote?.probe;
   const ports = {
     version,
     gauges: gaugesOf(sources),
-    probe: () => withinTime(sql`select 1`.execute(stores.db)),
+    probes: {
+      database: () => withinTime(sql`select 1`.execute(stores.db)),
+      ...(probeNats && { nats: () => withinTime(probeNats()) }),
+    },
   };
   const served = await serveMetrics(
     address,
@@ -78,16 +84,16 @@ function gaugesOf({ stores, nodes, gateway, tunnels, meter, usage }: MetricsSour
   });
 }
 
-/** A scrape must not wait for a database that does not answer. */
-async function withinTime(query: Promise<unknown>): Promise<void> {
+/** A scrape must not wait for a database, or for NATS, if it does not answer. */
+async function withinTime(answer: Promise<unknown>): Promise<void> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error('the database did not answer')), probeMs);
+    timer = setTimeout(() => reject(new Error('no answer in time')), probeMs);
   });
   try {
-    await Promise.race([query, late]);
+    await Promise.race([answer, late]);
   } finally {
     clearTimeout(timer);
-    query.catch(() => undefined);
+    answer.catch(() => undefined);
   }
 }

@@ -2,8 +2,12 @@ import { setTimeout as pause } from 'node:timers/promises';
 import type { Gateway } from '#gateway/gateway';
 import type { OtherNodes } from '#gateway/other-nodes';
 import type { Log } from '#log/log';
+import type { FailedAttempts } from '#oauth/failed-attempts';
 import type { MasterKey } from '#oauth/master-key';
-import { NodeBus, type NatsPlace } from './nodes/node-bus.ts';
+import type { LocalBus } from './nodes/local-bus.ts';
+import { NatsBus, type NatsPlace } from './nodes/nats-bus.ts';
+import type { NodeBus } from './nodes/node-bus.ts';
+import { NodeEvents, type NodeEvent } from './nodes/node-events.ts';
 import { NodeLinks } from './nodes/node-links.ts';
 import { NodeRegistry } from './nodes/node-registry.ts';
 import { RemoteAgents } from './nodes/remote-agents.ts';
@@ -15,8 +19,10 @@ const drainMs = 10_000;
 /** The PostgreSQL database that several nodes share. */
 export interface SharedDatabase extends PostgresPlace {
   readonly nodeName: string;
-  /** Over which nodes pass calls to each other; without it, each node answers what it can. */
+  /** Over which nodes pass calls to each other; without either, each node answers what it can. */
   readonly nats?: NatsPlace | undefined;
+  /** The same for the processes of one machine; not used where there is NATS, which leads to all of them. */
+  readonly localBus?: LocalBus | undefined;
 }
 
 export interface NodeOptions {
@@ -55,31 +61,48 @@ export async function openDatabase(
   return { stores, nodes };
 }
 
+/** What a node has for the others. */
+export interface AnsweringNode {
+  readonly gateway: Gateway;
+  /** Counts of failed attempts, by what is guessed. */
+  readonly attempts: Readonly<Record<'clients' | 'agents', FailedAttempts>>;
+}
+
 /** The calls between this node and the others. */
 export interface RemoteNodes {
   readonly send: NonNullable<OtherNodes['send']>;
   readonly agents: RemoteAgents;
-  /** Answers calls of other nodes from now on. */
-  readonly answerWith: (gateway: Gateway) => void;
+  /** Waits until NATS has answered. Rejects when it cannot be reached. Absent where no NATS is used. */
+  readonly probe: (() => Promise<void>) | undefined;
+  /** Tells all other nodes. */
+  readonly tell: (event: NodeEvent) => void;
+  /** Answers calls of other nodes, and takes in what they tell, from now on. */
+  readonly answerWith: (answering: AnsweringNode) => void;
   /** Accepts no more calls of other nodes. */
   readonly drain: () => void;
   /** Waits up to ten seconds until the calls in progress are over. */
   readonly drained: () => Promise<void>;
 }
 
-/** Connects this node to the others where NATS is configured. @throws {CommandError} when NATS cannot be used */
+/** Connects this node to the others where NATS or a local bus leads to them. @throws {CommandError} when NATS cannot be used */
 export async function openNodeLinks(
   { database, log, maxBodyBytes }: NodeOptions,
   { nodes, masterKey }: { nodes: NodeRegistry | undefined; masterKey: MasterKey },
   closers: (() => Promise<void>)[],
 ): Promise<RemoteNodes | undefined> {
-  if (!database?.nats || !nodes) return undefined;
-  const bus = await NodeBus.open(database.nats, (isConnected) =>
-    isConnected
-      ? log.info({}, 'NATS is back')
-      : log.warn({}, 'NATS cannot be reached: calls for other nodes are refused until it is back'),
-  );
-  const answering: { gateway?: Gateway } = {};
+  const bus = database && (await openBus(database, log));
+  if (!bus || !nodes) return undefined;
+  const answering: Partial<AnsweringNode> = {};
+  const events = new NodeEvents({
+    bus,
+    masterKey,
+    instance: nodes.instance,
+    nowMs: () => Date.now(),
+    heard(event, from) {
+      if (event.type === 'guessed') answering.attempts?.[event.at].heard(event.subject);
+      else answering.gateway?.heard(event, from);
+    },
+  });
   const links = new NodeLinks({
     bus,
     masterKey,
@@ -99,12 +122,17 @@ export async function openNodeLinks(
     },
   });
   const agents = new RemoteAgents(links);
-  closers.push(() => links.close());
+  closers.push(() => {
+    events.close();
+    return links.close();
+  });
   return {
     agents,
+    probe: bus instanceof NatsBus ? () => bus.probe() : undefined,
+    tell: (event) => events.tell(event),
     send: (instance, call) => callNode(links, instance, call),
-    answerWith(gateway) {
-      answering.gateway = gateway;
+    answerWith(answers) {
+      Object.assign(answering, answers);
     },
     drain() {
       links.drain();
@@ -115,4 +143,13 @@ export async function openNodeLinks(
       while (links.streams > 0 && performance.now() < until) await pause(50);
     },
   };
+}
+
+async function openBus({ nats, localBus }: SharedDatabase, log: Log): Promise<NodeBus | undefined> {
+  if (!nats) return localBus;
+  return NatsBus.open(nats, (isConnected) =>
+    isConnected
+      ? log.info({}, 'NATS is back')
+      : log.warn({}, 'NATS cannot be reached: calls for other nodes are refused until it is back'),
+  );
 }

@@ -1,12 +1,14 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
+import { firstLink, type HandedOutLink } from '#accounts/one-time-links';
 import { openIdProvider } from '#accounts/openid-provider';
 import { passwordHashing } from '#accounts/passwords';
 import type { AdministrationPorts } from '#admin/operation';
 import { CountedRefusals } from '#audit/counted-refusals';
 import type { OidcOptions } from '#config/oidc-options';
 import { consoleCalls } from '#console/call-server';
+import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
@@ -66,6 +68,8 @@ export interface ServeOptions extends UpstreamOptions {
   readonly firstOrganization: string | undefined;
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
+  /** For how many days the audit log is kept; for ever where it is `undefined`. */
+  readonly auditRetentionDays?: number | undefined;
   readonly maxBodyBytes: number;
   /** The proxy that this server hands out. */
   readonly proxy: { readonly version: string; readonly source: ProxySource };
@@ -76,15 +80,19 @@ export interface ServeOptions extends UpstreamOptions {
   /** Fetches a client metadata document; only tests have one of their own. */
   readonly fetchDocument?: (url: string) => Promise<string>;
   readonly requestTimeoutMs?: number;
+  /** How long it goes on serving when it is closed, while it reports that it is not ready. */
+  readonly shutdownDelayMs?: number;
 }
 
 /** A server that listens. */
 export interface RunningServer {
   readonly stores: Stores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
   readonly metricsUrl: string | undefined;
+  /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
+  firstLink(): Promise<HandedOutLink | undefined>;
   /** Where the proxy comes from; packs it where that was not done yet. */
   proxy(): Promise<ProxyReference>;
-  /** Stops listening, lets calls finish for up to ten seconds, ends the rest. */
+  /** After the shutdown delay, stops listening, lets calls finish for up to ten seconds, ends the rest. */
   close(): Promise<void>;
 }
 
@@ -108,7 +116,8 @@ async function open(
   options: ServeOptions,
   closers: (() => Promise<void>)[],
 ): Promise<RunningServer> {
-  const { dataDir, base, clock, log } = options;
+  const { dataDir, base, clock, log, tracing } = options;
+  closers.push(async () => tracing?.close());
   const { stores, nodes } = await openDatabase(options, closers);
 
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
@@ -144,12 +153,22 @@ async function open(
     allowedHosts: options.outboundHosts ?? [],
     resolve: (host: string) => lookup(host, { all: true }),
   };
-  const { directory, tunnels, health, upstreamOf, pinned, left, endedTokens, ...inspections } =
-    await openUpstreams(
-      options,
-      { stores, masterKey, tokens, guard, endpointUrl, remoteAgents: remote?.agents },
-      closers,
-    );
+  const {
+    directory,
+    tunnels,
+    presence,
+    agentChanges,
+    health,
+    upstreamOf,
+    pinned,
+    left,
+    endedTokens,
+    ...inspections
+  } = await openUpstreams(
+    options,
+    { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents: remote?.agents },
+    closers,
+  );
   const notWritten = (err: unknown) => log.error({ err }, 'refusal not written down');
   const refusals = new CountedRefusals({
     write: (event) => insertAuditEvent(stores.db, event),
@@ -157,6 +176,16 @@ async function open(
     failed: notWritten,
   });
   closers.push(() => refusals.flush());
+  const { auditRetentionDays: days } = options;
+  if (days !== undefined) {
+    const retention = new AuditRetention({
+      db: stores.db,
+      clock,
+      days,
+      failed: (err) => log.error({ err }, 'old entries of the audit log not removed'),
+    });
+    closers.push(() => retention.close());
+  }
   const { admissions, changes } = stores;
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => changes.changeToken();
@@ -189,10 +218,11 @@ async function open(
     upstreamOf,
     pinned,
     left,
-    eras: new EraAdapters(clock),
+    tracing,
+    eras: new EraAdapters(clock, nodes?.instance),
     presentationOf: ({ organization, name }) => findServer(stores.db, organization, name),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
-    nodes: nodes && { instance: nodes.instance, send: remote?.send },
+    nodes: nodes && { instance: nodes.instance, send: remote?.send, tell: remote?.tell },
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
       metrics?.countRefusal(code);
@@ -204,7 +234,13 @@ async function open(
     },
   });
   closers.push(() => gateway.close());
-  remote?.answerWith(gateway);
+  const guessed = (at: 'clients' | 'agents') => (subject: string) =>
+    remote?.tell({ type: 'guessed', at, subject });
+  const attempts = {
+    clients: new FailedAttempts(clock, guessed('clients')),
+    agents: new FailedAttempts(clock, guessed('agents')),
+  };
+  remote?.answerWith({ gateway, attempts });
 
   const proxyDownload = new ProxyDownload(options.proxy.version, options.proxy.source, {
     nodePath: options.nodePath,
@@ -224,6 +260,7 @@ async function open(
     options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
   const identityProvider =
     options.oidc && openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath });
+  let isClosing = false;
   const app = createApp({
     ...options,
     keys,
@@ -242,12 +279,13 @@ async function open(
     agents: {
       directory,
       clock,
+      attempts: attempts.agents,
       refusals,
       hasRoomFor: (agentId) => tunnels.hasRoomFor(agentId),
       accept: socketAcceptor(tunnels),
       used: ({ keyId }) => used({ type: 'key', id: keyId }, clock.now()),
     },
-    failedAttempts: new FailedAttempts(clock),
+    failedAttempts: attempts.clients,
     ports: {
       ...stores,
       base,
@@ -285,14 +323,15 @@ async function open(
             serverHealth: (serverId) => health.of(serverId),
             learnHealth: (serverId, inspection) => health.learn(serverId, inspection),
             listNodes: nodes && (() => listNodes(stores.db)),
-            changes: changesWithHealth(changes, [tunnels, health]),
-            presenceOf: (agentId) => tunnels.presenceOf(agentId),
+            changes: changesWithHealth(changes, [...agentChanges, health]),
+            presenceOf: (agentId) => presence.presenceOf(agentId),
             callServer: consoleCalls(gateway),
             proxy,
           },
         }),
     ],
     async ready() {
+      if (isClosing) throw new Error('this server is stopping');
       await sql`select 1`.execute(stores.db);
       nodes?.checkReady();
     },
@@ -306,6 +345,7 @@ async function open(
     version: options.proxy.version,
     stores,
     nodes,
+    remote,
     gateway,
     tunnels,
     meter,
@@ -323,7 +363,11 @@ async function open(
       webhookSetup: administration.webhookSetup,
     },
     proxy,
+    firstLink: () => firstLink({ ...stores, clock, masterKey }),
     async close() {
+      isClosing = true;
+      const delayMs = options.shutdownDelayMs ?? 0;
+      if (delayMs > 0) await pause(delayMs);
       const late = setTimeout(() => {
         gateway.endAll();
         tunnels.close();
@@ -351,4 +395,8 @@ function isAdmitted(base: string, admissions: AdmissionStore) {
       ? (await admissions.byClient({ ...at, clientId, tokenId, grant })) !== undefined
       : false;
   };
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
 }

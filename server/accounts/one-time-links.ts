@@ -1,9 +1,10 @@
 import { insertAuditEvent } from '#db/audit';
 import { findOrganization, insertOrganization } from '#db/organizations';
 import type { Clock } from '#clock/clock';
+import type { MasterKey } from '#oauth/master-key';
 import { hashSecret, randomBase62 } from '#oauth/secrets';
 import { replacePasswordHash } from '#db/authenticators';
-import { insertLink, findLink, takeLink, type LinkPurpose } from '#db/one-time';
+import { insertLink, insertSetUpLink, findLink, takeLink, type LinkPurpose } from '#db/one-time';
 import { insertUser, hasUsers, type User } from '#db/people';
 import { transaction, type Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
@@ -11,6 +12,9 @@ import { linkLifeSeconds } from './lifetimes.ts';
 import type { PasswordHashing } from './passwords.ts';
 import { newUserId } from './people.ts';
 import { randomToken, type Visit } from './sessions.ts';
+
+/** A link that expires sooner is replaced instead of handed out again. */
+const leastLeftSeconds = 300;
 
 /**
  * Creates a one-time link, valid for an hour, and returns its path. Earlier links for the same purpose become
@@ -25,10 +29,35 @@ export async function makeLink(
   return `/${purpose.type}/${linkToken}`;
 }
 
-/** The path of a link that creates the first owner; `undefined` if there already is a person who can sign in. */
-export async function firstLink(ports: { db: Db; clock: Clock }): Promise<string | undefined> {
-  if (await hasUsers(ports.db)) return undefined;
-  return makeLink({ type: 'set-up' }, ports);
+/** A link that was handed out. */
+export interface HandedOutLink {
+  readonly path: string;
+  readonly secondsLeft: number;
+}
+
+/**
+ * The link that creates the first owner; `undefined` if there already is a person who can sign in. A link that is valid for
+ * five more minutes is handed out again: every process of an installation prints the same one, which follows from the master
+ * key and the time at which it expires.
+ */
+export async function firstLink({
+  db,
+  clock,
+  masterKey,
+}: {
+  db: Db;
+  clock: Clock;
+  masterKey: Pick<MasterKey, 'mac'>;
+}): Promise<HandedOutLink | undefined> {
+  if (await hasUsers(db)) return undefined;
+  const now = clock.now();
+  const linkToken = (expiresAt: number) => masterKey.mac('set-up link', String(expiresAt));
+  const expiresAt = await insertSetUpLink(db, {
+    hashOf: (time) => hashSecret(linkToken(time)),
+    isLongEnough: (time) => time - now >= leastLeftSeconds,
+    expiresAt: now + linkLifeSeconds,
+  });
+  return { path: `/set-up/${linkToken(expiresAt)}`, secondsLeft: expiresAt - now };
 }
 
 export interface SetUpPorts {

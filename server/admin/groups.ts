@@ -390,7 +390,7 @@ export const groupCommands: readonly Command[] = [
     prints: ['id', 'name', 'members'],
   }),
   command(groupRemoveMember, {
-    words: 'group take-out',
+    words: 'group remove',
     positionals: memberArguments,
     doc: 'remove a person from a group; access through the group ends immediately',
     prints: ['id', 'name', 'members'],

@@ -72,7 +72,7 @@ export async function namedOrganization(name: string, { db }: Stores): Promise<O
   const organization = await findOrganization(db, checkSlug(name, 'an organization'));
   if (organization) return organization;
   throw new CommandError(
-    `there is no organization ${name}`,
+    `organization ${name} not found`,
     `latchkey-server organization create ${name}`,
   );
 }

@@ -210,15 +210,18 @@ export const serverCreate = organizationOperation({
   },
 });
 
+const serverInUseSchema = serverViewSchema
+  .extend({ activeKeys: z.int(), activeClients: z.int(), activeGrants: z.int() })
+  .meta({ id: 'ServerInUse' });
+export type ServerInUse = z.output<typeof serverInUseSchema>;
+
 export const serverRead = organizationOperation({
   name: 'server.read',
   doc: 'Read a server and the number of its active credentials',
   route: { method: 'GET', path: serverPath },
   permission: 'server.read',
   input: z.strictObject(ofServer),
-  output: serverViewSchema
-    .extend({ activeKeys: z.int(), activeClients: z.int(), activeGrants: z.int() })
-    .meta({ id: 'ServerInUse' }),
+  output: serverInUseSchema,
   async run({ server: name }, { organization }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const dependents = await countServerDependents(ports.db, server.id, ports.clock.now());

@@ -323,7 +323,7 @@ export const accessSet = organizationOperation({
           {
             value: 'client_credentials',
             text: 'One token for all callers',
-            help: 'Latchkey gets a token with its client ID and secret. The upstream cannot tell people apart.',
+            help: 'Latchkey requests a token with its own client ID and secret. The upstream cannot tell people apart.',
           },
           {
             value: 'authorization_code',

@@ -123,7 +123,7 @@ const actionsField = z
       .max(100)
       .regex(
         wantedActionPattern,
-        'is neither an event such as key.create nor a prefix such as key.',
+        'must be a name such as key.create, or a prefix such as key. for all events of keys',
       ),
   )
   .max(mostActions)

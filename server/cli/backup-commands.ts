@@ -80,7 +80,7 @@ export const restore: FolderCommand = {
     json,
     dataDirOption,
   ],
-  doc: 'restore a backup; asks for its master key if the file of the key is missing',
+  doc: 'restore a backup; asks for the master key if its file is missing',
   async runOnFolder(input, { stage, isInUse, clock, out, readSecret }) {
     const file = resolve(input.positionals[0] ?? '');
     const dataDir = resolve(input.must('data-dir'));

@@ -7,7 +7,7 @@ import { databasePlace } from '#config/database-place';
 import { dataDir, databaseUrl, json, masterKeyFile, outboundHost } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
-import { migrationNames } from '#db/migrate';
+import { installedMigrations, migrationNames, refusedMigration } from '#db/migrate';
 import {
   leastVersion,
   readServerFacts,
@@ -97,7 +97,7 @@ async function checkShared(url: string, input: Input): Promise<Finding[]> {
     return [
       ...server,
       await checkClock(db),
-      checkSchema(installed, 'run latchkey-server migrate, or start a node on it'),
+      await checkSchema(db, installed, 'run latchkey-server migrate, or start a node on it'),
       ...(installed.length === 0 ? [] : [await checkMasterKey(db, input)]),
       ...(installed.includes('0002-nodes') ? await checkNodes(db) : []),
     ];
@@ -179,17 +179,11 @@ async function checkClock(db: Db): Promise<Finding> {
   return { check: 'clock', outcome, detail, remedy };
 }
 
-/** The names of the migrations; none where there is no installation yet. */
-async function installedMigrations(db: Db): Promise<readonly string[]> {
-  const tables = await db.introspection.getTables();
-  if (!tables.some(({ name }) => name === 'kysely_migration')) return [];
-  const { rows } = await sql<{
-    name: string;
-  }>`select name from kysely_migration order by name`.execute(db);
-  return rows.map(({ name }) => name);
-}
-
-function checkSchema(installed: readonly string[], howToBegin: string): Finding {
+async function checkSchema(
+  db: Db,
+  installed: readonly string[],
+  howToBegin: string,
+): Promise<Finding> {
   const check = 'schema';
   const newest = installed.at(-1);
   if (newest === undefined) {
@@ -197,11 +191,11 @@ function checkSchema(installed: readonly string[], howToBegin: string): Finding 
     return { check, outcome: 'failure', detail, remedy: `To begin one, ${howToBegin}` };
   }
   const detail = `version ${newest}`;
-  if (installed.some((name) => !migrationNames.includes(name))) {
+  if ((await refusedMigration(db, installed)) !== undefined) {
     const remedy = 'The database was made by a newer Latchkey: update this one';
     return { check, outcome: 'failure', detail, remedy };
   }
-  if (installed.length === migrationNames.length) return { check, outcome: 'OK', detail };
+  if (installed.length >= migrationNames.length) return { check, outcome: 'OK', detail };
   const remedy = `The next start or command updates it to ${migrationNames.at(-1)}: make a backup first`;
   return { check, outcome: 'warning', detail, remedy };
 }
@@ -272,7 +266,7 @@ async function checkFile(input: Input, { isInUse, databaseFile }: FolderPorts): 
     return [
       { check, outcome: 'OK', detail: `${file}, complete` },
       { check: 'version', outcome: 'OK', detail: `SQLite ${rows[0]?.version ?? ''}` },
-      checkSchema(await installedMigrations(db), 'start the server'),
+      await checkSchema(db, await installedMigrations(db), 'start the server'),
       await checkMasterKey(db, input),
     ];
   } finally {

@@ -65,7 +65,7 @@ export const startOptions: readonly Option[] = [
   databaseUrl,
   {
     name: 'allow-async-standby',
-    doc: 'start although the database may lose confirmed writes, revocations included, when a standby takes over',
+    doc: 'start even if a standby that takes over could lose confirmed writes, including revocations',
   },
   {
     name: 'nats-url',
@@ -83,9 +83,21 @@ export const startOptions: readonly Option[] = [
     doc: 'the name of this node in lists and logs (default: the host name)',
   },
   {
+    name: 'processes',
+    value: 'N',
+    fallback: '1',
+    doc: 'how many processes share the port, up to 64, or auto for one per core; more than one needs --database-url',
+  },
+  {
     name: 'metrics-address',
     value: 'HOST:PORT',
-    doc: 'serve metrics for Prometheus at http://HOST:PORT/metrics, without authentication: choose 127.0.0.1 or a private network (default: off)',
+    doc: 'serve metrics for Prometheus at http://HOST:PORT/metrics, without authentication: choose 127.0.0.1 or a private network; with several processes, each at the next port (default: off)',
+  },
+  {
+    name: 'shutdown-delay',
+    value: 'SECONDS',
+    fallback: '0',
+    doc: 'after SIGTERM, keep serving for so long while /readyz fails, so that load balancers stop sending calls here',
   },
   { name: 'demo', doc: 'create the demo endpoint demo/library' },
   {
@@ -138,6 +150,11 @@ export const startOptions: readonly Option[] = [
     name: 'stdio-servers',
     value: 'FILE',
     doc: 'a JSON file of local commands that serve as upstreams; administrators cannot add commands',
+  },
+  {
+    name: 'audit-retention',
+    value: 'DAYS',
+    doc: 'remove entries of the audit log that are older, at least 30 days (default: keep all)',
   },
   {
     name: 'skills',

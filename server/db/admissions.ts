@@ -33,13 +33,14 @@ const byClientSql = `select ${server}, c.scopes
 /** An organization may accept only clients that an administrator created for one of its servers. */
 const acceptedClient = `(c.server_id is not null or o.open_clients_allowed = 1)`;
 
+/** `c.id || ''` is not what an index can find: a client may have very many grants, but a grant has one client. */
 const byGrantSql = `select ${server}, c.scopes, m.role
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
   join mcp_server s on s.id = g.server_id
   join organization o on o.id = s.organization_id
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
-  where g.id = :grant and g.person_id = :person and c.id = :client
+  where g.id = :grant and g.person_id = :person and c.id || '' = :client
     and g.revoked_at is null and c.revoked_at is null and ${enabled}
     and ${inGroup} and ${acceptedClient}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;

@@ -4,9 +4,9 @@ import { sql, type Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
 import type { Schema } from './schema.ts';
-import { transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// The audit log. The database itself refuses to change or remove an event.
+// The audit log. The database itself refuses to change an event, or to remove a young one.
 
 /** One entry of the audit log. It is never changed and contains no secret. */
 export interface AuditEvent {
@@ -169,6 +169,73 @@ export async function listAuditActions(
     )
     select action from known where action is not null`.execute(db);
   return rows.map(({ action }) => action);
+}
+
+/**
+ * Removes the oldest events that happened before a time and were sent to all active webhooks of their organization, at most
+ * `limit` of them, and adds an event that says so to each organization. Returns how many were removed.
+ *
+ * @throws {Error} when an event is too young to be removed: see `leastRetentionDays`
+ */
+export async function removeOldAuditEvents(
+  db: Db,
+  { before, limit, now }: { before: EpochSeconds; limit: number; now: EpochSeconds },
+): Promise<number> {
+  return transaction(db, async (tx) => {
+    await advisoryLock(tx, 'audit retention');
+    const old = await tx
+      .selectFrom('audit_event')
+      .select(['id', 'organization'])
+      .where('at', '<', before)
+      .where((where) =>
+        where.not(
+          where.exists(
+            where
+              .selectFrom('webhook')
+              .innerJoin('organization', 'organization.id', 'webhook.organization_id')
+              .select('webhook.id')
+              .whereRef('organization.name', '=', 'audit_event.organization')
+              .whereRef('webhook.position', '<', 'audit_event.sequence')
+              .where('webhook.disabled_at', 'is', null),
+          ),
+        ),
+      )
+      .orderBy('at')
+      .orderBy('id')
+      .limit(limit)
+      .execute();
+    if (old.length === 0) return 0;
+    await tx.insertInto('audit_retention').values({ one: 1, removes_before: before }).execute();
+    await tx
+      .deleteFrom('audit_event')
+      .where(
+        'id',
+        'in',
+        old.map(({ id }) => id),
+      )
+      .execute();
+    await tx.deleteFrom('audit_retention').execute();
+    const date = new Date(before * 1000).toISOString().slice(0, 10);
+    const counts = Map.groupBy(old, ({ organization }) => organization);
+    for (const [organization, { length }] of [...counts].toSorted(byOrganization)) {
+      await insertAuditEvent(tx, {
+        at: now,
+        actor: 'system',
+        organization: organization ?? undefined,
+        action: 'audit.expire',
+        target: `${length} ${length === 1 ? 'entry' : 'entries'} from before ${date}`,
+        address: undefined,
+        requestId: undefined,
+        outcome: 'done',
+      });
+    }
+    return old.length;
+  });
+}
+
+/** All transactions lock the orders of several organizations in the same sequence. */
+function byOrganization([one]: [string | null, unknown], [other]: [string | null, unknown]) {
+  return (one ?? '') < (other ?? '') ? -1 : 1;
 }
 
 /**

@@ -3,44 +3,96 @@ import { Migrator } from 'kysely/migration';
 
 import { up as initial } from './migrations/0001-initial.ts';
 import { up as nodes } from './migrations/0002-nodes.ts';
+import { up as auditRetention } from './migrations/0003-audit-retention.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
+export interface Migration {
+  readonly up: (db: Db) => Promise<void>;
+  /**
+   * Whether versions without it may go on using the database, as they do during a rolling upgrade. It may add tables, indexes, and
+   * columns that are nullable or have a default; it may not change what older versions read, or rely on what they would have to write.
+   */
+  readonly isAdditive?: boolean;
+}
+
 /** All migrations, oldest first. The statements of a released migration never change. */
-const migrations = { '0001-initial': { up: initial }, '0002-nodes': { up: nodes } };
+export const migrations: Readonly<Record<string, Migration>> = {
+  '0001-initial': { up: initial },
+  '0002-nodes': { up: nodes },
+  '0003-audit-retention': { up: auditRetention },
+};
 
 /** What a database at the newest schema has in `kysely_migration`, oldest first. */
 export const migrationNames: readonly string[] = Object.keys(migrations);
 
 /**
  * Migrates the database to the newest schema, in one transaction and under a lock: processes that start at the same time
- * do it once, and a migration that fails changes nothing.
+ * do it once, and a migration that fails changes nothing. On PostgreSQL, a database with newer migrations is used as it is if all of
+ * them are additive.
  *
  * @throws {Error} when the database is from a newer Latchkey, or from before the first release
  */
-export async function migrate(db: Db): Promise<void> {
+export async function migrate(db: Db, known = migrations): Promise<void> {
   await transaction(db, async (tx) => {
     if (isPostgres(tx)) await sql`set local statement_timeout = 0`.execute(tx);
     await advisoryLock(tx, 'migrations');
-    await refuseOthers(tx);
-    const provider = { getMigrations: () => Promise.resolve(migrations) };
+    const installed = await installedMigrations(tx);
+    await refuseOthers(tx, installed, known);
+    // Kysely accepts no migration that it does not know, and there is nothing to do.
+    if (installed.some((name) => !Object.hasOwn(known, name))) return;
+    const provider = { getMigrations: () => Promise.resolve({ ...known }) };
     const { error } = await new Migrator({ db: tx, provider }).migrateToLatest();
     if (error !== undefined) throw error;
+    if (isPostgres(tx)) await recordAdditive(tx, known);
   });
 }
 
-async function refuseOthers(tx: Db): Promise<void> {
-  const tables = await tablesOf(tx);
-  if (tables.has('migration')) {
+/** Tells older versions which migrations they may ignore. */
+async function recordAdditive(tx: Db, known: Readonly<Record<string, Migration>>): Promise<void> {
+  for (const [name, { isAdditive = false }] of Object.entries(known)) {
+    if (!isAdditive) continue;
+    await sql`insert into additive_migration (name) values (${name}) on conflict do nothing`.execute(
+      tx,
+    );
+  }
+}
+
+async function refuseOthers(
+  tx: Db,
+  installed: readonly string[],
+  known: Readonly<Record<string, Migration>>,
+): Promise<void> {
+  if ((await tablesOf(tx)).has('migration')) {
     throw new Error(
       'the database was made by a Latchkey from before the first release, which this one cannot read: start with an empty data folder',
     );
   }
-  if (!tables.has('kysely_migration')) return;
-  const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(tx);
-  const unknown = rows.find(({ name }) => !Object.hasOwn(migrations, name));
-  if (unknown) {
-    throw new Error(`the database was made by a newer Latchkey (it has migration ${unknown.name})`);
+  const refused = await refusedMigration(tx, installed, known);
+  if (refused !== undefined) {
+    throw new Error(`the database was made by a newer Latchkey (it has migration ${refused})`);
   }
+}
+
+/** The names of the migrations that the database has, oldest first; none where there is no installation yet. */
+export async function installedMigrations(db: Db): Promise<readonly string[]> {
+  if (!(await tablesOf(db)).has('kysely_migration')) return [];
+  const { rows } = await sql<{
+    name: string;
+  }>`select name from kysely_migration order by name`.execute(db);
+  return rows.map(({ name }) => name);
+}
+
+/** The first of the installed migrations that this version neither knows nor may ignore. */
+export async function refusedMigration(
+  db: Db,
+  installed: readonly string[],
+  known: Readonly<Record<string, Migration>> = migrations,
+): Promise<string | undefined> {
+  const unknown = installed.filter((name) => !Object.hasOwn(known, name));
+  if (unknown.length === 0 || !(await tablesOf(db)).has('additive_migration')) return unknown[0];
+  const { rows } = await sql<{ name: string }>`select name from additive_migration`.execute(db);
+  const additive = new Set(rows.map(({ name }) => name));
+  return unknown.find((name) => !additive.has(name));
 }
 
 /** An introspector for `Migrator`, which only needs the names of the tables in the default schema. */

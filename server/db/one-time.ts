@@ -35,6 +35,39 @@ export async function insertLink(
   });
 }
 
+/**
+ * Adds the link that creates the first owner, unless there is one that may be handed out again. Returns when it expires.
+ *
+ * @param hashOf the hash of the link that expires at this time
+ * @param isLongEnough whether a link that expires at this time may be handed out again
+ * @param expiresAt of a new link
+ */
+export async function insertSetUpLink(
+  db: Db,
+  {
+    hashOf,
+    isLongEnough,
+    expiresAt,
+  }: {
+    readonly hashOf: (expiresAt: EpochSeconds) => string;
+    readonly isLongEnough: (expiresAt: EpochSeconds) => boolean;
+    readonly expiresAt: EpochSeconds;
+  },
+): Promise<EpochSeconds> {
+  return transaction(db, async (tx) => {
+    await advisoryLock(tx, 'link set-up ');
+    const known = await tx
+      .selectFrom('one_time_link')
+      .select(['token_hash', 'expires_at'])
+      .where('purpose', '=', 'set-up')
+      .executeTakeFirst();
+    const isKept = known && isLongEnough(known.expires_at);
+    if (isKept && known.token_hash === hashOf(known.expires_at)) return known.expires_at;
+    await insertLink(tx, hashOf(expiresAt), { type: 'set-up' }, expiresAt);
+    return expiresAt;
+  });
+}
+
 /** The purpose of a link that is neither used nor expired. The link stays valid. */
 export async function findLink(
   db: Db,

@@ -311,6 +311,11 @@ export interface Schema {
     /** The position among the organization's events in the order in which they were stored, from 1. */
     sequence: number;
   };
+  /** One row while events are being removed, none otherwise. */
+  audit_retention: {
+    one: number;
+    removes_before: number;
+  };
   audit_order: {
     /** Empty for events of no organization. */
     organization: string;
@@ -352,5 +357,14 @@ export interface Schema {
     started_at: number;
     seen_at: number;
     clock_skew_ms: number;
+    /** How often the node changed its rows of `agent_presence`. */
+    presence_revision: Generated<number>;
+  };
+  /** On PostgreSQL only: the agents that are connected to each node. */
+  agent_presence: {
+    instance: string;
+    agent_id: string;
+    /** An `AgentPresence` as JSON. */
+    presence: string;
   };
 }

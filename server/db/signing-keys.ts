@@ -1,5 +1,5 @@
 import type { EpochSeconds } from '#clock/clock';
-import { transaction, type Db } from './transaction.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A stored signing key: the public half in plain text, the private half encrypted. */
 export interface StoredSigningKey {
@@ -31,6 +31,15 @@ export async function listSigningKeys(db: Db): Promise<StoredSigningKey[]> {
 
 export async function insertSigningKey(db: Db, key: StoredSigningKey): Promise<void> {
   await db.insertInto('signing_key').values(rowOf(key)).execute();
+}
+
+/** Adds the key unless there is one, so that nodes which start at the same time agree on the first. */
+export async function insertFirstSigningKey(db: Db, key: StoredSigningKey): Promise<void> {
+  await transaction(db, async (tx) => {
+    await advisoryLock(tx, 'first signing key');
+    const known = await tx.selectFrom('signing_key').select('kid').limit(1).executeTakeFirst();
+    if (!known) await insertSigningKey(tx, key);
+  });
 }
 
 /** Adds the key, retires the others, and deletes those that were retired before `deleteBefore`. */

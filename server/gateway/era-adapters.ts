@@ -30,9 +30,10 @@ export class EraAdapters {
   /** Being asked just now, by owner: what comes of it is theirs, as an account that is not connected. */
   readonly #asking = new Map<string, Promise<Spoken | undefined>>();
 
-  constructor(clock: Clock) {
+  /** `instance` of this process, where several nodes share a database. */
+  constructor(clock: Clock, instance?: string) {
     this.#known = new KnownEras(clock);
-    this.#modern = new ModernAdapter(clock);
+    this.#modern = new ModernAdapter(clock, instance);
   }
 
   /** Sends a request of a caller of `era` to the upstream of its call, translated where the upstream speaks the other. */

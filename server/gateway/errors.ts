@@ -82,7 +82,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 403,
         code: -32600,
-        message: `web pages of ${detail} are not allowed to call this endpoint: see --allowed-origin`,
+        message: `web pages from ${detail} are not allowed to call this endpoint: see --allowed-origin`,
       };
     case 'method_not_allowed':
       return {
@@ -203,6 +203,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         status: 503,
         code: -32000,
         message: 'access cannot be checked right now; try again later',
+        headers: { 'Retry-After': '1' },
       };
     case 'fault':
       return { status: 500, code: -32603, message: 'internal error' };

@@ -1,3 +1,4 @@
+import type { Tracing } from 'latchkey-mcp/tracing';
 import type { CredentialUse } from '#db/last-uses';
 import type { ServerRecord } from '#db/servers';
 import type { EpochSeconds } from '#clock/clock';
@@ -12,7 +13,7 @@ import { CallLimits } from './limits.ts';
 import { Metering, type NoteCall } from './metering.ts';
 import { MirroredArguments } from './mirrored-arguments.ts';
 import { OpenAnswers } from './open-answers.ts';
-import type { OtherNodes } from './other-nodes.ts';
+import type { GatewayEvent, OtherNodes } from './other-nodes.ts';
 import { givenUp, passCall, type Progress } from './pipeline.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
@@ -41,6 +42,8 @@ export interface GatewayPorts extends AdmitPorts {
   /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
+  /** Spans of admitted calls; absent unless the operator wants traces. */
+  readonly tracing?: Tracing | undefined;
   /** Absent where no other node shares the database. */
   readonly nodes?: OtherNodes | undefined;
 }
@@ -72,10 +75,11 @@ export class Gateway {
 
   constructor(ports: GatewayPorts) {
     const { clock, admissions, eras, left } = ports;
+    const tell = ports.nodes?.tell;
     const legacy = {
       sessions: new LegacySessions(clock, ports.nodes?.instance),
       links: new PlainLinks(clock),
-      cancellations: new Cancellations(),
+      cancellations: new Cancellations(tell),
     };
     const keepers = [legacy.sessions, legacy.links, eras];
     const reaper = new Reaper({
@@ -90,7 +94,7 @@ export class Gateway {
       legacy,
       reaper,
       open: new OpenAnswers(),
-      limits: new CallLimits(clock),
+      limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
       changeToken: undefined,
       refuse: (refusal, request, progress) => this.#refuse(refusal, request, progress),
@@ -149,6 +153,13 @@ export class Gateway {
     return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
   }
 
+  /** Takes in what another node tells. */
+  heard(event: GatewayEvent, from: string): void {
+    const { legacy, limits } = this.#parts;
+    if (event.type === 'counted') limits.heard(from, event.counts);
+    else legacy.cancellations.cancelHere(event.owner, event.request);
+  }
+
   /** How much is going on. */
   counts(): { readonly sessions: number; readonly openCalls: number } {
     const { legacy, open } = this.#parts;
@@ -166,7 +177,8 @@ export class Gateway {
 
   /** Ends everything that is open, and the sessions at the upstreams. */
   async close(): Promise<void> {
-    const { open, reaper, legacy, ports } = this.#parts;
+    const { open, reaper, legacy, limits, ports } = this.#parts;
+    limits.close();
     open.close();
     reaper.close();
     await Promise.all([legacy.links.close(), legacy.sessions.endAll()]);

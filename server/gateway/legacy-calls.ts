@@ -10,6 +10,7 @@ import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
+import type { OtherNodes } from './other-nodes.ts';
 import { parseAccept } from './read-message.ts';
 import { reply, resumed, type ReplyOptions } from './reply.ts';
 import {
@@ -255,10 +256,16 @@ async function listen(
 
 /**
  * Requests without a session that a later `notifications/cancelled` may end: an upstream that keeps no
- * session never gets that notification, so its own request is what has to end.
+ * session never gets that notification, so its own request is what has to end. Other nodes are told of a
+ * request that is not here.
  */
 export class Cancellations {
   readonly #requests = new Map<string, AbortController>();
+  readonly #tell: OtherNodes['tell'];
+
+  constructor(tell?: OtherNodes['tell']) {
+    this.#tell = tell;
+  }
 
   /** Notes a request; the function that it returns says that it is over. */
   expect(owner: string, id: string | undefined, controller: AbortController): () => void {
@@ -270,8 +277,16 @@ export class Cancellations {
     };
   }
 
-  /** Ends that owner's request of this id (JSON text), if it is under way. */
+  /** Ends that owner's request of this id (JSON text), if it is under way at any node. */
   cancel(owner: string, id: string | undefined): void {
-    if (id !== undefined) this.#requests.get(`${owner} ${id}`)?.abort();
+    if (id === undefined || this.cancelHere(owner, id)) return;
+    this.#tell?.({ type: 'cancelled', owner, request: id });
+  }
+
+  /** Whether that owner's request of this id was under way here. */
+  cancelHere(owner: string, id: string): boolean {
+    const request = this.#requests.get(`${owner} ${id}`);
+    request?.abort();
+    return request !== undefined;
   }
 }

@@ -12,6 +12,17 @@ const noticesACall = 2;
 /** A caller limited to one call at a time may have several assistants that listen. */
 const streamsACall = 4;
 
+const tellEveryMs = 200;
+/** Rounds of telling after which open requests are told again: two seconds. */
+const tellOpenEvery = 10;
+/** What a node said is forgotten unless it says it again. */
+const elsewhereSeconds = 6;
+/** Names of 100 bytes each make a message of half the size that NATS passes on. */
+const mostTold = 2000;
+
+/** Who was counted, how many requests since the last time it was told, and how many are open. */
+export type RateChange = [name: string, taken: number, open: number];
+
 /** A request that was counted. */
 export interface CountedCall {
   readonly over: () => void;
@@ -26,15 +37,55 @@ interface Bounds {
 
 /**
  * Applies the limits of a server to its callers: rate, concurrency and duration. Notifications and listening streams
- * are counted separately, so that a caller can always cancel. Each process counts for itself.
+ * are counted separately, so that a caller can always cancel. Several nodes tell each other five times a second what they
+ * counted, so within that time a caller may exceed a limit by what the other nodes let in.
  */
 export class CallLimits {
   readonly #clock: Clock;
   readonly #rates = new Map<string, CallerRate>();
+  /** What the other nodes have yet to be told: how many requests were counted since they were. */
+  readonly #untold = new Map<string, number>();
+  readonly #tell: ((changes: RateChange[]) => void) | undefined;
+  readonly #timer: NodeJS.Timeout | undefined;
+  #rounds = 0;
   #untilCleanup = cleanupEvery;
 
-  constructor(clock: Clock) {
+  /** `tell` tells the other nodes, where there are any. */
+  constructor(clock: Clock, tell?: (changes: RateChange[]) => void) {
     this.#clock = clock;
+    this.#tell = tell;
+    if (tell) this.#timer = setInterval(() => this.#tellOthers(tell), tellEveryMs).unref();
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Adds what another node has counted. */
+  heard(instance: string, changes: readonly RateChange[]): void {
+    const now = this.#clock.now();
+    for (const [name, taken, open] of changes) {
+      this.#rateOf(name).addElsewhere(instance, { taken, open }, now);
+    }
+  }
+
+  #tellOthers(tell: (changes: RateChange[]) => void): void {
+    this.#rounds += 1;
+    // Those that stay open are told again, so that a node that is gone can be forgotten.
+    if (this.#rounds % tellOpenEvery === 0) {
+      for (const [name, { open }] of this.#rates) if (open > 0) this.#note(name, 0);
+    }
+    const changes = [...this.#untold].map(([name, taken]): RateChange => [
+      name,
+      taken,
+      this.#rates.get(name)?.open ?? 0,
+    ]);
+    this.#untold.clear();
+    for (let at = 0; at < changes.length; at += mostTold) tell(changes.slice(at, at + mostTold));
+  }
+
+  #note(name: string, taken: number): void {
+    if (this.#tell) this.#untold.set(name, (this.#untold.get(name) ?? 0) + taken);
   }
 
   /**
@@ -80,23 +131,27 @@ export class CallLimits {
 
   #count(admission: Admission, { kind, perMinute, atOnce }: Bounds): () => void {
     if (perMinute === undefined && atOnce === undefined) return () => undefined;
-    const rate = this.#rateOf(`${countedFor(admission)} ${admission.server.id} ${kind}`);
-    if (atOnce !== undefined && rate.open >= atOnce) {
+    const name = `${countedFor(admission)} ${admission.server.id} ${kind}`;
+    const rate = this.#rateOf(name);
+    const now = this.#clock.now();
+    if (atOnce !== undefined && rate.openAnywhere(now) >= atOnce) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `you have ${atOnce} concurrent ${kind}, the limit of this server`,
+        detail: `the limit of concurrent ${kind} for each caller of this server is ${atOnce}`,
         retryAfterSeconds: 1,
       });
     }
-    const wait = perMinute === undefined ? 0 : rate.take(perMinute, this.#clock.now());
+    const wait = perMinute === undefined ? 0 : rate.take(perMinute, now);
     if (wait > 0) {
       throw new GatewayRefusal('too_many_requests', {
-        detail: `this server allows ${perMinute} ${kind} per minute for each caller`,
+        detail: `the limit of ${kind} per minute for each caller of this server is ${perMinute}`,
         retryAfterSeconds: wait,
       });
     }
     rate.open += 1;
+    this.#note(name, perMinute === undefined ? 0 : 1);
     return () => {
       rate.open -= 1;
+      this.#note(name, 0);
     };
   }
 
@@ -127,7 +182,7 @@ function checkSize(bytes: number, { requestBytes }: ServerLimits): void {
 function endLater(ending: AbortController, { callSeconds }: ServerLimits): () => void {
   if (callSeconds === undefined) return () => undefined;
   const timer = setTimeout(() => {
-    const detail = `it exceeded the timeout of ${callSeconds} seconds for this server`;
+    const detail = `it exceeded the timeout of this server (${callSeconds} s)`;
     ending.abort(new GatewayRefusal('too_slow', { detail }));
   }, callSeconds * 1000);
   timer.unref();
@@ -149,6 +204,8 @@ export class CallerRate {
   /** The second of the latest counter. */
   #last: EpochSeconds;
   open = 0;
+  /** Requests in progress at other nodes, by instance. */
+  readonly #elsewhere = new Map<string, { readonly open: number; readonly at: EpochSeconds }>();
 
   constructor(now: EpochSeconds) {
     this.#last = Math.floor(now);
@@ -156,7 +213,30 @@ export class CallerRate {
 
   /** Whether nothing remains to be remembered. */
   isIdle(now: EpochSeconds): boolean {
-    return this.open === 0 && Math.floor(now) - this.#last >= windowSeconds;
+    return this.openAnywhere(now) === 0 && Math.floor(now) - this.#last >= windowSeconds;
+  }
+
+  /** The requests in progress here and, as far as other nodes said lately, there. */
+  openAnywhere(now: EpochSeconds): number {
+    let sum = this.open;
+    for (const [instance, { open, at }] of this.#elsewhere) {
+      if (at + elsewhereSeconds < now) this.#elsewhere.delete(instance);
+      else sum += open;
+    }
+    return sum;
+  }
+
+  /** Counts what another node let in since it told us last, and notes what is in progress there. */
+  addElsewhere(
+    instance: string,
+    { taken, open }: { readonly taken: number; readonly open: number },
+    now: EpochSeconds,
+  ): void {
+    this.#forget(Math.floor(now));
+    this.#counts[this.#last % windowSeconds] = this.#at(this.#last) + taken;
+    this.#sum += taken;
+    if (open > 0) this.#elsewhere.set(instance, { open, at: now });
+    else this.#elsewhere.delete(instance);
   }
 
   /** Counts a request unless `most` were counted within the minute. */

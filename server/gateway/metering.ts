@@ -1,8 +1,11 @@
 import { membersIn } from 'latchkey-mcp/json-edit';
+import { traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
+import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
 import type { Admission } from './admission.ts';
 import type { GatewayRefusal, RefusalCode } from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
+import type { GatewayRequest } from './request.ts';
 
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
@@ -53,6 +56,7 @@ export class Metering {
   readonly #note: NoteCall;
   #admission: Admission | undefined;
   #envelope: Envelope | undefined;
+  #span: OpenSpan | undefined;
 
   constructor(note: NoteCall) {
     this.#note = note;
@@ -67,15 +71,46 @@ export class Metering {
     this.#envelope = envelope;
   }
 
+  /**
+   * Follows it in a span, too, which began when it arrived. What is sent on behalf of the request continues the trace
+   * below this span, because it takes the trace context from the headers of the request.
+   */
+  trace(tracing: Tracing, { method, organization, server, headers }: GatewayRequest): void {
+    const { traceparent } = (this.#span = tracing.begin(`${method} /mcp`, headers, {
+      kind: 'server',
+      attributes: { 'latchkey.server': `${organization}/${server}`, 'http.request.method': method },
+      startedAtMs: Date.now() - (performance.now() - this.#startedAt),
+    }));
+    // The state belongs to the span that the caller named.
+    if (traceHeaders(headers)['traceparent'] === undefined) delete headers['tracestate'];
+    headers['traceparent'] = traceparent;
+  }
+
+  /** Another node answers it, and counts it. */
+  passedOn(): void {
+    this.#admission = undefined;
+  }
+
   /** It came to nothing. */
   failed({ code }: GatewayRefusal): void {
+    this.#spanOver(code === 'cancelled' ? undefined : code);
     if (code === 'cancelled') this.#over('ok');
     else this.#over(unanswered.has(code) ? 'upstream-error' : 'refused');
   }
 
   /** Its answer went out to its end, or as far as its caller wanted it. */
   answered(outcome: AnsweredOutcome): void {
+    this.#spanOver(outcome === 'ok' ? undefined : outcome);
     this.#over(outcome);
+  }
+
+  #spanOver(error: string | undefined): void {
+    const span = this.#span;
+    if (!span) return;
+    this.#span = undefined;
+    const { method, name } = this.#envelope ?? {};
+    span.describe(method, method === 'tools/call' ? name : undefined);
+    span.end(error);
   }
 
   #over(outcome: CallOutcome): void {

@@ -46,10 +46,12 @@ const maxClientLetters = 64 * 1024;
  */
 export class ModernAdapter {
   readonly #links: LegacyLinks;
-  readonly #interrupted = new InterruptedCalls();
+  readonly #interrupted: InterruptedCalls;
 
-  constructor(clock: Clock) {
+  /** `instance`, of this process, begins the states where several nodes share a database: see `instanceOfState`. */
+  constructor(clock: Clock, instance?: string) {
     this.#links = new LegacyLinks(clock);
+    this.#interrupted = new InterruptedCalls(instance);
   }
 
   /**
@@ -243,6 +245,14 @@ const stateBytes = 24;
 const waitMs = 600_000;
 const maxPerOwner = 100;
 
+/** Tells our states from those of upstreams. */
+const statePrefix = 'latchkey.';
+
+/** The process that keeps the interrupted call of this state; `undefined` if the state does not say. */
+export function instanceOfState(state: string): string | undefined {
+  return /^latchkey\.([0-9A-Za-z]{16})\.[\w-]{32}$/.exec(state)?.[1];
+}
+
 /** A call whose upstream asked a question and waits for the response. */
 export interface InterruptedCall {
   readonly owner: string;
@@ -259,6 +269,11 @@ export class InterruptedCalls {
   readonly #calls = new Map<string, InterruptedCall & { readonly timer: NodeJS.Timeout }>();
   /** The states of each owner, oldest first. */
   readonly #byOwner = new Map<string, Set<string>>();
+  readonly #prefix: string;
+
+  constructor(instance?: string) {
+    this.#prefix = instance === undefined ? '' : `${statePrefix}${instance}.`;
+  }
 
   get size(): number {
     return this.#calls.size;
@@ -270,7 +285,7 @@ export class InterruptedCalls {
     const before = this.#byOwner.get(owner);
     const [oldest] = before ?? [];
     if (oldest !== undefined && (before?.size ?? 0) >= maxPerOwner) this.#giveUp(oldest);
-    const state = randomBytes(stateBytes).toString('base64url');
+    const state = this.#prefix + randomBytes(stateBytes).toString('base64url');
     const timer = setTimeout(() => this.#giveUp(state), waitMs).unref();
     this.#calls.set(state, { ...interrupted, timer });
     const own = this.#byOwner.get(owner) ?? new Set();

@@ -1,9 +1,18 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { stringAt } from 'latchkey-mcp/json-edit';
 import type { ProvedCredential } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayPorts } from './gateway.ts';
-import { readMessage } from './read-message.ts';
-import { whenGone, type Call, type GatewayAnswer, type GatewayRequest } from './request.ts';
+import type { RateChange } from './limits.ts';
+import { instanceOfState } from './modern-adapter.ts';
+
+import {
+  whenGone,
+  type Call,
+  type GatewayAnswer,
+  type GatewayRequest,
+  type MessageCall,
+} from './request.ts';
 import { instanceOf } from './sessions.ts';
 
 /** A call for the node that has its session. It carries no credential, only what the credential proved. */
@@ -28,7 +37,14 @@ export interface OtherNodes {
    * @throws {GatewayRefusal} `unknown_session`, `node_unreachable`, `node_lost`
    */
   readonly send?: ((instance: string, call: NodeCall) => Promise<GatewayAnswer>) | undefined;
+  /** Tells all other nodes. */
+  readonly tell?: ((event: GatewayEvent) => void) | undefined;
 }
+
+/** What the gateways of several nodes tell each other. */
+export type GatewayEvent =
+  | { readonly type: 'cancelled'; readonly owner: string; readonly request: string }
+  | { readonly type: 'counted'; readonly counts: RateChange[] };
 
 /** The other node that has the session of a call; `undefined` for a call that this node answers. */
 export function nodeOf(
@@ -42,30 +58,55 @@ export function nodeOf(
 }
 
 /**
- * Passes an admitted call to the node that has its session, and its answer back as it comes. That node counts and limits it;
- * here it only ends when its caller loses access.
+ * The other node that waits for the response which a call brings to a question of its upstream; `undefined` for a call that
+ * this node answers. `message` has the state that `InterruptedCalls` handed out, without its seal.
+ */
+export function nodeOfResponse(
+  { envelope: { requestState }, body }: Pick<MessageCall, 'envelope' | 'body'>,
+  { nodes }: Pick<GatewayPorts, 'nodes'>,
+): string | undefined {
+  if (!nodes?.send || !requestState) return undefined;
+  const instance = instanceOfState(stringAt(body, requestState) ?? '');
+  return instance === nodes.instance ? undefined : instance;
+}
+
+/** What is sent of a call: who makes it, and its body. */
+export interface PassedCall {
+  readonly proved: ProvedCredential;
+  readonly body: Buffer | undefined;
+}
+
+/**
+ * Passes an admitted call to another node, and its answer back as it comes. That node counts and limits it; here it only ends
+ * when its caller loses access. It is not metered here, so its outcome is for its span alone.
  *
  * @throws {GatewayRefusal}
  */
 export async function passToNode(
   instance: string,
   { request, ending, endless, finish }: Call,
-  proved: ProvedCredential,
-  {
-    nodes,
-    noteId,
-  }: { readonly nodes: OtherNodes | undefined; readonly noteId: (id: string) => void },
+  { proved, body: sent }: PassedCall,
+  { nodes, tracing }: Pick<GatewayPorts, 'nodes' | 'tracing'>,
 ): Promise<GatewayAnswer> {
   if (!nodes?.send) throw new GatewayRefusal('unknown_session');
-  const message = request.method === 'POST' ? await readMessage(request) : undefined;
-  if (message) noteId(message.envelope.id ?? 'null');
   if (request.method === 'GET') endless();
   whenGone(request, () => ending.abort());
   const { signal } = ending;
-  const answer = await nodes.send(instance, { request, proved, body: message?.body, signal });
+  const { send } = nodes;
+  const pass = (traced: NodeCall['request']) =>
+    send(instance, { request: traced, proved, body: sent, signal });
+  const { id, organization, server, method, headers, address } = request;
+  const answer = tracing
+    ? await tracing.within(
+        'call of another node',
+        { 'latchkey.server': `${organization}/${server}` },
+        { id, organization, server, method, headers, address },
+        pass,
+      )
+    : await pass(request);
   const { body } = answer;
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
-    finish();
+    finish('ok');
     return answer;
   }
   return { ...answer, body: passed(body, signal, finish) };
@@ -80,8 +121,10 @@ async function* passed(
     yield* body;
   } catch (error) {
     // It was ended here: a draining server ends its streams, as it does those of its own sessions.
-    if (!signal.aborted) throw error;
+    if (signal.aborted) return;
+    finish('upstream-error');
+    throw error;
   } finally {
-    finish();
+    finish('ok');
   }
 }

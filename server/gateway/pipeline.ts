@@ -55,7 +55,7 @@ import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
 import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
 import { countedFor } from './open-answers.ts';
-import { nodeOf, passToNode } from './other-nodes.ts';
+import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { reply, slownessIn, type ReplyOptions } from './reply.ts';
 import {
@@ -94,20 +94,49 @@ export function passCall(
   return whenReady(admissionOf(request, parts), (admitted) => {
     const node = nodeOf(request, parts.ports);
     progress.principal = admitted.principal;
+    const { tracing } = parts.ports;
+    if (tracing) progress.metering.trace(tracing, request);
     if (node === undefined) noteAdmitted(request, admitted, progress, parts);
     const call = begun(request, admitted, progress, parts);
     progress.call = call;
     if (node !== undefined) {
-      const noteId = (id: string) => void (progress.id = id);
-      return whenReady(proofOf(request, parts), (proved) =>
-        passToNode(node, call, proved, { nodes: parts.ports.nodes, noteId }),
-      );
+      return passInSession(node, call, progress, parts);
     }
     if (request.method !== 'POST') return passStream(call, progress, parts);
     const message = readMessage(request);
     if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
     return message.then((read) => passLateMessage(read, call, progress, parts));
   });
+}
+
+/** Passes a call to the node that has its session. */
+async function passInSession(
+  node: string,
+  call: Call,
+  progress: Progress,
+  parts: GatewayParts,
+): Promise<GatewayAnswer> {
+  const { request } = call;
+  const message = request.method === 'POST' ? await readMessage(request) : undefined;
+  if (message) progress.id = message.envelope.id ?? 'null';
+  const proved = await proofOf(request, parts);
+  return passToNode(node, call, { proved, body: message?.body }, parts.ports);
+}
+
+/** Passes a response to the node that waits for it. If that node is gone, the call that it belongs to is, too. */
+async function passResponse(
+  node: string,
+  call: Call,
+  body: Buffer,
+  parts: GatewayParts,
+): Promise<GatewayAnswer> {
+  try {
+    const proved = await proofOf(call.request, parts);
+    return await passToNode(node, call, { proved, body }, parts.ports);
+  } catch (cause) {
+    const isGone = cause instanceof GatewayRefusal && cause.code === 'unknown_session';
+    throw isGone ? new GatewayRefusal('not_theirs', { detail: 'requestState', cause }) : cause;
+  }
 }
 
 /** A message whose body took its time: what the caller may do is looked up again, because it may have changed meanwhile. */
@@ -154,11 +183,17 @@ function passMessage(
     }
     authorize(envelope, read.body, call.admission);
   }
+  const unsealed = unsealMessage(read, call.seal);
+  const node = progress.era === 'modern' ? nodeOfResponse(unsealed, parts.ports) : undefined;
+  if (node !== undefined) {
+    progress.metering.passedOn();
+    return passResponse(node, call, read.body, parts);
+  }
   const { limits } = call.admission.server;
   if (limits) call.afterwards.push(parts.limits.begin(call, envelope, read.body, limits).over);
   const message: MessageCall = {
     ...call,
-    ...unsealMessage(read, call.seal),
+    ...unsealed,
     upstream: adapted(call, progress.era, parts),
   };
   return whenReady(presentationFor(message, parts), (presentation) =>

@@ -5,7 +5,7 @@ import { subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { networkOf } from '#accounts/guess-limit';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#clock/clock';
-import { FailedAttempts } from '#oauth/failed-attempts';
+import type { FailedAttempts } from '#oauth/failed-attempts';
 import { OAuthError } from '#oauth/oauth-error';
 import type { AcceptedRequest } from '#upstreams/tunnel/accept-socket';
 import {
@@ -20,6 +20,8 @@ export interface AgentRouteOptions {
   readonly agents: {
     readonly directory: AgentDirectory;
     readonly clock: Clock;
+    /** Wrong keys of agents. */
+    readonly attempts: FailedAttempts;
     readonly refusals: RefusalLog;
     readonly hasRoomFor: (agentId: string) => boolean;
     /** Takes over the connection. */
@@ -33,7 +35,6 @@ export function agentRoute(
   app: FastifyInstance,
   { agents, upgrades }: AgentRouteOptions & { readonly upgrades: Upgrades },
 ): void {
-  const attempts = new FailedAttempts(agents.clock);
   app.setErrorHandler((error, request, reply) => {
     const { status, headers, body } = agentErrorAnswer(error);
     if (status >= 500) request.log.error({ err: error }, 'agent not let in');
@@ -45,7 +46,7 @@ export function agentRoute(
     const { headers, raw } = request;
     // Browsers always send `Origin`. A web page must not even find out which keys are valid.
     if (headers.origin !== undefined) throw new TunnelRefusal('browser');
-    const agent = await agentOf(request, attempts, agents);
+    const agent = await agentOf(request, agents);
     if (!asksForWebSocket(raw) || !upgrades.has(raw)) throw new TunnelRefusal('no_upgrade');
     const offered = headers['sec-websocket-protocol']?.split(',').map((name) => name.trim());
     if (!offered?.includes(subprotocol)) throw new TunnelRefusal('bad_subprotocol');
@@ -67,9 +68,9 @@ export function agentRoute(
 /** @throws {OAuthError} `invalid_client`, `slow_down` */
 async function agentOf(
   request: FastifyRequest,
-  attempts: FailedAttempts,
   ports: AgentRouteOptions['agents'],
 ): Promise<AdmittedAgent> {
+  const { attempts } = ports;
   const address = networkOf(request.ip);
   return attempts.guard({ address, clientId: undefined }, async () => {
     const agent = await admitAgent(request.raw.rawHeaders, ports);

@@ -25,20 +25,25 @@ export interface Log extends Logger {
 export const logLevels = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 type LogLevel = (typeof logLevels)[number];
 
-/** A log of JSON lines, each redacted as a whole before it is written to `sink`. */
-export function jsonLog(level: LogLevel, sink: Sink): Log {
+/**
+ * A log of JSON lines, each redacted as a whole before it is written to `sink`. Where several processes write to it,
+ * `processNumber` tells their lines apart.
+ */
+export function jsonLog(level: LogLevel, sink: Sink, processNumber?: number): Log {
   const destination: DestinationStream = {
     write: (line) => void sink.write(`${printable(redact(line.trimEnd()))}\n`),
   };
   const time = isoTime();
-  const log = pino({ level, base: null, timestamp: time }, destination);
+  const base = processNumber === undefined ? null : { process: processNumber };
+  const writer = processNumber === undefined ? '' : `,"process":${processNumber}`;
+  const log = pino({ level, base, timestamp: time }, destination);
   return Object.assign(log, {
     callEnded({ id, method, route, status, ms, isCut }: CallLine) {
       if (!log.isLevelEnabled('info')) return;
       const sent = status === undefined ? '' : `,"status":${status}`;
       const cut = isCut ? ',"cut":true' : '';
       sink.write(
-        `{"level":30${time()},"id":"${id}","method":"${method}","route":"${route}"${sent},"ms":${ms}${cut},"msg":"request"}\n`,
+        `{"level":30${time()}${writer},"id":"${id}","method":"${method}","route":"${route}"${sent},"ms":${ms}${cut},"msg":"request"}\n`,
       );
     },
   });

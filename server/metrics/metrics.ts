@@ -21,8 +21,11 @@ export interface Gauge {
 export interface MetricsPorts {
   readonly version: string;
   readonly gauges: readonly Gauge[];
-  /** Asks the database for something that costs nothing. Rejects when it does not answer. */
-  readonly probe: () => Promise<unknown>;
+  /** Each asks for something that costs nothing, and rejects when there is no answer. NATS only where nodes are connected by it. */
+  readonly probes: {
+    readonly database: () => Promise<unknown>;
+    readonly nats?: () => Promise<unknown>;
+  };
 }
 
 interface Latencies {
@@ -32,7 +35,7 @@ interface Latencies {
 
 /**
  * Counts for Prometheus. Labels are names of organizations and servers, outcomes and codes, never a caller, key, person or client,
- * so that the number of series is bounded and nobody is followed.
+ * so that the number of series is bounded and no caller is tracked.
  *
  * Prometheus text format 0.0.4
  */
@@ -75,7 +78,9 @@ export class Metrics {
   }
 
   /** All metrics. Values of the event loop are of the time since the last call. */
-  async text({ version, gauges, probe }: MetricsPorts): Promise<string> {
+  async text({ version, gauges, probes }: MetricsPorts): Promise<string> {
+    const { database, nats } = probes;
+    const answers = [databaseLines(database), ...(nats ? [natsLines(nats)] : [])];
     return [
       ...family('latchkey_info', 'gauge', 'The version of this process.', [['', { version }, 1]]),
       ...this.#callLines(),
@@ -86,7 +91,7 @@ export class Metrics {
         [...this.#refusals].map(([code, count]) => ['', { code }, count]),
       ),
       ...gauges.flatMap(gaugeLines),
-      ...(await databaseLines(probe)),
+      ...(await Promise.all(answers)).flat(),
       ...this.#processLines(),
       '',
     ].join('\n');
@@ -145,7 +150,7 @@ export class Metrics {
     return [
       ...family(
         'latchkey_event_loop_delay_seconds',
-        'gauge',
+        'summary',
         'Delay of timers since the last scrape, which includes their resolution of 20 ms.',
         lags,
       ),
@@ -168,16 +173,13 @@ export class Metrics {
   }
 }
 
+type Probe = MetricsPorts['probes']['database'];
+
 /** What follows the name of the metric, the labels, and the value. */
 type Sample = readonly [suffix: string, labels: Readonly<Record<string, string>>, value: number];
 
-async function databaseLines(probe: MetricsPorts['probe']): Promise<string[]> {
-  const startedAt = performance.now();
-  const isUp = await probe().then(
-    () => 1,
-    () => 0,
-  );
-  const seconds = (performance.now() - startedAt) / 1000;
+async function databaseLines(probe: Probe): Promise<string[]> {
+  const { isUp, seconds } = await timed(probe);
   return [
     ...family('latchkey_database_up', 'gauge', 'Whether the database answered just now.', [
       ['', {}, isUp],
@@ -191,6 +193,28 @@ async function databaseLines(probe: MetricsPorts['probe']): Promise<string[]> {
   ];
 }
 
+async function natsLines(probe: Probe): Promise<string[]> {
+  const { isUp, seconds } = await timed(probe);
+  return [
+    ...family('latchkey_nats_up', 'gauge', 'Whether NATS answered just now.', [['', {}, isUp]]),
+    ...family(
+      'latchkey_nats_probe_seconds',
+      'gauge',
+      'How long NATS took to answer just now, or how long it failed to.',
+      [['', {}, seconds]],
+    ),
+  ];
+}
+
+async function timed(probe: Probe): Promise<{ isUp: 0 | 1; seconds: number }> {
+  const startedAt = performance.now();
+  const isUp = await probe().then(
+    () => 1 as const,
+    () => 0 as const,
+  );
+  return { isUp, seconds: (performance.now() - startedAt) / 1000 };
+}
+
 function gaugeLines({ name, help, read, label = '' }: Gauge): string[] {
   const found = read();
   const samples: Sample[] =
@@ -202,7 +226,7 @@ function gaugeLines({ name, help, read, label = '' }: Gauge): string[] {
 
 function family(
   name: string,
-  type: 'counter' | 'gauge' | 'histogram',
+  type: 'counter' | 'gauge' | 'histogram' | 'summary',
   help: string,
   samples: readonly Sample[],
 ): string[] {

@@ -33,7 +33,8 @@ export async function serveMetrics(
     );
   });
   await new Promise<void>((resolve, reject) => {
-    server.once('error', reject).listen(port, host, resolve);
+    // Not shared with other processes of this server: each has metrics of its own.
+    server.once('error', reject).listen({ port, host, exclusive: true }, resolve);
   });
   server.on('error', failed);
   const address = server.address();

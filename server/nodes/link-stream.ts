@@ -152,7 +152,7 @@ export class LinkStream {
     this.fail(new NodeLinkError('broken', `this node ended the call: ${code}`));
   }
 
-  /** Ends the stream for both sides, because nobody reads the answer any more. */
+  /** Ends the stream for both sides, because the answer is no longer read. */
   cancel(): void {
     this.reset('cancelled');
     this.#drop(new NodeLinkError('broken', 'this node ended the call'));

@@ -25,10 +25,7 @@ const acceptedSchema = z.object({ version: z.number(), nonce });
 const signedSchema = z.object({ text: z.string(), mac: z.string() });
 
 export interface NodeLinksOptions {
-  readonly bus: Pick<
-    NodeBus,
-    'isConnected' | 'publish' | 'subscribe' | 'request' | 'onLost' | 'close'
-  >;
+  readonly bus: NodeBus;
   readonly masterKey: Pick<MasterKey, 'derive' | 'mac'>;
   /** Of this process. */
   readonly instance: string;
@@ -70,7 +67,7 @@ export class NodeLinks {
     this.#stopListening = bus.subscribe(this.#subject('node', instance), ({ data, respond }) =>
       this.#accept(data, respond),
     );
-    bus.onLost = () => this.#endAll('the connection to NATS was lost');
+    bus.onLost = () => this.#endAll('the connection between nodes was lost');
   }
 
   /** Calls in progress, of this node at others and of others here. */
@@ -82,17 +79,32 @@ export class NodeLinks {
   announce(agentId: string): () => void {
     const { bus, instance } = this.#options;
     const answer = Buffer.from(instance);
-    return bus.subscribe(this.#subject('agent', agentId), ({ respond }) => respond(answer));
+    const stops = [agentId, `${agentId}.${instance}`].map((name) =>
+      bus.subscribe(this.#subject('agent', name), ({ respond }) => respond(answer)),
+    );
+    return () => {
+      for (const stop of stops) stop();
+    };
   }
 
-  /** Another node that has this agent; `undefined` when none has. @throws {NodeLinkError} `unreachable` */
-  async findAgent(agentId: string): Promise<string | undefined> {
+  /**
+   * Another node that has this agent, `preferred` if it has; `undefined` when none has. NATS knows at once when a process
+   * has died, much earlier than a link to it falls silent.
+   *
+   * @throws {NodeLinkError} `unreachable`
+   */
+  async findAgent(agentId: string, preferred?: string): Promise<string | undefined> {
+    const found = preferred && (await this.#askFor(`${agentId}.${preferred}`));
+    return found ?? this.#askFor(agentId);
+  }
+
+  async #askFor(name: string): Promise<string | undefined> {
     try {
       const answer = await this.#options.bus.request(
-        this.#subject('agent', agentId),
+        this.#subject('agent', name),
         new Uint8Array(),
       );
-      // Whoever wrote it: the node of this name gets the call only if it has the master key.
+      // The writer does not matter: the node of this name gets the call only if it has the master key.
       const found = instanceSchema.safeParse(Buffer.from(answer).toString('latin1')).data;
       return found === this.#options.instance ? undefined : found;
     } catch (error) {
@@ -138,7 +150,7 @@ export class NodeLinks {
     return this.#isDraining;
   }
 
-  /** Ends all links and leaves NATS. */
+  /** Ends all links and leaves the bus. */
   async close(): Promise<void> {
     this.drain();
     clearInterval(this.#timer);

@@ -5,7 +5,7 @@ import { randomBase62 } from '#oauth/secrets';
 
 const seenEveryMs = 2000;
 /** A node that was not seen for this long refuses every call until it is seen again. */
-const leaseMs = 5000;
+export const leaseMs = 5000;
 /** Tokens and one-time codes are valid by the clock of each node. */
 export const mostSkewMs = 2000;
 /** After this, a node that was not seen is not listed any more. */
@@ -44,6 +44,7 @@ export class NodeRegistry {
   #writing: Promise<void> | undefined;
   #seenAtMs = 0;
   #clockSkewMs = 0;
+  #alive: readonly string[] = [];
 
   constructor(db: Db, ports: NodeRegistryPorts) {
     this.#db = db;
@@ -64,6 +65,11 @@ export class NodeRegistry {
   /** By how much the clock of this machine is ahead of the clock of the database, when it was last read. */
   get clockSkewMs(): number {
     return this.#clockSkewMs;
+  }
+
+  /** The instances that were alive when this one was last seen, itself included, in the order of their names. */
+  get alive(): readonly string[] {
+    return this.#alive;
   }
 
   /** @throws {Error} if this node must not get calls, and why */
@@ -106,13 +112,17 @@ export class NodeRegistry {
     const tookMs = performance.now() - begunAtMs;
     this.#clockSkewMs = Math.round(wallMs + tookMs / 2 - Number(rows[0]?.now_ms));
     this.#seenAtMs = begunAtMs;
+    const alive = await sql<{ instance: string }>`select instance from node
+      where seen_at >= ${databaseSeconds} - ${leaseMs / 1000} order by instance`.execute(this.#db);
+    this.#alive = alive.rows.map(({ instance }) => instance);
     await sql`delete from node where seen_at < ${databaseSeconds} - ${listedSeconds}`.execute(
       this.#db,
     );
   }
 }
 
-const databaseSeconds = sql<number>`extract(epoch from clock_timestamp())::bigint`;
+/** The time by the clock of the database. */
+export const databaseSeconds = sql<number>`extract(epoch from clock_timestamp())::bigint`;
 
 /** All nodes that were seen during the last hour, the newest first. */
 export async function listNodes(db: Db): Promise<readonly NodeRecord[]> {

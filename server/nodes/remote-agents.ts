@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
 import { z } from 'zod';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
@@ -15,6 +16,9 @@ import { bodyIn, cancelWith, headIn, sendAnswer, sendBody, wholeBody } from './r
 
 const maxSessions = 20_000;
 const maxRequestBytes = 64 * 1024 * 1024;
+/** Between attempts to tell another node that a caller lost access. */
+const tellEveryMs = 1000;
+const maxUntoldCallers = 20_000;
 
 /** What opens a stream for a call to an agent of another node, or says that a caller lost access. */
 const agentCallSchema = z.discriminatedUnion('to', [
@@ -48,7 +52,7 @@ interface AgentCall {
   readonly isProbe: boolean;
 }
 
-export type LocalAgents = Pick<AgentTunnels, 'upstreamOf' | 'isOnline' | 'endCaller'>;
+export type LocalAgents = Pick<AgentTunnels, 'upstreamOf' | 'takesCalls' | 'endCaller'>;
 
 /**
  * The agents of all nodes. A call goes through a tunnel of this node where there is one, else to a node that has one. The
@@ -60,11 +64,18 @@ export class RemoteAgents {
   readonly #sessions = new LastInstances(maxSessions);
   /** Nodes whose agents may keep something for callers of this one. */
   readonly #used = new Set<string>();
+  /** Callers who lost access, for each node that has not confirmed that it knows. */
+  readonly #untold = new Map<string, Set<string>>();
+  readonly #pause: (ms: number) => Promise<unknown>;
   #tunnels: LocalAgents | undefined;
   #isDraining = false;
 
-  constructor(links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>) {
+  constructor(
+    links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>,
+    pause = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false }),
+  ) {
     this.#links = links;
+    this.#pause = pause;
   }
 
   /** Answers calls of other nodes through these tunnels from now on. */
@@ -73,10 +84,10 @@ export class RemoteAgents {
   }
 
   /** An agent came to this node, or went. */
-  notePresence(agentId: string, isOnline: boolean): void {
+  notePresence(agentId: string, takesCalls: boolean): void {
     const isAnnounced = this.#announced.has(agentId);
-    if (isOnline === isAnnounced || this.#isDraining) return;
-    if (isOnline) this.#announced.set(agentId, this.#links.announce(agentId));
+    if (takesCalls === isAnnounced || this.#isDraining) return;
+    if (takesCalls) this.#announced.set(agentId, this.#links.announce(agentId));
     else {
       this.#announced.get(agentId)?.();
       this.#announced.delete(agentId);
@@ -96,16 +107,19 @@ export class RemoteAgents {
     return { send: (request) => this.#send(request, call) };
   }
 
-  /** Tells the agents that a caller used, at this node and at others, that it lost access. */
+  /**
+   * Tells the agents that a caller used, at this node and at others, that it lost access. Where NATS is away, tries again every
+   * second, until the other node has confirmed it or is gone.
+   */
   endCaller(caller: string): void {
     this.#tunnels?.endCaller(caller);
     for (const node of this.#used) {
-      this.#links.open(node, { to: 'agents', left: caller }).then(
-        (stream) => stream.end(),
-        (error: unknown) => {
-          if (error instanceof NodeLinkError && error.code === 'gone') this.#used.delete(node);
-        },
-      );
+      const untold = this.#untold.get(node);
+      if (untold && untold.size < maxUntoldCallers) untold.add(caller);
+      if (untold) continue;
+      const first = new Set([caller]);
+      this.#untold.set(node, first);
+      void this.#tell(node, first);
     }
   }
 
@@ -120,8 +134,8 @@ export class RemoteAgents {
       return stream.end();
     }
     const { agent, server, caller, isProbe, method, headers } = call;
-    // It went away after it was found. Here nobody looks for it elsewhere, so that no call goes in circles.
-    if (!tunnels.isOnline(agent)) return stream.reset('offline', 'the agent is not connected');
+    // It went away after it was found. It is not looked for elsewhere, so that no call goes in circles.
+    if (!tunnels.takesCalls(agent)) return stream.reset('offline', 'the agent is not connected');
     try {
       const body = await wholeBody(stream, maxRequestBytes);
       const { body: answered, ...head } = await tunnels
@@ -134,6 +148,34 @@ export class RemoteAgents {
     }
   }
 
+  async #tell(node: string, untold: Set<string>): Promise<void> {
+    for (const caller of untold) {
+      while (!this.#isDraining) {
+        const outcome = await this.#tellOnce(node, caller);
+        if (outcome === 'gone') {
+          this.#used.delete(node);
+          untold.clear();
+        }
+        if (outcome !== 'failed') break;
+        await this.#pause(tellEveryMs);
+      }
+      untold.delete(caller);
+    }
+    this.#untold.delete(node);
+  }
+
+  async #tellOnce(node: string, caller: string): Promise<'told' | 'gone' | 'failed'> {
+    try {
+      const stream = await this.#links.open(node, { to: 'agents', left: caller });
+      stream.end();
+      await headIn(stream, z.object({}));
+      return 'told';
+    } catch (error) {
+      if (!(error instanceof NodeLinkError)) throw error;
+      return error.code === 'gone' ? 'gone' : 'failed';
+    }
+  }
+
   async #send(request: UpstreamRequest, call: AgentCall): Promise<UpstreamAnswer> {
     const tunnels = this.#tunnels;
     if (!tunnels) throw new UpstreamError('offline', 'the server is starting');
@@ -142,17 +184,22 @@ export class RemoteAgents {
     const session = sessionName(call, request.headers['mcp-session-id']);
     const known = session === undefined ? undefined : this.#sessions.get(session);
     try {
-      if (known !== undefined) {
-        try {
-          return await this.#sendTo(known, request, call);
-        } catch (error) {
-          // It was not sent. The agent may be connected to another node now.
-          if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
-        }
+      if (known === undefined && tunnels.takesCalls(agent)) return await own.send(request);
+      const node = await this.#links.findAgent(agent, known);
+      // The session is in the process of the agent, which may have another tunnel: perhaps here.
+      if (node === undefined || (node !== known && tunnels.takesCalls(agent))) {
+        return await own.send(request);
       }
-      if (tunnels.isOnline(agent)) return await own.send(request);
-      const node = await this.#links.findAgent(agent);
-      return await (node === undefined ? own.send(request) : this.#sendTo(node, request, call));
+      try {
+        return await this.#sendTo(node, request, call);
+      } catch (error) {
+        // It was not sent. The agent may be connected to another node now, or to this one.
+        if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
+        if (tunnels.takesCalls(agent)) return await own.send(request);
+        const next = await this.#links.findAgent(agent);
+        if (next === undefined || next === node) throw error;
+        return await this.#sendTo(next, request, call);
+      }
     } catch (error) {
       throw error instanceof NodeLinkError ? agentRefusal(error) : error;
     }

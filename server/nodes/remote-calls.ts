@@ -110,7 +110,7 @@ export async function answerNode(
   await sendAnswer(stream, { status, headers: answered }, body);
 }
 
-/** Ends the call at the other node when nobody waits for it any more. */
+/** Ends the call at the other node when its caller is gone. */
 export function cancelWith(signal: AbortSignal, stream: LinkStream): void {
   const cancel = () => stream.cancel();
   if (signal.aborted) cancel();

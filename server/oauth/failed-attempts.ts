@@ -15,16 +15,24 @@ export interface Attempt {
 /**
  * Throttles guesses of client secrets. After twenty failures within five minutes, an address is refused. After twenty
  * wrong secrets for one client, that client is refused too, except from other addresses with the right secret. Counts
- * are kept in memory: secrets have 178 random bits, so throttling saves work and is not needed for their protection.
+ * are kept in memory and told to other nodes: secrets have 178 random bits, so throttling saves work and is not needed for their protection.
  *
  * RFC 6749 §2.3.1, RFC 6585 §4
  */
 export class FailedAttempts {
   readonly #failures = new Map<string, EpochSeconds[]>();
   readonly #clock: Clock;
+  readonly #tell: (subject: string) => void;
 
-  constructor(clock: Clock) {
+  /** `tell` tells the other nodes of a failed attempt, where there are any. */
+  constructor(clock: Clock, tell: (subject: string) => void = () => {}) {
     this.#clock = clock;
+    this.#tell = tell;
+  }
+
+  /** Counts an attempt that failed at another node. */
+  heard(subject: string): void {
+    this.#count(subject);
   }
 
   /**
@@ -62,6 +70,11 @@ export class FailedAttempts {
   }
 
   #note(subject: string): void {
+    this.#count(subject);
+    this.#tell(subject);
+  }
+
+  #count(subject: string): void {
     const recent = [...this.#recent(subject), this.#clock.now()].slice(-maxFailures);
     // Deleted before it is set, so that the map keeps the order of the latest failure and evicts the oldest.
     this.#failures.delete(subject);

@@ -6,7 +6,7 @@ import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
 import {
-  insertSigningKey,
+  insertFirstSigningKey,
   listSigningKeys,
   replaceSigningKey,
   type StoredSigningKey,
@@ -20,7 +20,10 @@ const jwkSchema = z.looseObject({ kid: z.string(), kty: z.literal('OKP') });
 /** How long a retired key remains available: longer than any token that it signed. */
 export const overlapSeconds = 2 * 3600;
 
-/** Ed25519 keys for signing and verification. The newest one signs. The set can change at any time. */
+/** How long a key is published before it signs, so that every node and every reader of a JWKS document knows it. */
+export const publishedSeconds = 5;
+
+/** Ed25519 keys for signing and verification. The newest one that was published long enough signs. The set can change at any time. */
 export interface SigningKeys {
   readonly current: { readonly kid: string; readonly privateKey: KeyObject };
   readonly publicKeys: ReadonlyMap<string, KeyObject>;
@@ -28,23 +31,28 @@ export interface SigningKeys {
   readonly jwks: { readonly keys: readonly object[] };
 }
 
-/** Reads the signing keys and creates the first one if there is none. */
+/**
+ * Reads the signing keys and creates the first one if there is none.
+ *
+ * @throws {Error} when they were encrypted with another master key
+ */
 export async function readSigningKeys(
   db: Db,
   { masterKey, clock }: { masterKey: MasterKey; clock: Clock },
 ): Promise<SigningKeys> {
   if ((await listSigningKeys(db)).length === 0)
-    await insertSigningKey(db, await newSigningKey(masterKey, clock));
+    await insertFirstSigningKey(db, await newSigningKey(masterKey, clock));
   const stored = keysInUse(await listSigningKeys(db), clock.now());
-  const newest = stored.find(({ retiredAt }) => retiredAt === undefined) ?? stored[0];
-  if (!newest) throw new Error('the signing key that was just stored cannot be read back');
-  const pkcs8 = masterKey.open(purpose(newest.kid), newest.encryptedPrivateKey);
+  const signing = signingKeyOf(stored, clock.now());
+  if (!signing) throw new Error('the signing key that was just stored cannot be read back');
+  checkSealedUnder(masterKey, stored);
+  const pkcs8 = masterKey.open(purpose(signing.kid), signing.encryptedPrivateKey);
   const documents = stored.map(({ publicJwk }) => jwkSchema.parse(JSON.parse(publicJwk)));
   const publicKeys = documents.map(
     (jwk) => [jwk.kid, createPublicKey({ key: jwk, format: 'jwk' })] as const,
   );
   return {
-    current: { kid: newest.kid, privateKey: createPrivateKey(pkcs8) },
+    current: { kid: signing.kid, privateKey: createPrivateKey(pkcs8) },
     publicKeys: new Map(publicKeys),
     jwks: { keys: documents },
   };
@@ -55,6 +63,16 @@ export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) 
   return keys.filter(
     ({ retiredAt }) => retiredAt === undefined || retiredAt > now - overlapSeconds,
   );
+}
+
+/** The key that signs at this time, of keys in use, the newest first. The first key of an installation signs at once. */
+function signingKeyOf(
+  keys: readonly StoredSigningKey[],
+  now: EpochSeconds,
+): StoredSigningKey | undefined {
+  const published = keys.filter(({ createdAt }) => createdAt + publishedSeconds <= now);
+  const inForce = published.find(({ retiredAt }) => retiredAt === undefined);
+  return inForce ?? published[0] ?? keys.at(-1);
 }
 
 /** Whether these keys were encrypted with `masterKey`. True if there are none. */
@@ -68,6 +86,15 @@ export function areSealedUnder(
   } catch {
     return false;
   }
+}
+
+/** The signing keys show which master key an installation has: a process with another one must not serve, or add to them. */
+function checkSealedUnder(masterKey: MasterKey, keys: readonly StoredSigningKey[]): void {
+  if (areSealedUnder(masterKey, keys)) return;
+  throw new Error(
+    'the master key is not the one of this installation: the signing keys in the database were encrypted with another one. ' +
+      'Name the file that the other nodes use, or restore it, in --master-key-file',
+  );
 }
 
 export async function newSigningKey(masterKey: MasterKey, clock: Clock): Promise<StoredSigningKey> {
@@ -164,8 +191,13 @@ export class KeyRing implements SigningKeys {
   async #readOnce(): Promise<void> {
     try {
       // Decrypting a private key is slow, and usually nothing has changed.
-      const known = keysInUse(await listSigningKeys(this.#db), this.#ports.clock.now());
-      const kids = known.map(({ kid, retiredAt }) => `${kid} ${retiredAt ?? ''}`).join();
+      const now = this.#ports.clock.now();
+      const known = keysInUse(await listSigningKeys(this.#db), now);
+      const signing = signingKeyOf(known, now)?.kid;
+      const kids = [
+        signing,
+        ...known.map(({ kid, retiredAt }) => `${kid} ${retiredAt ?? ''}`),
+      ].join();
       if (kids === this.#kids) return;
       this.#keys = await readSigningKeys(this.#db, this.#ports);
       this.#kids = kids;
@@ -176,13 +208,16 @@ export class KeyRing implements SigningKeys {
 }
 
 /**
- * Creates a key that signs from now on, and returns its id. The previous key still verifies what it signed until that
- * has expired; then its private half is removed.
+ * Creates a key that signs as soon as every node has read it, some seconds from now, and returns its id. The previous key
+ * still verifies what it signed until that has expired; then its private half is removed.
+ *
+ * @throws {Error} when the present keys were encrypted with another master key
  */
 export async function rotateSigningKey(
   db: Db,
   { masterKey, clock }: { masterKey: MasterKey; clock: Clock },
 ): Promise<string> {
+  checkSealedUnder(masterKey, await listSigningKeys(db));
   const key = await newSigningKey(masterKey, clock);
   await replaceSigningKey(db, key, clock.now() - overlapSeconds);
   return key.kid;

@@ -43,6 +43,8 @@ export interface UpstreamHealthPorts {
   readonly db: Db;
   readonly clock: Clock;
   readonly presenceOf: (agentId: string) => AgentPresence;
+  /** Whether this process can call an agent that is online; without NATS, an agent of another node it cannot. */
+  readonly reachesAgent: (agentId: string) => boolean;
   readonly open: (server: ServerRecord) => ProbedUpstream;
   /** Between 0 and 1. */
   readonly random: () => number;
@@ -221,7 +223,7 @@ export class UpstreamHealth {
   /** Whether a probe starts no program. */
   #isProbed({ upstream, name }: ServerRecord): boolean {
     if (upstream.kind === 'http') return true;
-    if (upstream.kind !== 'agent') return false;
+    if (upstream.kind !== 'agent' || !this.#ports.reachesAgent(upstream.agentId)) return false;
     const { isOnline, servers } = this.#ports.presenceOf(upstream.agentId);
     return isOnline && servers.some((one) => one.name === name && one.kind === 'http');
   }

@@ -1,13 +1,16 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
+import type { Tracing } from 'latchkey-mcp/tracing';
 import { noteHeadersRefused, type ServerRecord } from '#db/servers';
 import type { Clock } from '#clock/clock';
 import type { GatewayPorts } from '#gateway/gateway';
 import { PlainLinks } from '#gateway/plain-calls';
-import { throughSteps, type Upstream } from '#gateway/upstream';
+import { throughSteps, type Upstream, type UpstreamStep } from '#gateway/upstream';
 import type { Logger } from '#log/log';
 import { declareStdioServers } from '#organizations/declare-stdio-servers';
+import type { NodeRegistry } from '#nodes/node-registry';
 import type { RemoteAgents } from '#nodes/remote-agents';
+import { SharedPresence } from '#nodes/shared-presence';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#oauth/master-key';
@@ -45,6 +48,8 @@ export interface UpstreamOptions {
   readonly platform?: NodeJS.Platform;
   /** The Node that runs the demo's queries. */
   readonly nodePath: string;
+  /** Spans of what is sent for calls; absent unless the operator wants traces. */
+  readonly tracing?: Tracing | undefined;
   readonly clock: Clock;
   readonly log: Logger;
 }
@@ -55,6 +60,8 @@ export interface UpstreamDependencies {
   readonly tokens: AccessTokens;
   readonly guard: OutboundGuard;
   readonly endpointUrl: (serverPath: string) => string;
+  /** Where several nodes may share the database. */
+  readonly nodes?: NodeRegistry | undefined;
   /** The agents of other nodes, where nodes pass calls to each other. */
   readonly remoteAgents?: RemoteAgents | undefined;
 }
@@ -63,6 +70,10 @@ export interface UpstreamDependencies {
 export interface OpenUpstreams {
   readonly directory: AgentDirectory;
   readonly tunnels: AgentTunnels;
+  /** The state of the agents of all nodes. */
+  readonly presence: Pick<AgentTunnels, 'presenceOf'>;
+  /** What changes with agents of this node and of others. */
+  readonly agentChanges: readonly Pick<AgentTunnels, 'revision'>[];
   readonly upstreamOf: GatewayPorts['upstreamOf'];
   readonly pinned: GatewayPorts['pinned'];
   readonly health: UpstreamHealth;
@@ -78,7 +89,7 @@ export interface OpenUpstreams {
 /** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
-  { stores, masterKey, tokens, guard, endpointUrl, remoteAgents }: UpstreamDependencies,
+  { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents }: UpstreamDependencies,
   closers: (() => Promise<void>)[],
 ): Promise<OpenUpstreams> {
   const { dataDir, base, clock, log } = options;
@@ -89,10 +100,21 @@ export async function openUpstreams(
     directory,
     clock,
     nowMs: () => performance.now(),
-    onPresence: (agentId, isOnline) => remoteAgents?.notePresence(agentId, isOnline),
+    nodes: () => nodes && { node: nodes.instance, nodes: nodes.alive },
+    onPresence: (agentId, takesCalls) => remoteAgents?.notePresence(agentId, takesCalls),
     onError: (err) => log.error({ err }, 'agents not looked up'),
   });
   remoteAgents?.serve(tunnels);
+  const shared =
+    nodes &&
+    new SharedPresence({
+      db: stores.db,
+      instance: nodes.instance,
+      tunnels,
+      failed: (err) => log.error({ err }, 'the connected agents of other nodes were not read'),
+    });
+  closers.push(async () => shared?.close());
+  const presence = shared ?? tunnels;
   const agents = remoteAgents ?? tunnels;
   closers.push(async () => tunnels.close());
   const callerName = callerNames(masterKey.derive('callers of agents'));
@@ -166,7 +188,8 @@ export async function openUpstreams(
   const health = new UpstreamHealth({
     db: stores.db,
     clock,
-    presenceOf: (agentId) => tunnels.presenceOf(agentId),
+    presenceOf: (agentId) => presence.presenceOf(agentId),
+    reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
     open: (server) => probed(server, `${probeName} ${server.id}`),
     random: Math.random,
     onError: (err) => log.error({ err }, 'servers not probed'),
@@ -189,6 +212,8 @@ export async function openUpstreams(
   return {
     directory,
     tunnels,
+    presence,
+    agentChanges: shared ? [tunnels, shared] : [tunnels],
     health,
     inspectUrl: (url) =>
       inspectOnce({ upstream: pools.upstream(url, true), place: url, name: new URL(url).host }),
@@ -218,6 +243,7 @@ export async function openUpstreams(
         required && authorizationStep(required),
         skills.stepFor(server, owner),
         credentialed && fixedHeaderStep(credentialed, fixedHeaders),
+        options.tracing && tracedStep(server, options.tracing),
       ];
       return {
         send: throughSteps(steps, (request) => upstream.send(request)),
@@ -226,6 +252,17 @@ export async function openUpstreams(
     },
     left,
   };
+}
+
+/** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
+function tracedStep(server: ServerRecord, tracing: Tracing): UpstreamStep {
+  const { kind } = server.upstream;
+  const attributes = {
+    'latchkey.server': `${server.organization}/${server.name}`,
+    'latchkey.upstream.kind': kind,
+  };
+  return (request, next) =>
+    tracing.within(`${request.method} to upstream (${kind})`, attributes, request, next);
 }
 
 /** Begins the owner of every session that no caller has asked for. */

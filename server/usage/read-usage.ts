@@ -134,19 +134,21 @@ export async function readUsage(
   const subjects = busiest.map(({ serverId, subject, counts }) => {
     return { serverId, subject, total: usageSum(counts) };
   });
-  const rest = (count: keyof CallCounts) =>
-    // Calls that are recorded between the two queries are in the second one only.
-    Math.max(
-      0,
-      subjects.reduce((left, { total }) => left - total[count], whole.total[count]),
-    );
-  const others = {
-    calls: rest('calls'),
-    toolErrors: rest('toolErrors'),
-    refused: rest('refused'),
-    upstreamErrors: rest('upstreamErrors'),
+  const listed = eachCount((count) => subjects.reduce((sum, { total }) => sum + total[count], 0));
+  // Calls that are recorded between the two queries are in the second one only.
+  const counts = eachCount((count) => Math.max(whole.total[count], listed[count]));
+  const others = eachCount((count) => counts[count] - listed[count]);
+  const total = { ...whole.total, ...counts, errors: errorsIn(counts) };
+  return { ...whole, total, subjects, others };
+}
+
+function eachCount(of: (count: keyof CallCounts) => number): CallCounts {
+  return {
+    calls: of('calls'),
+    toolErrors: of('toolErrors'),
+    refused: of('refused'),
+    upstreamErrors: of('upstreamErrors'),
   };
-  return { ...whole, subjects, others };
 }
 
 /** The five busiest of the subjects over time. */

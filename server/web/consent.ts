@@ -13,7 +13,7 @@ import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-ur
 import type { Scope } from '#oauth/scopes';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
-import { type Frame, layout } from './layout.ts';
+import { type Frame, isLongHeading, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
 import { readPageForm, sendPage, takeForms } from './page-request.ts';
@@ -36,7 +36,7 @@ const sentences: Readonly<Record<Scope, ScopeSentence>> = {
   'mcp:tools:read': { text: 'See which tools the server has', risk: undefined },
   'mcp:tools:execute': {
     text: 'Use those tools on your behalf',
-    risk: 'A tool may change or send data, not only read it.',
+    risk: 'A tool can change or send data as well as read it.',
   },
   'mcp:resources:read': {
     text: 'Read the documents, skills and prompts of the server',
@@ -70,7 +70,7 @@ export function applicationName(names: ApplicationNames): string {
 }
 
 function namesToShow({ clientName, assistant }: ApplicationNames): { name: string; via: string } {
-  const client = displayName(clientName) || 'An application without a name';
+  const client = displayName(clientName) || 'An unnamed application';
   const claimed = displayName(assistant ?? '', longestAssistant);
   return claimed === '' ? { name: client, via: '' } : { name: claimed, via: ` (via ${client})` };
 }
@@ -98,13 +98,15 @@ interface ConsentPageData {
 function consentPage(data: ConsentPageData, frame: Frame): Html {
   const { application, isClaimed, organization, server, email, scopes, withheld } = data;
   const { name, via } = namesToShow(application);
+  const title = titleText(server);
+  const isLong = isLongHeading(`Connect ${name}${via} to ${title}?`);
   const until = new Date(data.until * 1000);
   const decision = html`${hiddenField('request', data.requestId)}
 <div class="actions even"><button class="primary" name="decision" value="allow">Allow</button> <button name="decision" value="deny">Deny</button></div>`;
   const signOut = html`${hiddenField('next', data.back)}
 <p class="help">Not you? <button class="quiet">Sign in with a different account</button></p>`;
   const content = html`<div>
-<h1>Connect <bdi>${name}</bdi>${via} to <bdi>${titleText(server)}</bdi>?</h1>
+<h1${isLong && html` class="long"`}>Connect <bdi>${name}</bdi>${via} to <bdi>${title}</bdi>?</h1>
 <p class="lead">${titleMarkup(organization)} / ${titleMarkup(server)}</p>
 ${isClaimed && html`<p class="help">The application gave this name; Latchkey cannot verify it.</p>`}
 </div>
@@ -262,7 +264,7 @@ function formActionOf(redirectUri: string): string {
 /** The page for an invalid authorization request. It shows nothing that the client controls. */
 function refusedRequestPage({ message }: OAuthError): ErrorPageData {
   const text = `An application sent you here with an invalid request: ${message}. Nothing was allowed. Start again from the application. If this happens again, contact its developer.`;
-  return { heading: 'This request cannot be answered', text, next: undefined };
+  return { heading: 'This request is not valid', text, next: undefined };
 }
 
 /** The request that a person was asked about. */
@@ -314,8 +316,8 @@ function withWayBack(
 function secondFactorPage(serverPath: string): ErrorPageData {
   const [organization] = serverPath.split('/');
   const text = `The organization ${organization} requires a second factor before you can allow anything. Set up an authenticator app or a passkey on your account page and sign in with it, then start again from the application.`;
-  const next = { text: 'To your account', href: '/account#second-factor' };
-  return { heading: 'A second factor is needed', text, next };
+  const next = { text: 'Go to your account', href: '/account#second-factor' };
+  return { heading: 'Second factor required', text, next };
 }
 
 /** The page for a person who allowed the request after their rights had changed. */
@@ -329,7 +331,7 @@ function changedText(why: RightsChange, at: AskedAt): string {
   const { serverPath } = at;
   switch (why) {
     case 'less':
-      return `At ${serverPath}, it now covers less than the page showed. Start again from the application to see what you can allow now.`;
+      return `At ${serverPath}, the permissions you can give are now fewer than those on the page. Start again from the application to see which ones are left.`;
     case 'replaced':
       return `The server ${serverPath} was removed, and another server has its name now. Start again from the application if you want to connect to that one.`;
     case 'second-factor':

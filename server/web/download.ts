@@ -14,7 +14,8 @@ import { pageAssets } from './assets.ts';
 import { errorSummary, textField } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { codeBlock, noBundles } from './instructions.ts';
-import { type Frame, layout } from './layout.ts';
+import { type Frame, layout, type Link } from './layout.ts';
+import { errorPage } from './messages.ts';
 import { queryText, seeOther, sendPage } from './page-request.ts';
 import { copyButton } from './tables.ts';
 
@@ -154,9 +155,14 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
   const { fileName } = proxyDownload;
   const address = `${base}${downloadPath}${fileName}`;
 
-  const page = async (reply: FastifyReply, typed: Typed, status: number) => {
+  const page = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    typed: Typed,
+    status: number,
+  ) => {
     const copy = await proxyDownload.copy();
-    if (!copy) return unavailable(reply, noPackage);
+    if (!copy) return refuse(request, reply, noPackage);
     const { bytes, sha256 } = copy;
     const reference = { ...(await proxyDownload.reference(base)), sha256 };
     const data = downloadPageData(reference, { base, size: bytes.length, typed });
@@ -165,18 +171,17 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
 
   app.get(downloadPath.slice(0, -1), (_request, reply) => reply.redirect(downloadPath, 308));
 
-  app.get(downloadPath, async (_request, reply) => page(reply, { url: '', error: '' }, 200));
+  app.get(downloadPath, async (request, reply) =>
+    page(request, reply, { url: '', error: '' }, 200),
+  );
 
   app.get<{ Params: { file: string } }>(`${downloadPath}:file`, async (request, reply) => {
     const { file } = request.params;
     if (file !== fileName && file !== `${fileName}.sha256`) {
-      return reply.code(404).send({
-        error: 'not_found',
-        error_description: `file not found: the proxy for this server is at ${address}`,
-      });
+      return refuse(request, reply, notFound(`the proxy for this server is at ${address}`));
     }
     const copy = await proxyDownload.copy();
-    if (!copy) return unavailable(reply, noPackage);
+    if (!copy) return refuse(request, reply, noPackage);
     const { bytes, sha256 } = copy;
     void reply.header('X-Content-Type-Options', 'nosniff');
     if (file !== fileName) {
@@ -197,7 +202,7 @@ export function downloadRoutes(app: FastifyInstance, options: DownloadRoutesOpti
     const found = parseServerPath(url.trim().replace(`${base}/mcp/`, '').replace(/\/$/, ''));
     if (found) return seeOther(reply, bundlePath(found.organization, found.server));
     const error = `Enter the URL of an MCP server of this server, for example ${base}/mcp/acme/sales.`;
-    return page(reply, { url, error }, 422);
+    return page(request, reply, { url, error }, 422);
   });
 
   bundleRoute(app, options);
@@ -215,14 +220,17 @@ function bundleRoute(app: FastifyInstance, { base, proxyDownload }: DownloadRout
     const { organization, file } = request.params;
     const server = file.endsWith(extension) ? file.slice(0, -extension.length) : '';
     if (!isSlug(organization) || !isSlug(server)) {
-      return reply.code(404).send({
-        error: 'not_found',
-        error_description: `file not found: the bundle of an MCP server is at ${base}${bundlePath('ORGANIZATION', 'SERVER')}`,
-      });
+      return refuse(
+        request,
+        reply,
+        notFound(
+          `the bundle of an MCP server is at ${base}${bundlePath('ORGANIZATION', 'SERVER')}`,
+        ),
+      );
     }
     const url = `${base}/mcp/${organization}/${server}`;
     const bundle = await proxyDownload.bundle({ organization, server, url });
-    if (!bundle) return unavailable(reply, noBundle);
+    if (!bundle) return refuse(request, reply, noBundle);
     const { parts, size, tag } = bundle;
     void reply.headers({
       ETag: `"${tag}"`,
@@ -246,15 +254,58 @@ function isKnown({ headers }: FastifyRequest, tag: string): boolean {
   return tags?.some((one) => one === '*' || one === `"${tag}"`) ?? false;
 }
 
-const noPackage =
-  'this server has no copy of the proxy: ask its administrator to check the log. In a source tree, npm ci installs what the server needs to pack one';
-const noBundle =
-  'this server has no bundle of the proxy: ask its administrator to check the log. In a source tree, npm run build creates one';
+/** Why there is no file. */
+interface Refusal {
+  readonly status: 404 | 503;
+  /** For programs. */
+  readonly error: string;
+  readonly description: string;
+  /** For people: what happened, and what to do instead. */
+  readonly heading: string;
+  readonly text: string;
+  readonly next?: Link | undefined;
+}
+
+function notFound(what: string): Refusal {
+  return {
+    status: 404,
+    error: 'not_found',
+    description: `file not found: ${what}`,
+    heading: 'File not found',
+    text: `${what.charAt(0).toUpperCase()}${what.slice(1)}`,
+    next: { text: 'Download the proxy', href: downloadPath },
+  };
+}
 
 /** The reason is only logged, because it names folders of this host. */
-function unavailable(reply: FastifyReply, description: string): FastifyReply {
-  return reply
-    .code(503)
-    .header('Retry-After', String(retryAfterSeconds))
-    .send({ error: 'unavailable', error_description: description });
+const noPackage: Refusal = {
+  status: 503,
+  error: 'unavailable',
+  description:
+    'this server has no copy of the proxy: ask its administrator to check the log. In a source tree, npm ci installs what the server needs to pack one',
+  heading: 'This server has no copy of the proxy',
+  text: 'Ask its administrator to check the log.',
+};
+const noBundle: Refusal = {
+  status: 503,
+  error: 'unavailable',
+  description:
+    'this server has no bundle of the proxy: ask its administrator to check the log. In a source tree, npm run build creates one',
+  heading: 'This server has no bundle of the proxy',
+  text: 'Use the command on the page of the MCP server instead, or ask the administrator to check the log.',
+  next: { text: 'Download the proxy', href: downloadPath },
+};
+
+/** A page for a browser, JSON for other programs. */
+function refuse(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { status, error, description, heading, text, next }: Refusal,
+): FastifyReply {
+  void reply.header('Vary', 'Accept');
+  if (status === 503) void reply.header('Retry-After', String(retryAfterSeconds));
+  if (request.headers.accept?.includes('text/html')) {
+    return sendPage(reply, errorPage, { heading, text, next }, { status });
+  }
+  return reply.code(status).send({ error, error_description: description });
 }

@@ -220,7 +220,7 @@ ${proxySource(proxy)}`;
 }
 
 /** Instead of bundles, where the build made none. */
-export const noBundles = html`<p class="help">This server has no bundle at the moment. Ask its administrator to check the log. In a source tree, <code>npm run build</code> creates one.</p>`;
+export const noBundles = html`<p class="help">This server has no bundle at the moment. Use the command instead, or ask the administrator, who finds the reason in the server’s log.</p>`;
 
 function bundleLink(path: string | undefined): Html {
   return html`<div class="group">

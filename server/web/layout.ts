@@ -16,6 +16,8 @@ export interface Frame {
   readonly csrfToken: string | undefined;
   /** The e-mail address of the signed-in person. */
   readonly email: string | undefined;
+  /** Path of the server-sent events that announce changes to this page, if it is live. */
+  readonly live?: string | undefined;
   /** The page's place in the dashboard, if it is part of it. */
   readonly dashboard?: DashboardFrame | undefined;
 }
@@ -33,8 +35,6 @@ export interface DashboardFrame {
   readonly closed: readonly DashboardSection[];
   /** What follows the organization in the breadcrumb; the last one is the page itself. */
   readonly crumbs: readonly Crumb[];
-  /** Path of the server-sent events that announce changes to this page, if it is live. */
-  readonly live: string | undefined;
 }
 
 /** A step of the breadcrumb; the last one is the page itself and has no link. */
@@ -80,7 +80,7 @@ ${trustedHtml(markPaths)}
 
 /** A whole document: `content` in the frame of every page. */
 export function layout({ title, width }: PageHead, frame: Frame, content: Html): Html {
-  const { dashboard } = frame;
+  const { dashboard, live } = frame;
   return html`<!doctype html>
 <html lang="en">
 <head>
@@ -88,12 +88,12 @@ export function layout({ title, width }: PageHead, frame: Frame, content: Html):
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 <title>${title} · Latchkey</title>
-${dashboard && html`<meta name="htmx-config" content='{"includeIndicatorCSS":false,"history":false,"extensions":""}'>`}
+${frame.scripts.includes(pageAssets().htmx.path) && html`<meta name="htmx-config" content='{"includeIndicatorCSS":false,"history":false,"extensions":""}'>`}
 <link rel="icon" type="image/svg+xml" href="${pageAssets().icon.path}">
 <link rel="stylesheet" href="${pageAssets().stylesheet.path}">
 ${frame.scripts.map((path) => html`<script type="module" src="${path}" integrity="${integrityOf(path)}"></script>`)}
 </head>
-<body${dashboard && html` class="dashboard"${dashboard.live && html` data-live="${dashboard.live}"`}`}>
+<body${dashboard && html` class="dashboard"`}${live && html` data-live="${live}"`}>
 <a class="skip" href="#main">Skip to the content</a>
 <header class="top">
 <a class="brand" href="/">${mark}Latchkey</a>
@@ -151,8 +151,14 @@ ${entries.map(
 
 function breadcrumb({ organization, crumbs }: DashboardFrame): Html | undefined {
   if (crumbs.length === 0) return undefined;
-  const home = { ...titledCrumb(organization), href: dashboardPath(organization.name) };
-  const steps: readonly Crumb[] = [home, ...crumbs];
+  return breadcrumbOf([
+    { ...titledCrumb(organization), href: dashboardPath(organization.name) },
+    ...crumbs,
+  ]);
+}
+
+/** The way to a page; the last step is the page itself. Pages of an organization have theirs from the layout. */
+export function breadcrumbOf(steps: readonly Crumb[]): Html {
   return html`<nav class="crumbs" aria-label="Breadcrumb">
 <ol>
 ${steps.map(({ text, name, href }, index) => {
@@ -201,7 +207,7 @@ export interface Link {
 export function pageHeading({ heading, lead, badges = [], action }: Heading): Html {
   return html`<div class="heading">
 <div>
-${typeof heading === 'string' ? html`<h1 dir="auto">${breakable(heading)}</h1>` : titledHeading(heading)}
+${typeof heading === 'string' ? headingOf(breakable(heading), heading) : titledHeading(heading)}
 ${badges.map((one) => html` ${badge(one)}`)}
 ${lead && html`<p class="lead">${lead}</p>`}
 </div>
@@ -217,7 +223,19 @@ function breakable(text: string): Html {
 
 function titledHeading(titled: Titled): Html {
   const title = titleText(titled);
-  return html`<h1 dir="auto">${title}</h1>${title !== titled.name && nameMarkup(titled.name)}`;
+  return html`${headingOf(title, title)}${title !== titled.name && nameMarkup(titled.name)}`;
+}
+
+/** About three lines of a phone. */
+const longestHeading = 50;
+
+/** Whether a heading takes the class `long`, which makes it smaller on a phone. */
+export function isLongHeading(text: string): boolean {
+  return text.length > longestHeading;
+}
+
+function headingOf(shown: Html | string, text: string): Html {
+  return html`<h1 dir="auto"${isLongHeading(text) && html` class="long"`}>${shown}</h1>`;
 }
 
 /** One of several pages about the same resource. */

@@ -161,6 +161,8 @@ export interface PageOptions {
    * checks the whole chain of redirects. CSP 3 §6.4.1.1
    */
   readonly formAction?: string;
+  /** The stream that announces changes to the live parts of the page. */
+  readonly live?: string | undefined;
   /** The page's place in the dashboard. */
   readonly dashboard?: DashboardFrame | undefined;
 }
@@ -170,13 +172,14 @@ export function sendPage<Data>(
   reply: FastifyReply,
   page: Page<Data>,
   data: Data,
-  { status = 200, person, csrfToken, scripts = [], formAction, dashboard }: PageOptions = {},
+  { status = 200, person, csrfToken, scripts = [], formAction, live, dashboard }: PageOptions = {},
 ): FastifyReply {
   const html = page(data, {
     requestId: status >= 400 && status !== 422 ? reply.request.id : undefined,
     scripts,
     csrfToken: person?.csrfToken ?? csrfToken,
     email: person?.user.email,
+    live,
     dashboard,
   });
   return reply.code(status).headers(pageHeaders(formAction)).send(html.toString());

@@ -6,10 +6,12 @@ import {
   insertAuditEvent,
   listAuditEvents,
   listAuditActions,
+  removeOldAuditEvents,
 } from '#server/db/audit';
 import { insertOrganization } from '#server/db/organizations';
 import { exportAudit, type ExportFormat } from '#server/audit/export-audit';
 import { insertUser } from '#server/db/people';
+import { insertWebhook } from '#server/db/webhooks';
 import { openDatabase } from '#support/open-database';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 
@@ -165,6 +167,94 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
       { sequence: 2, action: 'second' },
       { sequence: 3, action: 'third' },
     ]);
+  });
+
+  describe('retention', () => {
+    const day = 86_400;
+    /** The database checks ages by its own clock. */
+    const today = Math.floor(Date.now() / 1000);
+    const count = async (organization: string) =>
+      (await listAuditEvents(stores.db, { organization, limit: 100 })).length;
+    const fill = async (organization: string) => {
+      const createdAt = today - 400 * day;
+      await insertOrganization(stores.db, {
+        id: `org_${organization}`,
+        name: organization,
+        createdAt,
+      });
+      for (let age = 100; age >= 0; age -= 10) {
+        const target = `${age} days`;
+        await insertAuditEvent(stores.db, event({ organization, target, at: today - age * day }));
+      }
+    };
+    const remove = (days: number, limit = 1000) =>
+      removeOldAuditEvents(stores.db, { before: today - days * day, limit, now: today });
+
+    test('old events are removed, the oldest first, and an event says so', async () => {
+      await remove(400);
+      await fill('old');
+
+      expect(await remove(65, 3)).toBe(3);
+      expect(await remove(65)).toBe(1);
+      expect(await remove(65)).toBe(0);
+
+      const left = await listAuditEvents(stores.db, { organization: 'old', limit: 100 });
+      const date = new Date((today - 65 * day) * 1000).toISOString().slice(0, 10);
+      expect(left.filter(({ action }) => action === 'audit.expire')).toMatchObject([
+        { actor: 'system', target: `1 entry from before ${date}` },
+        { actor: 'system', target: `3 entries from before ${date}` },
+      ]);
+      expect(left.map(({ target }) => target)).toContain('60 days');
+      expect(left.map(({ target }) => target)).not.toContain('70 days');
+      expect(left).toHaveLength(9);
+    });
+
+    test('what a webhook still has to get is kept', async () => {
+      await fill('hooked');
+      await insertWebhook(
+        stores.db,
+        {
+          id: 'whk_1',
+          organizationId: 'org_hooked',
+          url: 'https://siem.example/in',
+          createdAt: today,
+          actions: [],
+          sealedSecret: 's',
+        },
+        10,
+      );
+      await stores.db.updateTable('webhook').set({ position: 2 }).execute();
+
+      await remove(45);
+      expect(await count('hooked')).toBe(11 - 2 + 1);
+
+      await stores.db.updateTable('webhook').set({ disabled_at: today }).execute();
+      await remove(45);
+      expect(await count('hooked')).toBe(5 + 2);
+    });
+
+    test('no event of the last thirty days is removed, whatever is asked', async () => {
+      await fill('young');
+
+      await expect(remove(15)).rejects.toThrow('never removed');
+
+      expect(await count('young')).toBe(11);
+      await expect(stores.db.deleteFrom('audit_event').execute()).rejects.toThrow('never removed');
+    });
+
+    test('sequence numbers go on behind those that were removed', async () => {
+      await fill('numbers');
+      await remove(31);
+
+      const { sequence } = await stores.db
+        .selectFrom('audit_event')
+        .select('sequence')
+        .where('organization', '=', 'numbers')
+        .orderBy('sequence', 'desc')
+        .executeTakeFirstOrThrow();
+
+      expect(sequence).toBe(12);
+    });
   });
 });
 

@@ -6,7 +6,7 @@ import { insertAgent, revokeAgent } from '#server/db/agents';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
 import { deleteServer, insertServer, updateServer } from '#server/db/servers';
-import type { ChangeStore } from '#server/web/dashboard/live';
+import { type ChangeStore, queryCache } from '#server/web/dashboard/live';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { type Connection, onEachDatabase, type TestDatabase } from '#support/databases';
 import { openDatabase } from '#support/open-database';
@@ -143,6 +143,21 @@ await onEachDatabase('change tokens', ({ open }) => {
       server: false,
       other: false,
     });
+  });
+
+  test('a cached result is not returned once another process has written', async () => {
+    const other = await database.connectAgain();
+    const cached = queryCache(changes);
+    const keys = () =>
+      cached(['keys'], () =>
+        database.db.selectFrom('api_key').select(['id', 'revoked_at']).orderBy('id').execute(),
+      );
+    const before = await keys();
+
+    await revokeKey(other.db, 'key_a', now);
+
+    expect(before).toContainEqual({ id: 'key_a', revoked_at: null });
+    expect(await keys()).toContainEqual({ id: 'key_a', revoked_at: now });
   });
 
   test('the change token differs soon after a write through another connection', async () => {

@@ -18,7 +18,9 @@ import {
 } from '#server/db/grants';
 import { insertInvitation, acceptInvitation } from '#server/db/invitations';
 import { updateLastUses } from '#server/db/last-uses';
+import { firstLink } from '#server/accounts/one-time-links';
 import { insertLink, markChallengeSpent, takeLink } from '#server/db/one-time';
+import { hashSecret } from '#server/oauth/secrets';
 import { insertOrganization } from '#server/db/organizations';
 import {
   changeRole,
@@ -245,6 +247,31 @@ await onEachDatabase('eight at the same time', ({ open }) => {
 
       expect([count(taken, 'done'), count(taken, 'invalid')]).toEqual([1, 7]);
       expect(requests.filter((pending) => pending !== undefined)).toHaveLength(1);
+    });
+
+    test('the link of the first owner: all processes hand out the same one', async () => {
+      let at = now;
+      const clock = { now: () => at };
+      const masterKey = { mac: (purpose: string, text: string) => `${purpose} of ${text}` };
+      const paths = async () => {
+        const links = await each((one) => firstLink({ db: one, clock, masterKey }));
+        return new Set(links.map((link) => link?.path));
+      };
+      await database.db.deleteFrom('person').execute();
+
+      const [first, ...others] = await paths();
+      at += 600;
+      const later = await paths();
+      at += 2800;
+      const [last, ...more] = await paths();
+
+      expect(others).toEqual([]);
+      expect(later).toEqual(new Set([first]));
+      expect(more).toEqual([]);
+      expect(last).not.toBe(first);
+      const token = (path = '') => hashSecret(path.replace('/set-up/', ''));
+      expect(await takeLink(database.db, token(first), at)).toBeUndefined();
+      expect(await takeLink(database.db, token(last), at)).toEqual({ type: 'set-up' });
     });
   });
 

@@ -1,8 +1,9 @@
 import { sql, type Kysely } from 'kysely';
 import { expect, test } from 'vitest';
-import { migrate } from '#server/db/migrate';
+import { migrate, migrationNames, migrations as known } from '#server/db/migrate';
 import { findOrganization, insertOrganization } from '#server/db/organizations';
 import type { Schema } from '#server/db/schema';
+import type { Db } from '#server/db/transaction';
 import { suite } from '#support/suite';
 import { onEachDatabase, postgres } from '#support/databases';
 
@@ -20,7 +21,7 @@ await onEachDatabase('migrations', ({ openEmpty }) => {
     await migrate(db);
 
     expect(await insertOrganization(db, acme)).toBe(true);
-    expect(await migrations(db)).toEqual(['0001-initial', '0002-nodes']);
+    expect(await migrations(db)).toEqual([...migrationNames]);
   });
 
   test('change nothing when they run again', async () => {
@@ -79,6 +80,33 @@ await suite('postgres', 'migrations in PostgreSQL', () => {
     const connections = Array.from({ length: 8 }, () => database.connect());
     await Promise.all(connections.map((db) => migrate(db)));
 
-    expect(await migrations(database.connect())).toEqual(['0001-initial', '0002-nodes']);
+    expect(await migrations(database.connect())).toEqual([...migrationNames]);
+  });
+
+  const up = async (db: Db) => void (await sql`create table of_tomorrow (id text)`.execute(db));
+
+  test('an additive migration of a newer version is accepted, and left as it is', async () => {
+    await using database = await postgres.openEmpty();
+    const db = database.connect();
+    await migrate(db, { ...known, '9999-of-tomorrow': { up, isAdditive: true } });
+
+    await migrate(db);
+
+    expect(await migrations(db)).toContain('9999-of-tomorrow');
+  });
+
+  test('any other migration of a newer version is refused, also beside an additive one', async () => {
+    await using database = await postgres.openEmpty();
+    const db = database.connect();
+    const nothing = () => Promise.resolve();
+    await migrate(db, {
+      ...known,
+      '9998-of-tomorrow': { up, isAdditive: true },
+      '9999-of-tomorrow': { up: nothing },
+    });
+
+    await expect(migrate(db)).rejects.toThrow(
+      'the database was made by a newer Latchkey (it has migration 9999-of-tomorrow)',
+    );
   });
 });

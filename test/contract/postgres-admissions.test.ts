@@ -3,6 +3,7 @@ import { expect, inject, test } from 'vitest';
 import { insertClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
+import { AdmissionsUnavailable } from '#server/db/postgres/admission-reader';
 import { openPostgresStores } from '#server/stores';
 import { postgres, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
@@ -105,6 +106,53 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(await epochOf(database)).toBe(before + 1);
   });
 
+  test(
+    'an admission reads a few rows, however many credentials there are',
+    { timeout: 90_000 },
+    async () => {
+      await using database = await opened();
+      await sql`insert into mcp_server (id, organization_id, name, upstream_kind, upstream_settings, created_at)
+      select 'srv_' || n, 'org_acme', 's' || n, 'demo', '{}', 1 from generate_series(1, 300) n`.execute(
+        database.db,
+      );
+      await sql`insert into api_key (id, hash, hint, name, server_id, scopes, created_at)
+      select 'key_' || n, 'hash ' || n, '', '', 'srv_' || (n % 300 + 1), '[]', 1 from generate_series(1, 3000) n`.execute(
+        database.db,
+      );
+      await sql`analyze`.execute(database.db);
+      const read = async () => {
+        const { rows } = await sql<{ fetched: number; scans: number }>`
+        select idx_tup_fetch + seq_tup_read as fetched, idx_scan as scans
+        from pg_stat_user_tables where relname = 'api_key'`.execute(database.db);
+        return rows[0] ?? { fetched: 0, scans: 0 };
+      };
+      const before = await read();
+      const ports = { mayAdmit: () => true, failed: () => undefined };
+      const stores = await openPostgresStores({ url: database.url, mayLoseWrites: true }, ports);
+
+      for (let n = 1; n <= 50; n += 1) {
+        const at = { organization: 'acme', server: `s${(n % 300) + 1}`, now };
+        // On a machine that is busy, an answer may take longer than its deadline.
+        const admitted = async () => {
+          try {
+            return await stores.admissions.byKey({ ...at, keyHash: `hash ${n}` });
+          } catch (error) {
+            if (!(error instanceof AdmissionsUnavailable)) throw error;
+            return undefined;
+          }
+        };
+        await expect.poll(admitted, patient).toBeDefined();
+      }
+
+      // PostgreSQL counts what a connection has read when it ends, and not always all of it.
+      await stores.close();
+      const looked = async () => (await read()).scans - before.scans;
+      await expect.poll(looked, patient).toBeGreaterThanOrEqual(10);
+      // Each reads a row or two. A single one that reads the table would add 3,000.
+      expect((await read()).fetched - before.fetched).toBeLessThanOrEqual(1000);
+    },
+  );
+
   test('a use, and a credential that is added, leave the epoch as it is', async () => {
     await using database = await opened();
     const before = await epochOf(database);
@@ -139,6 +187,39 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     await expect.poll(() => ask().catch(() => undefined), patient).toMatchObject(wanted);
 
     await stores.close();
+  });
+
+  test('a query that always fails costs few connections until its deadline', async () => {
+    await using database = await opened();
+    const failures: unknown[] = [];
+    const ports = { mayAdmit: () => true, failed: (error: unknown) => void failures.push(error) };
+    const stores = await openPostgresStores({ url: database.url, mayLoseWrites: true }, ports);
+    await sql`alter table admission_epoch rename to hidden_epoch`.execute(database.db);
+
+    const asked = stores.admissions.byKey({ ...place, keyHash: 'hash of a', now });
+    await expect(asked).rejects.toThrow('the database did not answer within 1000 ms');
+
+    // The pauses are 0, 20, 40, 80, 160 and then 250 ms.
+    expect(failures.length).toBeGreaterThan(1);
+    expect(failures.length).toBeLessThan(12);
+    await sql`alter table hidden_epoch rename to admission_epoch`.execute(database.db);
+    await stores.close();
+  });
+
+  test('what was read before a failover is read again, though the new primary is at the same epoch', async () => {
+    await using database = await opened();
+    const ask = async () => database.admissions.byKey({ ...place, keyHash: 'hash of a', now });
+    expect(await ask()).toMatchObject({ keyId: 'key_a' });
+
+    // A standby without the last write took over, and then the key was revoked there.
+    await revokeKey(database.db, 'key_a', now);
+    await sql`update admission_epoch set epoch = epoch - 1`.execute(database.db);
+    await sql`select pg_terminate_backend(pid) from pg_stat_activity
+      where datname = current_database() and application_name = 'latchkey admissions'`.execute(
+      database.db,
+    );
+
+    await expect.poll(ask, patient).toBeUndefined();
   });
 
   test('a node that the database has not seen lately admits nobody', async () => {

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { listSigningKeys, insertSigningKey } from '#server/db/signing-keys';
+import { insertFirstSigningKey, insertSigningKey, listSigningKeys } from '#server/db/signing-keys';
+import { isPostgres } from '#server/db/transaction';
 import { onEachDatabase } from '#support/databases';
 
 const key = (kid: string, createdAt: number) => ({
@@ -35,6 +36,20 @@ await onEachDatabase('signing keys', ({ open }) => {
     for (const kid of ['b', 'c', 'a']) await insertSigningKey(database.db, key(kid, 1));
 
     expect((await listSigningKeys(database.db)).map(({ kid }) => kid)).toEqual(['a', 'b', 'c']);
+  });
+
+  test('of first keys that several processes add at the same time, one is kept', async () => {
+    await using database = await open();
+    // On SQLite, a connection that waits for another one stops its process.
+    const again = async () => (isPostgres(database.db) ? database.connectAgain() : database);
+    const others = await Promise.all([1, 2, 3].map(again));
+    const connections = [database, ...others];
+
+    await Promise.all(
+      connections.map(({ db }, number) => insertFirstSigningKey(db, key(`key ${number}`, number))),
+    );
+
+    expect(await listSigningKeys(database.db)).toHaveLength(1);
   });
 
   test('a duplicate kid is refused', async () => {

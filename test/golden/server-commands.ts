@@ -75,7 +75,7 @@ export async function fillServer(
   await run('group create acme sales');
   await run('group add acme finance dana@example.com');
   await run('group add acme sales eve@example.com');
-  await run('group take-out acme sales eve@example.com');
+  await run('group remove acme sales eve@example.com');
   await run('group map acme finance staff');
   await run('group map acme sales staff');
   await run('group unmap acme sales staff');

@@ -1,5 +1,5 @@
 import type { Tunnel } from '#server/upstreams/tunnel/tunnel';
-import { AgentTunnels } from '#server/upstreams/tunnel/agent-tunnels';
+import { AgentTunnels, type AgentTunnelsOptions } from '#server/upstreams/tunnel/agent-tunnels';
 import type { AdmittedAgent, AgentDirectory } from '#server/upstreams/tunnel/agent-admission';
 import { turnedClock } from './turned-clock.ts';
 import { head, hello, parsed, types, wireFrame, type WireFrame } from './wire-frames.ts';
@@ -19,7 +19,7 @@ export interface AgentByHand {
 }
 
 /** A server's tunnels with a clock and a directory that a test turns by hand. */
-export function handTunnels() {
+export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {}) {
   const clock = turnedClock();
   let nowMs = 1000;
   const standing = new Map<string, readonly string[]>();
@@ -34,6 +34,7 @@ export function handTunnels() {
     changeToken: () => String(written),
   };
   const tunnels = new AgentTunnels({
+    ...installation,
     directory,
     clock,
     nowMs: () => nowMs,

@@ -2,6 +2,7 @@ import { z } from 'zod';
 
 import { insertOrganization } from '#server/db/organizations';
 import { openStores } from '#server/stores';
+import type { NodePrograms } from './node-cluster.ts';
 import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
@@ -10,6 +11,8 @@ export interface GatewayOptions {
   readonly upstreamUrl: string;
   /** More words for `start`. */
   readonly start?: readonly string[];
+  /** Added to the server's environment. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Organizations that are there before it starts. */
   readonly organizations?: readonly string[];
 }
@@ -20,6 +23,7 @@ export interface GatewayUnderTest extends AsyncDisposable {
   readonly base: string;
   readonly port: number;
   readonly pid: number;
+  readonly program: NodePrograms;
   readonly endpoint: string;
   readonly dataDir: string;
   readonly key: string;
@@ -36,6 +40,7 @@ export interface GatewayUnderTest extends AsyncDisposable {
 export async function gatewayUnderTest({
   upstreamUrl,
   start = [],
+  env = {},
   organizations = [],
 }: GatewayOptions): Promise<GatewayUnderTest> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
@@ -43,7 +48,7 @@ export async function gatewayUnderTest({
   const folder = organizations.length > 0 ? stack.use(await temporaryFolder()) : undefined;
   if (folder) await makeOrganizations(folder.path, organizations);
   const given = folder && { dataDir: folder.path };
-  const server = stack.use(await runningServer({ args: start, ...given }));
+  const server = stack.use(await runningServer({ args: start, env, ...given }));
   const { base, port, program, dataDir } = server;
   const command = async (...words: string[]) => record(await server.command(...words));
   const newKey = async (path: string, ...words: string[]) => {
@@ -65,6 +70,7 @@ export async function gatewayUnderTest({
     base,
     port,
     pid: program.pid,
+    program,
     endpoint: `${base}/mcp/acme/fixture`,
     dataDir,
     key,

@@ -1,10 +1,10 @@
 import { createServer, type Server } from 'node:net';
 
-/** Lets `server`, of `node:net` or `node:http`, listen on a free port of 127.0.0.1; that port. */
-export function listen(server: Server): Promise<number> {
+/** Lets `server`, of `node:net` or `node:http`, listen on a free port of `host`; that port. */
+export function listen(server: Server, host = '127.0.0.1'): Promise<number> {
   return new Promise((resolve, reject) => {
     server.once('error', reject);
-    server.listen(0, '127.0.0.1', () => {
+    server.listen(0, host, () => {
       const address = server.address();
       resolve(typeof address === 'object' && address ? address.port : 0);
     });

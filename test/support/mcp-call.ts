@@ -16,6 +16,9 @@ export interface McpCall {
   readonly body?: string | Uint8Array;
 }
 
+/** A session id of ours: on several nodes, it begins with the instance of its node. */
+export const ownSessionId = /^(?:[0-9A-Za-z]{16}\.)?[\w-]{32}$/;
+
 export const toolsList = '{"jsonrpc":"2.0","id":1,"method":"tools/list"}';
 
 /** The JSON text of a request. */

@@ -27,7 +27,7 @@ export class MemoryBus {
       request: (subject: string, data: Uint8Array) =>
         new Promise<Uint8Array>((respond, reject) => {
           const receivers = this.#receivers.get(subject);
-          if (!receivers) return reject(new NodeLinkError('gone', 'nobody listens there'));
+          if (!receivers) return reject(new NodeLinkError('gone', 'nothing listens there'));
           this.published.push({ subject, data });
           for (const receive of receivers) receive({ data, respond });
         }),

@@ -1,14 +1,19 @@
 import { randomBytes } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
-import { createServer, request as httpRequest } from 'node:http';
+import { createServer, request as httpRequest, type IncomingMessage } from 'node:http';
+import { connect } from 'node:net';
 import { join } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { Pool } from 'pg';
 import { freePort, listen } from './loopback.ts';
-import { startProgram, type Program } from './processes.ts';
+import { startProgram, type LineOptions, type Program } from './processes.ts';
 import { serverLauncher } from './programs.ts';
 import { postgresUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
+
+/** How many nodes the server of a test consists of: `TEST_NODES`, 1 unless it is set. */
+export const nodesOfTests = Number(process.env['TEST_NODES'] ?? 1);
 
 /** One `latchkey-server start` process of a cluster. A request with `X-Test-Node: NAME` reaches this one. */
 export interface ClusterNode {
@@ -19,25 +24,50 @@ export interface ClusterNode {
 
 /** Nodes that share one PostgreSQL database, behind a balancer that picks one at random for each request. */
 export interface NodeCluster extends AsyncDisposable {
-  /** The balancer. */
+  /** The balancer, by the name that browsers use. */
   readonly base: string;
+  /** Where the balancer listens. */
+  readonly port: number;
   readonly nodes: readonly ClusterNode[];
+  /** The names of the nodes that open WebSockets lead to through the balancer, one for each. */
+  readonly upgraded: () => string[];
   /** The database, as a connection string. */
   readonly databaseUrl: string;
+  readonly masterKeyFile: string;
+  /** Where one server would have its data. Nodes have none in common: nothing is there, and reading it fails. */
+  readonly dataDir: string;
   /** Runs an administrative command on the shared database. */
   readonly command: (words: readonly string[], input?: string) => Promise<string>;
   /** Starts another node. */
   readonly add: () => Promise<ClusterNode>;
+  /** All nodes together, as if they were one process. */
+  readonly program: NodePrograms;
+  /** Ends all nodes and starts as many others on the same database. */
+  readonly restart: () => Promise<void>;
 }
+
+/** What tests do with the program of a server, done with all nodes; `pid` is the first one's. */
+export type NodePrograms = Pick<
+  Program,
+  'pid' | 'stdout' | 'stderr' | 'line' | 'kill' | 'end' | 'exited'
+>;
 
 /** In a `suite('postgres', …)`. The database is one of its own, so that a node may be stopped while it holds locks. */
 export async function nodeCluster({
   size,
   args = [],
+  env = {},
+  host = '127.0.0.1',
+  frontPort,
   databaseUrl = (own: string) => own,
 }: {
   readonly size: number;
   readonly args?: readonly string[];
+  /** Added to the environment of the nodes. */
+  readonly env?: Readonly<Record<string, string>>;
+  readonly host?: string;
+  /** The port of something in front of the balancer, which is what people call. */
+  readonly frontPort?: number | undefined;
   /** What the nodes are told, when something stands between them and the database. */
   readonly databaseUrl?: (own: string) => string;
 }): Promise<NodeCluster> {
@@ -50,15 +80,24 @@ export async function nodeCluster({
   const url = await createDatabase(owned);
 
   const nodes: ClusterNode[] = [];
+  /** Those that have exited, which a balancer notices. */
+  const gone = new Set<ClusterNode>();
+  const nodeFor = ({ headers }: IncomingMessage): ClusterNode => {
+    const wanted = nodes.find(({ name }) => name === headers['x-test-node']);
+    const alive = nodes.filter((one) => !gone.has(one));
+    const node = wanted ?? alive[Math.floor(Math.random() * alive.length)];
+    if (!node) throw new Error('no node was started');
+    return node;
+  };
   const balancer = createServer((request, response) => {
-    const wanted = nodes.find(({ name }) => name === request.headers['x-test-node']);
-    const node = wanted ?? nodes[Math.floor(Math.random() * nodes.length)];
     const onward = httpRequest({
       host: '127.0.0.1',
-      port: node?.port,
+      port: nodeFor(request).port,
       method: request.method,
       path: request.url,
       headers: request.headers,
+      // A connection that is kept could be closed by the node at the moment it is used again.
+      agent: false,
     });
     onward.on('response', (answer) => {
       response.writeHead(answer.statusCode ?? 502, answer.headers).flushHeaders();
@@ -69,21 +108,43 @@ export async function nodeCluster({
     response.once('close', () => onward.destroy());
     request.pipe(onward);
   });
-  const base = `http://127.0.0.1:${await listen(balancer)}`;
+  const upgraded = new Map<Duplex, string>();
+  balancer.on('upgrade', (request, socket: Duplex, head) => {
+    const node = nodeFor(request);
+    upgraded.set(socket, node.name);
+    socket.once('close', () => upgraded.delete(socket));
+    const onward = connect({ host: '127.0.0.1', port: node.port });
+    const lines = request.rawHeaders.flatMap((name, at, all) =>
+      at % 2 === 0 ? [`${name}: ${all[at + 1]}`] : [],
+    );
+    onward.write(`GET ${request.url} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`);
+    onward.write(head);
+    socket.pipe(onward).pipe(socket);
+    for (const [one, other] of [
+      [socket, onward],
+      [onward, socket],
+    ] as const) {
+      one.once('error', () => other.destroy()).once('close', () => other.destroy());
+    }
+  });
+  const port = await listen(balancer);
+  const base = `http://${host}:${frontPort ?? port}`;
   owned.defer(() => {
     balancer.closeAllConnections();
     return new Promise((resolve) => balancer.close(() => resolve(undefined)));
   });
 
+  let started = 0;
   const add = async (): Promise<ClusterNode> => {
-    const port = await freePort();
-    const name = `node-${nodes.length + 1}`;
+    started += 1;
+    const name = `node-${started}`;
+    const own = await freePort();
     const program = startProgram(process.execPath, {
       args: [
         serverLauncher,
         'start',
         '--port',
-        String(port),
+        String(own),
         '--base-url',
         base,
         '--node-name',
@@ -94,23 +155,73 @@ export async function nodeCluster({
         join(folder.path, name),
         ...args,
       ],
-      env: { LATCHKEY_DATABASE_URL: databaseUrl(url) },
+      env: { ...env, LATCHKEY_DATABASE_URL: databaseUrl(url) },
     });
     owned.defer(async () => void (await program.end()));
     await program.line(/^listening on /m, { timeoutMs: 30_000 });
-    const node = { name, port, program };
+    const node = { name, port: own, program };
     nodes.push(node);
+    void program.exited.then(() => gone.add(node));
     return node;
   };
-  for (let count = 0; count < size; count += 1) await add();
+  const start = async () => {
+    for (let count = 0; count < size; count += 1) await add();
+  };
+  await start();
   stack.move();
   return {
     base,
+    port,
     nodes,
+    upgraded: () => [...upgraded.values()],
     databaseUrl: url,
+    masterKeyFile,
+    dataDir: join(folder.path, 'none'),
     command: (words, input) => runCommandInProcess([...words, '--database-url', url], input),
     add,
+    program: allPrograms(nodes),
+    async restart() {
+      await Promise.all(nodes.map(({ program }) => program.end()));
+      nodes.length = 0;
+      await start();
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+function allPrograms(nodes: readonly ClusterNode[]): NodePrograms {
+  const programs = () => nodes.map(({ program }) => program);
+  return {
+    get pid() {
+      return programs()[0]?.pid ?? 0;
+    },
+    get stdout() {
+      return programs()
+        .map(({ stdout }) => stdout)
+        .join('');
+    },
+    get stderr() {
+      return programs()
+        .map(({ stderr }) => stderr)
+        .join('');
+    },
+    get exited() {
+      return Promise.any(programs().map(({ exited }) => exited));
+    },
+    line: (pattern: RegExp, options?: LineOptions) =>
+      Promise.any(
+        programs()
+          .toReversed()
+          .map((program) => program.line(pattern, options)),
+      ),
+    kill(signal) {
+      for (const program of programs()) program.kill(signal);
+    },
+    async end() {
+      const [first] = await Promise.all(programs().map((program) => program.end()));
+      if (!first) throw new Error('no node was started');
+      return first;
+    },
   };
 }
 

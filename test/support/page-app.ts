@@ -1,5 +1,5 @@
 import { createHash, randomBytes } from 'node:crypto';
-import { text } from 'node:stream/consumers';
+import { once } from 'node:events';
 import type {
   IdentityProvider,
   ProviderCheck,
@@ -125,12 +125,17 @@ export interface PageApp extends AsyncDisposable {
   readonly reading: readonly string[];
   /** What MCP servers answer to inspections; a test may put something else here. */
   readonly upstreams: FoundUpstreams;
+  /** The nodes that share the database; a test may change them. */
+  readonly nodes: NodeRecord[];
   /** What the OpenID provider answers; a test may put something else here. */
   readonly provider: FoundProvider;
   post(sent: Sent): Promise<PageAnswer>;
   get(path: string, cookie: string): Promise<PageAnswer>;
-  /** Resolves when the answer begins; `text` when the server ends it. */
-  stream(path: string, cookie: string): Promise<{ status: number; text: Promise<string> }>;
+  /** Resolves when the answer begins; `text` when the server ends it. `received` returns what has come so far. */
+  stream(
+    path: string,
+    cookie: string,
+  ): Promise<{ status: number; text: Promise<string>; received: () => string }>;
   /** Asks the admin API as a program does; the answer's body is JSON. */
   api(asked: {
     readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
@@ -156,6 +161,7 @@ export async function pageApp(): Promise<PageApp> {
     throw new Error('no test comes here');
   };
   const refusals = everyRefusal({ ...stores, clock });
+  const nodes = foundNodes(clock.now());
   const upstreams: FoundUpstreams = {
     health: {
       status: 'connected',
@@ -242,6 +248,7 @@ export async function pageApp(): Promise<PageApp> {
     agents: {
       directory: stores.agentDirectory,
       clock,
+      attempts: new FailedAttempts(clock),
       refusals,
       hasRoomFor: () => false,
       accept: () => {},
@@ -278,7 +285,7 @@ export async function pageApp(): Promise<PageApp> {
             },
             inspectTools: async () => upstreams.inspection,
             identityProvider,
-            listNodes: async () => foundNodes(clock.now()),
+            listNodes: async () => nodes,
             changes: stores.changes,
             callServer: consoleCalls(gateway),
             proxy: async () => proxyDownload.reference(base),
@@ -303,6 +310,7 @@ export async function pageApp(): Promise<PageApp> {
     changing,
     reading,
     upstreams,
+    nodes,
     provider,
     async post({ path: url, cookie, body: payload, headers = {}, address = '127.0.0.1' }) {
       const own = { host, cookie, origin: base };
@@ -326,7 +334,11 @@ export async function pageApp(): Promise<PageApp> {
         payloadAsStream: true,
       } as const;
       const answer = await app.inject(asked);
-      return { status: answer.statusCode, text: text(answer.stream()) };
+      const stream = answer.stream().setEncoding('utf8');
+      let received = '';
+      stream.on('data', (chunk: string) => (received += chunk));
+      const whole = once(stream, 'end').then(() => received);
+      return { status: answer.statusCode, text: whole, received: () => received };
     },
     async api({ method, path: url, headers = {}, body, address = '127.0.0.1' }) {
       const answer = await app.inject({

@@ -1,7 +1,8 @@
 import { accessSync, constants } from 'node:fs';
 import { execFile } from 'node:child_process';
 import { connect } from 'node:net';
-import { delimiter, join } from 'node:path';
+import { userInfo } from 'node:os';
+import { delimiter, isAbsolute, join } from 'node:path';
 
 /** Something a machine may lack; a suite that needs it is skipped there, and says so. */
 export interface Requirement {
@@ -9,10 +10,12 @@ export interface Requirement {
   readonly reason: string;
   /** One line for a shell that brings it. */
   readonly install: string;
-  /** Commands that must be in PATH. */
+  /** Commands that must be in PATH, or files that must be there. */
   readonly commands?: readonly string[];
   /** Where something must listen. */
   readonly address?: { readonly host: string; readonly port: number };
+  /** Whether the tests must run as root. */
+  readonly isRoot?: boolean;
   /** A package that npm must be able to look up. */
   readonly npmPackage?: string;
 }
@@ -74,6 +77,17 @@ export const requirements = {
     install: 'apt-get install nats-server, and start it',
     address: addressOf(natsUrl(), 4222),
   },
+  ownPostgres: {
+    reason: 'PostgreSQL and NATS are killed on purpose, so a test starts servers of its own',
+    install: 'apt-get install postgresql-15 nats-server',
+    commands: ['/usr/lib/postgresql/15/bin/initdb', 'nats-server'],
+  },
+  networkNamespaces: {
+    reason: 'networks are cut between nodes, each in a network namespace of its own',
+    install: 'apt-get install iproute2, and run the tests as root',
+    commands: ['ip'],
+    isRoot: true,
+  },
   registry: {
     reason: 'a published package is installed from its registry',
     install: 'let npm reach its registry',
@@ -87,8 +101,10 @@ export type RequirementName = keyof typeof requirements;
 export async function lack({
   commands = [],
   address,
+  isRoot = false,
   npmPackage,
 }: Requirement): Promise<string | undefined> {
+  if (isRoot && userInfo().uid !== 0) return 'not root';
   const absent = commands.find((command) => !inPath(command));
   if (absent) return `no '${absent}' in PATH`;
   if (address && !(await answers(address))) {
@@ -107,14 +123,16 @@ function findsPackage(name: string): Promise<boolean> {
 }
 
 function inPath(command: string): boolean {
-  return (process.env['PATH'] ?? '').split(delimiter).some((folder) => {
-    try {
-      accessSync(join(folder, command), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
+  return (isAbsolute(command) ? [''] : (process.env['PATH'] ?? '').split(delimiter)).some(
+    (folder) => {
+      try {
+        accessSync(join(folder, command), constants.X_OK);
+        return true;
+      } catch {
+        return false;
+      }
+    },
+  );
 }
 
 function answers(address: { host: string; port: number }): Promise<boolean> {

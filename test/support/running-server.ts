@@ -1,5 +1,7 @@
 import { z } from 'zod';
-import { runProgram, startProgram, type Program } from './processes.ts';
+import { nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
+import { runProgram, startProgram } from './processes.ts';
+import { natsUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 import { serverLauncher } from './programs.ts';
@@ -18,6 +20,8 @@ export interface RunningServerOptions {
   readonly launcher?: string;
   /** Behind `start --port 0 --data-dir …`. */
   readonly args?: readonly string[];
+  /** Added to its environment. */
+  readonly env?: Readonly<Record<string, string>>;
   /** Where an earlier server left off; a fresh folder unless given. */
   readonly dataDir?: string;
 }
@@ -40,7 +44,7 @@ export interface RunningServer extends AsyncDisposable {
   readonly port: number;
   readonly dataDir: string;
   /** The process, with all that it has printed so far. */
-  readonly program: Program;
+  readonly program: NodePrograms;
   /** Every secret, key and token that ever came out: of a command, an answer or the first start. */
   readonly issued: ReadonlySet<string>;
 
@@ -70,18 +74,15 @@ export interface RunningServer extends AsyncDisposable {
 export async function runningServer({
   launcher = serverLauncher,
   args = [],
+  env = {},
   dataDir: given,
 }: RunningServerOptions = {}): Promise<RunningServer> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
-  const dataDir = given ?? stack.use(await temporaryFolder('server')).path;
-  const place = ['--data-dir', dataDir];
-  const program = stack.use(
-    startProgram(process.execPath, { args: [launcher, 'start', '--port', '0', ...place, ...args] }),
-  );
-  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m, {
-    timeoutMs: 30_000,
-  });
+  const { base, port, dataDir, program, place } =
+    nodesOfTests > 1
+      ? await clusterAsServer(stack, { args, env, dataDir: given })
+      : await oneProcess(stack, { launcher, args, env, dataDir: given });
 
   const issued = new Set<string>();
   const noted = (text: string): string => {
@@ -105,7 +106,7 @@ export async function runningServer({
   const started = stack.move();
   return {
     base,
-    port: Number(port),
+    port,
     dataDir,
     program,
     issued,
@@ -121,6 +122,55 @@ export async function runningServer({
       }),
     [Symbol.asyncDispose]: () => started.disposeAsync(),
   };
+}
+
+/** What a server is to a test, however many processes it has. */
+interface StartedServer {
+  readonly base: string;
+  readonly port: number;
+  readonly dataDir: string;
+  readonly program: NodePrograms;
+  /** Says to an administrative command where the data is. */
+  readonly place: readonly string[];
+}
+
+async function oneProcess(
+  stack: AsyncDisposableStack,
+  {
+    launcher,
+    args,
+    env,
+    dataDir: given,
+  }: Required<Omit<RunningServerOptions, 'dataDir'>> & GivenData,
+): Promise<StartedServer> {
+  const dataDir = given ?? stack.use(await temporaryFolder('server')).path;
+  const place = ['--data-dir', dataDir];
+  const program = stack.use(
+    startProgram(process.execPath, {
+      args: [launcher, 'start', '--port', '0', ...place, ...args],
+      env,
+    }),
+  );
+  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m, {
+    timeoutMs: 30_000,
+  });
+  return { base, port: Number(port), dataDir, program, place };
+}
+
+/** Several nodes on a shared database, used as if they were one server. */
+async function clusterAsServer(
+  stack: AsyncDisposableStack,
+  { args, env, dataDir }: Required<Pick<RunningServerOptions, 'args' | 'env'>> & GivenData,
+): Promise<StartedServer> {
+  if (dataDir !== undefined) throw new Error('this test needs the data directory of one server');
+  const size = nodesOfTests;
+  const words = ['--nats-url', natsUrl(), ...args];
+  const cluster = stack.use(await nodeCluster({ size, args: words, env }));
+  return { ...cluster, place: ['--database-url', cluster.databaseUrl] };
+}
+
+interface GivenData {
+  readonly dataDir: string | undefined;
 }
 
 function parsed(text: string): JsonObject {

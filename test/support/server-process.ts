@@ -1,6 +1,8 @@
 import { join } from 'node:path';
 
+import { nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
 import { startProgram, type Program } from './processes.ts';
+import { natsUrl } from './requirements.ts';
 import { freePort } from './loopback.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -15,7 +17,7 @@ export interface ServerProcess extends AsyncDisposable {
   /** Where it listens. */
   readonly port: number;
   readonly dataDir: string;
-  readonly program: Program;
+  readonly program: NodePrograms;
   /** Ends the process and starts another one at the same place, on the same data. */
   restart(): Promise<void>;
   /** Runs an administrative command on the same data, in the process of the test; its stdout, or an error with its stderr. */
@@ -24,19 +26,19 @@ export interface ServerProcess extends AsyncDisposable {
   readonly commandProcess: (words: readonly string[], input?: string) => Promise<string>;
 }
 
+export interface ServerProcessOptions {
+  readonly host?: '127.0.0.1' | 'localhost';
+  readonly args?: readonly string[];
+  readonly frontPort?: number;
+}
+
 /**
  * `host` is what browsers call it: passkeys need a name, secure cookies an address. `frontPort` is the port of something
  * in front of it, which everybody asks instead.
  */
-export async function serverProcess({
-  host = '127.0.0.1',
-  args = [],
-  frontPort,
-}: {
-  host?: '127.0.0.1' | 'localhost';
-  args?: readonly string[];
-  frontPort?: number;
-} = {}): Promise<ServerProcess> {
+export async function serverProcess(options: ServerProcessOptions = {}): Promise<ServerProcess> {
+  const { host = '127.0.0.1', args = [], frontPort } = options;
+  if (nodesOfTests > 1) return clusterAsServer(options);
   const folder = await temporaryFolder('server');
   const dataDir = join(folder.path, 'data');
   const port = await freePort();
@@ -63,17 +65,38 @@ export async function serverProcess({
       program = await start();
     },
     command: (words, input) => runCommandInProcess([...words, '--data-dir', dataDir], input),
-    async commandProcess(words, input = '') {
-      const run = startProgram(process.execPath, { args: [launcher, ...words], env });
-      run.write(input);
-      run.endInput();
-      const { code } = await run.exited;
-      if (code !== 0) throw new Error(`${words.join(' ')}: ${run.stderr}`);
-      return run.stdout;
-    },
+    commandProcess: (words, input) => runServerCommand(words, { input, env }),
     async [Symbol.asyncDispose]() {
       await program.end();
       await folder[Symbol.asyncDispose]();
     },
   };
+}
+
+/** Several nodes on a shared database, used as if they were one server. */
+async function clusterAsServer(options: ServerProcessOptions): Promise<ServerProcess> {
+  const { host, args = [], frontPort } = options;
+  const cluster = await nodeCluster({
+    size: nodesOfTests,
+    args: ['--nats-url', natsUrl(), ...args],
+    ...(host && { host }),
+    frontPort,
+  });
+  return {
+    ...cluster,
+    commandProcess: (words, input) =>
+      runServerCommand([...words, '--database-url', cluster.databaseUrl], { input }),
+  };
+}
+
+async function runServerCommand(
+  words: readonly string[],
+  { input = '', env = {} }: { input?: string | undefined; env?: Record<string, string> },
+): Promise<string> {
+  const run = startProgram(process.execPath, { args: [launcher, ...words], env });
+  run.write(input);
+  run.endInput();
+  const { code } = await run.exited;
+  if (code !== 0) throw new Error(`${words.join(' ')}: ${run.stderr}`);
+  return run.stdout;
 }

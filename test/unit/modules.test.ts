@@ -21,6 +21,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'log',
       'pipeline',
       'status',
+      'tracing',
       'transport',
     ],
     packages: ['latchkey-mcp'],
@@ -39,8 +40,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/app-agent': {
-    imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'transport'],
+    imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'tracing', 'transport'],
+    packages: ['latchkey-mcp'],
   },
+  'proxy/tracing': { imports: ['log'], packages: ['latchkey-mcp'] },
   'proxy/errors': {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp'],
@@ -96,6 +99,15 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/sse': {},
   'mcp/subscriptions': {},
   'mcp/top-level-members': {},
+  'mcp/trace-options': {},
+  'mcp/tracing': {
+    packages: [
+      '@opentelemetry/api',
+      '@opentelemetry/exporter-trace-otlp-http',
+      '@opentelemetry/resources',
+      '@opentelemetry/sdk-trace',
+    ],
+  },
   'mcp/translation': {},
   'mcp/tunnel-frames': {},
 
@@ -111,8 +123,11 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'run-command',
       'serve',
       'stage-backup',
+      'supervisor',
     ],
+    packages: ['latchkey-mcp'],
   },
+  'server/supervisor': { imports: ['config', 'log', 'nodes'] },
   'server/run-command': {
     imports: ['accounts', 'cli', 'clock', 'command-setup', 'config', 'stage-backup', 'stores'],
   },
@@ -401,12 +416,26 @@ test('every module imports only the modules and packages that the table allows',
 });
 
 test('the wire protocol does no input or output', () => {
-  const used = imports.filter(({ from }) => from.startsWith('mcp/'));
+  const used = imports.filter(({ from }) => from.startsWith('mcp/') && from !== 'mcp/tracing.ts');
   const packages = new Set(
     used.map(({ specifier }) => specifier).filter((s) => !s.startsWith('./')),
   );
 
   expect(packages).toEqual(new Set(['node:assert/strict', 'node:buffer']));
+});
+
+test('traces: what sends them is loaded on demand, so that a program without a collector loads none of it', () => {
+  const eager = ['proxy', 'server'].flatMap((program) =>
+    readdirSync(join(root, program), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts') && !/(^|[/\\])(node_modules|dist)[/\\]/.test(file))
+      .filter((file) =>
+        /^import (?!type )[^;]*'latchkey-mcp\/tracing'/m.test(
+          readFileSync(join(root, program, file), 'utf8'),
+        ),
+      ),
+  );
+
+  expect(eager).toEqual([]);
 });
 
 test('only main reads process', () => {

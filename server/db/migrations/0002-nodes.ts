@@ -27,13 +27,24 @@ const tables = [
     version text collate "C" not null,
     started_at bigint not null,
     seen_at bigint not null,
-    clock_skew_ms bigint not null
+    clock_skew_ms bigint not null,
+    presence_revision bigint not null default 0
   )`,
+  // The agents that are connected to a node, as JSON. Valid while the node is alive; `presence_revision` grows with each change.
+  `create table agent_presence (
+    instance text collate "C" not null references node (instance) on delete cascade,
+    agent_id text collate "C" not null references agent (id) on delete cascade,
+    presence text not null,
+    primary key (instance, agent_id)
+  )`,
+  `create index agent_presence_of_agent on agent_presence (agent_id)`,
   `create table admission_epoch (
     one integer primary key check (one = 1),
     epoch bigint not null,
     changed_by xid8
   )`,
+  // The migrations that versions without them may ignore.
+  `create table additive_migration (name text collate "C" primary key)`,
   `insert into admission_epoch (one, epoch) values (1, 1)`,
   // Once for each transaction, at its end, so that the row is locked for as short as possible.
   `create function change_admission_epoch() returns trigger language plpgsql as $$

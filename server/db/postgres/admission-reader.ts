@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
 import {
   admissionQueries,
@@ -16,7 +17,11 @@ const mostPauseMs = 250;
 
 const epochQuery = { name: 'epoch', text: 'select epoch from admission_epoch' };
 
-/** For each query, one that answers many questions: a row for each that is found, numbered, or one row with the epoch alone. */
+/**
+ * For each query, one that answers many questions: a row for each that is found, numbered, or one row with the epoch alone. `offset 0`
+ * keeps the planner from joining all questions at once, for which it reads every credential: each question is answered by itself, with
+ * one row of each index.
+ */
 const rowsQueries = admissionQueries.map((query) => {
   const { name, sql, parameters } = query;
   const arrays = parameters.map((_, index) => `$${index + 1}::text[]`).join(', ');
@@ -24,7 +29,7 @@ const rowsQueries = admissionQueries.map((query) => {
   const one = sql.replaceAll(/:(\w+)/g, 'asked."$1"');
   const text = `select e.epoch, found.* from admission_epoch e left join (
         select asked.n, answer.* from unnest(${arrays}) with ordinality as asked(${columns}, n),
-        lateral (${one}) answer
+        lateral (${one} offset 0) answer
       ) found on true`;
   return { query, sent: { name, text } };
 });
@@ -160,9 +165,11 @@ export class AdmissionReader {
         const client = await this.#connected(turn);
         if (!client) return;
         await this.#answer(turn, client);
+        this.#pauseMs = 0;
       } catch (error) {
         if (turn.isOver) return;
         this.#replaceConnection(error);
+        await this.#pause();
       }
     }
   }
@@ -235,11 +242,16 @@ export class AdmissionReader {
       } catch (error) {
         this.#client = undefined;
         this.#ports.failed(error);
-        await new Promise((resolve) => setTimeout(resolve, this.#pauseMs));
-        this.#pauseMs = Math.min(mostPauseMs, Math.max(leastPauseMs, this.#pauseMs * 2));
+        await this.#pause();
       }
     }
     return undefined;
+  }
+
+  /** Waits before the next attempt: not at all after an answer, then longer after each failure. */
+  async #pause(): Promise<void> {
+    await pause(this.#pauseMs);
+    this.#pauseMs = Math.min(mostPauseMs, Math.max(leastPauseMs, this.#pauseMs * 2));
   }
 
   async #connect(): Promise<Client> {
@@ -263,7 +275,9 @@ export class AdmissionReader {
       destroy(client);
       throw error;
     }
-    this.#pauseMs = 0;
+    // Another server may answer here now. If it lacks the last writes, its epochs are repeated for other changes.
+    this.#kept.clear();
+    this.#epoch = -1;
     return client;
   }
 

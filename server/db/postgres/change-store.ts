@@ -7,7 +7,7 @@ const pollEveryMs = 500;
 
 /**
  * Detects changes in PostgreSQL. The change token is read twice a second. It may be half a second old, so it
- * never proves a right.
+ * never proves a right; pages, which must not miss what another node has just written, read the newest one.
  */
 export class PostgresChanges implements ChangeStore {
   readonly #db: Db;
@@ -31,6 +31,14 @@ export class PostgresChanges implements ChangeStore {
   changeToken(): string {
     return this.#token;
   }
+
+  /** Every transaction that commits changes the snapshot, which lists those that are under way. */
+  readonly newestChangeToken = async (): Promise<string> => {
+    const { rows } = await sql<{
+      token: string;
+    }>`select pg_current_snapshot()::text as token`.execute(this.#db);
+    return rows[0]?.token ?? '';
+  };
 
   async stateOf(organization: string, server: string | undefined): Promise<string> {
     const at = sql`o.name = ${organization} and (${server ?? null}::text is null or s.name = ${server ?? null})`;
@@ -68,13 +76,9 @@ export class PostgresChanges implements ChangeStore {
     return this.#polling;
   }
 
-  /** Every transaction that commits changes the snapshot, which lists those that are under way. */
   async #read(): Promise<void> {
     try {
-      const { rows } = await sql<{
-        token: string;
-      }>`select pg_current_snapshot()::text as token`.execute(this.#db);
-      this.#token = rows[0]?.token ?? '';
+      this.#token = await this.newestChangeToken();
     } catch (error) {
       this.#failed(error);
     }

@@ -10,7 +10,14 @@ const chunkRows = 1000;
 const emptyDatabaseHint = 'create an empty database for it and name that';
 
 /** Tables of Kysely, and of a shared database alone. They say nothing about the installation. */
-const ownTables = new Set(['kysely_migration', 'kysely_migration_lock', 'node', 'admission_epoch']);
+const ownTables = new Set([
+  'kysely_migration',
+  'kysely_migration_lock',
+  'node',
+  'agent_presence',
+  'admission_epoch',
+  'additive_migration',
+]);
 
 /** A table that was copied. */
 export interface CopiedTable {

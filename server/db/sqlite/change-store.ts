@@ -35,8 +35,10 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
      from agent a join organization o on o.id = a.organization_id where o.name = ?1`,
   );
 
+  const changeToken = changeTokenReader(connection);
   return {
-    changeToken: changeTokenReader(connection),
+    changeToken,
+    newestChangeToken: async () => changeToken(),
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));

@@ -1,4 +1,4 @@
-import { closeCode } from 'latchkey-mcp/tunnel-frames';
+import { closeCode, type TunnelNodes } from 'latchkey-mcp/tunnel-frames';
 import { createHmac } from 'node:crypto';
 import type { Clock } from '#clock/clock';
 import type { Upstream } from '#gateway/upstream';
@@ -17,8 +17,10 @@ export interface AgentTunnelsOptions {
   readonly clock: Clock;
   /** A monotonic clock. */
   readonly nowMs: () => number;
-  /** Called when an agent may have come or gone. */
-  readonly onPresence?: ((agentId: string, isOnline: boolean) => void) | undefined;
+  /** The nodes of this installation; `undefined` if there can be only one. */
+  readonly nodes?: (() => TunnelNodes | undefined) | undefined;
+  /** Called when an agent may have begun or ceased to take calls here. */
+  readonly onPresence?: ((agentId: string, takesCalls: boolean) => void) | undefined;
   /** Called when the agents' keys could not be looked up. */
   readonly onError: (error: unknown) => void;
 }
@@ -36,6 +38,7 @@ export class AgentTunnels {
   #revision = 0;
   #reportedAtMs = 0;
   #changeToken: string | undefined;
+  #toldNodes: string | undefined;
   #isCheckingKeys = false;
   #isDraining = false;
   #checkedAtMs: number;
@@ -59,9 +62,10 @@ export class AgentTunnels {
     const tunnel: Tunnel = new Tunnel(agent, {
       socket,
       nowMs,
+      nodes: () => this.#options.nodes?.(),
       onChange: () => {
         this.#touch(agent.organization);
-        this.#options.onPresence?.(agent.id, connected.isOnline);
+        this.#options.onPresence?.(agent.id, connected.takesCalls);
         connected.serveWaiting();
       },
       recentlyEndedCallers: () => connected.recentlyEndedCallers(),
@@ -88,7 +92,7 @@ export class AgentTunnels {
     connected.remove(tunnel);
     this.#count -= 1;
     this.#touch(organization);
-    this.#options.onPresence?.(id, connected.isOnline);
+    this.#options.onPresence?.(id, connected.takesCalls);
   }
 
   /** `isProbe`: its requests are not calls of a person, and not counted as such. */
@@ -101,13 +105,24 @@ export class AgentTunnels {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
   }
 
-  /** Whether the agent has a tunnel here that takes calls. */
+  /** Whether the agent has a tunnel here. */
   isOnline(agentId: string): boolean {
     return this.#agents.get(agentId)?.isOnline ?? false;
   }
 
+  /** Whether a tunnel of the agent here takes new calls. */
+  takesCalls(agentId: string): boolean {
+    return this.#agents.get(agentId)?.takesCalls ?? false;
+  }
+
   presenceOf(agentId: string): AgentPresence {
     return this.#agents.get(agentId)?.presence() ?? offlineAgent;
+  }
+
+  /** Of all agents that are online here, by their ids. */
+  presences(): ReadonlyMap<string, AgentPresence> {
+    const online = [...this.#agents].filter(([, { isOnline }]) => isOnline);
+    return new Map(online.map(([id, agent]) => [id, agent.presence()]));
   }
 
   /**
@@ -131,6 +146,7 @@ export class AgentTunnels {
     this.#checkedAtMs = nowMs;
     if (wasSuspended) for (const tunnel of this.#tunnels()) tunnel.noteActivity();
     for (const agent of this.#agents.values()) agent.checkTimeouts(nowMs);
+    this.#tellNodes();
     if (nowMs - this.#reportedAtMs >= reportIntervalMs) this.#reportCalls(nowMs);
     void this.checkKeys();
   }
@@ -175,6 +191,14 @@ export class AgentTunnels {
     this.#isDraining = true;
     clearInterval(this.#timer);
     for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server is stopping');
+  }
+
+  /** Tells all agents when a node of the installation came or went. */
+  #tellNodes(): void {
+    const nodes = this.#options.nodes?.()?.nodes.join();
+    if (nodes === this.#toldNodes) return;
+    this.#toldNodes = nodes;
+    for (const tunnel of this.#tunnels()) tunnel.tellChanges();
   }
 
   #reportCalls(nowMs: number): void {

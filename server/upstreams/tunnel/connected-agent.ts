@@ -49,6 +49,28 @@ export const offlineAgent: AgentPresence = {
   lastError: undefined,
 };
 
+/** The state of one agent that is connected to several nodes. */
+export function mergedPresence(presences: readonly AgentPresence[]): AgentPresence {
+  const online = presences.filter(({ isOnline }) => isOnline);
+  const servers = new Map(online.flatMap((one) => one.servers.map((of) => [of.name, of])));
+  const sum = (
+    of: 'tunnels' | 'activeCalls' | 'listening' | 'waiting' | 'calls' | 'failed',
+  ): number => presences.reduce((total, one) => total + one[of], 0);
+  const errors = presences.flatMap(({ lastError }) => lastError ?? []);
+  return {
+    isOnline: online.length > 0,
+    tunnels: sum('tunnels'),
+    versions: [...new Set(online.flatMap(({ versions }) => versions))].toSorted(),
+    servers: [...servers.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1)),
+    activeCalls: sum('activeCalls'),
+    listening: sum('listening'),
+    waiting: sum('waiting'),
+    calls: sum('calls'),
+    failed: sum('failed'),
+    lastError: errors.toSorted((a, b) => b.at - a.at)[0],
+  };
+}
+
 export interface ConnectedAgentOptions {
   readonly nowMs: () => number;
 }
@@ -93,6 +115,11 @@ export class ConnectedAgent {
   /** Whether any tunnel is ready. */
   get isOnline(): boolean {
     return this.tunnels.some(({ isReady }) => isReady);
+  }
+
+  /** Whether a tunnel takes new calls. One whose agent leaves it offers no server any more. */
+  get takesCalls(): boolean {
+    return this.tunnels.some(({ isReady, hello }) => isReady && hello?.servers.length !== 0);
   }
 
   /** Stores a failure for display on pages. */
@@ -208,7 +235,7 @@ export class ConnectedAgent {
   #find(request: TunnelRequest): Tunnel | undefined {
     const { server, caller } = request;
     const ready = this.tunnels.filter(({ isReady }) => isReady);
-    if (ready.length === 0) throw new UpstreamError('offline', 'the agent is not connected');
+    if (!this.takesCalls) throw new UpstreamError('offline', 'the agent is not connected');
     const able = ready.filter((tunnel) => tunnel.serves(server));
     if (able.length === 0) {
       throw new UpstreamError('unreachable', `the agent does not serve '${server}'`);

@@ -12,6 +12,7 @@ import {
   writeFrame,
   type Frame,
   type Hello,
+  type TunnelNodes,
 } from 'latchkey-mcp/tunnel-frames';
 import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
 import type { AdmittedAgent } from './agent-admission.ts';
@@ -41,6 +42,8 @@ export interface TunnelOptions {
   readonly nowMs: () => number;
   /** Called when the tunnel became ready or ended, or serves other servers. */
   readonly onChange: () => void;
+  /** The nodes of this installation; `undefined` if there can be only one. */
+  readonly nodes: () => TunnelNodes | undefined;
   /** Callers who lost access while this process of the agent may have been away. */
   readonly recentlyEndedCallers: () => readonly string[];
   /** Called with how many bytes more, or fewer, wait for callers. */
@@ -72,6 +75,7 @@ export class Tunnel {
   #lastPingAtMs: number;
   #hello: Hello | undefined;
   #bound: readonly string[];
+  #sentBound = '';
   #isDraining = false;
   #isClosed = false;
 
@@ -194,9 +198,25 @@ export class Tunnel {
 
   /** Tells the agent which servers the dashboard bound to it, if that has changed. */
   bind(servers: readonly string[]): void {
-    if (servers.join() === this.#bound.join()) return;
     this.#bound = servers;
-    if (this.#hello) this.#sendBound();
+    this.tellChanges();
+  }
+
+  /** Tells the agent which servers are bound to it, and which nodes are alive, if either has changed. */
+  tellChanges(): void {
+    if (!this.#hello || this.#isClosed) return;
+    const { organization, name } = this.agent;
+    const nodes = this.#options.nodes();
+    const frame = jsonFrame(frameType.bound, 0, {
+      organization,
+      agent: name,
+      servers: this.#bound,
+      ...nodes,
+    });
+    const text = frame.toString('latin1');
+    if (text === this.#sentBound) return;
+    this.#sentBound = text;
+    this.#options.socket.send(frame);
   }
 
   /** Tells the agent that a caller lost access. Before HELLO it cannot be told. */
@@ -260,17 +280,11 @@ export class Tunnel {
     const isFirst = this.#hello === undefined;
     this.#hello = hello;
     if (isFirst) {
-      this.#sendBound();
+      this.tellChanges();
       for (const caller of this.#options.recentlyEndedCallers()) this.endCaller(caller);
     }
     this.#options.onChange();
     return true;
-  }
-
-  #sendBound(): void {
-    const { organization, name } = this.agent;
-    const bound = { organization, agent: name, servers: this.#bound };
-    this.#options.socket.send(jsonFrame(frameType.bound, 0, bound));
   }
 
   #countViolation(): void {

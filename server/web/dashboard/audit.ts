@@ -6,11 +6,13 @@ import { exportAudit } from '#audit/export-audit';
 import { auditSentence } from '#audit/sentences';
 import { findUserByEmail } from '#db/people';
 import { findAuditedNames } from '#db/audit';
+import { findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
 import { type Choice, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { type Badge, dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { queryText } from '#web/page-request';
+import { titleMarkup } from '#web/titles';
 import { dataTable, type Table } from '#web/tables';
 import { findActorNames } from './actors.ts';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
@@ -125,7 +127,7 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
 /** What a sentence is made of. */
 type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;
 
-/** Returns the sentence of an entry, with the names that its actor and its target have now, or else their ids. */
+/** Returns the sentence of an entry, with the names and titles that its actor and its target have now, or else their ids. */
 export async function auditSentencesOf(
   organization: string,
   events: readonly Said[],
@@ -135,14 +137,20 @@ export async function auditSentencesOf(
     db,
     events.map(({ actor }) => actor),
   );
-  const ids = events.flatMap(({ target }) => Object.values(partsOf(target)));
+  const targets = events.map(({ target }) => partsOf(target));
+  const ids = targets.flatMap((parts) => Object.values(parts));
   const names = await findAuditedNames(db, organization, [...new Set(ids)]);
+  const servers = targets.flatMap(({ server }) => server ?? []);
+  const titles = await findServerTitles(db, organization, [...new Set(servers)]);
   return ({ actor, action, target, outcome }) => {
     const [did, tries, what] = auditSentence(action);
     const parts: Readonly<Record<string, string>> = partsOf(target);
     const words = what.split(/\{(\w+)\}/).map((text, index) => {
       if (index % 2 === 0) return text;
       const part = parts[text] ?? '';
+      if (text === 'server' && titles.has(part)) {
+        return html`<strong>${titleMarkup({ name: part, title: titles.get(part) })}</strong>`;
+      }
       return html`<strong dir="auto">${displayName(names.get(part) ?? part) || 'unknown'}</strong>`;
     });
     const verb = outcome === 'refused' ? `tried to ${tries}` : did;

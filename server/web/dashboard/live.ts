@@ -1,10 +1,12 @@
 import type { ServerResponse } from 'node:http';
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { mayDo } from '#admin/operation';
 import type { Clock } from '#clock/clock';
+import type { Db } from '#db/transaction';
 import { listSessions } from '#db/sessions';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
+import type { CurrentPerson } from '#web/page-session';
 import { type DashboardGuard, type DashboardGuardOptions, membershipOf } from './guard.ts';
 
 /** The stream for the pages of an organization, or of one server of it. */
@@ -15,7 +17,7 @@ export function livePath(organization: string, server?: string): string {
 
 /** What the live streams need. */
 interface LiveRoutesOptions {
-  readonly ports: DashboardGuardOptions['ports'];
+  readonly ports: DashboardGuardOptions['ports'] & { readonly changes: ChangeStore };
   readonly streams: LiveStreams;
 }
 
@@ -25,29 +27,43 @@ export function liveRoutes(
   guard: DashboardGuard,
   { ports, streams }: LiveRoutesOptions,
 ): void {
-  const { db, clock } = ports;
+  const { changes } = ports;
   const needs = { permission: 'server.read', section: 'servers' } as const;
 
   guard.get('/live', needs, async ({ person, organization }, request, reply) => {
-    const { id: sessionId, userId } = person.session;
-    // The same checks as the route guard, except `useSession`, which would keep a session alive as long as a page is
-    // open.
     const isAllowed = async () => {
-      const mine = await listSessions(db, userId, clock.now());
-      if (!mine.some(({ id }) => id === sessionId)) return false;
       const membership = await membershipOf(person, organization, ports);
       return membership?.isProved === true && mayDo(membership.role, needs.permission);
     };
     const server = queryText(request, 'server');
-    const topic = { sessionId, userId, organization, server, isAllowed };
-    const isOpen = await streams.open(topic, () => {
-      reply.hijack();
-      return reply.raw;
-    });
-    return isOpen ? reply : reply.code(503).send();
+    const name = `${organization}/${server ?? ''}`;
+    const readState = () => changes.stateOf(organization, server);
+    return sendLiveStream(reply, person, { name, readState, isAllowed }, { ports, streams });
   });
 
   app.addHook('preClose', async () => streams.close());
+}
+
+/**
+ * Responds with the stream of a page, which ends with the session of the person or as soon as `isAllowed` returns
+ * `false`.
+ */
+export async function sendLiveStream(
+  reply: FastifyReply,
+  { session: { id: sessionId, userId } }: CurrentPerson,
+  topic: Pick<LiveTopic, 'name' | 'readState' | 'isAllowed'>,
+  { ports: { db, clock }, streams }: { ports: { db: Db; clock: Clock }; streams: LiveStreams },
+): Promise<FastifyReply> {
+  // The same check as on other requests, except `useSession`, which would keep a session alive as long as a page is open.
+  const isAllowed = async () => {
+    const mine = await listSessions(db, userId, clock.now());
+    return mine.some(({ id }) => id === sessionId) && topic.isAllowed();
+  };
+  const isOpen = await streams.open({ ...topic, sessionId, userId, isAllowed }, () => {
+    reply.hijack();
+    return reply.raw;
+  });
+  return isOpen ? reply : reply.code(503).send();
 }
 
 const lookEveryMs = 500;
@@ -62,9 +78,10 @@ const streamsInAll = 2000;
 interface LiveTopic {
   readonly sessionId: string;
   readonly userId: string;
-  readonly organization: string;
-  /** `undefined` for the whole organization. */
-  readonly server: string | undefined;
+  /** Streams with the same name announce the same changes. */
+  readonly name: string;
+  /** A token that changes with what the page shows. */
+  readonly readState: () => Promise<string>;
   /** Whether the listener still has access. */
   readonly isAllowed: () => Promise<boolean>;
 }
@@ -76,7 +93,7 @@ interface Stream extends LiveTopic {
 
 /** `failed` receives errors of the background checks. */
 interface LiveStreamsPorts {
-  readonly changes: ChangeStore;
+  readonly changes: Pick<ChangeStore, 'newestChangeToken'>;
   readonly failed: (error: unknown) => void;
   readonly clock: Clock;
 }
@@ -104,8 +121,7 @@ export class LiveStreams {
    * streams or the server is stopping.
    */
   async open(topic: LiveTopic, take: () => ServerResponse): Promise<boolean> {
-    const { organization, server } = topic;
-    const state = await this.#ports.changes.stateOf(organization, server);
+    const state = await topic.readState();
     if (this.#isClosed) return false;
     const theirs = [...this.#streams].filter(({ userId }) => userId === topic.userId);
     this.#evictOldest(
@@ -148,7 +164,7 @@ export class LiveStreams {
     if (this.#isLooking) return;
     this.#isLooking = true;
     try {
-      const changeToken = this.#ports.changes.changeToken();
+      const changeToken = await this.#ports.changes.newestChangeToken();
       const now = this.#ports.clock.now();
       const isDue = now - this.#provedAt > proveEverySeconds;
       if (changeToken === this.#changeToken && !isDue) return;
@@ -165,10 +181,8 @@ export class LiveStreams {
 
   async #tell(stream: Stream, states: Map<string, Promise<string>>): Promise<void> {
     if (!(await stream.isAllowed())) return this.#end(stream, 'over');
-    const { organization, server } = stream;
-    const topic = `${organization}/${server ?? ''}`;
-    const asked = states.get(topic) ?? this.#ports.changes.stateOf(organization, server);
-    states.set(topic, asked);
+    const asked = states.get(stream.name) ?? stream.readState();
+    states.set(stream.name, asked);
     const state = await asked;
     // Without changes, a comment line detects connections that broke silently.
     stream.response.write(state === stream.state ? ':\n\n' : 'event: written\ndata:\n\n');
@@ -203,7 +217,7 @@ const mostKept = 50;
  * never shows outdated data. Permissions are checked before, at each request; `key` contains everything else that the
  * result depends on, including the time.
  */
-export function queryCache({ changeToken }: Pick<ChangeStore, 'changeToken'>) {
+export function queryCache({ newestChangeToken }: Pick<ChangeStore, 'newestChangeToken'>) {
   const kept = new Map<string, unknown>();
   let asOf = '';
 
@@ -211,7 +225,7 @@ export function queryCache({ changeToken }: Pick<ChangeStore, 'changeToken'>) {
     key: readonly unknown[],
     work: () => Promise<Work>,
   ): Promise<Work> => {
-    const now = changeToken();
+    const now = await newestChangeToken();
     if (now !== asOf || kept.size >= mostKept) {
       kept.clear();
       asOf = now;
@@ -228,8 +242,11 @@ export function queryCache({ changeToken }: Pick<ChangeStore, 'changeToken'>) {
 
 /** Change tokens of the database. */
 export interface ChangeStore {
-  /** A token that changes whenever any process writes to the database. Very cheap. */
+  /** A token that changes whenever any process writes to the database. Very cheap; on PostgreSQL up to half a second old. */
   changeToken(): string;
+
+  /** The same token, read after this call. Costs a query on PostgreSQL. */
+  readonly newestChangeToken: () => Promise<string>;
 
   /** A token that changes with the data listed on pages of the organization, or of one server. */
   stateOf(organization: string, server: string | undefined): Promise<string>;
@@ -250,6 +267,7 @@ export function changesWithHealth(
     others.map((other) => other.revision(organization)).join(' ');
   return {
     changeToken: () => `${changes.changeToken()} ${revisions()}`,
+    newestChangeToken: async () => `${await changes.newestChangeToken()} ${revisions()}`,
     async stateOf(organization, server) {
       const state = await changes.stateOf(organization, server);
       return server === undefined ? `${state} ${revisions(organization)}` : state;

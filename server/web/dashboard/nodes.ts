@@ -1,59 +1,119 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { ownsEveryOrganization } from '#db/organizations';
 import { mostSkewMs, type NodeRecord } from '#nodes/node-registry';
 import { html, type Html } from '#web/html';
-import { type Frame, layout, pageHeading } from '#web/layout';
+import { breadcrumbOf, type Frame, layout, pageHeading } from '#web/layout';
 import { sendPage } from '#web/page-request';
-import { currentPersonOf, signedIn } from '#web/page-session';
+import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
 import { type Cell, dataTable, type Table } from '#web/tables';
+import { renewedPart } from './lists.ts';
+import { type LiveStreams, sendLiveStream } from './live.ts';
+import { dashboardScripts } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 
-/** `/nodes`: the processes that share the database. For other people than the owner of all organizations, it does not exist. */
-export function nodeRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
+const path = '/nodes';
+
+/**
+ * `/nodes`: the processes that share the database, and a stream that announces when one of them starts, stops or fails. For other
+ * people than the owners of all organizations, neither exists.
+ */
+export function nodeRoutes(
+  app: FastifyInstance,
+  { base, ports }: DashboardOptions,
+  streams: LiveStreams,
+): void {
   const { db, clock, listNodes } = ports;
   if (!listNodes) return;
   const currentPerson = currentPersonOf(base, ports);
-
-  app.get('/nodes', async (request, reply) => {
+  const isAllowed = ({ user }: CurrentPerson) => ownsEveryOrganization(db, user.id);
+  const administrator = async (request: FastifyRequest, reply: FastifyReply) => {
     const person = await signedIn(request, reply, currentPerson);
+    if (person && !(await isAllowed(person))) throw notFound('page');
+    return person;
+  };
+
+  app.get(path, async (request, reply) => {
+    const person = await administrator(request, reply);
     if (!person) return reply;
-    if (!(await ownsEveryOrganization(db, person.user.id))) throw notFound('page');
-    const rows = (await listNodes()).map((node) => ({
+    const nodes = await listNodes();
+    const rows = nodes.map((node) => ({
       id: node.instance,
       isOver: !node.isAlive,
       cells: cellsOf(node),
     }));
-    const columns = ['Name', 'State', 'Version', 'Started', 'Last seen', 'Clock difference'].map(
+    const columns = ['Name', 'Status', 'Version', 'Started', 'Last seen', 'Clock difference'].map(
       (text) => ({ text }),
     );
     const empty = { text: 'No node was seen during the last hour.' };
-    const table = { caption: 'Nodes', columns, rows, empty, now: clock.now() };
-    return sendPage(reply, nodesPage, table, { person });
+    const data = {
+      table: { caption: 'Nodes', columns, rows, empty, now: clock.now() },
+      isAlone: nodes.filter((node) => node.isAlive).length === 1,
+    };
+    const live = `${path}/live`;
+    return sendPage(reply, nodesPage, data, { person, live, scripts: dashboardScripts() });
+  });
+
+  app.get(`${path}/live`, async (request, reply) => {
+    const person = await administrator(request, reply);
+    if (!person) return reply;
+    const readState = async () => stateOf(await listNodes());
+    const topic = { name: path, readState, isAllowed: () => isAllowed(person) };
+    return sendLiveStream(reply, person, topic, { ports, streams });
   });
 }
 
-function cellsOf({ name, version, startedAt, seenAt, clockSkewMs, isAlive }: NodeRecord): Cell[] {
-  const isClockWrong = Math.abs(clockSkewMs) > mostSkewMs;
-  const skew = `${clockSkewMs} ms`;
+function isClockWrong({ clockSkewMs }: NodeRecord): boolean {
+  return Math.abs(clockSkewMs) > mostSkewMs;
+}
+
+/** What the page shows of the nodes, except what each of their heartbeats changes. */
+function stateOf(nodes: readonly NodeRecord[]): string {
+  return JSON.stringify(
+    nodes.map((node) => [node.instance, node.isAlive, node.isAlive && isClockWrong(node)]),
+  );
+}
+
+/** In tenths of a second, away from zero: two readings of a clock that is right look alike. */
+function skewWords(skewMs: number): string {
+  if (Math.abs(skewMs) < 100) return 'Less than 0.1 s';
+  return `${skewMs > 0 ? '+' : '−'}${(Math.ceil(Math.abs(skewMs) / 100) / 10).toFixed(1)} s`;
+}
+
+function cellsOf(node: NodeRecord): Cell[] {
+  const { name, version, startedAt, seenAt, isAlive } = node;
+  const skew = skewWords(node.clockSkewMs);
   return [
-    { kind: 'text', text: name },
+    { kind: 'name', text: name },
     {
       kind: 'status',
-      status: isAlive ? { text: 'Live', tone: 'good' } : { text: 'Gone', tone: 'bad' },
+      status: isAlive ? { text: 'Alive', tone: 'good' } : { text: 'Not seen', tone: 'bad' },
     },
     { kind: 'text', text: version },
     { kind: 'time', at: startedAt, otherwise: '' },
     { kind: 'time', at: seenAt, otherwise: '' },
-    isClockWrong
+    isClockWrong(node)
       ? { kind: 'status', status: { text: skew, tone: 'bad' }, reason: 'Synchronize its clock' }
       : { kind: 'text', text: skew },
   ];
 }
 
-function nodesPage(table: Table, frame: Frame): Html {
-  const content = html`${pageHeading({ heading: 'Nodes' })}
-<p class="lead">The processes that share the database and were seen during the last hour. A clock that differs by more than ${mostSkewMs / 1000} seconds from the database’s keeps a node from serving.</p>
-${dataTable(table)}`;
+/** The nodes, and whether one of them serves alone. */
+interface NodesPageData {
+  readonly table: Table;
+  readonly isAlone: boolean;
+}
+
+function nodesPage({ table, isAlone }: NodesPageData, frame: Frame): Html {
+  const lead =
+    'The server processes that share one database. Nodes that stopped unexpectedly stay listed for an hour.';
+  const content = html`${breadcrumbOf([{ text: 'Organizations', href: '/organizations' }, { text: 'Nodes' }])}
+${pageHeading({ heading: 'Nodes', lead })}
+${renewedPart(
+  path,
+  html`${dataTable(table)}
+${isAlone && html`<p class="help">One node serves this installation. If it stops, so does the service; start a second one to prevent that.</p>`}
+<p class="help">A positive clock difference means that the clock of the node is ahead of the database’s. A node whose clock differs by more than ${mostSkewMs / 1000} seconds is not ready and gets no calls.</p>`,
+)}`;
   return layout({ title: 'Nodes', width: 'table' }, frame, content);
 }

@@ -30,6 +30,7 @@ export function sendDashboardPage<Data extends object>(
     person,
     status,
     scripts: dashboardScripts(),
+    live,
     dashboard: {
       organization: titled,
       others,
@@ -37,7 +38,6 @@ export function sendDashboardPage<Data extends object>(
       section,
       closed: closedSections(role),
       crumbs,
-      live,
     },
   });
 }
@@ -85,7 +85,6 @@ export function errorSurroundings(
         section,
         closed,
         crumbs: [],
-        live: undefined,
       },
     };
   };

@@ -379,7 +379,7 @@ function manageSections(
   const options = { focus: false, here: { role: { choices } } };
   const fields = html`${roleForm.fields(roleForm.filled({ role }), [], options)}
 <div class="actions"><button class="primary">Change role</button></div>`;
-  return html`<section class="section" aria-labelledby="role-heading">
+  return html`<section class="section titled" aria-labelledby="role-heading">
 <h2 id="role-heading">Role</h2>
 ${postForm(frame, { action: `${home}/role` }, fields)}
 </section>

@@ -71,7 +71,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
     failed: (err) => app.log.error({ err }, 'live pages not told'),
   });
   organizationRoutes(app, options);
-  nodeRoutes(app, options);
+  nodeRoutes(app, options, streams);
   tokenRoutes(app, options);
   for (const routes of guardedRoutes) routes(guard, options);
   liveRoutes(app, guard, { ports, streams });

@@ -1,6 +1,6 @@
 import { groupList, serverGroupsRead, serverGroupsSet } from '#admin/groups';
 import { perform } from '#admin/operation';
-import { serverList, serverRead, type ServerView } from '#admin/servers';
+import { type ServerInUse, serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
 import { describeUpstream } from '#upstreams/drivers';
@@ -131,16 +131,8 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       here: request.url,
       facts: [
         { label: 'Status', cell: healthCell(health, may('server.manage')) },
-        { label: 'Upstream', text: describeUpstream(server.upstream) },
-        ...(health?.protocol === undefined
-          ? []
-          : [{ label: 'Protocol', text: `MCP ${health.protocol}` }]),
         ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
-        { label: 'Active OAuth clients', text: String(server.activeClients) },
-        { label: 'Active API keys', text: String(server.activeKeys) },
-        { label: 'Active grants', text: String(server.activeGrants) },
-        { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'None' },
-        { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } as const },
+        ...(may('server.manage') ? administrationFacts(server, health) : []),
       ],
       instructions: connectionInstructions(made, await ports.proxy()),
       makes: [
@@ -181,6 +173,21 @@ function problemOf(
     return { reason, link: { text: 'View agent', href } };
   }
   return { reason, link: { text: 'Open settings', href: `${home}/settings` } };
+}
+
+/** What only those who manage a server need to know on its page: others come there to connect an assistant. */
+function administrationFacts(server: ServerInUse, health: ServerHealth | undefined): Fact[] {
+  return [
+    { label: 'Upstream', text: describeUpstream(server.upstream) },
+    ...(health?.protocol === undefined
+      ? []
+      : [{ label: 'Protocol', text: `MCP ${health.protocol}` }]),
+    { label: 'Active OAuth clients', text: String(server.activeClients) },
+    { label: 'Active API keys', text: String(server.activeKeys) },
+    { label: 'Active grants', text: String(server.activeGrants) },
+    { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'None' },
+    { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } },
+  ];
 }
 
 /** Whether the person's own account is connected, with a link to manage it. */

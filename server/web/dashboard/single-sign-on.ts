@@ -148,7 +148,7 @@ function wordsOf({ code }: ProviderFault, issuer: string): string {
     case 'clock':
       return `The ID token of ${issuer} is expired or not valid yet`;
     case 'token-invalid':
-      return `The answer of ${issuer} does not prove who signed in`;
+      return `The response from ${issuer} does not show who signed in`;
   }
 }
 
@@ -168,7 +168,7 @@ function remedyOf({ code }: ProviderFault): string {
     case 'code-refused':
       return 'Check that the redirect URL below is registered at the provider, exactly as it is.';
     case 'clock':
-      return 'Set the clock of this server, then test again.';
+      return 'Synchronize the clock of this server, for example with NTP, then test again.';
     case 'token-invalid':
       return 'Check that the provider signs ID tokens for the client ID below, with a key that it publishes.';
   }

@@ -7,7 +7,7 @@ import { notFound } from '#admin/refusal';
 import { tokenCreate, tokenList, tokenRevoke } from '#admin/tokens';
 import { errorSummary, postForm, type FieldError } from '#web/forms';
 import { html, type Html } from '#web/html';
-import { type Frame, layout, statusNotice } from '#web/layout';
+import { breadcrumbOf, type Frame, layout, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
 import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
@@ -173,7 +173,9 @@ function tokensPage(data: TokensData, frame: Frame): Html {
   const title = errors.length > 0 ? 'Not created yet' : 'Personal tokens';
   const signInAgain = html`<p class="help">Creating a token requires a sign-in within the last ten minutes, so that an unattended browser cannot be used for it.</p>
 <p><a class="button" href="/sign-in?again=1&amp;next=/account/tokens">Sign in again to create a token</a></p>`;
-  const content = html`<h1>Personal tokens</h1>
+  const steps = [{ text: 'Your account', href: '/account' }, { text: 'Personal tokens' }];
+  const content = html`${breadcrumbOf(steps)}
+<h1>Personal tokens</h1>
 <p class="lead">A program with a personal token can do everything that you can do, through the <a href="/api/admin/openapi.json">admin API</a>. A token stops working when it expires, when you change your password or when your account is removed.</p>
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
@@ -181,8 +183,7 @@ ${dataTable(data.table)}
 <section class="section narrow" aria-labelledby="new-heading">
 <h2 id="new-heading">Create token</h2>
 ${isRecent ? newTokenForm(data, frame) : signInAgain}
-</section>
-<p><a href="/account">Your account</a></p>`;
+</section>`;
   return layout({ title, width: 'table' }, frame, content);
 }
 

@@ -46,7 +46,7 @@ import { sendDashboardPage } from './page.ts';
 
 export interface UsageRoutesPorts {
   readonly db: Db;
-  readonly changes: Pick<ChangeStore, 'changeToken'>;
+  readonly changes: Pick<ChangeStore, 'newestChangeToken'>;
   readonly clock: Clock;
 }
 

@@ -30,6 +30,12 @@ body.dashboard { display: grid; grid-template: 'top' auto 'side' auto 'main' 1fr
   .side a[aria-current] { box-shadow: inset 2px 0 0 var(--accent); }
   .dashboard main { padding: var(--space-5) var(--space-6); }
 }
+/* The tabs of a server fit into a line. */
+@media (min-width: 900px) and (max-width: 999px) {
+  body.dashboard { grid-template-columns: 184px minmax(0, 1fr); }
+  .dashboard main { padding-inline: var(--space-5); }
+  .dashboard .subnav { column-gap: var(--space-3); }
+}
 .switcher { position: relative; min-width: 0; }
 .switcher summary { display: flex; gap: var(--space-2); align-items: center; min-height: var(--target); max-width: min(60vw, 320px); padding: 0 var(--space-2); border-radius: var(--radius); cursor: pointer; list-style: none; }
 .switcher summary::-webkit-details-marker { display: none; }
@@ -97,6 +103,8 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
 .filter button { align-self: stretch; }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
+@media (min-width: 700px) { .filter:not(:has(> input:not([type='hidden']))) { flex-wrap: nowrap; } }
+.filter > select { min-width: 0; }
 .filter.many > input { flex-basis: 120px; }
 .filter .days { display: flex; gap: var(--space-2); align-items: center; }
 .filter .day input { min-width: 0; }
@@ -123,6 +131,8 @@ textarea.code-like { font-family: var(--mono); font-size: 13px; }
 fieldset { min-width: 0; margin: 0; padding: 0; border: 0; }
 .options { display: flex; flex-direction: column; gap: var(--space-3); }
 legend { padding: 0; margin-bottom: var(--space-2); font-weight: 600; }
+/** The heading of the section says the same. */
+.section.titled legend { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 /** A floated legend is a line of its section rather than a gap in the section's border. */
 fieldset.section > legend { float: left; margin: 0; }
 .option { display: flex; gap: var(--space-3); align-items: flex-start; }
@@ -137,6 +147,10 @@ form:not(:has(#expiry option[value='date']:checked)) .for-date, form:has(#kind-n
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }
 .facts dd { margin: 0; min-width: 0; }
 .facts.beside { grid-template-columns: repeat(auto-fill, minmax(min(100%, 240px), 1fr)); gap: var(--space-4) var(--space-5); }
+@media (max-width: 559px) {
+  .facts.beside { gap: var(--space-2); }
+  .facts.beside > div { display: grid; grid-template-columns: 128px minmax(0, 1fr); gap: var(--space-3); align-items: baseline; }
+}
 .copied { display: flex; flex-wrap: wrap; gap: var(--space-2); align-items: center; }
 .copied code { flex: 0 1 auto; min-width: 0; padding: var(--space-2) var(--space-3); border: 1px solid var(--line); border-radius: var(--radius); background: var(--ground); overflow-wrap: anywhere; }
 .secret { display: flex; flex-direction: column; gap: var(--space-4); padding: var(--space-5); border: 1px solid var(--accent); border-radius: var(--radius); background: var(--surface); }

@@ -24,6 +24,7 @@ code { font-family: var(--mono); font-size: 0.925em; }
 .slug { max-width: 100%; color: var(--ink-soft); font-weight: 400; overflow-wrap: break-word; }
 h1, h2 { margin: 0; font-weight: 600; line-height: 1.25; text-wrap: balance; }
 h1 { font-size: var(--size-5); letter-spacing: -0.01em; }
+@media (max-width: 700px) { h1.long { font-size: var(--size-4); } }
 h2 { font-size: var(--size-4); }
 p, ul, dl { margin: 0; }
 p, li { text-wrap: pretty; }
@@ -100,6 +101,8 @@ button.quiet { border-color: transparent; background: none; color: var(--ink-sof
 button.quiet:hover { color: var(--ink); border-color: var(--line); }
 button.danger { color: var(--bad); }
 button:disabled { opacity: 0.6; cursor: default; }
+/* Its text, not its edge, is in line with what stands above it. */
+p > button.quiet { margin-inline-start: calc(-1 * var(--space-2)); }
 form.inline:not([hidden]) { gap: var(--space-3); }
 .others { display: flex; flex-direction: column; gap: var(--space-4); }
 .others button, .others .button { width: 100%; min-height: max(40px, var(--target)); font-size: var(--size-3); }
@@ -114,6 +117,7 @@ form.inline:not([hidden]) { gap: var(--space-3); }
 .rows > li + li { border-top: 1px solid var(--line); }
 .rows > li > div { flex: 1 1 200px; min-width: 0; }
 .rows [dir='auto'] { text-align: left; }
+@media (max-width: 559px) { .rows > li:has(> button, > .button, > form, > .actions) > div { flex-basis: 100%; } }
 .rows .help { font-size: var(--size-1); }
 .badge { padding: 1px var(--space-2); border: 1px solid var(--line); border-radius: var(--radius); color: var(--ink-soft); font-size: var(--size-1); font-weight: 400; display: inline-block; max-width: 100%; overflow-wrap: break-word; }
 .badge.care { border-color: var(--warn); color: var(--warn); }

@@ -12,7 +12,7 @@ import {
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, rpc } from '#support/mcp-call';
+import { mcpCall, ownSessionId, rpc } from '#support/mcp-call';
 import { formUpstream } from '#support/upstreams/form-upstream';
 import { legacyStatefulUpstream } from '#support/upstreams/legacy-stateful-upstream';
 import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
@@ -93,7 +93,7 @@ test('legacy assistant, modern upstream: lists, calls, progress and required inp
   expect(textOf(big)).toHaveLength(3_000_000);
   expect(seen).toEqual([1, 2, 3]);
   expect(textOf(asked)).toBe('because (asked: why?)');
-  expect(transport.sessionId).toMatch(/^[\w-]{32}$/);
+  expect(transport.sessionId).toMatch(ownSessionId);
 });
 
 test('legacy assistant, modern upstream: a form is filled in by the assistant’s user', async () => {

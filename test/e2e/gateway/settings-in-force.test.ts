@@ -99,7 +99,7 @@ test('calls per minute: a caller over the limit gets 429 with Retry-After, and a
     expect(wait).toBeGreaterThan(0);
     expect(wait).toBeLessThanOrEqual(60);
     expect(JSON.parse(text)).toMatchObject({ id: expect.any(Number), error: { code: -32_000 } });
-    expect(text).toContain('this server allows 5 calls per minute for each caller');
+    expect(text).toContain('the limit of calls per minute for each caller of this server is 5');
   }
   expect((await mcpCall(endpoint, { key: another })).status).toBe(200);
   await stateless.withSettings({ limits: { calls_per_minute: null } });
@@ -119,7 +119,7 @@ test('concurrent calls: one over the limit is refused until another has ended', 
   expect((await mcpCall(endpoint, { key })).status).toBe(200);
 });
 
-const tooSlow = 'it exceeded the timeout of 1 seconds for this server';
+const tooSlow = 'it exceeded the timeout of this server (1 s)';
 const slowParams = { name: 'slow', arguments: { ms: 20_000 } };
 
 test.for([

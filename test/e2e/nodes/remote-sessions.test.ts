@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
-import { mcpCall, rpc } from '#support/mcp-call';
+import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
 import { natsUrl } from '#support/requirements';
 import { suite } from '#support/suite';
+import { type SessionUpstream, sessionUpstream } from '#support/upstreams/session-upstream';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
 import { wireProxy, type WireProxy } from '#support/wire-proxy';
 
@@ -14,24 +15,30 @@ const version = '2025-06-18';
 await suite(['postgres', 'nats'], 'sessions of another node', () => {
   const stack = new AsyncDisposableStack();
   let upstream: TalkingUpstream;
+  let asking: SessionUpstream;
   let wire: WireProxy;
   let cluster: NodeCluster;
   let key: string;
+  let askingKey: string;
 
   beforeAll(async () => {
     upstream = stack.use(await talkingUpstream());
+    asking = stack.use(await sessionUpstream());
     const { hostname, port } = new URL(natsUrl());
     wire = stack.use(await wireProxy({ host: hostname, port: Number(port || 4222) }));
     const args = ['--nats-url', wire.through(natsUrl())];
     cluster = stack.use(await nodeCluster({ size: 2, args }));
     await cluster.command(['organization', 'create', 'acme']);
     await cluster.command(['server', 'create', 'acme/talking', '--http-url', upstream.url]);
+    await cluster.command(['server', 'create', 'acme/asking', '--http-url', asking.url]);
     key = (await createKey('everyone')).key;
+    askingKey = (await createKey('asked', 'asking')).key;
   }, 60_000);
   afterAll(() => stack.disposeAsync());
 
-  const createKey = async (name: string) => {
-    const text = await cluster.command(['key', 'create', 'acme/talking', '--name', name, '--json']);
+  const createKey = async (name: string, server = 'talking') => {
+    const words = ['key', 'create', `acme/${server}`, '--name', name, '--json'];
+    const text = await cluster.command(words);
     return madeKey.parse(JSON.parse(text));
   };
   const endpoint = () => `${cluster.base}/mcp/acme/talking`;
@@ -148,6 +155,55 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
 
     expect((await call(nodeAt(1))).status).toBe(401);
     await stream.ended;
+  });
+
+  /** A call of the modern era whose upstream, of the older one, asks the caller's model. */
+  const ask = (node: ClusterNode, more: object = {}, as = askingKey) => {
+    const _meta = {
+      'io.modelcontextprotocol/protocolVersion': '2026-07-28',
+      'io.modelcontextprotocol/clientCapabilities': { sampling: {} },
+    };
+    const { headers } = modern('tools/call', { name: 'ask' });
+    return mcpCall(`${cluster.base}/mcp/acme/asking`, {
+      key: as,
+      headers: { ...headers, 'x-test-node': node.name },
+      body: rpc('tools/call', { name: 'ask', arguments: {}, ...more, _meta }),
+    });
+  };
+  const stateOf = ({ text }: { text: string }) => /"requestState":"([^"]+)"/.exec(text)?.[1] ?? '';
+  const response = {
+    input: { model: 'm', role: 'assistant', content: { type: 'text', text: 'because' } },
+  };
+
+  test('a question is answered at another node, once and by its own caller only', async () => {
+    const stranger = await createKey('other', 'asking');
+    const asked = await ask(nodeAt(0));
+    const answer = { requestState: stateOf(asked), inputResponses: response };
+
+    const stolen = await ask(nodeAt(1), answer, stranger.key);
+    const answered = await ask(nodeAt(1), answer);
+    const again = [await ask(nodeAt(1), answer), await ask(nodeAt(0), answer)];
+
+    expect(asked.text).toContain('"resultType":"input_required"');
+    expect(stolen).toMatchObject({ status: 400, errorCode: -32602 });
+    expect(answered).toMatchObject({ status: 200, text: expect.stringContaining('because') });
+    for (const refused of again) expect(refused).toMatchObject({ status: 400, errorCode: -32602 });
+  });
+
+  test('a question whose node is gone has to be asked again', async () => {
+    const third = await cluster.add();
+    const asked = await ask(third);
+    third.program.kill('SIGKILL');
+    await third.program.exited;
+
+    const answer = { requestState: stateOf(asked), inputResponses: response };
+
+    await vi.waitFor(
+      async () =>
+        expect(await ask(nodeAt(0), answer)).toMatchObject({ status: 400, errorCode: -32602 }),
+      patient,
+    );
+    expect((await ask(nodeAt(0))).text).toContain('"resultType":"input_required"');
   });
 
   test('without NATS: 503 for another node’s session, own sessions go on, and all do after its return', async () => {

@@ -1,9 +1,16 @@
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { decodeProtectedHeader } from 'jose';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { mcpCall } from '#support/mcp-call';
 import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
+import { runProgram } from '#support/processes';
+import { serverLauncher } from '#support/programs';
 import { suite } from '#support/suite';
+import { temporaryFolder } from '#support/temporary-folder';
 
 const madeKey = z.object({ id: z.string(), key: z.string() });
 
@@ -32,6 +39,33 @@ await suite('postgres', 'nodes that share a database', () => {
     await cluster.command(['key', 'revoke', id]);
 
     expect(await statuses(key)).toEqual([401, 401]);
+  });
+
+  test('all nodes print the same link for the first owner', () => {
+    const links = cluster.nodes.map(
+      ({ program }) => /\S+\/set-up\/\S+/.exec(program.stdout)?.[0] ?? 'none',
+    );
+
+    expect(new Set(links).size).toBe(1);
+    expect(links[0]).toContain(cluster.base);
+  });
+
+  test('a node with another master key refuses to start', async () => {
+    await using folder = await temporaryFolder('stranger');
+    const file = join(folder.path, 'master.key');
+    writeFileSync(file, randomBytes(32).toString('base64'), { mode: 0o600 });
+    const words = ['start', '--port', '0', '--base-url', cluster.base, '--node-name', 'stranger'];
+    const at = ['--master-key-file', file, '--data-dir', join(folder.path, 'data')];
+
+    const { code, stderr, stdout } = await runProgram(process.execPath, {
+      args: [serverLauncher, ...words, ...at],
+      env: { LATCHKEY_DATABASE_URL: cluster.databaseUrl },
+    });
+
+    expect(code).toBe(1);
+    expect(stdout).not.toContain('listening');
+    expect(stderr).toContain('the master key is not the one of this installation');
+    expect(stderr).toContain('--master-key-file');
   });
 
   test('a storm of revocations: no call that starts after the answer is let in', async () => {
@@ -69,33 +103,28 @@ await suite('postgres', 'nodes that share a database', () => {
     expect(seen.refused).toBeGreaterThan(0);
   });
 
-  test('an access token of one node is valid at the others, and revoked for all', async () => {
-    const text = await cluster.command([
-      'client',
-      'create',
-      'acme/library',
-      '--name',
-      'app',
-      '--scope',
-      'mcp:tools:read',
-      '--json',
-    ]);
-    const client = z
-      .object({ client_id: z.string(), client_secret: z.string() })
-      .parse(JSON.parse(text));
-    const [one, other] = cluster.nodes;
+  const created = z.object({ client_id: z.string(), client_secret: z.string() });
+  const createClient = async (name: string) => {
+    const words = ['client', 'create', 'acme/library', '--name', name, '--scope', 'mcp:tools:read'];
+    return created.parse(JSON.parse(await cluster.command([...words, '--json'])));
+  };
+  const tokenOf = async (client: z.infer<typeof created>, node: ClusterNode | undefined) => {
     const answer = await fetch(`${cluster.base}/api/oauth/token`, {
       method: 'POST',
-      headers: { 'x-test-node': one?.name ?? '' },
+      headers: { 'x-test-node': node?.name ?? '' },
       body: new URLSearchParams({
         grant_type: 'client_credentials',
         ...client,
-        resource: `${cluster.base}/mcp/acme/library`,
+        resource: endpoint(),
       }),
     });
-    const { access_token: token } = z
-      .object({ access_token: z.string() })
-      .parse(await answer.json());
+    return z.object({ access_token: z.string() }).parse(await answer.json()).access_token;
+  };
+
+  test('an access token of one node is valid at the others, and revoked for all', async () => {
+    const client = await createClient('app');
+    const [one, other] = cluster.nodes;
+    const token = await tokenOf(client, one);
     const ask = async () =>
       (await mcpCall(endpoint(), { token, headers: { 'x-test-node': other?.name ?? '' } })).status;
     const before = await ask();
@@ -103,6 +132,29 @@ await suite('postgres', 'nodes that share a database', () => {
     await cluster.command(['client', 'revoke', client.client_id]);
 
     expect([before, await ask()]).toEqual([200, 401]);
+  });
+
+  test('a new signing key is published by every node before one signs with it', async () => {
+    const client = await createClient('rotated');
+    const [one, other] = cluster.nodes;
+    const published = async () => {
+      const headers = { 'x-test-node': other?.name ?? '' };
+      const answer = await fetch(`${cluster.base}/.well-known/jwks.json`, { headers });
+      return answer.text();
+    };
+    const words = ['signing-key', 'rotate', '--master-key-file', cluster.masterKeyFile, '--json'];
+    const made = z.object({ kid: z.string() });
+    const { kid } = made.parse(JSON.parse(await cluster.command(words)));
+
+    const signed = await vi.waitFor(async () => {
+      const token = await tokenOf(client, one);
+      expect(decodeProtectedHeader(token).kid).toBe(kid);
+      return { token, known: await published() };
+    }, patient);
+
+    expect(signed.known).toContain(kid);
+    const headers = { 'x-test-node': other?.name ?? '' };
+    expect((await mcpCall(endpoint(), { token: signed.token, headers })).status).toBe(200);
   });
 
   test('a node that is stopped and continued lets nobody in with a key that was revoked meanwhile', async () => {

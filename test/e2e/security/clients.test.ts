@@ -15,6 +15,7 @@ import {
   type GrantingServer,
 } from '#support/granting-server';
 import { patient } from '#support/patient';
+import type { JsonObject } from '#support/running-server';
 
 let server: GrantingServer;
 let dana: Browser;
@@ -296,16 +297,22 @@ test('52: signing key rotation: old tokens stay valid, new ones name the new key
   const { kid }: { kid: string } = JSON.parse(rotated.stdout);
   const published = async () => (await fetch(`${server.base}/.well-known/jwks.json`)).text();
   await vi.waitFor(async () => expect(await published()).toContain(kid), patient);
-  const { json } = await server.refresh(refreshToken);
   const kidOf = (token: string) => {
     const header: { kid: string } = JSON.parse(
       Buffer.from(token.split('.')[0] ?? '', 'base64url').toString(),
     );
     return header.kid;
   };
+  let json: JsonObject = { refresh_token: refreshToken };
+  await vi.waitFor(
+    async () => {
+      ({ json } = await server.refresh(String(json['refresh_token'])));
+      expect(kidOf(String(json['access_token']))).toBe(kid);
+    },
+    { ...patient, interval: 500 },
+  );
   const document: { keys: Record<string, string>[] } = JSON.parse(await published());
 
-  expect(kidOf(String(json['access_token']))).toBe(kid);
   expect(await server.call(accessToken)).toBe(200);
   expect(await server.call(String(json['access_token']))).toBe(200);
   expect(document.keys.map((key) => key['kid'])).toEqual([kid, kidOf(accessToken)]);

@@ -103,7 +103,11 @@ const changes: [string, Change][] = [
   ],
   [
     'the role covers less',
-    { idOf: () => own, change: () => setRole('member'), says: /covers less than the page showed/ },
+    {
+      idOf: () => own,
+      change: () => setRole('member'),
+      says: /are now fewer than those on the page/,
+    },
   ],
   [
     'the role covers nothing of it',
@@ -119,7 +123,7 @@ const changes: [string, Change][] = [
     {
       idOf: () => own,
       change: () => updateClient(server.stores.db, own, { scopes: ['mcp:tools:read'] }),
-      says: /covers less than the page showed/,
+      says: /are now fewer than those on the page/,
     },
   ],
   [

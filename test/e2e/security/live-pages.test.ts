@@ -1,8 +1,9 @@
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
+import { patient } from '#support/patient';
 import { endSession } from '#server/db/sessions';
-import { removeMember } from '#server/db/people';
+import { changeRole, removeMember } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
 
 let app: PageApp;
@@ -39,6 +40,36 @@ test.each(Object.entries(ends))(
     expect((await app.get('/dashboard/acme/live', browser.cookie)).status).not.toBe(200);
   },
 );
+
+test('nodes page: its stream announces a node that disappears, and not that nodes are still seen', async () => {
+  const browser = await app.browser('user_owner', { organizationId: 'org_acme', role: 'owner' });
+  const stream = await app.stream('/nodes/live', browser.cookie);
+  const [first] = app.nodes;
+  if (!first) throw new Error('no nodes');
+  app.nodes[0] = { ...first, seenAt: first.seenAt + 2 };
+  await app.browser('user_at_first');
+  app.nodes[0] = { ...first, isAlive: false };
+  await app.browser('user_then');
+  await vi.waitFor(() => expect(stream.received()).toContain('event: written'), patient);
+  await endSession(app.server.stores.db, browser.userId, browser.sessionId);
+
+  expect(await stream.text).toMatch(/^retry: 2000\n\n(:\n\n)*event: written\n/);
+});
+
+test('nodes page: its stream ends when its reader no longer owns every organization', async () => {
+  const membership = { organizationId: 'org_acme', role: 'owner' } as const;
+  const browser = await app.browser('user_former_owner', membership);
+  await app.browser('user_other_owner', membership);
+  const stream = await app.stream('/nodes/live', browser.cookie);
+  await changeRole(app.server.stores.db, 'org_acme', browser.userId, {
+    from: 'owner',
+    to: 'admin',
+  });
+
+  expect(stream.status).toBe(200);
+  expect(await stream.text).toMatch(/event: over\ndata:\n\n$/);
+  expect((await app.get('/nodes/live', browser.cookie)).status).toBe(404);
+});
 
 test('live page: refused while the database cannot be read, and its connection is closed', async () => {
   const browser = await app.browser('user_unlucky');

@@ -107,7 +107,7 @@ await suite('registry', 'electron-builder', () => {
         expect.stringMatching(/^app\.asar\.unpacked.*keyring-\S+\.node$/),
         'latchkey',
       ]);
-      expect(help).toContain('connects an AI assistant to an MCP server');
+      expect(help).toContain('Connects an AI assistant to an MCP server');
     },
   );
 });

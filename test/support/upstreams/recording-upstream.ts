@@ -69,6 +69,22 @@ export const legacyAnswer: Answer = ({ method, body }, response) => {
   sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
 };
 
+/** The sessions of one MCP server: a request without one that it opened gets 404. */
+export function answerInSessions(upstream: RecordingUpstream): void {
+  const sessions = new Set<string>();
+  upstream.answer = (request, response) => {
+    if (request.body.includes('"initialize"')) {
+      const id = `session-${sessions.size + 1}`;
+      sessions.add(id);
+      response.setHeader('mcp-session-id', id);
+    } else if (!sessions.has(String(request.headers['mcp-session-id']))) {
+      const isCall = request.method === 'POST' && !request.body.includes('server/discover');
+      if (isCall) return void response.writeHead(404).end();
+    }
+    legacyAnswer(request, response);
+  };
+}
+
 /** The same from a server that speaks the modern era as well. */
 export const bothErasAnswer: Answer = (request, response) => {
   const text = request.body.toString();

@@ -57,10 +57,10 @@ describe('agent create, list and revoke', () => {
       'an agent acme/hq already exists',
     );
     await expect(admin.run('agent', 'create', 'other/hq')).rejects.toThrow(
-      'there is no organization other',
+      'organization other not found',
     );
     await expect(admin.run('agent', 'list', 'other')).rejects.toThrow(
-      'there is no organization other',
+      'organization other not found',
     );
   });
 });

@@ -95,7 +95,7 @@ test('key list prints the fields of the contract, and of the key its hint alone'
   await expect(admin.run('key', 'list', 'acme/other')).rejects.toThrow(
     'there is no server acme/other',
   );
-  await expect(admin.run('key', 'list', 'other')).rejects.toThrow('there is no organization other');
+  await expect(admin.run('key', 'list', 'other')).rejects.toThrow('organization other not found');
 });
 
 test('key revoke ends a key by its id, once', async () => {

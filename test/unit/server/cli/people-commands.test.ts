@@ -103,7 +103,7 @@ test('a group is made, filled, mapped, opens a server, and is named by its name 
   );
   await admin.run('server', 'set-groups', 'acme/web');
   await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
-  await admin.run('group', 'take-out', 'acme', id, 'eli@example.com');
+  await admin.run('group', 'remove', 'acme', id, 'eli@example.com');
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
 });
 

@@ -63,7 +63,7 @@ test.each([
   [['update', 'acme', 'ID'], 'give one of'],
   [['update', 'acme', 'ID', '--action', 'key.', '--all-actions'], 'give --action or'],
   [['disable', 'acme', 'whk_none'], 'webhook not found'],
-  [['list', 'nobody'], 'there is no organization nobody'],
+  [['list', 'nobody'], 'organization nobody not found'],
   [['create', 'acme', '--url', 'http://192.0.2.1/'], 'url is not an https URL'],
 ])('refused with a reason: %j', async (words, reason) => {
   const { id } = await create();

@@ -78,6 +78,10 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     expect(errorOf(refused).message).toMatch(/\w/);
   });
 
+  test('a caller is told to come back in a second when access cannot be checked', () => {
+    expect(answer('unavailable').headers).toMatchObject({ 'Retry-After': '1' });
+  });
+
   test.each<[RefusalCode, number]>([
     ['unknown_method', 404],
     ['bad_params', 400],

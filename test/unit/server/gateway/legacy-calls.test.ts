@@ -55,3 +55,17 @@ test('a notification has no id and cannot be cancelled', () => {
 
   expect(controller.signal.aborted).toBe(false);
 });
+
+test('other nodes are told of a request that is not here, and of no other', () => {
+  const told: object[] = [];
+  const cancellations = new Cancellations((event) => void told.push(event));
+  const controller = new AbortController();
+  cancellations.expect('key:a srv_1', '7', controller);
+  cancellations.cancel('key:a srv_1', '7');
+  cancellations.cancel('key:a srv_1', '8');
+  cancellations.cancel('key:a srv_1', undefined);
+
+  expect(told).toEqual([{ type: 'cancelled', owner: 'key:a srv_1', request: '8' }]);
+  expect(cancellations.cancelHere('key:a srv_1', '9')).toBe(false);
+  expect(told).toHaveLength(1);
+});

@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 
 import { scanMessage } from '#mcp/message';
 import { CallLimits, CallerRate } from '#server/gateway/limits';
@@ -42,7 +42,7 @@ describe('limits of calls', () => {
     expect(() => begin(limits)).toThrow(
       expect.objectContaining({
         code: 'too_many_requests',
-        message: 'this server allows 2 calls per minute for each caller',
+        message: 'the limit of calls per minute for each caller of this server is 2',
         details: expect.objectContaining({ retryAfterSeconds: 50 }),
       }),
     );
@@ -50,6 +50,71 @@ describe('limits of calls', () => {
     begin(limits, { admission: other });
     clock.advance(50);
     begin(limits);
+  });
+
+  describe('of several nodes', () => {
+    /** Two nodes that tell each other what they count. */
+    function pair() {
+      const clock = stillClock();
+      const made: CallLimits[] = [];
+      for (const at of [0, 1]) {
+        made.push(new CallLimits(clock, (changes) => made[1 - at]?.heard(`node ${at}`, changes)));
+      }
+      onTestFinished(() => made.forEach((limits) => limits.close()));
+      const begin = (at: number, limits: ServerLimits) => {
+        const scan = scanMessage(Buffer.from(list));
+        if (scan.outcome === 'refused') throw new Error(scan.reason);
+        const call = { admission: someone, ending: new AbortController() };
+        return made[at]?.begin(call, scan.envelope, Buffer.from(list), limits);
+      };
+      return { clock, begin };
+    }
+
+    test('calls at both count against the limit per minute', () => {
+      const { begin } = pair();
+      const limits = { callsPerMinute: 4 };
+      for (const at of [0, 0, 1]) begin(at, limits)?.over();
+      vi.advanceTimersByTime(200);
+
+      begin(1, limits);
+
+      expect(() => begin(1, limits)).toThrow('the limit of calls per minute');
+      vi.advanceTimersByTime(200);
+      expect(() => begin(0, limits)).toThrow('the limit of calls per minute');
+    });
+
+    test('calls in progress at both count against the limit of concurrent calls', () => {
+      const { begin, clock } = pair();
+      const limits = { concurrentCalls: 2 };
+      const first = begin(0, limits);
+      const second = begin(0, limits);
+      vi.advanceTimersByTime(200);
+      expect(() => begin(1, limits)).toThrow('the limit of concurrent calls');
+
+      // They are told again while they last.
+      for (let seconds = 0; seconds < 20; seconds += 2) {
+        clock.advance(2);
+        vi.advanceTimersByTime(2000);
+      }
+      expect(() => begin(1, limits)).toThrow('the limit of concurrent calls');
+      first?.over();
+      second?.over();
+      vi.advanceTimersByTime(200);
+
+      expect(begin(1, limits)).toBeDefined();
+    });
+
+    test('what a node that is gone had in progress is forgotten', () => {
+      const { begin, clock } = pair();
+      const limits = { concurrentCalls: 1 };
+      begin(0, limits);
+      vi.advanceTimersByTime(200);
+      expect(() => begin(1, limits)).toThrow('the limit of concurrent calls');
+
+      clock.advance(7);
+
+      expect(begin(1, limits)).toBeDefined();
+    });
   });
 
   test('what only notifies counts apart from calls', () => {
@@ -61,7 +126,7 @@ describe('limits of calls', () => {
     begin(limits, { text: call });
     begin(limits, { text: notice });
 
-    expect(() => begin(limits, { text: call })).toThrow('allows 1 calls per minute');
+    expect(() => begin(limits, { text: call })).toThrow('each caller of this server is 1');
   });
 
   test('so many calls of one caller are under way, and each that is over makes room', () => {
@@ -70,11 +135,13 @@ describe('limits of calls', () => {
     const first = begin(limits);
     begin(limits);
 
-    expect(() => begin(limits)).toThrow('you have 2 concurrent calls, the limit of this server');
+    expect(() => begin(limits)).toThrow(
+      'the limit of concurrent calls for each caller of this server is 2',
+    );
     begin(limits, { admission: another });
     first.over();
     begin(limits);
-    expect(() => begin(limits)).toThrow('concurrent calls, the limit of this server');
+    expect(() => begin(limits)).toThrow('the limit of concurrent calls');
   });
 
   test('a refused call takes nothing of what is left', () => {
@@ -82,12 +149,12 @@ describe('limits of calls', () => {
     const limits = { concurrentCalls: 1, callsPerMinute: 3 };
     const first = begin(limits);
     for (let tries = 0; tries < 10; tries++)
-      expect(() => begin(limits)).toThrow('concurrent calls, the limit of this server');
+      expect(() => begin(limits)).toThrow('the limit of concurrent calls');
     first.over();
     begin(limits).over();
     begin(limits).over();
 
-    expect(() => begin(limits)).toThrow('3 calls per minute');
+    expect(() => begin(limits)).toThrow('calls per minute for each caller of this server is 3');
     clock.advance(60);
     begin(limits).over();
   });
@@ -120,7 +187,7 @@ describe('limits of calls', () => {
     for (let times = 0; times < 4; times++) begin(limits, { text }).over();
     const refused = {
       code: 'too_many_requests',
-      message: `this server allows 4 ${kind} per minute for each caller`,
+      message: `the limit of ${kind} per minute for each caller of this server is 4`,
       details: expect.objectContaining({ retryAfterSeconds: 60 }),
     };
 
@@ -136,7 +203,7 @@ describe('limits of calls', () => {
     const [first] = Array.from({ length: 4 }, () => begin(limits, { text: listening }));
 
     expect(() => begin(limits, { text: listening })).toThrow(
-      'you have 4 concurrent streams, the limit of this server',
+      'the limit of concurrent streams for each caller of this server is 4',
     );
     begin(limits).over();
     begin(limits, { text: notice });
@@ -167,7 +234,7 @@ describe('limits of calls', () => {
     expect([early, slow.signal.aborted, quick.signal.aborted]).toEqual([false, true, false]);
     expect(slow.signal.reason).toMatchObject({
       code: 'too_slow',
-      message: 'it exceeded the timeout of 5 seconds for this server',
+      message: 'it exceeded the timeout of this server (5 s)',
     });
   });
 });

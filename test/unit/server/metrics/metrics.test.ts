@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { Metrics } from '#server/metrics/metrics';
 import { serveMetrics } from '#server/metrics/serve-metrics';
 
-const ports = { version: '1.2.3', gauges: [], probe: () => Promise.resolve() };
+const ports = { version: '1.2.3', gauges: [], probes: { database: () => Promise.resolve() } };
 const call = { serverPath: 'acme/sales', outcome: 'ok', ms: 12 } as const;
 
 const series = (text: string, name: string) =>
@@ -79,10 +79,31 @@ test('metrics: refusals are counted by code, and gauges are read at each scrape'
 test('metrics: a database that does not answer is reported as down', async () => {
   using metrics = opened();
 
-  const text = await metrics.text({ ...ports, probe: () => Promise.reject(new Error('gone')) });
+  const database = () => Promise.reject(new Error('gone'));
+
+  const text = await metrics.text({ ...ports, probes: { database } });
 
   expect(series(text, 'latchkey_database_up')).toEqual(['latchkey_database_up 0']);
   expect(text).not.toContain('gone');
+});
+
+test('metrics: NATS is reported where there is one, up or down, beside the database', async () => {
+  using metrics = opened();
+  const { database } = ports.probes;
+  const down = () => Promise.reject(new Error('gone'));
+  const upAndTime = (text: string) => [
+    ...series(text, 'latchkey_nats_up'),
+    series(text, 'latchkey_nats_probe_seconds').length,
+  ];
+
+  const without = await metrics.text(ports);
+  const answering = await metrics.text({ ...ports, probes: { database, nats: database } });
+  const silent = await metrics.text({ ...ports, probes: { database, nats: down } });
+
+  expect(without).not.toContain('latchkey_nats');
+  expect(upAndTime(answering)).toEqual(['latchkey_nats_up 1', 1]);
+  expect(upAndTime(silent)).toEqual(['latchkey_nats_up 0', 1]);
+  expect(series(silent, 'latchkey_database_up')).toEqual(['latchkey_database_up 1']);
 });
 
 test('metrics: every family has its help and type once, and every sample is a number', async () => {

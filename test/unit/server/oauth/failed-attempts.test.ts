@@ -66,3 +66,15 @@ test('a failure that is thrown counts like one that is waited for, and an answer
     expect.objectContaining(refusal('slow_down')),
   );
 });
+
+test('attempts that failed at another node count like those here, and are not told again', async () => {
+  const clock = fakeClock();
+  const told: string[] = [];
+  const here = new FailedAttempts(clock, (subject) => void told.push(subject));
+  for (let n = 0; n < 19; n += 1) here.heard('address 192.0.2.1');
+  const attempt = { address: '192.0.2.1', clientId: 'client_a' };
+  await guarded(here, attempt, fail).catch(() => undefined);
+
+  await expect(guarded(here, attempt, succeed)).rejects.toMatchObject(refusal('slow_down'));
+  expect(told).toEqual(['address 192.0.2.1', 'client client_a']);
+});

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
+import { decodeProtectedHeader } from 'jose';
 import { afterEach, expect, test, vi } from 'vitest';
 
 import { accessTokens } from '#server/oauth/access-tokens';
@@ -37,11 +38,34 @@ const claims = (now: number) => ({
   expiresAt: now + 3600,
 });
 
+function kidOf(token: string): unknown {
+  return decodeProtectedHeader(token).kid;
+}
+
+test('a new key is published five seconds before it signs', async () => {
+  const { ring, db, ...ports } = await opened();
+  const before = ring.current.kid;
+  await ports.clock.advance(60);
+  const added = await rotateSigningKey(db, ports);
+  await ring.refresh();
+  expect([...ring.publicKeys.keys()]).toContain(added);
+  expect(ring.current.kid).toBe(before);
+
+  await ports.clock.advance(4);
+  await ring.refresh();
+  expect(ring.current.kid).toBe(before);
+
+  await ports.clock.advance(1);
+  await ring.refresh();
+  expect(ring.current.kid).toBe(added);
+});
+
 test('a token of a key that another process has just made is accepted at once', async () => {
   const { ring, db, ...ports } = await opened();
   const issuer = 'https://latchkey.example';
   const mine = accessTokens(issuer, { keys: ring, refreshKeys: () => ring.refresh(), ...ports });
   await rotateSigningKey(db, ports);
+  await ports.clock.advance(5);
   const theirs = accessTokens(issuer, {
     keys: await readSigningKeys(db, ports),
     ...ports,
@@ -49,6 +73,7 @@ test('a token of a key that another process has just made is accepted at once', 
 
   const token = theirs.issue(claims(ports.clock.now()));
 
+  expect(kidOf(token)).not.toBe(ring.current.kid);
   expect(await mine.verify(token)).toMatchObject({ outcome: 'valid' });
   expect(ring.jwks.keys).toHaveLength(2);
 });
@@ -58,8 +83,8 @@ test('tokens of the old key count until they expire, and then the key is forgott
   const before = ring.current.kid;
   const token = accessTokens('iss', { keys: ring, ...ports }).issue(claims(ports.clock.now()));
   await rotateSigningKey(db, ports);
-  await ring.refresh();
   await ports.clock.advance(3599);
+  await ring.refresh();
 
   expect(ring.current.kid).not.toBe(before);
   expect(await accessTokens('iss', { keys: ring, ...ports }).verify(token)).toMatchObject({

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 import { insertSigningKey, listSigningKeys } from '#server/db/signing-keys';
 import { masterKey } from '#server/oauth/master-key';
-import { readSigningKeys } from '#server/oauth/signing-keys';
+import { readSigningKeys, rotateSigningKey } from '#server/oauth/signing-keys';
 import { openDatabase } from '#support/open-database';
 import { stillClock } from '#support/still-clock';
 
@@ -52,7 +52,7 @@ test('the private half is kept sealed, so that the database alone signs nothing'
   expect(kept?.publicJwk).not.toContain('"d"');
   await expect(
     readSigningKeys(db, { masterKey: masterKey(Buffer.alloc(32, 2)), clock: stillClock() }),
-  ).rejects.toThrow('unable to authenticate');
+  ).rejects.toThrow('the master key is not the one of this installation');
 });
 
 test('a sealed private key that is moved to another kid does not open', async () => {
@@ -66,7 +66,22 @@ test('a sealed private key that is moved to another kid does not open', async ()
 
   await expect(
     readSigningKeys(moved.db, { masterKey: master, clock: stillClock() }),
-  ).rejects.toThrow('unable to authenticate');
+  ).rejects.toThrow('the master key is not the one of this installation');
+});
+
+test('a rotation with another master key is refused, and the present key goes on signing', async () => {
+  const clock = stillClock();
+  await using stores = await openDatabase();
+  const { db } = stores;
+  const { current } = await readSigningKeys(db, { masterKey: master, clock });
+
+  const other = masterKey(Buffer.alloc(32, 2));
+  await expect(rotateSigningKey(db, { masterKey: other, clock })).rejects.toThrow(
+    'the master key is not the one of this installation',
+  );
+
+  clock.advance(60);
+  expect((await readSigningKeys(db, { masterKey: master, clock })).current.kid).toBe(current.kid);
 });
 
 test('the newest key signs, and older ones go on verifying', async () => {
@@ -77,6 +92,7 @@ test('the newest key signs, and older ones go on verifying', async () => {
   clock.advance(60);
   const { current } = await readSigningKeys(newer.db, { masterKey: master, clock });
   for (const key of await listSigningKeys(newer.db)) await insertSigningKey(old.db, key);
+  clock.advance(5);
   const keys = await readSigningKeys(old.db, { masterKey: master, clock });
   const token = await new SignJWT({ a: 1 })
     .setProtectedHeader({ alg: 'EdDSA' })

@@ -32,6 +32,7 @@ beforeEach(async () => {
     ...connection,
     clock,
     presenceOf: () => presence,
+    reachesAgent: () => true,
     open({ name }) {
       asked.push(name);
       const upstream = upstreams.get(name) ?? legacyServer();

@@ -78,3 +78,25 @@ test('fifty of many are named, five of them over time, and the others summed up'
     'key_4',
   ]);
 });
+
+test('calls that are recorded while usage is read leave the total the sum of its subjects', async () => {
+  await using stores = await counted([{ kind: 'key', subject: 'key_1', calls: 3 }]);
+  const during = { serverId: 'srv_sales', kind: 'key', subject: 'key_1' } as const;
+  let queries = 0;
+  const db = stores.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult({ result }) {
+      queries += 1;
+      const tally = { ...none, ...during, at: now - (now % 60), bucket: 3, calls: 4, refused: 1 };
+      if (queries === 1) await recordCalls(stores.db, [tally]);
+      return result;
+    },
+  });
+  const query = { organizationId: 'org_acme', range: '1h', of: { kind: 'key' } } as const;
+  const { total, subjects, others } = await readUsage(query, now, { db });
+
+  expect(queries).toBe(2);
+  expect(total).toMatchObject({ calls: 7, refused: 1, errors: 1 });
+  expect(subjects.map((one) => one.total.calls)).toEqual([7]);
+  expect(others).toEqual({ ...none, calls: 0 });
+});

@@ -130,7 +130,7 @@ test('consent: the lists of connected applications name the assistant, and title
 test.each([
   [{ clientName: 'Latchkey', assistant: undefined }, 'Latchkey'],
   [{ clientName: 'Latchkey', assistant: ' ' }, 'Latchkey'],
-  [{ clientName: '', assistant: null }, 'An application without a name'],
+  [{ clientName: '', assistant: null }, 'An unnamed application'],
   [{ clientName: 'Latchkey', assistant: 'VS\nCode' }, 'VS Code (via Latchkey)'],
 ])('application name: %o is shown as “%s”', (names, shown) => {
   expect(applicationName(names)).toBe(shown);

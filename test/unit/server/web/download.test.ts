@@ -219,6 +219,30 @@ test('bundle: without one of the build, the file and the page say so', async () 
   expect(page.body).not.toContain('action="/download/bundle"');
 });
 
+test('download: a browser gets a page instead of JSON, with the same status', async () => {
+  await using bare = await bareApp({ copy: async () => undefined, bundle: async () => undefined });
+  const headers = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
+  const open = async (url: string) => {
+    const { statusCode, headers: sent, body } = await bare.inject({ url, headers });
+    return [statusCode, sent['content-type'], sent['vary'], /<h1>([^<]*)/.exec(body)?.[1]];
+  };
+
+  const type = 'text/html; charset=utf-8';
+  expect(await open(bundle)).toEqual([
+    503,
+    type,
+    'Accept',
+    'This server has no bundle of the proxy',
+  ]);
+  expect(await open('/download/')).toEqual([
+    503,
+    type,
+    'Accept',
+    'This server has no copy of the proxy',
+  ]);
+  expect(await open('/download/other.tgz')).toEqual([404, type, 'Accept', 'File not found']);
+});
+
 test.each(['https://latchkey.example.com/mcp/acme/sales', ' acme/sales/ '])(
   'bundle: the form of the page leads from %s to the file',
   async (typed) => {

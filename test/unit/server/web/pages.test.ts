@@ -15,13 +15,13 @@ const dashboard = {
   section: 'servers',
   closed: [],
   crumbs: [{ text: 'sales', href: '/dashboard/acme/servers/sales' }, { text: 'API keys' }],
-  live: '/dashboard/acme/live',
 } as const;
 const frame = {
   requestId: 'r1',
   scripts: [],
   csrfToken: 'guard',
   email: 'dana@example.com',
+  live: '/dashboard/acme/live',
   dashboard,
 };
 const keys: Table = {

@@ -398,3 +398,29 @@ test('a caller has one name at one server, and nothing of who it is in it', () =
   expect(name('client:c:dana srv_a')).toMatch(/^[\w-]{32}$/);
   expect(callerNames(Buffer.alloc(32, 2))('x')).not.toBe(name('x'));
 });
+
+test('an agent is told which node it reached, and which are alive, when that changes', () => {
+  let alive = ['a', 'b'];
+  using server = handTunnels({ nodes: () => ({ node: 'a', nodes: alive }) });
+  const agent = server.connect();
+  server.pass(2000);
+  alive = ['a'];
+  server.pass(500);
+
+  const bounds = agent.frames.filter(({ type }) => type === types.bound);
+  expect(bounds.map(({ json }) => [json['node'], json['nodes']])).toEqual([
+    ['a', ['a', 'b']],
+    ['a', ['a']],
+  ]);
+});
+
+test('a server that can have one node only names none', () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  server.pass(2000);
+
+  const bounds = agent.frames.filter(({ type }) => type === types.bound);
+  expect(bounds.map(({ json }) => json)).toEqual([
+    { organization: 'acme', agent: 'berlin', servers: ['sales'] },
+  ]);
+});

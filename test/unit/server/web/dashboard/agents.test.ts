@@ -66,7 +66,11 @@ test('agent: its facts show active calls, further servers it offers, and its las
 
 test('agent: a change renews the live pages of its organization, and not those of one server', async () => {
   let revision = 1;
-  const store = { changeToken: () => 'w', stateOf: async () => 's' };
+  const store = {
+    changeToken: () => 'w',
+    newestChangeToken: async () => 'w',
+    stateOf: async () => 's',
+  };
   const changes = changesWithHealth(store, [{ revision: () => revision }]);
   const look = async () => [
     changes.changeToken(),

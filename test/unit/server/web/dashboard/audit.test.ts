@@ -20,6 +20,8 @@ async function logged(
   const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });
   await insertKey(db, newKey({ id: 'key_1', name: '<b>Nightly</b> report' }));
   await insertOrganization(db, { id: 'org_other', name: 'other', createdAt: 1 });
+  const titled = { id: 'srv_titled', organizationId: 'org_acme', name: 'titled', createdAt: 1 };
+  await insertServer(db, { ...titled, title: 'Sales <EMEA>', upstream: { kind: 'demo' } });
   const theirs = { id: 'srv_other', organizationId: 'org_other', name: 'theirs', createdAt: 1 };
   await insertServer(db, { ...theirs, upstream: { kind: 'demo' } });
   const owner = { type: 'server', serverId: 'srv_other' } as const;
@@ -64,7 +66,7 @@ test.each([
   [
     'server.try',
     'server:acme/sales tool:find rows',
-    'user_dora@example.com called the tool find rows of sales on a page',
+    'user_dora@example.com called the tool find rows of sales in the dashboard',
   ],
   [
     'tool.changed',
@@ -88,6 +90,18 @@ test.each([
   const { sentences } = await logged({ action, target });
 
   expect(sentences).toEqual([expected]);
+});
+
+test('audit log: a server has its title, escaped, and its name beside it', async () => {
+  const { sentences, text } = await logged({
+    action: 'server.disable',
+    target: 'server:acme/titled',
+  });
+
+  expect(sentences).toEqual([
+    'user_dora@example.com disabled the server Sales &lt;EMEA&gt; titled',
+  ]);
+  expect(text).toContain('<code class="slug">titled</code>');
 });
 
 test('audit log: a refused entry says what was tried, and names nothing of other organizations', async () => {

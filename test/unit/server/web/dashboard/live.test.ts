@@ -15,13 +15,7 @@ function live() {
   const failures: unknown[] = [];
   const read = { stateOf: () => Promise.resolve() };
   const streams = new LiveStreams({
-    changes: {
-      changeToken: () => String(written),
-      async stateOf(organization, server) {
-        await read.stateOf();
-        return String(states.get(`${organization}/${server ?? ''}`) ?? 0);
-      },
-    },
+    changes: { newestChangeToken: async () => String(written) },
     failed: (error) => failures.push(error),
     clock: stillClock(),
   });
@@ -41,7 +35,12 @@ function live() {
     const listener = { isAllowed: true, isOpen: false, isTaken: false, lines, response };
     const { sessionId = 's1', userId = 'user_dana', server } = but;
     const isAllowed = async () => listener.isAllowed;
-    const topic = { sessionId, userId, organization: 'acme', server, isAllowed };
+    const name = `acme/${server ?? ''}`;
+    const readState = async () => {
+      await read.stateOf();
+      return String(states.get(name) ?? 0);
+    };
+    const topic = { sessionId, userId, name, readState, isAllowed };
     listener.isOpen = await streams.open(topic, () => {
       listener.isTaken = true;
       return response;
@@ -235,7 +234,7 @@ test('query cache: one organization is not shown what another was shown', async 
 /** Work that says how often it was done, and a database that is written to. */
 function worked() {
   let [writes, times] = [0, 0];
-  const cached = queryCache({ changeToken: () => `${writes}` });
+  const cached = queryCache({ newestChangeToken: async () => `${writes}` });
   const work = async () => ({ time: (times += 1) });
   return {
     cached,

@@ -49,7 +49,7 @@ test('webhook form: invalid input is kept, with the error beside it', async () =
   expect(text).toContain('value="https://10.0.0.1/"');
   expect(text).toContain('key.* x!');
   expect(text).toContain(
-    'An event is neither an event such as key.create nor a prefix such as key..',
+    'An event must be a name such as key.create, or a prefix such as key. for all events of keys.',
   );
   expect(await kept()).toEqual([]);
 
@@ -69,7 +69,7 @@ test('webhook page: its form shows the webhook, and changes it or says what is w
   expect(page).toMatch(/key\.<\/textarea>/);
   expect(refused.status).toBe(422);
   expect(refused.text).toContain('value="&quot;other&quot;"');
-  expect(refused.text).toMatch(/<p class="error" id="actions-error">An event is neither/);
+  expect(refused.text).toMatch(/<p class="error" id="actions-error">An event must be/);
   expect(webhook).toMatchObject({ url: `${deadWebhook}?other`, actions: [] });
 });
 

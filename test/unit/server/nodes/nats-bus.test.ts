@@ -2,7 +2,7 @@ import { createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { writeFileSync } from 'node:fs';
 import { expect, onTestFinished, test } from 'vitest';
-import { NodeBus } from '#server/nodes/node-bus';
+import { NatsBus } from '#server/nodes/nats-bus';
 import { listen } from '#support/loopback';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -32,7 +32,7 @@ async function greetingServer({
 }
 
 async function faultOf(url: string, credentialsFile?: string): Promise<unknown> {
-  return NodeBus.open({ url, credentialsFile }).then(
+  return NatsBus.open({ url, credentialsFile }).then(
     () => undefined,
     (error: unknown) => error,
   );

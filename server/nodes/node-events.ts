@@ -1,0 +1,104 @@
+import { randomBytes } from 'node:crypto';
+import { z } from 'zod';
+import { masterKey, type MasterKey } from '#oauth/master-key';
+import type { NodeBus } from './node-bus.ts';
+
+/** An event that is older was held back, or comes from a node whose clock is wrong. */
+const maxAgeMs = 10_000;
+const forgetEveryMs = 1000;
+
+const counts = z.array(z.tuple([z.string(), z.number(), z.number()]));
+
+/**
+ * What a node tells all others. It proves no right: at worst a limit counts too much, or a caller's own call is cancelled.
+ */
+const eventSchema = z.discriminatedUnion('type', [
+  /** A caller cancels a request that has no session and did not arrive at the node that tells it. */
+  z.object({ type: z.literal('cancelled'), owner: z.string(), request: z.string() }),
+  /** A credential was guessed wrong; `at` is where such attempts are counted. */
+  z.object({ type: z.literal('guessed'), at: z.enum(['clients', 'agents']), subject: z.string() }),
+  /** What was counted against limits: who, how many requests since the last event, how many are open now. */
+  z.object({ type: z.literal('counted'), counts }),
+]);
+
+export type NodeEvent = z.infer<typeof eventSchema>;
+
+const messageSchema = z.object({
+  from: z.string(),
+  nonce: z.string(),
+  sentMs: z.number(),
+  event: eventSchema,
+});
+
+export interface NodeEventsOptions {
+  readonly bus: Pick<NodeBus, 'isConnected' | 'publish' | 'subscribe'>;
+  readonly masterKey: Pick<MasterKey, 'derive' | 'mac'>;
+  /** Of this process. */
+  readonly instance: string;
+  /** The wall clock, which all nodes share. */
+  readonly nowMs: () => number;
+  readonly heard: (event: NodeEvent, from: string) => void;
+}
+
+/**
+ * Tells all nodes of an installation what each of them counts or may have under way. Events are encrypted under the master
+ * key, and each is heard once. While NATS is away they are lost, and each node counts for itself.
+ */
+export class NodeEvents {
+  readonly #options: NodeEventsOptions;
+  readonly #sealing: MasterKey;
+  readonly #subject: string;
+  readonly #stop: () => void;
+  /** When each nonce that was heard may be forgotten. */
+  readonly #heard = new Map<string, number>();
+  #forgotAtMs = 0;
+
+  constructor(options: NodeEventsOptions) {
+    const { bus, masterKey: key } = options;
+    this.#options = options;
+    this.#sealing = masterKey(key.derive('events between nodes'));
+    this.#subject = `lk.${key.mac('nodes', 'subjects').slice(0, 22)}.events`;
+    this.#stop = bus.subscribe(this.#subject, ({ data }) => this.#receive(data));
+  }
+
+  /** Tells the other nodes, if they can be reached. */
+  tell(event: NodeEvent): void {
+    const { bus, instance: from, nowMs } = this.#options;
+    if (!bus.isConnected) return;
+    const nonce = randomBytes(12).toString('base64url');
+    const message: z.infer<typeof messageSchema> = { from, nonce, sentMs: nowMs(), event };
+    bus.publish(this.#subject, Buffer.from(this.#sealing.seal('event', JSON.stringify(message))));
+  }
+
+  close(): void {
+    this.#stop();
+  }
+
+  #receive(data: Uint8Array): void {
+    const message = this.#read(data);
+    const { instance, nowMs, heard } = this.#options;
+    if (!message || message.from === instance) return;
+    const { nonce, sentMs, from, event } = message;
+    const now = nowMs();
+    if (Math.abs(now - sentMs) > maxAgeMs || this.#heard.has(nonce)) return;
+    this.#forgetOld(now);
+    this.#heard.set(nonce, sentMs + maxAgeMs);
+    heard(event, from);
+  }
+
+  /** `undefined` for what no node of this installation sent, or one of a version with other events. */
+  #read(data: Uint8Array): z.infer<typeof messageSchema> | undefined {
+    try {
+      const text = this.#sealing.open('event', Buffer.from(data).toString('latin1'));
+      return messageSchema.safeParse(JSON.parse(text)).data;
+    } catch {
+      return undefined;
+    }
+  }
+
+  #forgetOld(now: number): void {
+    if (now - this.#forgotAtMs < forgetEveryMs) return;
+    this.#forgotAtMs = now;
+    for (const [nonce, until] of this.#heard) if (until < now) this.#heard.delete(nonce);
+  }
+}

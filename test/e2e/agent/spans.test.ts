@@ -1,0 +1,64 @@
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+
+import { expect, test } from 'vitest';
+
+import { mcpCall, modern } from '#support/mcp-call';
+import { startProgram } from '#support/processes';
+import { launcher } from '#support/proxy-process';
+import { runningServer } from '#support/running-server';
+import { temporaryFolder } from '#support/temporary-folder';
+import { traceCollector } from '#support/trace-collector';
+import { bothErasAnswer, recordingUpstream } from '#support/upstreams/recording-upstream';
+
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+const callersSpan = '00f067aa0ba902b7';
+
+test('spans: one trace leads from the caller through the gateway and the tunnel to the local server of an agent', async () => {
+  await using collector = await traceCollector();
+  await using local = await recordingUpstream();
+  local.answer = bothErasAnswer;
+  await using folder = await temporaryFolder('agent-spans');
+  const { env } = collector;
+  await using server = await runningServer({ env });
+  await server.command('organization', 'create', 'acme');
+  const agentKey = Object(await server.command('agent', 'create', 'acme/berlin')).key;
+  await server.command('server', 'create', 'acme/sales', '--agent', 'berlin');
+  const { key } = Object(await server.command('key', 'create', 'acme/sales', '--name', 'k'));
+  const file = join(folder.path, 'agent.json');
+  await writeFile(file, JSON.stringify({ servers: { sales: { url: local.url } } }));
+  await using agent = startProgram(process.execPath, {
+    args: [launcher, 'agent', '--server-url', server.base, '--config', file],
+    env: { ...env, LATCHKEY_AGENT_KEY: agentKey, HOME: folder.path },
+    endLimitMs: 20_000,
+  });
+  await agent.line(/serving sales$/m, { timeoutMs: 30_000 });
+
+  const call = modern('tools/call', { name: 'echo', arguments: { text: 'an argument' } });
+  const traceparent = `00-${traceId}-${callersSpan}-01`;
+  const { status } = await mcpCall(`${server.base}/mcp/acme/sales`, {
+    key,
+    ...call,
+    headers: { ...call.headers, traceparent },
+  });
+  await agent.end();
+  await server.program.end();
+
+  expect(status).toBe(200);
+  const spans = collector.spans.filter((span) => span.traceId === traceId);
+  const below = (parent: string | undefined) => spans.find((s) => s.parentSpanId === parent);
+  const gateway = below(callersSpan);
+  const tunnel = below(gateway?.spanId);
+  const atAgent = below(tunnel?.spanId);
+  const reached = local.requests.find(({ body }) => body.includes('an argument'));
+  expect([gateway, tunnel, atAgent].map((span) => [span?.service, span?.name])).toEqual([
+    ['latchkey-server', 'tools/call echo'],
+    ['latchkey-server', 'POST to upstream (agent)'],
+    ['latchkey-agent', 'POST to local server (http)'],
+  ]);
+  expect(spans).toHaveLength(3);
+  expect(reached?.headers['traceparent']).toBe(`00-${traceId}-${atAgent?.spanId}-01`);
+  for (const kept of [agentKey, key, 'an argument', local.url]) {
+    expect(collector.received()).not.toContain(kept);
+  }
+});

@@ -1,0 +1,232 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { decodeProtectedHeader } from 'jose';
+import { z } from 'zod';
+import { startSession } from '#server/accounts/sessions';
+import { insertUser } from '#server/db/people';
+import { createClient } from '#server/oauth/create-credentials';
+import { openPostgres } from '#server/db/postgres/open-postgres';
+import { cookieName } from '#server/web/page-request';
+import { pkcePair } from '#support/authorization-server';
+import { hiddenFields } from '#support/granting-server';
+import { mcpCall } from '#support/mcp-call';
+import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
+import { patient } from '#support/patient';
+import { rawAgent } from '#support/raw-agent';
+import { natsUrl, postgresUrl } from '#support/requirements';
+import { suite } from '#support/suite';
+import { wireProxy, type WireProxy } from '#support/wire-proxy';
+
+const made = z.object({ id: z.string(), key: z.string() });
+const tokenAnswer = z.object({
+  access_token: z.string().optional(),
+  refresh_token: z.string().optional(),
+  error: z.string().optional(),
+});
+const redirectUri = 'http://127.0.0.1/callback';
+
+/** The checks that are about several nodes: something happens at the first one, and the second one must know. */
+await suite(['postgres', 'nats'], 'security checks on two nodes', () => {
+  const stack = new AsyncDisposableStack();
+  const { challenge, verifier } = pkcePair();
+  let wire: WireProxy;
+  let cluster: NodeCluster;
+  let db: ReturnType<typeof openPostgres>;
+  let cookie: string;
+  let client: { id: string; secret: string };
+  let first: ClusterNode;
+  let second: ClusterNode;
+
+  beforeAll(async () => {
+    const { hostname, port } = new URL(postgresUrl());
+    wire = stack.use(await wireProxy({ host: hostname, port: Number(port || 5432) }));
+    const databaseUrl = (own: string) => wire.through(own);
+    const args = ['--nats-url', natsUrl()];
+    cluster = stack.use(await nodeCluster({ size: 2, args, databaseUrl }));
+    const [one, other] = cluster.nodes;
+    if (!one || !other) throw new Error('two nodes were expected');
+    [first, second] = [one, other];
+    await cluster.command(['organization', 'create', 'acme']);
+    await cluster.command(['server', 'create', 'acme/sales', '--demo']);
+    db = openPostgres({ connectionString: cluster.databaseUrl, max: 2 });
+    stack.defer(() => db.destroy());
+    const now = Math.floor(Date.now() / 1000);
+    const clock = { now: () => now };
+    const rows = await db.selectFrom('mcp_server').select(['id', 'organization_id']).execute();
+    const { id: serverId = '', organization_id: organizationId = '' } = rows[0] ?? {};
+    const user = { id: 'user_dana', email: 'dana@example.com', createdAt: now };
+    await insertUser(db, user, { organizationId, role: 'member' });
+    const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
+    const who = { userId: user.id, factors: 1 } as const;
+    const { sessionToken } = await startSession(who, visit, { db, clock });
+    cookie = `${cookieName('latchkey', cluster.base)}=${sessionToken}`;
+    const scopes = ['mcp:tools:read', 'mcp:tools:execute'] as const;
+    const chosen = { name: 'app', serverId, scopes, redirectUris: [redirectUri], jwks: undefined };
+    client = await createClient(chosen, { db, clock });
+  }, 60_000);
+  afterAll(() => stack.disposeAsync());
+
+  const at = ({ name }: ClusterNode) => ({ 'x-test-node': name });
+  const endpoint = () => `${cluster.base}/mcp/acme/sales`;
+  const call = async (node: ClusterNode, caller: { token?: string; key?: string }) =>
+    (await mcpCall(endpoint(), { ...caller, headers: at(node) })).status;
+  const post = async (node: ClusterNode, path: string, fields: Record<string, string>) => {
+    const body = new URLSearchParams(fields);
+    const answer = await fetch(cluster.base + path, { method: 'POST', headers: at(node), body });
+    const text = await answer.text();
+    return { status: answer.status, ...tokenAnswer.parse(text === '' ? {} : JSON.parse(text)) };
+  };
+  /** Asks at one node and allows at the other. */
+  const code = async () => {
+    const query = new URLSearchParams({
+      client_id: client.id,
+      response_type: 'code',
+      redirect_uri: redirectUri,
+      scope: 'mcp:tools:read',
+      code_challenge: challenge,
+      code_challenge_method: 'S256',
+    });
+    const page = await fetch(`${cluster.base}/oauth/consent?${query.toString()}`, {
+      headers: { cookie, ...at(first) },
+    });
+    const fields = { ...hiddenFields(await page.text(), '/oauth/consent'), decision: 'allow' };
+    const decided = await fetch(`${cluster.base}/oauth/consent`, {
+      method: 'POST',
+      headers: { cookie, origin: cluster.base, ...at(second) },
+      body: new URLSearchParams(fields),
+      redirect: 'manual',
+    });
+    return new URL(decided.headers.get('location') ?? 'none:').searchParams.get('code') ?? '';
+  };
+  const redeem = (node: ClusterNode, issued: string) =>
+    post(node, '/api/oauth/token', {
+      grant_type: 'authorization_code',
+      code: issued,
+      code_verifier: verifier,
+      client_id: client.id,
+      redirect_uri: redirectUri,
+    });
+  const refresh = (node: ClusterNode, token = '') =>
+    post(node, '/api/oauth/token', {
+      grant_type: 'refresh_token',
+      refresh_token: token,
+      client_id: client.id,
+    });
+
+  test('34, 36: authorization code: valid at every node at once; a second use elsewhere ends everything everywhere', async () => {
+    const issued = await code();
+    const { access_token: token = '', refresh_token: refreshToken } = await redeem(first, issued);
+    expect([await call(first, { token }), await call(second, { token })]).toEqual([200, 200]);
+
+    const again = await redeem(second, issued);
+
+    expect(again).toMatchObject({ status: 400, error: 'invalid_grant' });
+    expect([await call(first, { token }), await call(second, { token })]).toEqual([401, 401]);
+    expect(await refresh(first, refreshToken)).toMatchObject({ error: 'invalid_grant' });
+  });
+
+  test('35: authorization code: of fifty concurrent exchanges at both nodes exactly one succeeds', async () => {
+    const issued = await code();
+
+    const all = await Promise.all(
+      Array.from({ length: 50 }, (_, n) => redeem(n % 2 === 0 ? first : second, issued)),
+    );
+
+    expect(all.filter(({ status }) => status === 200)).toHaveLength(1);
+  });
+
+  test('37: refresh token: a use elsewhere after the grace period ends the family at every node', async () => {
+    const issued = await redeem(first, await code());
+    const next = await refresh(first, issued.refresh_token);
+    const token = next.access_token ?? '';
+    expect(await call(second, { token })).toBe(200);
+    await db
+      .updateTable('refresh_token')
+      .set(({ eb }) => ({ spent_at: eb('spent_at', '-', 60) }))
+      .where('spent_at', 'is not', null)
+      .execute();
+
+    const replayed = await refresh(second, issued.refresh_token);
+
+    expect(replayed).toMatchObject({ status: 400, error: 'invalid_grant' });
+    expect([await call(first, { token }), await call(second, { token })]).toEqual([401, 401]);
+    expect(await refresh(first, next.refresh_token)).toMatchObject({ error: 'invalid_grant' });
+  });
+
+  test('38: refresh token: two uses at once, one at each node, get the same successor', async () => {
+    const { refresh_token: token } = await redeem(first, await code());
+
+    const [one, other] = await Promise.all([refresh(first, token), refresh(second, token)]);
+
+    expect(one.refresh_token).toBeDefined();
+    expect(other.refresh_token).toBe(one.refresh_token);
+  });
+
+  test('46: revocation: an access token that is revoked at one node is refused at the other', async () => {
+    const { access_token: token = '' } = await redeem(first, await code());
+    expect(await call(second, { token })).toBe(200);
+
+    const revoked = await post(first, '/api/oauth/revoke', { token, client_id: client.id });
+
+    expect(revoked.status).toBe(200);
+    expect([await call(second, { token }), await call(first, { token })]).toEqual([401, 401]);
+  });
+
+  test('52: signing key: after its rotation both nodes publish both keys, and tokens of both are valid', async () => {
+    const before = (await redeem(first, await code())).access_token ?? '';
+    const kidOf = (token: string) => decodeProtectedHeader(token).kid ?? '';
+    const kids = async (node: ClusterNode) => {
+      const answer = await fetch(`${cluster.base}/.well-known/jwks.json`, { headers: at(node) });
+      const { keys } = z
+        .object({ keys: z.array(z.object({ kid: z.string() })) })
+        .parse(await answer.json());
+      return keys.map(({ kid }) => kid);
+    };
+
+    await cluster.command(['signing-key', 'rotate', '--master-key-file', cluster.masterKeyFile]);
+    let after = before;
+    await expect
+      .poll(async () => {
+        after = (await redeem(first, await code())).access_token ?? '';
+        return kidOf(after);
+      }, patient)
+      .not.toBe(kidOf(before));
+
+    const both = [kidOf(before), kidOf(after)];
+    expect(await kids(first)).toEqual(expect.arrayContaining(both));
+    expect(await kids(second)).toEqual(expect.arrayContaining(both));
+    const answers = [before, after].map((token) => call(second, { token }));
+    expect(await Promise.all(answers)).toEqual([200, 200]);
+  });
+
+  test('73: agent key: revoked through one node, it ends the tunnel at the other', async () => {
+    const text = await cluster.command(['agent', 'create', 'acme/short', '--json']);
+    const agent = made.parse(JSON.parse(text));
+    const url = `http://127.0.0.1:${second.port}`;
+    const headers = { host: new URL(cluster.base).host };
+    await using tunnel = await rawAgent(url, { key: agent.key, servers: [], headers });
+
+    await cluster.command(['agent', 'revoke', agent.id]);
+
+    expect(await tunnel.closed).toBe(4401);
+  });
+
+  test('90: fail closed: while PostgreSQL does not answer, no node admits anyone; afterwards both do', async () => {
+    const text = await cluster.command(['key', 'create', 'acme/sales', '--name', 'k', '--json']);
+    const { key } = made.parse(JSON.parse(text));
+    const both = () => Promise.all([call(first, { key }), call(second, { key })]);
+    expect(await both()).toEqual([200, 200]);
+
+    wire.stall();
+    const stalled = await both();
+    wire.resume();
+    await wire.cut();
+    const cut = await both();
+    await wire.mend();
+
+    expect([stalled, cut]).toEqual([
+      [503, 503],
+      [503, 503],
+    ]);
+    await expect.poll(both, patient).toEqual([200, 200]);
+  });
+});

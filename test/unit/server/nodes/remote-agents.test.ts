@@ -1,0 +1,140 @@
+import { randomBytes } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import type { Upstream } from '#server/gateway/upstream';
+import { NodeLinkError } from '#server/nodes/link-stream';
+import { NodeLinks } from '#server/nodes/node-links';
+import { type LocalAgents, RemoteAgents } from '#server/nodes/remote-agents';
+import { masterKey } from '#server/oauth/master-key';
+import { MemoryBus } from '#support/memory-bus';
+
+/** A node with agents that a test connects, each answering with the name of the node and one session. */
+class TestNode {
+  readonly links: NodeLinks;
+  readonly agents: RemoteAgents;
+  readonly ended: string[] = [];
+  readonly pauses: number[] = [];
+  /** How many of the next attempts to open a call fail as if NATS were away. */
+  failures = 0;
+  readonly #online = new Set<string>();
+
+  constructor(name: string, common: { bus: MemoryBus; masterKey: ReturnType<typeof masterKey> }) {
+    this.links = new NodeLinks({
+      ...common,
+      bus: common.bus.connect(),
+      instance: name.repeat(16).slice(0, 16),
+      nowMs: () => 0,
+      ended: () => {},
+      accept: (opening, stream) => void this.agents.answer(opening, stream),
+    });
+    const { links } = this;
+    this.agents = new RemoteAgents(
+      {
+        open: async (node, opening) => {
+          if (this.failures === 0) return links.open(node, opening);
+          this.failures -= 1;
+          throw new NodeLinkError('unreachable', 'NATS cannot be reached');
+        },
+        announce: (agent) => links.announce(agent),
+        findAgent: (agent, preferred) => links.findAgent(agent, preferred),
+      },
+      async (ms) => {
+        this.pauses.push(ms);
+        await nextTurn();
+      },
+    );
+    const upstream: Upstream = {
+      send: async () => ({
+        status: 200,
+        mediaType: 'application/json',
+        sessionId: 'session',
+        retryAfterSeconds: undefined,
+        body: Buffer.from(JSON.stringify(name)),
+      }),
+    };
+    const tunnels: LocalAgents = {
+      upstreamOf: () => upstream,
+      takesCalls: (agent) => this.#online.has(agent),
+      endCaller: (caller) => void this.ended.push(caller),
+    };
+    this.agents.serve(tunnels);
+  }
+
+  connect(agent: string, isOnline = true): void {
+    if (isOnline) this.#online.add(agent);
+    else this.#online.delete(agent);
+    this.agents.notePresence(agent, isOnline);
+  }
+
+  /** Which node answers a call of a session, or one that opens it. */
+  async call(session?: string): Promise<string> {
+    const answer = await this.agents.upstreamOf('agt_a', 'sales', 'dana').send({
+      method: 'POST',
+      headers: session === undefined ? {} : { 'mcp-session-id': session },
+      body: Buffer.from('{}'),
+      signal: new AbortController().signal,
+    });
+    if (!(answer.body instanceof Uint8Array)) throw new Error('a short answer is whole');
+    return String(JSON.parse(Buffer.from(answer.body).toString()));
+  }
+}
+
+let a: TestNode;
+let b: TestNode;
+let c: TestNode;
+beforeEach(() => {
+  const common = { bus: new MemoryBus(), masterKey: masterKey(randomBytes(32)) };
+  [a, b, c] = [new TestNode('a', common), new TestNode('b', common), new TestNode('c', common)];
+});
+afterEach(async () => {
+  for (const { links } of [a, b, c]) await links.close();
+});
+
+test('remote agents: a session stays with its node while the agent is there, and then goes to another', async () => {
+  a.connect('agt_a');
+  const opened = await c.call();
+  // The node that connected first is found first.
+  a.connect('agt_a', false);
+  b.connect('agt_a');
+  a.connect('agt_a');
+  const before = [await c.call('session'), await c.call('session')];
+  a.connect('agt_a', false);
+  const after = await c.call('session');
+
+  expect([opened, ...before, after]).toEqual(['a', 'a', 'a', 'b']);
+});
+
+test('remote agents: a session goes to a tunnel of this node when its node has lost the agent', async () => {
+  a.connect('agt_a');
+  await c.call();
+  c.connect('agt_a');
+  const before = await c.call('session');
+  a.connect('agt_a', false);
+
+  expect([before, await c.call('session')]).toEqual(['a', 'c']);
+});
+
+test('remote agents: that a caller lost access is repeated every second until the other node knows', async () => {
+  a.connect('agt_a');
+  await c.call();
+  c.failures = 3;
+  c.agents.endCaller('dana');
+  c.agents.endCaller('eve');
+  await vi.waitFor(() => expect(a.ended).toEqual(['dana', 'eve']));
+
+  expect(c.pauses).toEqual([1000, 1000, 1000]);
+  expect(c.ended).toEqual(['dana', 'eve']);
+  expect(b.ended).toEqual([]);
+});
+
+test('remote agents: a node that is gone is not told any more', async () => {
+  a.connect('agt_a');
+  await c.call();
+  await a.links.close();
+  await nextTurn();
+  c.agents.endCaller('dana');
+  for (let turn = 0; turn < 20; turn += 1) await nextTurn();
+
+  expect(c.pauses.length).toBeLessThan(2);
+  expect(a.ended).toEqual([]);
+});
