@@ -1,8 +1,8 @@
 /**
- * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, with the Chromium of this computer. They are committed, because other
- * computers that build may have none.
+ * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, and the application's icon of `tray-app/build/icon.svg`, with the
+ * Chromium of this computer. They are committed, because other computers that build may have none.
  */
-import { writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { chromium } from 'playwright-core';
 import type { TrayStatus } from '../tray-app/model/state.ts';
@@ -55,5 +55,17 @@ for (const [suffix, scale] of [
       writeFileSync(join(folder, `${name}${kind}${suffix}.png`), png);
     }
   await context.close();
+}
+/** For the packages of the tray app, and for bundles, whose icon should have 512 px. MCPB manifest 0.3 */
+const applicationIcons = { 'icon.png': 1024, 'icon-512.png': 512 };
+const build = join(import.meta.dirname, '../tray-app/build');
+const drawing = readFileSync(join(build, 'icon.svg'), 'utf8');
+for (const [file, size] of Object.entries(applicationIcons)) {
+  const page = await browser.newPage({ viewport: { width: size, height: size } });
+  const style = `margin:0;display:block;width:${size}px;height:${size}px`;
+  await page.setContent(
+    `<body style="margin:0">${drawing.replace('<svg', `<svg style="${style}"`)}`,
+  );
+  writeFileSync(join(build, file), await page.screenshot({ omitBackground: true }));
 }
 await browser.close();

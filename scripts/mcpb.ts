@@ -65,7 +65,7 @@ export function proxyBundle(
     ...files,
     ...filesIn(join(root, 'node_modules', library), `node_modules/${library}`),
     ...[...found.values()].flat(),
-    ['icon.png', readFileSync(join(root, 'tray-app/build/icon.png'))],
+    ['icon.png', readFileSync(join(root, 'tray-app/build/icon-512.png'))],
     ['manifest.json', Buffer.from(JSON.stringify(manifest, null, 2))],
   ];
   const zippable: Zippable = {};

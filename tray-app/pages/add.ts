@@ -168,8 +168,8 @@ function urlForm(problem: Outcome | undefined): TemplateResult {
           .value=${pastedText}
         ></textarea>
         <p id="pasted-help" class="help">
-          An entry of a desktop assistant, or an oauth object with clientId, clientSecret and
-          scopes.
+          An entry from a desktop assistant's configuration, or an oauth object with clientId,
+          clientSecret and scopes.
         </p>
       </div>
     </details>
