@@ -1,10 +1,11 @@
 /**
- * `npm run bench -- [proxy|server|gateway|dashboard|agents]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * `npm run bench -- [proxy|server|gateway|dashboard|agents|nodes]`: what ours costs, as a ratio to a floor, in one interleaved run.
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchGateway } from './gateway.ts';
+import { benchNodes } from './nodes.ts';
 import { benchProxy } from './proxy.ts';
 import { benchServer } from './server.ts';
 
@@ -14,6 +15,7 @@ const benches = {
   gateway: benchGateway,
   dashboard: benchDashboard,
   agents: benchAgents,
+  nodes: benchNodes,
 };
 const log = (line: string) => console.error(line);
 

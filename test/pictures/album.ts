@@ -3,14 +3,14 @@ import { join } from 'node:path';
 
 import type { Page } from 'playwright-core';
 
-import { accessibilityProblems, scrollsSideways } from '#support/chromium';
+import { accessibilityProblems, keyboardProblems, scrollsSideways } from '#support/chromium';
 
 /** Where the pictures go: `{name}-{width}-{light|dark}.png`. */
 export const folder = join(import.meta.dirname, '../out/pages');
 
 /** Takes pictures of pages and keeps what is wrong with them. */
 export interface Album {
-  /** One line a fault: what axe finds, pages that are wider than their window, tables than their box. */
+  /** One line a fault: what axe finds, what the keyboard does not reach, pages that are wider than their window, tables than their box. */
   readonly faults: readonly string[];
   /** How many pages and states were taken. */
   readonly taken: () => number;
@@ -34,7 +34,7 @@ export function album(): Album {
     taken: () => taken,
     async take(page, name, { isTable = false, between = [] } = {}) {
       taken += 1;
-      const widths = [360, ...between, 900, 1440, ...(isTable ? [1920] : [])];
+      const widths = [390, ...between, 900, 1440, ...(isTable ? [1920] : [])];
       for (const width of widths) {
         await page.setViewportSize({ width, height: 800 });
         for (const colorScheme of ['light', 'dark'] as const) {
@@ -46,6 +46,10 @@ export function album(): Album {
           await page.screenshot({ path: join(folder, `${where}.png`), fullPage });
           const problems = await accessibilityProblems(page);
           faults.push(...problems.map((problem) => `${where}: ${problem}`));
+        }
+        if (width === 390 || width === 1440) {
+          const unreached = await keyboardProblems(page);
+          faults.push(...unreached.map((problem) => `${name}-${width}: ${problem}`));
         }
         if (await scrollsSideways(page)) faults.push(`${name}-${width}: wider than its window`);
         if (await hidesColumns(page))

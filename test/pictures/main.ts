@@ -1,6 +1,7 @@
 /**
  * `npm run pictures -- [scene]`: every page and state of the server in `test/out/pages`, for people to look at; ends with 1
- * where axe finds something, a page is wider than its window or a table than its box. See README.md beside this file.
+ * where axe finds something, the Tab key does not reach something, a page is wider than its window or a table than its box.
+ * See README.md beside this file.
  */
 import { chromium } from '#support/chromium';
 import { runProgram } from '#support/processes';
@@ -12,6 +13,7 @@ import { consentScenes } from './consent-scenes.ts';
 import { dashboardScenes } from './dashboard-scenes.ts';
 import { errorScenes } from './error-scenes.ts';
 import { furnishedServer } from './furnished-server.ts';
+import { nodeScenes } from './node-scenes.ts';
 import { questionScenes } from './question-scenes.ts';
 import { readmeScenes } from './readme-scenes.ts';
 import { secretScenes } from './secret-scenes.ts';
@@ -35,6 +37,7 @@ const scenes = {
   errors: errorScenes,
   account: accountScenes,
   arrival: arrivalScenes,
+  nodes: nodeScenes,
 };
 /** Taken only when asked for, as they are kept. */
 const kept = { readme: readmeScenes };

@@ -3,12 +3,14 @@
  * its own.
  *
  *     POST /mcp         initialize, tools/list, tools/call; whatever the credential
+ *     POST /session     the same, in a session
  *     POST /signed-in   the same, but 401 without an Authorization header
  *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to be signed in to the latter
  *     GET /count        requests so far, this one not counted
  *
  * The tools `sse` and `large` answer as an event stream, every other one as JSON; `large` with 10 MB.
  */
+import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import { listen } from '#support/loopback';
 
@@ -38,7 +40,12 @@ const server = createServer((request, response) => {
     return json(response, 401, {});
   }
   if (request.method !== 'POST') return json(response, 405, {});
-  read(request, (message) => answer(message, response));
+  read(request, (message) => {
+    if (path === '/session' && message.method === 'initialize') {
+      response.setHeader('mcp-session-id', randomUUID());
+    }
+    answer(message, response);
+  });
 });
 
 const origin = `http://127.0.0.1:${await listen(server)}`;

@@ -1,0 +1,401 @@
+import { randomUUID } from 'node:crypto';
+import { createServer } from 'node:http';
+import { performance } from 'node:perf_hooks';
+import { listen } from '#support/loopback';
+import { rpc, toolsList } from '#support/mcp-call';
+import { bodyOf } from '#support/counted-server';
+import {
+  admin,
+  createServer as insertMcpServer,
+  createServerClient,
+  createServerKey,
+  keyCall,
+  type Records,
+  type Shot,
+  tokenCall,
+} from './credentials.ts';
+import type { Installation } from './installation.ts';
+import { pause } from './machinery.ts';
+import { isAccepted, type Reply, send, sendTo, Tally, wordFor } from './send.ts';
+
+/** The kinds of calls that are made at the same time. */
+export const callKinds = ['key', 'token', 'session', 'agent'] as const;
+export type CallKind = (typeof callKinds)[number];
+
+/** A call that was not served. */
+export interface Failure {
+  readonly kind: CallKind;
+  readonly word: string;
+  readonly startedAtMs: number;
+  readonly endedAtMs: number;
+}
+
+export interface MixedReport {
+  readonly seconds: number;
+  readonly calls: Readonly<Record<CallKind, number>>;
+  readonly failed: Readonly<Record<CallKind, Tally>>;
+  /** Sessions that had ended with their node, and were begun again. */
+  readonly sessionsLost: number;
+  readonly executed: number;
+  /** Must be empty: ids that the MCP server executed more than once. */
+  readonly executedTwice: readonly string[];
+  /** Must be empty: calls that were executed, although their answer said that they may be sent again (503 with `Retry-After`). */
+  readonly executedThoughRefused: readonly string[];
+  /** Must be empty: calls that were answered without being executed. */
+  readonly answeredNotExecuted: readonly string[];
+  readonly writes: Readonly<Record<'keysCreated' | 'keysRevoked' | 'failed', number>>;
+  /** Must be empty: keys whose creation or revocation was confirmed, and is not so at the end. */
+  readonly lostWrites: readonly string[];
+  /** Must be empty: calls that were served although they began after the answer to the revocation of their key. */
+  readonly acceptedAfterRevocation: readonly string[];
+}
+
+const lanesOfKind: Readonly<Record<CallKind, number>> = { key: 6, token: 6, session: 6, agent: 6 };
+const callsOfSession = 20;
+const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+
+/** The MCP server behind the installation. It counts how often it executed each call, by an id that the call carries. */
+export interface CountingUpstream extends AsyncDisposable {
+  readonly url: string;
+  readonly executions: ReadonlyMap<string, number>;
+}
+
+export async function countingUpstream(
+  /** What it listens on, and what callers reach it at. */
+  address = '127.0.0.1',
+): Promise<CountingUpstream> {
+  const executions = new Map<string, number>();
+  const server = createServer((request, response) => {
+    void bodyOf(request).then((text) => {
+      const { id, method, params } = JSON.parse(text || '{}');
+      if (id === undefined) return response.writeHead(202).end();
+      const nonce: unknown = params?.arguments?.nonce;
+      if (typeof nonce === 'string') executions.set(nonce, (executions.get(nonce) ?? 0) + 1);
+      const initialized = {
+        protocolVersion: '2025-06-18',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'counting', version: '1' },
+      };
+      const results: Record<string, object> = {
+        initialize: initialized,
+        'tools/list': { tools: [{ name: 'note', inputSchema: { type: 'object' } }] },
+        'tools/call': { content: [{ type: 'text', text: 'noted' }] },
+        ping: {},
+      };
+      const result = results[method];
+      const error = { code: -32601, message: 'method not found' };
+      const reply = { jsonrpc: '2.0', id, ...(result ? { result } : { error }) };
+      response.writeHead(200, {
+        'content-type': 'application/json',
+        ...(method === 'initialize' && { 'mcp-session-id': randomUUID() }),
+      });
+      return response.end(JSON.stringify(reply));
+    });
+  });
+  const port = await listen(server, address);
+  return {
+    url: `http://${address}:${port}/mcp`,
+    executions,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** What the load calls. */
+export interface MixedTargets {
+  readonly httpKey: string;
+  readonly httpToken: string;
+  readonly agentKey: string;
+  /** The key that agents connect with. */
+  readonly connectKey: string;
+}
+
+/** Creates an HTTP server and a server behind an agent, with credentials. `url` is how nodes reach the upstream. */
+export async function createTargets(
+  installation: Installation,
+  records: Records,
+  url: string,
+): Promise<MixedTargets> {
+  await installation.command('server', 'create', 'acme/http', '--http-url', url);
+  const created = await installation.command('agent', 'create', 'acme/near', '--json');
+  await installation.command('server', 'create', 'acme/behind', '--agent', 'near');
+  await insertMcpServer(records, 'keys');
+  const { rows } = {
+    rows: await records.db.selectFrom('mcp_server').select(['id', 'name']).execute(),
+  };
+  const idOf = (name: string) => rows.find((row) => row.name === name)?.id ?? '';
+  const { id: clientId } = await createServerClient(records, idOf('http'), 'load');
+  return {
+    httpKey: (await createServerKey(records, idOf('http'), 'load')).key,
+    httpToken: records.token('http', { clientId }),
+    agentKey: (await createServerKey(records, idOf('behind'), 'load')).key,
+    connectKey: JSON.parse(created).key,
+  };
+}
+
+/** A key that a write created, and what is known of it. */
+interface WrittenKey {
+  readonly id: string;
+  readonly key: string;
+  isRevoked: boolean;
+  /** Whether a revocation was sent whose outcome is unknown. */
+  isUnknown: boolean;
+}
+
+/** Calls of all kinds and writes at the same time, against any node, until it is stopped. */
+export class MixedLoad {
+  readonly #installation: Installation;
+  readonly #records: Pick<Records, 'admin'>;
+  readonly #targets: MixedTargets;
+  readonly #upstream: CountingUpstream;
+  readonly #calls: Record<CallKind, number> = { key: 0, token: 0, session: 0, agent: 0 };
+  readonly #failed: Record<CallKind, Tally> = {
+    key: new Tally(),
+    token: new Tally(),
+    session: new Tally(),
+    agent: new Tally(),
+  };
+  readonly #failures: Failure[] = [];
+  readonly #answered: string[] = [];
+  readonly #refused: string[] = [];
+  readonly #written: WrittenKey[] = [];
+  readonly #accepted: string[] = [];
+  readonly #probes: Promise<void>[] = [];
+  readonly #paceMs: number;
+  #writesFailed = 0;
+  #sessionsLost = 0;
+  #startedAtMs = 0;
+  #number = 0;
+  #isOver = false;
+  #lanes: Promise<unknown> = Promise.resolve();
+
+  /** `paceMs` is what each caller waits between two calls. */
+  constructor(
+    {
+      installation,
+      records,
+      targets,
+      upstream,
+    }: {
+      installation: Installation;
+      records: Pick<Records, 'admin'>;
+      targets: MixedTargets;
+      upstream: CountingUpstream;
+    },
+    { paceMs = 0 }: { paceMs?: number } = {},
+  ) {
+    this.#installation = installation;
+    this.#records = records;
+    this.#targets = targets;
+    this.#upstream = upstream;
+    this.#paceMs = paceMs;
+  }
+
+  /** Resolves when one call of each kind was served. */
+  async start(): Promise<void> {
+    const { httpKey, httpToken, agentKey } = this.#targets;
+    const shots: Record<CallKind, (body: string) => Shot> = {
+      key: (body) => keyCall('http', httpKey, body),
+      token: (body) => tokenCall('http', httpToken, body),
+      session: (body) => keyCall('http', httpKey, body),
+      agent: (body) => keyCall('behind', agentKey, body),
+    };
+    for (const kind of callKinds) {
+      const deadline = performance.now() + 20_000;
+      const ask = () => send(this.#installation, shots[kind](rpc('tools/call', { name: 'note' })));
+      for (let reply = await ask(); !isAccepted(reply); reply = await ask()) {
+        if (performance.now() > deadline) throw new Error(`${kind}: ${JSON.stringify(reply)}`);
+        await pause(100);
+      }
+    }
+    this.#startedAtMs = performance.now();
+    const lanes = callKinds.flatMap((kind) =>
+      Array.from({ length: lanesOfKind[kind] }, () =>
+        kind === 'session' ? this.#sessions(shots.session) : this.#plainCalls(kind, shots[kind]),
+      ),
+    );
+    this.#lanes = Promise.all([...lanes, this.#writes()]);
+    // It is awaited in `stop`; a failure before that must not end the process.
+    this.#lanes.catch(() => undefined);
+  }
+
+  get failures(): readonly Failure[] {
+    return this.#failures;
+  }
+
+  get total(): number {
+    return Object.values(this.#calls).reduce((sum, calls) => sum + calls, 0);
+  }
+
+  /** Ends the calls and compares what was answered with what is there. */
+  async stop(): Promise<MixedReport> {
+    this.#isOver = true;
+    await this.#lanes;
+    await Promise.all(this.#probes);
+    const seconds = (performance.now() - this.#startedAtMs) / 1000;
+    const { executions } = this.#upstream;
+    return {
+      seconds: Math.round(seconds),
+      calls: this.#calls,
+      failed: this.#failed,
+      sessionsLost: this.#sessionsLost,
+      executed: executions.size,
+      executedTwice: [...executions].filter(([, times]) => times > 1).map(([nonce]) => nonce),
+      executedThoughRefused: this.#refused.filter((nonce) => executions.has(nonce)),
+      answeredNotExecuted: this.#answered.filter((nonce) => !executions.has(nonce)),
+      writes: {
+        keysCreated: this.#written.length,
+        keysRevoked: this.#written.filter(({ isRevoked }) => isRevoked).length,
+        failed: this.#writesFailed,
+      },
+      lostWrites: await this.#lostWrites(),
+      acceptedAfterRevocation: this.#accepted,
+    };
+  }
+
+  async #plainCalls(kind: CallKind, shot: (body: string) => Shot): Promise<void> {
+    while (!this.#isOver) {
+      await this.#call(kind, shot);
+      if (this.#paceMs > 0) await pause(this.#paceMs);
+    }
+  }
+
+  async #call(kind: CallKind, shot: (body: string) => Shot): Promise<Reply> {
+    this.#number += 1;
+    const nonce = `${kind} ${this.#number}`;
+    const startedAtMs = performance.now();
+    const body = rpc('tools/call', { name: 'note', arguments: { nonce } }, this.#number);
+    const reply = await send(this.#installation, shot(body));
+    this.#calls[kind] += 1;
+    if (isAccepted(reply)) {
+      this.#answered.push(nonce);
+      return reply;
+    }
+    const isSessionGone = kind === 'session' && wordFor(reply) === '404 -32001';
+    if (isSessionGone) this.#sessionsLost += 1;
+    else this.#failed[kind].add(wordFor(reply));
+    if (reply.outcome === 'unreachable' || (reply.outcome === 'answer' && reply.retryAfter)) {
+      this.#refused.push(nonce);
+    }
+    this.#failures.push({
+      kind,
+      word: isSessionGone ? 'session lost' : wordFor(reply),
+      startedAtMs,
+      endedAtMs: performance.now(),
+    });
+    // A caller that is refused asks again later; without a pause it would only count refusals.
+    await pause(20);
+    return reply;
+  }
+
+  /** Calls in sessions, at other nodes than those that have the sessions as often as chance wants. */
+  async #sessions(shot: (body: string) => Shot): Promise<void> {
+    while (!this.#isOver) {
+      const params = {
+        protocolVersion: '2025-06-18',
+        capabilities: {},
+        clientInfo: { name: 'load', version: '1' },
+      };
+      const opened = await send(this.#installation, shot(rpc('initialize', params)));
+      if (!isAccepted(opened) || opened.outcome !== 'answer') {
+        await pause(50);
+        continue;
+      }
+      const session: Record<string, string> = {
+        ...json,
+        'mcp-protocol-version': '2025-06-18',
+        ...(opened.sessionId !== undefined && { 'mcp-session-id': opened.sessionId }),
+      };
+      const inSession = (body: string): Shot => {
+        const plain = shot(body);
+        return { ...plain, headers: { ...plain.headers, ...session } };
+      };
+      for (let call = 0; call < callsOfSession && !this.#isOver; call += 1) {
+        const reply = await this.#call('session', inSession);
+        if (reply.outcome === 'answer' && reply.status === 404) break;
+        if (this.#paceMs > 0) await pause(this.#paceMs);
+      }
+      if (opened.sessionId !== undefined) {
+        const { headers, path } = inSession('');
+        await send(this.#installation, { method: 'DELETE', path, headers });
+      }
+    }
+  }
+
+  /** Creates keys, and revokes every other one: what is answered must be there at the end. */
+  async #writes(): Promise<void> {
+    while (!this.#isOver) {
+      await pause(20 + this.#paceMs);
+      const name = { name: `key ${this.#written.length}` };
+      const reply = await send(
+        this.#installation,
+        admin(this.#records, 'POST', '/servers/keys/keys', name),
+      );
+      if (reply.outcome !== 'answer' || reply.status !== 201) {
+        this.#writesFailed += 1;
+        continue;
+      }
+      const { id, key } = JSON.parse(reply.text);
+      const written = { id, key, isRevoked: false, isUnknown: false };
+      this.#written.push(written);
+      if (this.#written.length % 2 === 0) await this.#revoke(written);
+    }
+  }
+
+  async #revoke(written: WrittenKey): Promise<void> {
+    const { id, key } = written;
+    const revoked = await send(this.#installation, admin(this.#records, 'DELETE', `/keys/${id}`));
+    if (revoked.outcome !== 'answer' || revoked.status >= 300) {
+      this.#writesFailed += 1;
+      written.isUnknown = true;
+      return;
+    }
+    written.isRevoked = true;
+    // At every node in the same turn, also at those that the balancer believes to be down.
+    for (const node of this.#installation.nodes) {
+      const asked = sendTo(node, this.#installation, keyCall('keys', key, toolsList));
+      this.#probes.push(
+        asked.then((reply) => {
+          if (isAccepted(reply)) this.#accepted.push(`${id} at ${node.name}`);
+        }),
+      );
+    }
+  }
+
+  /** Asks for every key, once all is well again. */
+  async #lostWrites(): Promise<string[]> {
+    const lost: string[] = [];
+    for (const { id, key, isRevoked, isUnknown } of this.#written) {
+      if (isUnknown) continue;
+      const reply = await this.#certain(keyCall('keys', key, toolsList));
+      if (isAccepted(reply) === isRevoked) lost.push(`${id}: ${wordFor(reply)}`);
+    }
+    return lost;
+  }
+
+  /** Asks until there is an answer that is not about a part that is away. */
+  async #certain(shot: Shot): Promise<Reply> {
+    const deadline = performance.now() + 20_000;
+    for (;;) {
+      const reply = await send(this.#installation, shot);
+      if (reply.outcome === 'answer' && reply.status < 500) return reply;
+      if (performance.now() > deadline) throw new Error(`no answer any more: ${wordFor(reply)}`);
+      await pause(100);
+    }
+  }
+}
+
+/** What a report must not contain. */
+export function violationsOf(report: MixedReport): string[] {
+  const { executedTwice, executedThoughRefused, answeredNotExecuted, lostWrites } = report;
+  const lists = {
+    'executed twice': executedTwice,
+    'executed, but answered with 503': executedThoughRefused,
+    'answered, but not executed': answeredNotExecuted,
+    'a confirmed write is lost': lostWrites,
+    'accepted after the revocation': report.acceptedAfterRevocation,
+  };
+  return Object.entries(lists).flatMap(([what, found]) => found.map((one) => `${what}: ${one}`));
+}
