@@ -101,7 +101,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
   .code pre { flex: none; width: 100%; }
 }
 .filter { flex-direction: row; flex-wrap: wrap; gap: var(--space-2); }
-.filter button { align-self: stretch; }
+.filter button { flex: none; align-self: stretch; }
 .filter input { flex: 1 1 180px; max-width: 320px; min-height: var(--target); }
 @media (min-width: 700px) { .filter:not(:has(> input:not([type='hidden']))) { flex-wrap: nowrap; } }
 .filter > select { min-width: 0; }
