@@ -313,6 +313,7 @@ async function open(
       (routes) =>
         dashboardRoutes(routes, {
           base,
+          auditRetentionDays: options.auditRetentionDays,
           ports: {
             ...administration,
             sealing: masterKey,

@@ -26,6 +26,7 @@ import type { Inspection } from '#server/upstreams/inspect';
 import { offlineAgent } from '#server/upstreams/tunnel/connected-agent';
 import { accountGrantsOf } from '#server/web/account-routes';
 import type { DownloadRoutesOptions } from '#server/web/download';
+import type { DashboardOptions } from '#server/web/dashboard/ports';
 import { dashboardRoutes } from '#server/web/dashboard/routes';
 import { cookieName } from '#server/web/page-request';
 import { authorizationServer, type AuthorizationServer } from './authorization-server.ts';
@@ -153,7 +154,9 @@ export interface PageApp extends AsyncDisposable {
   ): Promise<SignedInBrowser>;
 }
 
-export async function pageApp(): Promise<PageApp> {
+export async function pageApp(
+  options: Pick<DashboardOptions, 'auditRetentionDays'> = {},
+): Promise<PageApp> {
   const server = await authorizationServer();
   const { base, clock, stores, ports } = server;
   const keys = await freshSigningKeys(clock);
@@ -264,6 +267,7 @@ export async function pageApp(): Promise<PageApp> {
     others: [
       (routes) =>
         dashboardRoutes(routes, {
+          ...options,
           base,
           ports: {
             ...stores,

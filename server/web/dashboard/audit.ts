@@ -23,7 +23,10 @@ const needs = { permission: 'audit.read', section: 'audit' } as const;
 const daySeconds = 86_400;
 
 /** `/audit`: the audit log of an organization, also as a file. */
-export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+export function auditRoutes(
+  guard: DashboardGuard,
+  { ports, auditRetentionDays }: DashboardOptions,
+): void {
   /** The filter in the URL, with a person's e-mail address resolved to the actor. */
   const asked = async (request: DashboardRequest) => {
     const text = (name: string) => queryText(request, name)?.trim() || undefined;
@@ -89,6 +92,7 @@ export function auditRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
     ];
     const data = {
       path,
+      retentionDays: auditRetentionDays,
       typed: {
         actor: typed('actor'),
         target: typed('target'),
@@ -205,6 +209,8 @@ function detailsOf({ id, actor, action, target, address, requestId }: AuditEvent
 interface AuditPageData {
   /** Path of the page, without a query. */
   readonly path: string;
+  /** How long entries are kept; without it, for ever. */
+  readonly retentionDays: number | undefined;
   /** The filter as it was entered; days as `2026-05-03`. */
   readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;
   readonly actions: readonly Choice[];
@@ -217,8 +223,11 @@ interface AuditPageData {
 
 /** The audit log of an organization, with a filter and a download. */
 function auditPage(data: AuditPageData, frame: Frame): Html {
-  const { path, typed, actions, outcomes, next, exports } = data;
-  const lead = 'A permanent record of what happened here. Entries cannot be changed or removed.';
+  const { path, retentionDays, typed, actions, outcomes, next, exports } = data;
+  const lead =
+    retentionDays === undefined
+      ? 'A permanent record of what happened here. Entries cannot be changed or removed.'
+      : `A record of what happened here. Entries cannot be changed. They are removed after ${retentionDays} days.`;
   const content = html`${pageHeading({ heading: 'Audit log', lead })}
 <form class="filter many" method="get" action="${path}" role="search">
 <label class="unseen" for="actor">E-mail address</label>

@@ -48,5 +48,7 @@ export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, T
 export interface DashboardOptions {
   /** The public URL. */
   readonly base: string;
+  /** How long the audit log keeps entries; without it, for ever. */
+  readonly auditRetentionDays?: number | undefined;
   readonly ports: DashboardPorts;
 }

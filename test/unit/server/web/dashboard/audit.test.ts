@@ -128,3 +128,15 @@ test('audit log: every action that the server records has a sentence', () => {
   expect(recorded.length).toBeGreaterThan(20);
   expect(recorded.filter((action) => !Object.hasOwn(auditSentences, action))).toEqual([]);
 });
+
+test.each([
+  [undefined, 'Entries cannot be changed or removed.'],
+  [365, 'Entries cannot be changed. They are removed after 365 days.'],
+])('audit log: kept for %s days, it says so', async (auditRetentionDays, sentence) => {
+  await using app = await pageApp({ auditRetentionDays });
+  const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });
+
+  const { text } = await app.get('/dashboard/acme/audit', cookie);
+
+  expect(text).toContain(sentence);
+});
