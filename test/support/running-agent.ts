@@ -15,13 +15,14 @@ export async function runningAgent(
   base: string,
   agentKey: string,
   servers: Readonly<Record<string, object>>,
+  env: Readonly<Record<string, string>> = {},
 ): Promise<RunningAgent> {
   const folder = await temporaryFolder('agent');
   const file = join(folder.path, 'agent.json');
   await writeFile(file, JSON.stringify({ servers }));
   const program = startProgram(process.execPath, {
     args: [launcher, 'agent', '--server-url', base, '--config', file],
-    env: { LATCHKEY_AGENT_KEY: agentKey, HOME: folder.path },
+    env: { ...env, LATCHKEY_AGENT_KEY: agentKey, HOME: folder.path },
     endLimitMs: 20_000,
   });
   const stop = async () => {

@@ -1,13 +1,8 @@
-import { writeFile } from 'node:fs/promises';
-import { join } from 'node:path';
-
 import { expect, test } from 'vitest';
 
 import { mcpCall, modern } from '#support/mcp-call';
-import { startProgram } from '#support/processes';
-import { launcher } from '#support/proxy-process';
+import { runningAgent } from '#support/running-agent';
 import { runningServer } from '#support/running-server';
-import { temporaryFolder } from '#support/temporary-folder';
 import { traceCollector } from '#support/trace-collector';
 import { bothErasAnswer, recordingUpstream } from '#support/upstreams/recording-upstream';
 
@@ -18,21 +13,13 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
   await using collector = await traceCollector();
   await using local = await recordingUpstream();
   local.answer = bothErasAnswer;
-  await using folder = await temporaryFolder('agent-spans');
   const { env } = collector;
   await using server = await runningServer({ env });
   await server.command('organization', 'create', 'acme');
   const agentKey = Object(await server.command('agent', 'create', 'acme/berlin')).key;
   await server.command('server', 'create', 'acme/sales', '--agent', 'berlin');
   const { key } = Object(await server.command('key', 'create', 'acme/sales', '--name', 'k'));
-  const file = join(folder.path, 'agent.json');
-  await writeFile(file, JSON.stringify({ servers: { sales: { url: local.url } } }));
-  await using agent = startProgram(process.execPath, {
-    args: [launcher, 'agent', '--server-url', server.base, '--config', file],
-    env: { ...env, LATCHKEY_AGENT_KEY: agentKey, HOME: folder.path },
-    endLimitMs: 20_000,
-  });
-  await agent.line(/serving sales$/m, { timeoutMs: 30_000 });
+  await using agent = await runningAgent(server.base, agentKey, { sales: { url: local.url } }, env);
 
   const call = modern('tools/call', { name: 'echo', arguments: { text: 'an argument' } });
   const traceparent = `00-${traceId}-${callersSpan}-01`;
@@ -41,7 +28,7 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
     ...call,
     headers: { ...call.headers, traceparent },
   });
-  await agent.end();
+  await agent.program.end();
   await server.program.end();
 
   expect(status).toBe(200);

@@ -6,6 +6,7 @@ import { patient } from '#support/patient';
 import { natsUrl } from '#support/requirements';
 import { runningAgent } from '#support/running-agent';
 import { suite } from '#support/suite';
+import { traceCollector, type TraceCollector } from '#support/trace-collector';
 import { visitor } from '#support/visitor';
 import {
   answerInSessions,
@@ -21,13 +22,16 @@ const accept = 'application/json, text/event-stream';
 await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
   const stack = new AsyncDisposableStack();
   let cluster: NodeCluster;
+  let collector: TraceCollector;
   let upstream: RecordingUpstream;
   let agentKey: string;
   let key: string;
 
   beforeAll(async () => {
     upstream = stack.use(await recordingUpstream());
-    cluster = stack.use(await nodeCluster({ size: 3, args: ['--nats-url', natsUrl()] }));
+    collector = stack.use(await traceCollector());
+    const { env } = collector;
+    cluster = stack.use(await nodeCluster({ size: 3, args: ['--nats-url', natsUrl()], env }));
     const created = async (...words: string[]) =>
       made.parse(JSON.parse(await cluster.command([...words, '--json'])));
     await cluster.command(['organization', 'create', 'acme']);
@@ -107,6 +111,41 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
     expect(tools).toContain('secret');
     expect(tried.status).toBe(200);
     expect(times('"tools/call"')).toBe(1);
+  });
+
+  test('one trace leads from a node without a tunnel through another node to the agent', async () => {
+    const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+    const traceparent = `00-${traceId}-00f067aa0ba902b7-01`;
+    const { env } = collector;
+    const servers = { sales: { url: upstream.url } };
+    await using agent = await runningAgent(cluster.base, agentKey, servers, env);
+    await vi.waitFor(() => expect(nodesWithTunnel()).toHaveLength(2), patient);
+    const third = cluster.nodes.find(({ name }) => !nodesWithTunnel().includes(name));
+    if (!third) throw new Error('all nodes have a tunnel');
+    const inSession = await session(third);
+
+    const called = await call(third, rpc('tools/call', { name: 'echo', arguments: {} }), {
+      ...inSession,
+      traceparent,
+    });
+    // What it has not sent yet, it sends as it ends.
+    await agent.program.end();
+
+    expect(called.status).toBe(200);
+    const chain = () => {
+      const below = (parent: string | undefined) =>
+        collector.spans.find((span) => span.parentSpanId === parent);
+      const gateway = below('00f067aa0ba902b7');
+      const tunnel = below(gateway?.spanId);
+      return [gateway, tunnel, below(tunnel?.spanId)];
+    };
+    await vi.waitFor(() => {
+      expect(chain().map((span) => [span?.service, span?.name, span?.traceId])).toEqual([
+        ['latchkey-server', 'tools/call echo', traceId],
+        ['latchkey-server', 'POST to upstream (agent)', traceId],
+        ['latchkey-agent', 'POST to local server (http)', traceId],
+      ]);
+    }, patient);
   });
 
   test('an agent has tunnels to two nodes; when one dies, the next call of a session goes through the other', async () => {
