@@ -373,18 +373,19 @@ export async function spendRefreshToken(
   });
 }
 
-/** Revokes an access token before it expires: after this resolves, no read finds it valid. Idempotent. */
+/** Revokes an access token before it expires: after this resolves, no read finds it valid. @returns whether it was valid until now */
 export async function revokeAccessToken(
   db: Db,
   { id, expiresAt }: { id: string; expiresAt: EpochSeconds },
   now: EpochSeconds,
-): Promise<void> {
-  await db
+): Promise<boolean> {
+  const { numInsertedOrUpdatedRows } = await db
     .insertInto('revoked_token')
     .values({ jti: id, expires_at: expiresAt })
     .onConflict((conflict) => conflict.column('jti').doNothing())
-    .execute();
+    .executeTakeFirstOrThrow();
   await db.deleteFrom('revoked_token').where('expires_at', '<', now).execute();
+  return numInsertedOrUpdatedRows === 1n;
 }
 
 async function insertRefreshToken(

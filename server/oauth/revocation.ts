@@ -65,7 +65,7 @@ async function revokeFamily(
 async function revokeJwt(
   token: string,
   { client, authenticated }: IdentifiedClient,
-  { tokens, db, clock }: RevocationEndpointPorts,
+  { tokens, base, db, clock, source }: RevocationEndpointPorts,
 ): Promise<void> {
   const verdict = await tokens.verify(token);
   const claims = verdict.outcome === 'valid' ? verdict.claims : undefined;
@@ -74,7 +74,17 @@ async function revokeJwt(
   const isPublic = grant !== undefined && !grant.authenticated;
   if (!authenticated && claims?.clientId === client.id && !isPublic) throw notAuthenticated();
   if (claims?.clientId !== client.id) return;
-  await revokeAccessToken(db, claims, clock.now());
+  if (!(await revokeAccessToken(db, claims, clock.now()))) return;
+  const serverPath = claims.audience.slice(`${base}/mcp/`.length);
+  await insertAuditEvent(db, {
+    at: clock.now(),
+    actor: `client:${client.id}`,
+    organization: serverPath.split('/')[0],
+    action: 'access-token.revoke',
+    target: serverPath,
+    ...source,
+    outcome: 'done',
+  });
 }
 
 export interface WithdrawGrantPorts {

@@ -54,6 +54,22 @@ test("a client's own token is revoked until it would have expired anyway", async
   expect(await revoked()).toEqual([{ jti: `jti of ${client.id}`, expires_at: clock.now() + 3600 }]);
 });
 
+test('it is recorded once, by its client', async () => {
+  const token = tokenOf(client.id);
+  await ask({ ...asClient(), token });
+  await ask({ ...asClient(), token });
+
+  const recorded = await database.db.selectFrom('audit_event').selectAll().execute();
+  expect(recorded).toMatchObject([
+    {
+      actor: `client:${client.id}`,
+      organization: 'acme',
+      action: 'access-token.revoke',
+      target: 'acme/sales',
+    },
+  ]);
+});
+
 test('the hint about the type of the token changes nothing', async () => {
   const token = tokenOf(client.id);
   await ask({ ...asClient(), token, token_type_hint: 'refresh_token' });
