@@ -40,7 +40,7 @@ interface Level {
  */
 const storiesOfNodes = [
   'test/e2e/agent/story.test.ts',
-  'test/e2e/gateway/eras.test.ts',
+  'test/e2e/gateway/{eras,listening}.test.ts',
   'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,revocation}.test.ts',
   'test/e2e/security/{codes-and-refresh,consent-races,recent-proof,challenges}.test.ts',
 ];

@@ -1,5 +1,3 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
-
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#upstreams/drivers';
@@ -49,7 +47,7 @@ export function forwardLegacy(
     throw new GatewayRefusal('unexpected_response');
   }
   const caller = new LostCaller(() => ending.abort());
-  whenGone(request, () => caller.left());
+  whenGone(request, caller.connected());
   if (!session) {
     // Without a session the upstream cannot be notified, so the request itself is ended.
     if (envelope.method === 'notifications/cancelled') {
@@ -161,38 +159,18 @@ export async function forwardStream(
     return { status: 204, headers: {} };
   }
   call.endless();
-  const lastEventId = request.headers['last-event-id'];
-  if (lastEventId !== undefined) {
-    // A caller that reconnects immediately may arrive in the same turn as the end of the connection that was lost. One that
-    // only begins to listen is not held up: calls right behind may have the upstream ask by this very stream.
-    await nextTurn();
-    await nextTurn();
-  }
-  const lost = lostStream(session, lastEventId);
-  if (!lost) return listen(call, session, { options });
-  const { stream, number } = lost;
-  const next = stream.isOver('unasked') ? session.streams.abandoned() : undefined;
-  if (!next && (stream.isOver('unasked') || isCutOff(stream))) {
-    return listen(call, session, { options, cutOff: lost });
+  const lost = lostStreams(session, request.headers['last-event-id']);
+  const last = lost.at(-1)?.stream;
+  if (!last || last.isOver('unasked') || isCutOff(last)) {
+    return listen(call, session, { options, lost });
   }
   whenGone(request, () => ending.abort());
-  const left = stream.behind(number, ending.signal);
-  return resumed(goingOn(left, next, ending.signal), options.finish);
+  return resumed(missedOf(lost, ending.signal), options.finish);
 }
 
 /** An answer that the upstream ended early, and can be asked to go on with. */
 function isCutOff(stream: ResumableStream): boolean {
   return stream.isOver('answer') && !stream.isAnswered && stream.upstreamEventId !== undefined;
-}
-
-/** What is left of one stream, and then of the one that took its place. */
-async function* goingOn(
-  left: AsyncIterable<Uint8Array>,
-  next: ResumableStream | undefined,
-  signal: AbortSignal,
-): AsyncGenerator<Uint8Array> {
-  yield* left;
-  if (next) yield* next.behind(next.has(0) ? 0 : next.lastNumber, signal);
 }
 
 interface LostStream {
@@ -201,35 +179,65 @@ interface LostStream {
   readonly number: number;
 }
 
-/** What the caller had before: the stream of that event, or one to listen by that waits for it. */
-function lostStream(
+/**
+ * What the caller had before: the stream of that event and those that continued it, or one to listen by that waits for
+ * its caller. Who names an event takes over what continued its stream, whether or not the loss of the connection that
+ * read it has been noticed: that connection may have ended at another node.
+ *
+ * @throws {GatewayRefusal} `unknown_event`
+ */
+function lostStreams(
   { streams }: LegacySession,
   lastEventId: string | string[] | undefined,
-): LostStream | undefined {
+): LostStream[] {
   const found = typeof lastEventId === 'string' ? streams.find(lastEventId) : undefined;
-  if (found) return found;
-  if (typeof lastEventId === 'string' && lastEventId.startsWith('a')) {
-    throw new GatewayRefusal('unknown_event');
+  if (!found) {
+    if (typeof lastEventId === 'string' && lastEventId.startsWith('a')) {
+      throw new GatewayRefusal('unknown_event');
+    }
+    const abandoned = streams.abandoned();
+    return abandoned ? [{ stream: abandoned, number: abandoned.lastNumber }] : [];
   }
-  const abandoned = streams.abandoned();
-  return abandoned && { stream: abandoned, number: abandoned.lastNumber };
+  const lost = [found];
+  let last = found.stream;
+  while (last.successor) {
+    last = last.successor;
+    lost.push(wholeStream(last));
+  }
+  const abandoned = last.isOver('unasked') ? streams.abandoned() : undefined;
+  return abandoned ? [...lost, wholeStream(abandoned)] : lost;
+}
+
+/** All that is kept of a stream if that is all of it, else only what follows. */
+function wholeStream(stream: ResumableStream): LostStream {
+  return { stream, number: stream.has(0) ? 0 : stream.lastNumber };
+}
+
+/** What the caller missed of one stream after the other, and what follows if the last one is open. */
+async function* missedOf(
+  lost: readonly LostStream[],
+  signal: AbortSignal,
+): AsyncGenerator<Uint8Array> {
+  for (const { stream, number } of lost) yield* stream.behind(number, signal);
 }
 
 /**
- * Listens to the upstream, from now on or, where it ended a stream that should have gone on, behind its last event:
- * first comes what the caller missed of that one.
+ * Listens to the upstream, from now on or, where it ended the last of `lost`, behind its last event: first comes what the
+ * caller missed of those.
  */
 async function listen(
   { request, upstream, ending }: Call,
   session: LegacySession,
   {
     options,
-    cutOff,
-  }: { readonly options: Omit<ReplyOptions, 'accepts'>; readonly cutOff?: LostStream },
+    lost,
+  }: { readonly options: Omit<ReplyOptions, 'accepts'>; readonly lost: readonly LostStream[] },
 ): Promise<GatewayAnswer> {
   const caller = new LostCaller(() => ending.abort());
-  whenGone(request, () => caller.left());
-  const lastEventId = cutOff?.stream.upstreamEventId;
+  whenGone(request, caller.connected());
+  const cutOff = lost.at(-1)?.stream;
+  const heard = lost.findLast(({ stream }) => stream.upstreamEventId !== undefined);
+  const lastEventId = heard?.stream.upstreamEventId;
   const headers = {
     ...legacyHeaders(request.headers, session.upstreamSessionId),
     ...traceHeaders(request.headers),
@@ -242,14 +250,15 @@ async function listen(
     // Whether the session is over is for a message to find out: some upstreams know no GET at all.
     throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
-  const answered = cutOff?.stream.answered;
-  const stream = session.streams.open(cutOff?.stream.kind ?? 'unasked', caller, answered);
+  const answered = cutOff?.answered;
+  const stream = session.streams.open(cutOff?.kind ?? 'unasked', caller, answered);
+  if (cutOff) cutOff.successor = stream;
   const responses = stream.kind === 'answer' ? ownResponse(answered) : noResponses;
   return reply(answer, {
     ...options,
     accepts: { json: false, events: true },
     filters: [responses, ...options.filters],
-    missed: cutOff?.stream.behind(cutOff.number, ending.signal),
+    missed: missedOf(lost, ending.signal),
     stream: () => followed(stream, session, takesPriming(request)),
   });
 }

@@ -131,6 +131,8 @@ export class ResumableStream {
   isAnswered = false;
   /** The id of the answered request, as JSON text. */
   answered: string | undefined;
+  /** The stream that the upstream was asked to continue this one with, after it had ended this one. */
+  successor: ResumableStream | undefined;
   readonly #keep: KeepEvent;
   #kept: Buffer[] = [];
   #lastNumber = 0;
@@ -211,7 +213,7 @@ export class ResumableStream {
   /** The events after this number, kept and new, until the stream or `signal` ends. */
   async *behind(number: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
     const isReader = this.read();
-    this.caller.back();
+    const lost = this.caller.connected();
     signal.addEventListener('abort', () => this.#wake());
     try {
       for (let last = number; isReader() && !signal.aborted && this.has(last);) {
@@ -223,7 +225,7 @@ export class ResumableStream {
         else return;
       }
     } finally {
-      if (isReader() && this.#isOpen) this.caller.left();
+      if (isReader() && this.#isOpen) lost();
     }
   }
 
@@ -237,11 +239,13 @@ const graceMs = 60_000;
 
 /**
  * Waits for a caller whose connection was lost: a lost stream of the legacy era cancels nothing and can be resumed
- * for 60 s. Then `giveUp` runs.
+ * for 60 s. Then `giveUp` runs. A connection that was lost may be noticed after the caller has reconnected, above all
+ * when the two ended at different nodes: only the loss of the latest one counts.
  */
 export class LostCaller {
   /** Stops waiting. */
   readonly giveUp: () => void;
+  #connections = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(giveUp: () => void) {
@@ -252,14 +256,17 @@ export class LostCaller {
     return this.#timer !== undefined;
   }
 
-  left(): void {
-    this.back();
-    this.#timer = setTimeout(this.giveUp, graceMs).unref();
-  }
-
-  back(): void {
+  /** Notes a connection, which replaces the one before. Call the returned function when it is lost. */
+  connected(): () => void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
+    this.#connections += 1;
+    const connection = this.#connections;
+    return () => {
+      if (connection !== this.#connections) return;
+      clearTimeout(this.#timer);
+      this.#timer = setTimeout(this.giveUp, graceMs).unref();
+    };
   }
 }
 
@@ -273,7 +280,7 @@ export interface StreamSession {
 
 /** A session's stream that carries the events of one answer. */
 export interface FollowedStream {
-  /** Replaces an earlier reader; returns the priming event for callers that support it. */
+  /** Returns the priming event for callers that support it. */
   begin(): Uint8Array | undefined;
   /** The event to send; `undefined` once another connection has resumed the stream. */
   push(message: AnswerMessage): Uint8Array | undefined;
@@ -283,7 +290,7 @@ export interface FollowedStream {
 }
 
 /**
- * Numbers and keeps the events of an answer, and notes which requests of the upstream wait for the caller's response.
+ * Becomes the reader of a stream. Numbers and keeps the events of an answer, and notes which requests of the upstream wait for the caller's response.
  * With `isPrimed` the stream begins with an event without a message, so that a caller who loses it before the first
  * message can resume.
  */
@@ -292,12 +299,9 @@ export function followed(
   session: StreamSession,
   isPrimed: boolean,
 ): FollowedStream {
-  let isReader = () => true;
+  const isReader = stream.read();
   return {
-    begin() {
-      isReader = stream.read();
-      return isPrimed ? stream.prime() : undefined;
-    },
+    begin: () => (isPrimed && isReader() ? stream.prime() : undefined),
     push(message) {
       noteMessage(message, session, stream);
       const { id } = message.event ?? {};

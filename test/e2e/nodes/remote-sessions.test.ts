@@ -74,11 +74,15 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
         mcpCall(endpoint(), { key: other, headers: headers(node), body }),
       end: (node: ClusterNode) =>
         mcpCall(endpoint(), { key: own, headers: headers(node), method: 'DELETE' }),
-      listen: async (node: ClusterNode) => {
+      listen: async (node: ClusterNode, lastEventId?: string) => {
         const gone = new AbortController();
         onTestFinished(() => gone.abort());
         const answer = await fetch(endpoint(), {
-          headers: { ...headers(node), 'x-api-key': own },
+          headers: {
+            ...headers(node),
+            ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
+            'x-api-key': own,
+          },
           signal: gone.signal,
         });
         let text = '';
@@ -126,6 +130,31 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     await vi.waitFor(() => expect(stream.text()).toContain('across nodes'), patient);
     upstream.end();
     await stream.ended;
+  });
+
+  test('a stream is taken over at another node before the loss of its connection is noticed', async () => {
+    const { listen } = await session(nodeAt(0));
+    const first = await listen(nodeAt(0));
+    await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+    upstream.say('first');
+    await vi.waitFor(() => expect(first.text()).toContain('first'), patient);
+    upstream.end();
+    await first.ended;
+    const lastEventId = /^id: (.+)$/m.exec(first.text())?.[1] ?? '';
+    // Nobody ends its connection, as when a cable was pulled.
+    await listen(nodeAt(1), lastEventId);
+    await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
+    const asked = upstream.asked();
+    upstream.say('meanwhile');
+
+    const again = await listen(nodeAt(0), lastEventId);
+    await vi.waitFor(() => expect(again.text()).toContain('meanwhile'), patient);
+    upstream.say('now');
+
+    await vi.waitFor(() => expect(again.text()).toMatch(/meanwhile.*now/s), patient);
+    expect(upstream.asked()).toBe(asked);
+    upstream.end();
+    await again.ended;
   });
 
   test('a session is ended at another node', async () => {

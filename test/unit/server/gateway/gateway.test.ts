@@ -6,10 +6,10 @@ import type { AdmissionStore } from '#server/gateway/admission';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
 import type { Presentation } from '#server/gateway/filters';
-import type { GatewayRequest } from '#server/gateway/request';
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import type { Upstream } from '#server/gateway/upstream';
 import { fakeMac } from '#support/fake-mac';
-import { eventStream, fakeUpstream } from '#support/fake-upstream';
+import { chunksOf, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
@@ -451,6 +451,36 @@ test('a caller who left before its stream was there is noticed: its stream ends 
   await vi.advanceTimersByTimeAsync(60_000);
 
   expect([before, listening?.aborted]).toEqual([false, true]);
+});
+
+test('who names an event of an ended stream takes over the one that continues it, even from another connection', async () => {
+  const said = eventStream('{"jsonrpc":"2.0","method":"notifications/message","params":{}}');
+  const continued = new TransformStream<Uint8Array, Uint8Array>();
+  const streams = [chunksOf(Buffer.from(said)), continued.readable];
+  upstream = fakeUpstream((request) => {
+    const text = request.method === 'GET' ? streams.shift() : undefined;
+    if (text) return { mediaType: 'text/event-stream', text };
+    const result = '{"protocolVersion":"2025-06-18"}';
+    return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
+  });
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const session = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
+  const listen = (more = {}) => ask(list, { method: 'GET', headers: { ...session, ...more } });
+  const firstEvent = async ({ body }: GatewayAnswer) => {
+    if (typeof body !== 'object' || body instanceof Uint8Array) throw new Error('no stream');
+    const { value } = await body[Symbol.asyncIterator]().next();
+    return Buffer.from(value ?? []).toString();
+  };
+  await bodyText(await listen());
+  const resume = { 'last-event-id': 'u1-1' };
+  void firstEvent(await listen(resume));
+
+  const again = firstEvent(await listen(resume));
+  void continued.writable.getWriter().write(Buffer.from(said));
+
+  expect(await again).toBe(`id: u2-1\n${said}`);
+  expect(streams).toEqual([]);
 });
 
 describe('a server that is pointed elsewhere', () => {

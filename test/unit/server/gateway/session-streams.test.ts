@@ -19,12 +19,24 @@ function opened(clock = stillClock()) {
   const session = sessions.open('key:a', 'srv_1', 'upstream-1');
   const giveUp = vi.fn();
   const caller = new LostCaller(giveUp);
+  const lost = caller.connected();
   const stream = session.streams.open('answer', caller);
   const upstream = new TransformStream<Uint8Array, Uint8Array>();
   const writer = upstream.writable.getWriter();
   const say = (text: string) => void writer.write(Buffer.from(text));
   const body = streamOf(upstream.readable, session, stream);
-  return { sessions, session, stream, caller, giveUp, say, body, end: () => writer.close(), clock };
+  return {
+    sessions,
+    session,
+    stream,
+    caller,
+    lost,
+    giveUp,
+    say,
+    body,
+    end: () => writer.close(),
+    clock,
+  };
 }
 
 /** The events of a body as those of a session's stream. */
@@ -75,12 +87,12 @@ test('the requests of the upstream are noted as waiting, notifications are not',
 });
 
 test('a lost stream goes on behind the last event that the caller has, with what comes later', async () => {
-  const { session, body, caller, giveUp, say, end } = opened();
+  const { session, body, caller, lost, giveUp, say, end } = opened();
   say(eventStream(progress(1), progress(2)));
   expect(await next(body)).toContain('id: a1-1');
   expect(await next(body)).toContain('id: a1-2');
   const drained = rest(body);
-  caller.left();
+  lost();
 
   const found = session.streams.find('a1-1');
   const again = found?.stream.behind(found.number, going);
@@ -109,15 +121,15 @@ test('who loses a stream again is waited for again', async () => {
 
   expect((await ended).done).toBe(true);
   expect(caller.isAway).toBe(true);
-  caller.back();
+  caller.connected();
 });
 
 test('a caller is given up 60 s after it left', () => {
   vi.useFakeTimers();
   try {
     const giveUp = vi.fn();
-    const caller = new LostCaller(giveUp);
-    caller.left();
+    const lost = new LostCaller(giveUp).connected();
+    lost();
     vi.advanceTimersByTime(59_999);
 
     expect(giveUp).not.toHaveBeenCalled();
@@ -128,6 +140,18 @@ test('a caller is given up 60 s after it left', () => {
   } finally {
     vi.useRealTimers();
   }
+});
+
+test('the loss of a connection that is noticed after the caller is back gives up nothing', async () => {
+  const { stream, caller, lost, body, say } = opened();
+  say(eventStream(progress(1)));
+  await next(body);
+  const again = stream.behind(0, going);
+  await next(again);
+
+  lost();
+
+  expect(caller.isAway).toBe(false);
 });
 
 describe('nothing goes on', () => {
