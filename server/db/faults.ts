@@ -14,9 +14,15 @@ export type DatabaseFault =
   | 'readonly'
   | 'other';
 
+/** The database cannot be reached, or did not answer in time. */
+export class DatabaseUnavailable extends Error {
+  override readonly name: string = 'DatabaseUnavailable';
+}
+
 /** Classifies an error of the database; `undefined` for any other error. */
 export function databaseFault(error: unknown): DatabaseFault | undefined {
   if (!(error instanceof Error)) return undefined;
+  if (error instanceof DatabaseUnavailable) return 'unavailable';
   const { code, errcode, severity, message }: Details = error;
   if (code === 'ERR_SQLITE_ERROR') return sqliteFault(errcode, message);
   if (typeof code === 'string' && typeof severity === 'string') return postgresFault(code);
@@ -34,7 +40,7 @@ interface Details {
 
 /** Messages of `pg` about connections, which have no code. */
 const brokenConnection =
-  /^(Connection terminated|timeout exceeded when trying to connect|Client has encountered a connection error)/;
+  /^(Connection terminated|Client has encountered a connection error|(read|write) (ECONNRESET|EPIPE|ETIMEDOUT)$)/;
 
 /** https://sqlite.org/rescode.html */
 function sqliteFault(errcode: unknown, message: string): DatabaseFault {

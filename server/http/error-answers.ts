@@ -50,6 +50,7 @@ export function oauthErrorAnswer(error: unknown): ErrorAnswer {
       503,
       'temporarily_unavailable',
       'the database is not available; try again later',
+      { 'Retry-After': '1' },
     );
   }
   return errorAnswer(500, 'server_error', 'internal error; see the server log');

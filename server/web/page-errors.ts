@@ -91,7 +91,7 @@ export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
     );
   }
   if (databaseFault(error) !== undefined) {
-    const text = 'The database is not available. Nothing was changed. Try again in a few minutes.';
+    const text = 'The database is not available. Try again in a few minutes.';
     return {
       ...plainErrorPage(503, 'Temporarily unavailable', text),
       headers: { 'Retry-After': '5' },

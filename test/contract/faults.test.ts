@@ -1,11 +1,14 @@
 import { sql } from 'kysely';
-import { describe, expect, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { databaseFault } from '#server/db/faults';
+import { openPostgres } from '#server/db/postgres/open-postgres';
 import { insertOrganization } from '#server/db/organizations';
 import { insertSigningKey } from '#server/db/signing-keys';
 import { isPostgres, transaction } from '#server/db/transaction';
 import { onEachDatabase, postgres } from '#support/databases';
+import { freePort } from '#support/loopback';
 import { suite } from '#support/suite';
+import { wireProxy } from '#support/wire-proxy';
 
 const now = 1_800_000_000;
 const key = { kid: 'a', publicJwk: '{}', encryptedPrivateKey: 'x', createdAt: now };
@@ -78,6 +81,26 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     expect(runs).toBeGreaterThan(2);
     const rows = await database.db.selectFrom('organization').select('created_at').execute();
     expect(rows.map((row) => row.created_at)).toEqual([3, 3]);
+  });
+
+  test('a database that is not there is unavailable', async () => {
+    const db = openPostgres({ host: '127.0.0.1', port: await freePort(), user: 'nobody' });
+
+    expect(await sql`select 1`.execute(db).catch(databaseFault)).toBe('unavailable');
+    await db.destroy();
+  });
+
+  test('a database whose connection breaks off during a query is unavailable', async () => {
+    await using database = await postgres.open();
+    const { hostname, port } = new URL(inject('postgresUrl'));
+    await using proxy = await wireProxy({ host: hostname, port: Number(port || 5432) });
+    const db = openPostgres({ connectionString: proxy.through(database.url) });
+    await sql`select 1`.execute(db);
+    const answer = sql`select pg_sleep(60)`.execute(db).catch(databaseFault);
+    await proxy.cut();
+
+    expect(await answer).toBe('unavailable');
+    await db.destroy();
   });
 
   describe('when its connection ends, a transaction', () => {

@@ -6,6 +6,7 @@ import {
   type AdmissionValues,
   type ReadAdmission,
 } from '#db/admissions';
+import { DatabaseUnavailable } from '#db/faults';
 import { numberTypes } from './open-postgres.ts';
 
 const deadlineMs = 1000;
@@ -59,7 +60,7 @@ interface Turn {
 }
 
 /** The database did not answer in time, or too many questions wait for it. */
-export class AdmissionsUnavailable extends Error {
+export class AdmissionsUnavailable extends DatabaseUnavailable {
   override readonly name = 'AdmissionsUnavailable';
 }
 

@@ -1,6 +1,7 @@
 import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
 import { Pool, types, type PoolConfig } from 'pg';
 
+import { DatabaseUnavailable } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
 
@@ -27,7 +28,19 @@ export function postgresPool(config: PoolConfig): Pool {
 }
 
 export function overPool(pool: Pool): Kysely<Schema> {
-  const dialect = new PostgresDialect({ pool });
+  const dialect = new PostgresDialect({
+    pool: {
+      options: pool.options,
+      async connect() {
+        try {
+          return await pool.connect();
+        } catch (cause) {
+          throw new DatabaseUnavailable('the database cannot be reached', { cause });
+        }
+      },
+      end: () => pool.end(),
+    },
+  });
   dialect.createAdapter = () => new TransactionalAdapter();
   dialect.createIntrospector = tableNamesOnly;
   return new Kysely<Schema>({ dialect });
