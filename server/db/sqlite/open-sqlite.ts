@@ -1,7 +1,15 @@
 import { randomBytes } from 'node:crypto';
 import { chmodSync, closeSync, fsyncSync, linkSync, openSync, rmSync } from 'node:fs';
 import { DatabaseSync, type SQLInputValue, type StatementSync } from 'node:sqlite';
-import { Kysely, type SqliteDatabase, SqliteDialect, type SqliteStatement } from 'kysely';
+import { setTimeout as delay } from 'node:timers/promises';
+import {
+  type DatabaseConnection,
+  Kysely,
+  type SqliteDatabase,
+  SqliteDialect,
+  SqliteDriver,
+  type SqliteStatement,
+} from 'kysely';
 import { databaseFault } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
@@ -42,10 +50,37 @@ export function openSqliteToRead(file: string): SqliteStore {
 function storeOf(connection: DatabaseSync): SqliteStore {
   const database = nodeSqlite(connection);
   const dialect = new SqliteDialect({ database });
+  dialect.createDriver = () => new SharingDriver({ database });
   const adapter = new ImmediateAdapter(connection, database);
   dialect.createAdapter = () => adapter;
   dialect.createIntrospector = tableNamesOnly;
   return { db: new Kysely<Schema>({ dialect }), connection };
+}
+
+/** After another process wrote at the same time, others get a turn between the transactions of this one. */
+const sharingMs = 1000;
+
+/**
+ * Waits for the transactions of other processes without blocking this one. SQLite itself blocks the process, and looks for a free
+ * lock so rarely that a process with many transactions could keep the others away.
+ */
+class SharingDriver extends SqliteDriver {
+  #waitedAtMs = -Infinity;
+
+  override async beginTransaction(connection: DatabaseConnection): Promise<void> {
+    const startedMs = performance.now();
+    if (startedMs - this.#waitedAtMs < sharingMs) await delay(1);
+    for (;;) {
+      try {
+        return await super.beginTransaction(connection);
+      } catch (error) {
+        const nowMs = performance.now();
+        if (databaseFault(error) !== 'busy' || nowMs - startedMs > busyTimeoutMs) throw error;
+        this.#waitedAtMs = nowMs;
+      }
+      await delay(1);
+    }
+  }
 }
 
 /**
@@ -53,7 +88,8 @@ function storeOf(connection: DatabaseSync): SqliteStore {
  * the database changes.
  *
  * A transaction takes the write lock when it begins: a deferred transaction fails immediately, without waiting for the busy
- * timeout, when another process writes between its first read and its first write.
+ * timeout, when another process writes between its first read and its first write. It does not wait for the lock: see
+ * `SharingDriver`.
  */
 export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogether {
   const prepared = new Map<string, SqliteStatement>();
@@ -66,9 +102,11 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogeth
     const plain = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
     const statement = isQuery(sql)
       ? { ...plain, all: (of: readonly unknown[]) => cached(sql, of, () => plain.all(of)) }
-      : sql === 'rollback'
-        ? unlessRolledBack(plain, database)
-        : plain;
+      : sql === 'begin'
+        ? withoutWaiting(plain, database)
+        : sql === 'rollback'
+          ? unlessRolledBack(plain, database)
+          : plain;
     prepared.set(sql, statement);
     return statement;
   };
@@ -86,6 +124,21 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogeth
  */
 function isQuery(sql: string): boolean {
   return /^\s*(select|with)\b/i.test(sql);
+}
+
+/** Fails immediately if another process has locked the database. */
+function withoutWaiting(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
+  return {
+    ...statement,
+    run(parameters) {
+      database.exec('pragma busy_timeout = 0');
+      try {
+        return statement.run(parameters);
+      } finally {
+        database.exec(`pragma busy_timeout = ${busyTimeoutMs}`);
+      }
+    },
+  };
 }
 
 /** After a full disk, SQLite has already rolled back. A second failure here would hide the first one. */
