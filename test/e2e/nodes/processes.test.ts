@@ -1,8 +1,6 @@
-import { execFile } from 'node:child_process';
-import { type IncomingHttpHeaders, request } from 'node:http';
-import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
+import { childrenOf, many, send, statusesOf } from '#support/fresh-connections';
 import { rpc } from '#support/mcp-call';
 import { nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
@@ -16,16 +14,6 @@ import { talkingUpstream } from '#support/upstreams/talking-upstream';
 const made = z.object({ id: z.string(), key: z.string() });
 const version = '2025-06-18';
 const accept = 'application/json, text/event-stream';
-const run = promisify(execFile);
-
-// A connection stays with its process. So each call has one of its own, which the supervisor hands to one process after another.
-const atOnce = 16;
-const many = <T>(call: (at: number) => Promise<T>) =>
-  Promise.all(Array.from({ length: atOnce }, (_, at) => call(at)));
-const statusesOf = async (calls: Promise<readonly { status: number }[]>) => [
-  ...new Set((await calls).map(({ status }) => status)),
-];
-
 await suite('postgres', 'several processes of one server, without NATS', () => {
   const stack = new AsyncDisposableStack();
   let cluster: NodeCluster;
@@ -148,10 +136,9 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
   test('a process that is killed loses its own sessions, and is replaced', async () => {
     const { program } = cluster;
     const sessions = await many(() => openSession());
-    const { stdout } = await run('pgrep', ['-P', String(program.pid)]);
-    const [victim = '0'] = stdout.trim().split('\n');
+    const [victim = 0] = await childrenOf(program.pid);
 
-    process.kill(Number(victim), 'SIGKILL');
+    process.kill(victim, 'SIGKILL');
 
     await program.line(/"process":\d,"pauseMs":250,"msg":"a process ended/, { stream: 'stderr' });
     const left = await vi.waitFor(async () => {
@@ -231,7 +218,6 @@ describe('the number of processes', () => {
     ['0', "--processes '0' is neither a number from 1 to 64 nor 'auto'"],
     ['65', "--processes '65' is neither a number from 1 to 64 nor 'auto'"],
     ['two', "--processes 'two' is neither a number from 1 to 64 nor 'auto'"],
-    ['2', '--processes 2 needs --database-url'],
   ])('%s is refused', async (processes, message) => {
     const ended = await runProgram(process.execPath, {
       args: [serverLauncher, 'start', '--processes', processes],
@@ -243,28 +229,3 @@ describe('the number of processes', () => {
     });
   });
 });
-
-/** Sends a request on a new connection: JSON as POST, or GET without. */
-function send(
-  url: string,
-  {
-    body,
-    headers,
-  }: { readonly body?: string; readonly headers?: Readonly<Record<string, string>> } = {},
-): Promise<{ readonly status: number; readonly headers: IncomingHttpHeaders }> {
-  const { promise, resolve, reject } = Promise.withResolvers<{
-    readonly status: number;
-    readonly headers: IncomingHttpHeaders;
-  }>();
-  const sent = request(url, {
-    method: body === undefined ? 'GET' : 'POST',
-    agent: false,
-    headers: { ...(body !== undefined && { 'content-type': 'application/json' }), ...headers },
-  });
-  sent.once('error', reject).once('response', (answer) => {
-    answer.resume().once('error', reject);
-    answer.once('end', () => resolve({ status: answer.statusCode ?? 0, headers: answer.headers }));
-  });
-  sent.end(body);
-  return promise;
-}
