@@ -24,6 +24,7 @@ import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import manifest from './package.json' with { type: 'json' };
+import { newOwnerSocket, type OwnerSocket, removeOwnerSocket } from './nodes/owner-socket.ts';
 import { runCommand } from './run-command.ts';
 import { type RunningServer, serve, type ServeOptions } from './serve.ts';
 import { isInUse } from './stage-backup.ts';
@@ -98,6 +99,11 @@ async function start(argv: readonly string[]): Promise<void> {
   const options: ServeOptions = {
     dataDir: folder,
     database: nodePlace(input, worker),
+    sharedFolder: worker?.ownerSocket && {
+      socket: worker.ownerSocket,
+      isOwner: worker.number === 1,
+    },
+    localBus: worker?.bus,
     masterKeyFile: input.text('master-key-file'),
     host,
     port,
@@ -124,9 +130,12 @@ async function start(argv: readonly string[]): Promise<void> {
   const listening = `listening on ${listeningUrl(host, port)}`;
   if (processes > 1 && !worker) {
     const { shutdownDelayMs = 0 } = options;
+    const ownerSocket = options.database ? undefined : newOwnerSocket(process.platform);
+    removeAtExit(ownerSocket, () => true);
     const supervisor = await Supervisor.open({
       processes,
       port,
+      ownerSocket,
       shutdownDelayMs,
       log,
       failed: fail,
@@ -134,6 +143,8 @@ async function start(argv: readonly string[]): Promise<void> {
     stopOnSignal(supervisor);
     return out(`${listening} with ${processes} processes`);
   }
+  // If the supervisor is killed, its workers end, and the first of them does this.
+  removeAtExit(worker?.ownerSocket, () => !process.connected);
   const server = await serve({ ...options, tracing: await tracingOf(log) });
   const stop = stopOnSignal(server);
   worker?.onStop(stop);
@@ -141,6 +152,10 @@ async function start(argv: readonly string[]): Promise<void> {
   if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
   if (worker) worker.ready();
   else out(listening);
+}
+
+function removeAtExit(socket: OwnerSocket | undefined, isDue: () => boolean): void {
+  if (socket) process.on('exit', () => isDue() && removeOwnerSocket(socket, process.platform));
 }
 
 /** @returns what stops it without a signal; both may come, and each only counts once */
@@ -193,19 +208,13 @@ async function greet(
   );
 }
 
-/** @throws {UsageError} when it is no number of processes, or there are several without PostgreSQL */
+/** @throws {UsageError} when it is no number of processes */
 function processCount(input: Input): number {
   const text = input.must('processes');
   const most = 64;
   const count = text === 'auto' ? Math.min(availableParallelism(), most) : Number(text);
   if (text !== 'auto' && (!/^\d+$/.test(text) || count < 1 || count > most)) {
     throw new UsageError(`--processes '${text}' is neither a number from 1 to ${most} nor 'auto'`);
-  }
-  if (count > 1 && !input.isGiven('database-url')) {
-    throw new UsageError(
-      `--processes ${text} needs --database-url`,
-      'with SQLite one process serves everything: use PostgreSQL, or leave out --processes; see docs/scaling.md',
-    );
   }
   return count;
 }
@@ -238,7 +247,7 @@ function nodePlace(input: Input, worker: WorkerProcess | undefined) {
   const mayLoseWrites = input.flag('allow-async-standby');
   const name = input.text('node-name') ?? hostname();
   const nodeName = worker ? `${name}/${worker.number}` : name;
-  return { ...place, mayLoseWrites, nats, localBus: worker?.bus, nodeName };
+  return { ...place, mayLoseWrites, nats, nodeName };
 }
 
 /**

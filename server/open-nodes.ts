@@ -9,39 +9,55 @@ import { NatsBus, type NatsPlace } from './nodes/nats-bus.ts';
 import type { NodeBus } from './nodes/node-bus.ts';
 import { NodeEvents, type NodeEvent } from './nodes/node-events.ts';
 import { NodeLinks } from './nodes/node-links.ts';
-import { NodeRegistry } from './nodes/node-registry.ts';
+import { newInstance, NodeRegistry } from './nodes/node-registry.ts';
+import type { OwnerSocket } from './nodes/owner-socket.ts';
 import { RemoteAgents } from './nodes/remote-agents.ts';
 import { answerNode, callNode, isForGateway } from './nodes/remote-calls.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 const drainMs = 10_000;
 
+/** One of several processes that share the SQLite database of a data folder. */
+export interface SharedFolder {
+  readonly socket: OwnerSocket;
+  /** Whether it is the one that has what exists once: all but calls without a session, and tokens. */
+  readonly isOwner: boolean;
+}
+
 /** The PostgreSQL database that several nodes share. */
 export interface SharedDatabase extends PostgresPlace {
   readonly nodeName: string;
   /** Over which nodes pass calls to each other; without either, each node answers what it can. */
   readonly nats?: NatsPlace | undefined;
-  /** The same for the processes of one machine; not used where there is NATS, which leads to all of them. */
-  readonly localBus?: LocalBus | undefined;
 }
 
 export interface NodeOptions {
   readonly dataDir: string;
   readonly database?: SharedDatabase | undefined;
+  /** Leads to the other processes of this machine; not used where there is NATS, which leads to all of them. */
+  readonly localBus?: LocalBus | undefined;
   readonly log: Log;
   readonly maxBodyBytes: number;
   readonly proxy: { readonly version: string };
 }
 
-/** Opens the database, and where it is shared enters this process in the list of nodes. */
+interface OpenDatabase {
+  readonly stores: Stores;
+  /** Where nodes share PostgreSQL. */
+  readonly nodes: NodeRegistry | undefined;
+  /** Of this process, random; `undefined` where no other one shares the database. */
+  readonly instance: string | undefined;
+}
+
+/** Opens the database, and where nodes share it enters this process in their list. */
 export async function openDatabase(
-  { dataDir, database, log, proxy }: NodeOptions,
+  { dataDir, database, localBus, log, proxy }: NodeOptions,
   closers: (() => Promise<void>)[],
-): Promise<{ stores: Stores; nodes: NodeRegistry | undefined }> {
+): Promise<OpenDatabase> {
   if (!database) {
     const stores = await openStores(dataDir);
     closers.push(() => stores.close());
-    return { stores, nodes: undefined };
+    return { stores, nodes: undefined, instance: localBus && newInstance() };
   }
   // It needs the database, which asks it before anybody is admitted.
   const registry: { nodes?: NodeRegistry } = {};
@@ -58,7 +74,7 @@ export async function openDatabase(
   registry.nodes = nodes;
   await nodes.open();
   closers.push(() => nodes.close());
-  return { stores, nodes };
+  return { stores, nodes, instance: nodes.instance };
 }
 
 /** What a node has for the others. */
@@ -86,17 +102,17 @@ export interface RemoteNodes {
 
 /** Connects this node to the others where NATS or a local bus leads to them. @throws {CommandError} when NATS cannot be used */
 export async function openNodeLinks(
-  { database, log, maxBodyBytes }: NodeOptions,
-  { nodes, masterKey }: { nodes: NodeRegistry | undefined; masterKey: MasterKey },
+  { database, localBus, log, maxBodyBytes }: NodeOptions,
+  { instance, masterKey }: { instance: string | undefined; masterKey: MasterKey },
   closers: (() => Promise<void>)[],
 ): Promise<RemoteNodes | undefined> {
-  const bus = database && (await openBus(database, log));
-  if (!bus || !nodes) return undefined;
+  const bus: NodeBus | undefined = database?.nats ? await openNats(database.nats, log) : localBus;
+  if (!bus || instance === undefined) return undefined;
   const answering: Partial<AnsweringNode> = {};
   const events = new NodeEvents({
     bus,
     masterKey,
-    instance: nodes.instance,
+    instance,
     nowMs: () => Date.now(),
     heard(event, from) {
       if (event.type === 'guessed') answering.attempts?.[event.at].heard(event.subject);
@@ -106,9 +122,9 @@ export async function openNodeLinks(
   const links = new NodeLinks({
     bus,
     masterKey,
-    instance: nodes.instance,
+    instance,
     nowMs: () => performance.now(),
-    ended: (instance, reason) => log.info({ instance, reason }, 'a link to another node ended'),
+    ended: (other, reason) => log.info({ instance: other, reason }, 'a link to another node ended'),
     accept(opening, stream) {
       const { gateway } = answering;
       if (!gateway || links.isDraining) return stream.reset('stopping');
@@ -130,7 +146,7 @@ export async function openNodeLinks(
     agents,
     probe: bus instanceof NatsBus ? () => bus.probe() : undefined,
     tell: (event) => events.tell(event),
-    send: (instance, call) => callNode(links, instance, call),
+    send: (other, call) => callNode(links, other, call),
     answerWith(answers) {
       Object.assign(answering, answers);
     },
@@ -145,8 +161,7 @@ export async function openNodeLinks(
   };
 }
 
-async function openBus({ nats, localBus }: SharedDatabase, log: Log): Promise<NodeBus | undefined> {
-  if (!nats) return localBus;
+function openNats(nats: NatsPlace, log: Log): Promise<NatsBus> {
   return NatsBus.open(nats, (isConnected) =>
     isConnected
       ? log.info({}, 'NATS is back')

@@ -12,7 +12,7 @@ import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
-import { findServer } from '#db/servers';
+import { findServer, type ServerRecord } from '#db/servers';
 import { listSigningKeys } from '#db/signing-keys';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
@@ -44,18 +44,28 @@ import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import { providerCallbackPath } from '#web/provider-routes';
 import { webhookSetup } from '#webhooks/webhook-setup';
+import type { LocalBus } from './nodes/local-bus.ts';
 import { listNodes } from './nodes/node-registry.ts';
+import { acceptForwarded, Forwarder } from './nodes/owner-socket.ts';
 import { openMetrics } from './open-metrics.ts';
-import { openDatabase, openNodeLinks, type SharedDatabase } from './open-nodes.ts';
+import {
+  openDatabase,
+  openNodeLinks,
+  type SharedDatabase,
+  type SharedFolder,
+} from './open-nodes.ts';
 import { openSenders } from './open-senders.ts';
 import type { Stores } from './stores.ts';
 
 const drainMs = 10_000;
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-export interface ServeOptions extends UpstreamOptions {
+export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
   readonly database?: SharedDatabase | undefined;
+  /** Where several processes share that. */
+  readonly sharedFolder?: SharedFolder | undefined;
+  readonly localBus?: LocalBus | undefined;
   readonly log: Log;
   /** Where metrics are served, if they are. */
   readonly metrics?: MetricsAddress | undefined;
@@ -116,9 +126,10 @@ async function open(
   options: ServeOptions,
   closers: (() => Promise<void>)[],
 ): Promise<RunningServer> {
-  const { dataDir, base, clock, log, tracing } = options;
+  const { dataDir, base, clock, log, tracing, sharedFolder } = options;
+  const isOwner = sharedFolder?.isOwner ?? true;
   closers.push(async () => tracing?.close());
-  const { stores, nodes } = await openDatabase(options, closers);
+  const { stores, nodes, instance } = await openDatabase(options, closers);
 
   const masterKeyFile = options.masterKeyFile ?? join(dataDir, 'master.key');
   const mayCreate = (await listSigningKeys(stores.db)).length === 0;
@@ -129,7 +140,7 @@ async function open(
     failed: (err) => log.error({ err }, 'signing keys not read'),
   });
   closers.push(async () => keys.close());
-  const remote = await openNodeLinks(options, { nodes, masterKey }, closers);
+  const remote = await openNodeLinks(options, { instance, masterKey }, closers);
   const tokens = accessTokens(base, { keys, refreshKeys: () => keys.refresh(), clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 
@@ -143,7 +154,7 @@ async function open(
   const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
   const meter = new CallMeter(await listCountedNames(stores.db), {
     record: (tallies) => recordCalls(stores.db, tallies),
-    deleteOld: (now) => deleteOldRollups(stores.db, now),
+    deleteOld: async (now) => (isOwner ? deleteOldRollups(stores.db, now) : undefined),
     clock,
     failed,
   });
@@ -165,7 +176,7 @@ async function open(
     endedTokens,
     ...inspections
   } = await openUpstreams(
-    options,
+    { ...options, isOwner },
     { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents: remote?.agents },
     closers,
   );
@@ -177,7 +188,7 @@ async function open(
   });
   closers.push(() => refusals.flush());
   const { auditRetentionDays: days } = options;
-  if (days !== undefined) {
+  if (days !== undefined && isOwner) {
     const retention = new AuditRetention({
       db: stores.db,
       clock,
@@ -189,10 +200,8 @@ async function open(
   const { admissions, changes } = stores;
   const clientOf = clientsOf({ sealing: masterKey, guard, clock });
   const changeToken = () => changes.changeToken();
-  const { credentialCleanup } = openSenders(
-    { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log },
-    closers,
-  );
+  const sendersFor = { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log };
+  const senders = isOwner ? openSenders(sendersFor, closers) : undefined;
   const administration = {
     ...stores,
     clock,
@@ -219,10 +228,12 @@ async function open(
     pinned,
     left,
     tracing,
-    eras: new EraAdapters(clock, nodes?.instance),
+    eras: new EraAdapters(clock, instance),
     presentationOf: ({ organization, name }) => findServer(stores.db, organization, name),
     isAllowedOrigin: (origin) => isAllowedOrigin(origin, base, options.allowedOrigins),
-    nodes: nodes && { instance: nodes.instance, send: remote?.send, tell: remote?.tell },
+    isElsewhere: isOwner ? undefined : (server) => needsOwner(server, options),
+    nodes:
+      instance === undefined ? undefined : { instance, send: remote?.send, tell: remote?.tell },
     refused: (refusal, request, principal) => {
       const { code, details } = refusal;
       metrics?.countRefusal(code);
@@ -260,6 +271,10 @@ async function open(
     options.fetchDocument ?? ((url: string) => fetchText(url, { ...clientDocument, ...guard }));
   const identityProvider =
     options.oidc && openIdProvider({ ...options.oidc, redirectUri: base + providerCallbackPath });
+  const forwarder =
+    sharedFolder && !isOwner
+      ? new Forwarder(sharedFolder.socket, (err) => log.warn({ err }, 'the owner did not answer'))
+      : undefined;
   let isClosing = false;
   const app = createApp({
     ...options,
@@ -318,7 +333,7 @@ async function open(
             ...administration,
             sealing: masterKey,
             authorizationClientOf: clientOf,
-            cleanUpCredentials: () => credentialCleanup.runNow(),
+            cleanUpCredentials: () => senders?.credentialCleanup.runNow() ?? Promise.resolve(),
             identityProvider,
             ...inspections,
             serverHealth: (serverId) => health.of(serverId),
@@ -331,6 +346,7 @@ async function open(
           },
         }),
     ],
+    forwarder,
     async ready() {
       if (isClosing) throw new Error('this server is stopping');
       await sql`select 1`.execute(stores.db);
@@ -339,8 +355,12 @@ async function open(
   });
   // Before the app closes: what other nodes called ends like what was called here.
   if (remote) closers.push(() => remote.drained());
-  closers.push(() => app.close());
+  let closeForwarded = () => Promise.resolve();
+  closers.push(async () => void (await Promise.all([app.close(), closeForwarded()])));
   await app.listen({ host: options.host, port: options.port });
+  if (sharedFolder && isOwner) {
+    closeForwarded = await acceptForwarded(app.server, sharedFolder.socket);
+  }
 
   const sources = {
     version: options.proxy.version,
@@ -384,6 +404,14 @@ async function open(
       clearInterval(idle);
     },
   };
+}
+
+/** Whether calls to a server need what only the owner of a shared folder has: tunnels, children, or folders of skills. */
+function needsOwner(
+  { organization, name, upstream }: ServerRecord,
+  { skillFolders }: ServeOptions,
+): boolean {
+  return upstream.kind !== 'http' || (skillFolders?.has(`${organization}/${name}`) ?? false);
 }
 
 /** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */

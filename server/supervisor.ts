@@ -2,6 +2,7 @@ import cluster, { type Worker } from 'node:cluster';
 import { CommandError } from '#config/usage-error';
 import type { Log } from '#log/log';
 import { type FromBroker, LocalBroker, LocalBus, type ToBroker } from './nodes/local-bus.ts';
+import type { OwnerSocket } from './nodes/owner-socket.ts';
 
 const restartMs = { first: 250, most: 10_000 };
 /** A process that served this long did not crash at once. */
@@ -21,6 +22,8 @@ interface WorkerPlace {
   readonly port: number;
   /** Whether it prints how the first person signs in; one does, once. */
   readonly isGreeter: boolean;
+  /** Where workers that share SQLite find the owner, which is the first one. */
+  readonly ownerSocket?: OwnerSocket | undefined;
 }
 
 type ToWorker = { readonly type: 'stop' } | { readonly type: 'bus'; readonly message: FromBroker };
@@ -30,6 +33,8 @@ export interface SupervisorOptions {
   /** How many workers. */
   readonly processes: number;
   readonly port: number;
+  /** For workers that share SQLite. */
+  readonly ownerSocket?: OwnerSocket | undefined;
   /** How long a worker that is told to stop goes on serving. */
   readonly shutdownDelayMs: number;
   readonly log: Log;
@@ -102,7 +107,8 @@ export class Supervisor {
 
   /** Resolves when the worker serves. @throws {WorkerStartError} when it ends before */
   #start(number: number, isGreeter = false): Promise<void> {
-    const place: WorkerPlace = { number, port: this.#options.port, isGreeter };
+    const { port, ownerSocket } = this.#options;
+    const place: WorkerPlace = { number, port, isGreeter, ownerSocket };
     const worker = cluster.fork({ [placeVariable]: JSON.stringify(place) });
     this.#workers.set(number, worker);
     const connection = this.#broker.connect((message) => send(worker, { type: 'bus', message }));
@@ -175,7 +181,7 @@ export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
   if (!cluster.isWorker || place === undefined) return undefined;
   // MCP servers that this worker starts have no business with it.
   delete own.env[placeVariable];
-  const { number, port, isGreeter }: WorkerPlace = JSON.parse(place);
+  const told: WorkerPlace = JSON.parse(place);
   const tell = (message: FromWorker) => void own.send?.(message, undefined, {}, () => {});
   const bus = new LocalBus((message) => tell({ type: 'bus', message }));
   let stop: () => void = () => own.exit(0);
@@ -184,9 +190,7 @@ export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
     else stop();
   });
   return {
-    number,
-    port,
-    isGreeter,
+    ...told,
     bus,
     ready: () => tell({ type: 'ready' }),
     onStop(call) {

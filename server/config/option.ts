@@ -86,7 +86,7 @@ export const startOptions: readonly Option[] = [
     name: 'processes',
     value: 'N',
     fallback: '1',
-    doc: 'how many processes share the port, up to 64, or auto for one per core; more than one needs --database-url',
+    doc: 'how many processes share the port, up to 64, or auto for one per core; on SQLite, most requests still go to the first of them',
   },
   {
     name: 'metrics-address',

@@ -42,6 +42,8 @@ export interface GatewayPorts extends AdmitPorts {
   /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
+  /** Whether another process answers the calls to a server; its admitted callers get `elsewhere`. Default: none. */
+  readonly isElsewhere?: ((server: ServerRecord) => boolean) | undefined;
   /** Spans of admitted calls; absent unless the operator wants traces. */
   readonly tracing?: Tracing | undefined;
   /** Absent where no other node shares the database. */

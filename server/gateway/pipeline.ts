@@ -4,6 +4,7 @@
  *   request   transport      an allowed origin, a known HTTP method
  *             credential     exactly one, in the headers
  *             admission      what it may do at this server, now
+ *             elsewhere      a call that needs what only another process has is forwarded whole
  *             node           a call in the session of another node goes there, and is admitted there again
  *             capacity       not too much open by this caller
  *             message        the body, read and scanned once; the era that it speaks
@@ -59,6 +60,7 @@ import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { reply, slownessIn, type ReplyOptions } from './reply.ts';
 import {
+  elsewhere,
   whenGone,
   type Call,
   type Forwarded,
@@ -92,6 +94,7 @@ export function passCall(
 ): Awaitable<GatewayAnswer> {
   checkTransport(request, parts);
   return whenReady(admissionOf(request, parts), (admitted) => {
+    if (parts.ports.isElsewhere?.(admitted.server)) return elsewhere;
     const node = nodeOf(request, parts.ports);
     progress.principal = admitted.principal;
     const { tracing } = parts.ports;

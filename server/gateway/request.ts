@@ -55,6 +55,12 @@ export interface GatewayAnswer {
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
 }
 
+/**
+ * Stands for the answer of the process that has what a call needs, to which the call must be forwarded: nothing of it has been
+ * read. Who cannot forward it sends this.
+ */
+export const elsewhere: GatewayAnswer = { status: 503, headers: { 'Retry-After': '1' } };
+
 /** An admitted request. */
 export interface Call {
   readonly request: GatewayRequest;

@@ -19,7 +19,13 @@ import { sendPage } from '#web/page-request';
 import { peopleRoutes } from '#web/people-routes';
 import type { PeopleRoutesOptions } from '#web/sign-in-routes';
 import { adminApiRoutes, type AdminApiRoutesOptions } from './admin-api-routes.ts';
-import { agentRoute, type AgentRouteOptions, asksForWebSocket, Upgrades } from './agent-route.ts';
+import {
+  agentRoute,
+  type AgentRouteOptions,
+  asksForWebSocket,
+  type Upgrade,
+  Upgrades,
+} from './agent-route.ts';
 import { Front, type FrontOptions } from './front.ts';
 import {
   framingGuard,
@@ -57,11 +63,18 @@ interface AppOptions
   readonly others?: readonly ((routes: FastifyInstance) => void)[];
   /** How long a request may take to arrive, in ms; default 60,000. */
   readonly requestTimeoutMs?: number;
+  /** Takes whatever `Front` leaves to the routes, in a process that forwards it to another one. */
+  readonly forwarder?: RequestForwarder | undefined;
+}
+
+interface RequestForwarder {
+  forward(request: IncomingMessage, response: ServerResponse): void;
+  forwardUpgrade(request: IncomingMessage, upgrade: Upgrade): void;
 }
 
 /** The HTTP server: limits, the checks that apply to every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { base, log, trustedProxies } = options;
+  const { base, log, trustedProxies, forwarder } = options;
   const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
   const unreadable = unreadableRequests(log);
   const isAmbiguous = framingGuard();
@@ -99,10 +112,17 @@ export function createApp(options: AppOptions): FastifyInstance {
   // Instead of fastify's own server, which would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
   const route = (request: IncomingMessage, response: ServerResponse) => {
+    // A request that could be framed differently is refused here.
+    if (forwarder && !isAmbiguous(request)) {
+      const upgrade = upgrades.take(request);
+      if (upgrade) return forwarder.forwardUpgrade(request, upgrade);
+      return forwarder.forward(request, response);
+    }
     requestLine(request, response, { log, name: () => names.get(request) });
     app.routing(request, response);
   };
-  const front = new Front({ ...options, isAmbiguous, isOwnHost, framework: route });
+  const isStateless = forwarder !== undefined;
+  const front = new Front({ ...options, isAmbiguous, isOwnHost, framework: route, isStateless });
   app.server.on('request', (request, response) => front.receive(request, response));
   unreadable.watch(app.server);
   upgrades.listen(app.server, route);

@@ -2,11 +2,12 @@ import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 
 import proxyAddress from '@fastify/proxy-addr';
+import { modernVersions } from 'latchkey-mcp/headers';
 
 import type { Awaitable } from '#awaitable';
 import { readTogether } from '#db/prepared-query';
 import type { Gateway } from '#gateway/gateway';
-import type { GatewayAnswer } from '#gateway/request';
+import { elsewhere, type GatewayAnswer } from '#gateway/request';
 import type { Log } from '#log/log';
 import { IncomingCall } from './incoming-call.ts';
 import { mcpRoutePath } from './mcp-route.ts';
@@ -23,6 +24,8 @@ export interface FrontOptions extends TokenAnswerOptions {
   readonly isOwnHost: (host: string | undefined) => boolean;
   /** Handles everything unusual. */
   readonly framework: (request: IncomingMessage, response: ServerResponse) => void;
+  /** Whether only calls that need no session and no stream are ordinary. */
+  readonly isStateless?: boolean;
 }
 
 /** A request that waits for the others of its event loop turn. */
@@ -56,6 +59,7 @@ export class Front {
   #isClosing = false;
   #calls: WaitingCall[] = [];
   #tokenRequests: Waiting[] = [];
+  readonly #elsewhere = new WeakSet<ServerResponse>();
 
   constructor(options: FrontOptions) {
     this.#options = options;
@@ -78,7 +82,8 @@ export class Front {
     const { url = '', headers } = request;
     const isTokenRequest = url === tokenPath && ordinaryForm.test(headers['content-type'] ?? '');
     const place = isTokenRequest ? undefined : endpoint.exec(url);
-    if (!isTokenRequest && !place) return this.#options.framework(request, response);
+    const isOurs = isTokenRequest || (place && !(this.#options.isStateless && needsState(request)));
+    if (!isOurs) return this.#options.framework(request, response);
     if (this.#calls.length + this.#tokenRequests.length === 0) {
       setImmediate(() => this.#answerWaiting());
     }
@@ -122,7 +127,7 @@ export class Front {
     if (response.closed) return closed();
     const address = this.#addressOf(request);
     const details = { id, organization, server, maxBodyBytes, address, closed };
-    this.#send(response, id, () => gateway.answer(new IncomingCall(request, response, details)));
+    this.#send(call, id, () => gateway.answer(new IncomingCall(request, response, details)));
   }
 
   #answerTokenRequest(waiting: Waiting): void {
@@ -135,12 +140,13 @@ export class Front {
     response.once('close', closed);
     const ip = this.#addressOf(request) ?? '';
     const body: Buffer | null = request.read();
-    this.#send(response, id, () => tokenAnswer({ id, ip, raw: request, body }, this.#options));
+    this.#send(waiting, id, () => tokenAnswer({ id, ip, raw: request, body }, this.#options));
   }
 
   /** Writes the log line of a request whose response is closed. */
   #logLine({ response, startedAt }: Waiting, id: string, route: string): () => void {
     return () => {
+      if (this.#elsewhere.has(response)) return;
       const { headersSent, statusCode, writableFinished } = response;
       this.#options.log.callEnded({
         id,
@@ -153,13 +159,21 @@ export class Front {
     };
   }
 
-  #send(response: ServerResponse, id: string, answerOf: () => Awaitable<GatewayAnswer>): void {
+  #send(
+    { request, response }: Waiting,
+    id: string,
+    answerOf: () => Awaitable<GatewayAnswer>,
+  ): void {
     const broken = (err: unknown) => {
       this.#options.log.error({ err }, 'an answer could not be sent');
       response.destroy();
     };
     const send = (answer: GatewayAnswer) => {
       try {
+        if (answer === elsewhere) {
+          this.#elsewhere.add(response);
+          return this.#options.framework(request, response);
+        }
         sendAnswer(response, answer, ['X-Request-Id', id])?.catch(broken);
       } catch (err) {
         broken(err);
@@ -173,4 +187,15 @@ export class Front {
       broken(err);
     }
   }
+}
+
+/** Whether a call may belong to a session, or listens to one. A modern call names its method in a header, which its body must repeat. */
+function needsState({ headers }: IncomingMessage): boolean {
+  const version = headers['mcp-protocol-version'];
+  const isModern = typeof version === 'string' && modernVersions.includes(version);
+  return (
+    !isModern ||
+    headers['mcp-session-id'] !== undefined ||
+    headers['mcp-method'] === 'subscriptions/listen'
+  );
 }

@@ -11,6 +11,9 @@ export const mostSkewMs = 2000;
 /** After this, a node that was not seen is not listed any more. */
 const listedSeconds = 3600;
 
+/** A name for a process, which no other one has had. */
+export const newInstance = () => randomBase62(16);
+
 /** A process that serves this installation. */
 export interface NodeRecord {
   /** Random for each process. */
@@ -37,7 +40,7 @@ export interface NodeRegistryPorts {
  * what it reads: it may be connected to a server that another one has replaced.
  */
 export class NodeRegistry {
-  readonly instance = randomBase62(16);
+  readonly instance = newInstance();
   readonly #db: Db;
   readonly #ports: NodeRegistryPorts;
   #timer: NodeJS.Timeout | undefined;

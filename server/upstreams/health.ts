@@ -48,6 +48,8 @@ export interface UpstreamHealthPorts {
   readonly open: (server: ServerRecord) => ProbedUpstream;
   /** Between 0 and 1. */
   readonly random: () => number;
+  /** Whether this process probes servers in rounds. Default: true. */
+  readonly isProbing?: boolean;
   /** Called when servers could not be read. */
   readonly onError: (error: unknown) => void;
 }
@@ -89,7 +91,7 @@ export class UpstreamHealth {
   readonly #known = new Map<string, Known>();
   readonly #waiting = new Map<string, ServerRecord>();
   readonly #revisions = new Map<string, number>();
-  readonly #timer: NodeJS.Timeout;
+  readonly #timer: NodeJS.Timeout | undefined;
   #revision = 0;
   #running = 0;
   #after = '';
@@ -103,7 +105,8 @@ export class UpstreamHealth {
     this.#ports = ports;
     this.#links = new PlainLinks(ports.clock);
     this.#roundAt = ports.clock.now() + this.#jittered(firstRoundSeconds);
-    this.#timer = setInterval(() => void this.tick(), tickMs).unref();
+    const { isProbing = true } = ports;
+    if (isProbing) this.#timer = setInterval(() => void this.tick(), tickMs).unref();
   }
 
   /** The health of a server; `undefined` if there is none of this id. Brings its probe forward if what is known is old. */

@@ -52,6 +52,8 @@ export interface UpstreamOptions {
   readonly tracing?: Tracing | undefined;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Whether this process has what exists once, if several share SQLite: commands, skills, and probes. Default: true. */
+  readonly isOwner?: boolean;
 }
 
 export interface UpstreamDependencies {
@@ -92,7 +94,7 @@ export async function openUpstreams(
   { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents }: UpstreamDependencies,
   closers: (() => Promise<void>)[],
 ): Promise<OpenUpstreams> {
-  const { dataDir, base, clock, log } = options;
+  const { dataDir, base, clock, log, isOwner = true } = options;
   const demo = demoLibrary({ dataDir, nodePath: options.nodePath });
   closers.push(() => demo.close());
   const directory = stores.agentDirectory;
@@ -118,7 +120,7 @@ export async function openUpstreams(
   const agents = remoteAgents ?? tunnels;
   closers.push(async () => tunnels.close());
   const callerName = callerNames(masterKey.derive('callers of agents'));
-  const commands = options.stdioServers ?? new Map<string, StdioCommandSettings>();
+  const commands = (isOwner && options.stdioServers) || new Map<string, StdioCommandSettings>();
   for (const path of await declareStdioServers(commands.keys(), { ...stores, clock })) {
     log.info({ server: path }, 'served by a command from now on');
   }
@@ -140,7 +142,8 @@ export async function openUpstreams(
     demo: demo.upstream,
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
   };
-  const skills = await SkillFolders.open(options.skillFolders ?? new Map<string, string>(), {
+  const skillFolders = (isOwner && options.skillFolders) || new Map<string, string>();
+  const skills = await SkillFolders.open(skillFolders, {
     onProblem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
     onError: (server, err) => log.error({ server, err }, 'skills not read'),
   });
@@ -192,6 +195,7 @@ export async function openUpstreams(
     reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
     open: (server) => probed(server, `${probeName} ${server.id}`),
     random: Math.random,
+    isProbing: isOwner,
     onError: (err) => log.error({ err }, 'servers not probed'),
   });
   closers.push(() => health.close());

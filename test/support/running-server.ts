@@ -151,9 +151,12 @@ async function oneProcess(
       env,
     }),
   );
-  const [, base = '', port = ''] = await program.line(/^listening on (http:\S+:(\d+))$/m, {
-    timeoutMs: 30_000,
-  });
+  const [, base = '', port = ''] = await program.line(
+    /^listening on (http:\S+:(\d+))(?: with \d+ processes)?$/m,
+    {
+      timeoutMs: 30_000,
+    },
+  );
   return { base, port: Number(port), dataDir, program, place };
 }
 

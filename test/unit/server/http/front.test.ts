@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { CountedRefusals } from '#server/audit/counted-refusals';
-import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
+import { elsewhere, type GatewayAnswer, type GatewayRequest } from '#server/gateway/request';
 import { Front, type FrontOptions } from '#server/http/front';
 import { jsonLog } from '#server/log/log';
 import { accessTokens } from '#server/oauth/access-tokens';
@@ -110,6 +110,38 @@ test.each([
   expect(statuses).toEqual([418]);
   expect(text).toContain('the framework read hello');
   expect(handle).not.toHaveBeenCalled();
+});
+
+const modern = 'MCP-Protocol-Version: 2026-07-28\r\n';
+
+test.each([
+  ['of the modern era', 200, `${modern}Mcp-Method: tools/list\r\n`],
+  ['of the legacy era', 418, 'MCP-Protocol-Version: 2025-11-25\r\n'],
+  ['of no version', 418, ''],
+  ['in a session', 418, `${modern}Mcp-Session-Id: x\r\n`],
+  ['that listens', 418, `${modern}Mcp-Method: subscriptions/listen\r\n`],
+])(
+  'where only calls without a session are ordinary, a call %s gets %i',
+  async (_, status, more) => {
+    front = new Front({ ...options, isStateless: true });
+
+    const { statuses } = await send({ more });
+
+    expect(statuses).toEqual([status]);
+  },
+);
+
+test('a call that the gateway leaves to another process goes through the framework, untouched, without a log line', async () => {
+  handle.mockResolvedValue(elsewhere);
+
+  const { statuses, text } = await send();
+  handle.mockReset().mockResolvedValue({ status: 204, headers: {} });
+  await send();
+
+  expect(statuses).toEqual([418]);
+  expect(text).toContain('the framework read hello');
+  await vi.waitFor(() => expect(logged).toHaveLength(1), patient);
+  expect(JSON.parse(logged[0] ?? '')).toMatchObject({ status: 204 });
 });
 
 test('behind a proxy that is trusted a call comes from where that says, and else from the proxy', async () => {

@@ -1,0 +1,187 @@
+import { randomBytes, timingSafeEqual } from 'node:crypto';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import {
+  type IncomingMessage,
+  request as httpRequest,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import { connect, createServer, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { pipeline } from 'node:stream';
+
+// Processes that share SQLite: one of them, the owner, has whatever exists once. The others forward to it what they do not answer
+// themselves, each request over a connection of its own. The connection begins with a line that proves where it comes from and
+// names the caller's address, which no request can contain; the request follows as it was received.
+
+/** Where the owner gets what the others forward. */
+export interface OwnerSocket {
+  /** A Unix socket in a folder that only this user may enter; on Windows a named pipe. */
+  readonly path: string;
+  /** Proves that a connection comes from a process of this server. */
+  readonly secret: string;
+}
+
+/** A place for the owner to listen. Only `removeOwnerSocket` takes it away again. */
+export function newOwnerSocket(platform: NodeJS.Platform): OwnerSocket {
+  const secret = randomBytes(32).toString('base64url');
+  const path =
+    platform === 'win32'
+      ? `\\\\.\\pipe\\latchkey-${randomBytes(16).toString('hex')}`
+      : join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'owner');
+  return { path, secret };
+}
+
+/** Removes the folder of the socket. Windows removes a pipe with its last process. */
+export function removeOwnerSocket({ path }: OwnerSocket, platform: NodeJS.Platform): void {
+  if (platform !== 'win32') rmSync(dirname(path), { recursive: true, force: true });
+}
+
+/**
+ * Hands `server` the requests that other processes forward, each with the address of its caller, as if the caller had connected to it.
+ *
+ * @returns what stops listening, and resolves when the last of these connections has ended
+ */
+export async function acceptForwarded(
+  server: Server,
+  { path, secret }: OwnerSocket,
+): Promise<() => Promise<void>> {
+  const proof = Buffer.from(secret);
+  const listener = createServer({ allowHalfOpen: true }, (socket) => {
+    socket.once('error', () => socket.destroy());
+    // The line is much shorter than what a local socket passes on in one piece.
+    socket.once('data', (chunk: Buffer) => {
+      socket.pause();
+      const end = chunk.indexOf('\n');
+      const proved = chunk.subarray(0, proof.length);
+      if (end < proof.length || !timingSafeEqual(proved, proof)) return socket.destroy();
+      const remoteAddress = chunk.toString('latin1', proof.length + 1, end) || undefined;
+      Object.defineProperty(socket, 'remoteAddress', { value: remoteAddress });
+      socket.unshift(chunk.subarray(end + 1));
+      server.emit('connection', socket);
+      socket.resume();
+    });
+  });
+  // One that was killed has left its socket.
+  rmSync(path, { force: true });
+  // The workers of `node:cluster` would share it otherwise.
+  listener.listen({ path, exclusive: true });
+  await once(listener, 'listening');
+  return () => new Promise((resolve) => listener.close(() => resolve()));
+}
+
+/** The connection of a request to upgrade, and the bytes that arrived after the request. */
+interface Upgrade {
+  readonly socket: Socket;
+  readonly head: Buffer;
+}
+
+/** Forwards requests to the owner. */
+export class Forwarder {
+  readonly #owner: OwnerSocket;
+  readonly #failed: (error: unknown) => void;
+
+  /** `failed` is called when the owner did not answer. */
+  constructor(owner: OwnerSocket, failed: (error: unknown) => void) {
+    this.#owner = owner;
+    this.#failed = failed;
+  }
+
+  /**
+   * Forwards a request whose body nobody has read, and its answer as it comes. Answers 503 with `Retry-After` when nothing was
+   * sent, and 502 when the owner may have acted on the request.
+   */
+  forward(request: IncomingMessage, response: ServerResponse): void {
+    const connection = this.#connect(request.socket);
+    let wasSent = false;
+    connection.once('connect', () => {
+      wasSent = true;
+    });
+    const { method, url: path } = request;
+    const headers = forwardedHeaders(request);
+    const onward = httpRequest({ method, path, headers, createConnection: () => connection });
+    onward.once('response', (answer) => {
+      const { statusCode = 502, statusMessage, rawHeaders } = answer;
+      response.writeHead(statusCode, statusMessage, without(ofAnswer, rawHeaders));
+      // A stream may be silent for long after its head.
+      if (answer.headers['content-length'] === undefined) response.flushHeaders();
+      pipeline(answer, response, () => {});
+    });
+    onward.on('error', (error) => {
+      if (response.headersSent || response.destroyed) return void response.destroy();
+      this.#failed(error);
+      refuse(response, wasSent);
+    });
+    onward.once('close', () => {
+      // The owner need not have read all of it.
+      request.unpipe(onward);
+      request.resume();
+    });
+    response.once('close', () => onward.destroy());
+    request.pipe(onward);
+    // Node waits for the body with the head, but the owner may answer that without a body.
+    setImmediate(() => onward.flushHeaders());
+  }
+
+  /** Forwards a request to upgrade, and all bytes that either side sends after it. */
+  forwardUpgrade(request: IncomingMessage, { socket, head }: Upgrade): void {
+    const connection = this.#connect(socket);
+    const { method, url, httpVersion, rawHeaders } = request;
+    let lines = `${method} ${url} HTTP/${httpVersion}\r\n`;
+    for (let at = 0; at < rawHeaders.length; at += 2) {
+      lines += `${rawHeaders[at]}: ${rawHeaders[at + 1]}\r\n`;
+    }
+    connection.write(`${lines}\r\n`, 'latin1');
+    connection.write(head);
+    pipeline(socket, connection, socket, (error) => {
+      if (error && error.code !== 'ERR_STREAM_PREMATURE_CLOSE') this.#failed(error);
+      socket.destroy();
+      connection.destroy();
+    });
+  }
+
+  #connect({ remoteAddress = '' }: Socket): Socket {
+    const { path, secret } = this.#owner;
+    const connection = connect({ path, allowHalfOpen: true });
+    connection.write(`${secret} ${remoteAddress}\n`);
+    return connection;
+  }
+}
+
+/** Headers of an answer that are about its connection. */
+const ofAnswer: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
+/** The same of a request. Node throws at a `Trailer` without a chunked body, and nothing reads trailers. */
+const ofRequest: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'expect', 'trailer']);
+
+/** The headers of a request, so that the owner reads the same request from them. */
+function forwardedHeaders({ headers, rawHeaders }: IncomingMessage): string[] {
+  // An owner that closed it could lose its answer to a body that it does not read.
+  const forwarded = [...without(ofRequest, rawHeaders), 'Connection', 'keep-alive'];
+  const { host, 'content-length': length, 'transfer-encoding': coding } = headers;
+  // Only HTTP/1.0 has requests without it.
+  if (host === undefined) forwarded.push('Host', '');
+  // Node would announce a body of unknown length.
+  if (length === undefined && coding === undefined) forwarded.push('Content-Length', '0');
+  return forwarded;
+}
+
+/** The headers whose names are not listed; both lists have names and values in turn. */
+function without(names: ReadonlySet<string>, rawHeaders: readonly string[]): string[] {
+  return rawHeaders.filter((_, at) => !names.has(rawHeaders[at - (at % 2)]?.toLowerCase() ?? ''));
+}
+
+function refuse(response: ServerResponse, wasSent: boolean): void {
+  const description = wasSent
+    ? 'the process that has this broke off: it may have taken effect'
+    : 'the process that has this is starting: try again';
+  const body = JSON.stringify({
+    error: 'temporarily_unavailable',
+    error_description: description,
+  });
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(body) };
+  if (wasSent) response.writeHead(502, headers);
+  else response.writeHead(503, { ...headers, 'Retry-After': '1' });
+  response.end(body);
+}
