@@ -42,6 +42,15 @@ export const everything: Itinerary = {
     { name: 'completable-prompt', arguments: { department: 'Sales', name: 'David' } },
     { name: 'resource-prompt', arguments: { resourceType: 'Text', resourceId: '3' } },
   ],
+  completions: [
+    { prompt: 'completable-prompt', argument: { name: 'department', value: 'S' } },
+    {
+      prompt: 'completable-prompt',
+      argument: { name: 'name', value: 'E' },
+      others: { department: 'Sales' },
+    },
+  ],
+  logs: 'toggle-simulated-logging',
   task: { name: 'simulate-research-query', arguments: { topic: 'eras', ambiguous: true } },
   updates: { uri: 'demo://resource/dynamic/text/1', by: 'toggle-subscriber-updates' },
 };

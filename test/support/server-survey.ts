@@ -4,6 +4,7 @@ import {
   CreateMessageRequestSchema,
   ElicitRequestSchema,
   ListRootsRequestSchema,
+  LoggingMessageNotificationSchema,
   ProgressNotificationSchema,
   ResourceUpdatedNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
@@ -19,6 +20,14 @@ export type Itinerary = {
   /** Resources besides the listed ones. */
   resources?: readonly string[];
   prompts?: readonly { name: string; arguments?: Record<string, string> }[];
+  /** Arguments of prompts, to be completed. */
+  completions?: readonly {
+    prompt: string;
+    argument: { name: string; value: string };
+    others?: Record<string, string>;
+  }[];
+  /** A tool that makes the server say something to the log, and stop again. */
+  logs?: string;
   /** A tool that runs as a task. */
   task?: ToolCall;
   /** A tool that makes the server say that a resource changed. */
@@ -51,6 +60,7 @@ export async function legacySurvey(
   const asked: unknown[] = [];
   const updated: unknown[] = [];
   const progress: unknown[] = [];
+  let logged = 0;
   client.setRequestHandler(CreateMessageRequestSchema, ({ params }) => {
     asked.push(params);
     return thought;
@@ -63,13 +73,16 @@ export async function legacySurvey(
   client.setNotificationHandler(ResourceUpdatedNotificationSchema, ({ params }) => {
     updated.push(params);
   });
+  client.setNotificationHandler(LoggingMessageNotificationSchema, () => {
+    logged += 1;
+  });
   // Its own handler is gone by the time of an answer that arrives in the same chunk.
   client.setNotificationHandler(ProgressNotificationSchema, ({ params }) => {
     progress.push(params);
   });
   await client.connect(transport);
   const found = await survey(client, itinerary);
-  const { task, updates } = itinerary;
+  const { task, updates, logs } = itinerary;
   const steps: unknown[] = [];
   if (task)
     for await (const step of client.experimental.tasks.callToolStream(task))
@@ -80,6 +93,12 @@ export async function legacySurvey(
     await vi.waitFor(() => updated.length > 0 || Promise.reject(new Error('no update')), patient);
     await client.callTool({ name: updates.by });
     await client.unsubscribeResource({ uri: updates.uri });
+  }
+  if (logs !== undefined) {
+    logged = 0;
+    await client.callTool({ name: logs });
+    await vi.waitFor(() => logged > 0 || Promise.reject(new Error('nothing logged')), patient);
+    await client.callTool({ name: logs });
   }
   if (client.getServerCapabilities()?.logging) await client.setLoggingLevel('error');
   await client.ping();
@@ -131,10 +150,17 @@ async function survey(client: LegacyClient | ModernClient, itinerary: Itinerary)
   const prompts = offered.prompts ? await client.listPrompts() : {};
   const got: unknown[] = [];
   for (const prompt of itinerary.prompts ?? []) got.push(await outcome(client.getPrompt(prompt)));
+  const completed: unknown[] = [];
+  for (const { prompt, argument, others = {} } of itinerary.completions ?? []) {
+    const ref = { type: 'ref/prompt' as const, name: prompt };
+    completed.push(
+      await outcome(client.complete({ ref, argument, context: { arguments: others } })),
+    );
+  }
   const instructions = client.getInstructions();
   const version = client.getServerVersion();
   const offer = { version, offered, instructions, tools, resources, templates, prompts };
-  return { ...offer, called, read, got };
+  return { ...offer, called, read, got, completed };
 }
 
 function unique(found: readonly unknown[]): unknown[] {
@@ -154,7 +180,8 @@ function level(found: Survey): Survey {
   )
     .replaceAll(/\d{1,2}:\d{2}:\d{2} [AP]M/g, 'TIME')
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
-    .replaceAll(/\b[0-9a-f]{32}\b/g, 'TASK');
+    // A gateway puts a seal in front of it.
+    .replaceAll(/\b(?:[\w-]{22}\.)?[0-9a-f]{32}\b/g, 'TASK');
   const parsed: Survey = JSON.parse(levelled);
   return parsed;
 }
