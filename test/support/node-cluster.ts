@@ -60,6 +60,7 @@ export async function nodeCluster({
   host = '127.0.0.1',
   frontPort,
   databaseUrl = (own: string) => own,
+  lead = () => undefined,
 }: {
   readonly size: number;
   readonly args?: readonly string[];
@@ -70,6 +71,8 @@ export async function nodeCluster({
   readonly frontPort?: number | undefined;
   /** What the nodes are told, when something stands between them and the database. */
   readonly databaseUrl?: (own: string) => string;
+  /** The name of the node that a request is to reach, if it matters which. */
+  readonly lead?: (request: IncomingMessage) => string | undefined;
 }): Promise<NodeCluster> {
   const owned = new AsyncDisposableStack();
   await using stack = new AsyncDisposableStack();
@@ -82,8 +85,9 @@ export async function nodeCluster({
   const nodes: ClusterNode[] = [];
   /** Those that have exited, which a balancer notices. */
   const gone = new Set<ClusterNode>();
-  const nodeFor = ({ headers }: IncomingMessage): ClusterNode => {
-    const wanted = nodes.find(({ name }) => name === headers['x-test-node']);
+  const nodeFor = (request: IncomingMessage): ClusterNode => {
+    const named = request.headers['x-test-node'] ?? lead(request);
+    const wanted = nodes.find(({ name }) => name === named);
     const alive = nodes.filter((one) => !gone.has(one));
     const node = wanted ?? alive[Math.floor(Math.random() * alive.length)];
     if (!node) throw new Error('no node was started');
