@@ -155,7 +155,7 @@ async function start(argv: readonly string[]): Promise<void> {
 }
 
 function removeAtExit(socket: OwnerSocket | undefined, isDue: () => boolean): void {
-  if (socket) process.on('exit', () => isDue() && removeOwnerSocket(socket, process.platform));
+  if (socket) process.on('exit', () => isDue() && removeOwnerSocket(socket));
 }
 
 /** @returns what stops it without a signal; both may come, and each only counts once */

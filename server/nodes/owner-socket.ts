@@ -16,6 +16,8 @@ import { pipeline } from 'node:stream';
 // themselves, each request over a connection of its own. The connection begins with a line that proves where it comes from and
 // names the caller's address, which no request can contain; the request follows as it was received.
 
+const pipes = '\\\\.\\pipe\\';
+
 /** Where the owner gets what the others forward. */
 export interface OwnerSocket {
   /** A Unix socket in a folder that only this user may enter; on Windows a named pipe. */
@@ -29,14 +31,19 @@ export function newOwnerSocket(platform: NodeJS.Platform): OwnerSocket {
   const secret = randomBytes(32).toString('base64url');
   const path =
     platform === 'win32'
-      ? `\\\\.\\pipe\\latchkey-${randomBytes(16).toString('hex')}`
+      ? `${pipes}latchkey-${randomBytes(16).toString('hex')}`
       : join(mkdtempSync(join(tmpdir(), 'latchkey-')), 'owner');
   return { path, secret };
 }
 
-/** Removes the folder of the socket. Windows removes a pipe with its last process. */
-export function removeOwnerSocket({ path }: OwnerSocket, platform: NodeJS.Platform): void {
-  if (platform !== 'win32') rmSync(dirname(path), { recursive: true, force: true });
+/** Removes the folder of the socket. */
+export function removeOwnerSocket({ path }: OwnerSocket): void {
+  if (!isPipe(path)) rmSync(dirname(path), { recursive: true, force: true });
+}
+
+/** Whether this is a named pipe, which Windows removes with the process that has it. */
+function isPipe(path: string): boolean {
+  return path.startsWith(pipes);
 }
 
 /**
@@ -65,7 +72,7 @@ export async function acceptForwarded(
     });
   });
   // One that was killed has left its socket.
-  rmSync(path, { force: true });
+  if (!isPipe(path)) rmSync(path, { force: true });
   // The workers of `node:cluster` would share it otherwise.
   listener.listen({ path, exclusive: true });
   await once(listener, 'listening');

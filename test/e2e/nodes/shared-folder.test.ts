@@ -12,6 +12,7 @@ import { hiddenFields } from '#support/granting-server';
 import { modern, rpc } from '#support/mcp-call';
 import { patient } from '#support/patient';
 import { serverProcess, type ServerProcess } from '#support/server-process';
+import { dualUpstream } from '#support/upstreams/dual-upstream';
 import { modernUpstream } from '#support/upstreams/modern-upstream';
 import { talkingUpstream } from '#support/upstreams/talking-upstream';
 
@@ -325,4 +326,30 @@ test('several processes that share a data folder: when the supervisor is killed,
   server.program.kill('SIGKILL');
 
   expect(await server.program.exited).toEqual({ code: null, signal: 'SIGKILL' });
+});
+
+test('several processes that share a data folder: SIGTERM lets calls of both eras finish, at each of them', async () => {
+  const upstream = await dualUpstream();
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => upstream.close());
+  await using server = await serverProcess({ args: ['--processes', '3'] });
+  await server.command(['organization', 'create', 'acme']);
+  await server.command(['server', 'create', 'acme/slow', '--http-url', upstream.url]);
+  const words = ['key', 'create', 'acme/slow', '--name', 'k', '--json'];
+  const { key } = made.parse(JSON.parse(await server.command(words)));
+  const params = { name: 'slow', arguments: { ms: 1000 } };
+  const calls = many((at) => {
+    const headers = { 'x-api-key': key, accept };
+    const recent = modern('tools/call', params);
+    return send(`${server.base}/mcp/acme/slow`, {
+      body: at % 2 === 0 ? recent.body : rpc('tools/call', params),
+      headers: at % 2 === 0 ? { ...recent.headers, ...headers } : headers,
+    });
+  });
+  await upstream.slow.until('started', 16);
+
+  const ended = server.program.end();
+
+  expect(await statusesOf(calls)).toEqual([200]);
+  expect(await ended).toEqual({ code: 0, signal: null });
 });

@@ -42,7 +42,7 @@ afterEach(async () => {
   await new Promise((resolve) => worker.close(resolve));
   owner.closeAllConnections();
   await closeForwarded();
-  removeOwnerSocket(socket, process.platform);
+  removeOwnerSocket(socket);
 });
 
 const line = (text: string) => `${text}\r\n`;
@@ -216,8 +216,14 @@ test('the socket is in a folder of its own that only this user may enter, which 
   const folder = dirname(other.path);
   const { mode } = statSync(folder);
 
-  removeOwnerSocket(other, 'linux');
+  removeOwnerSocket(other);
 
   expect(mode & 0o777).toBe(0o700);
   expect(existsSync(folder)).toBe(false);
+});
+
+test('on Windows the socket is a named pipe', () => {
+  const { path } = newOwnerSocket('win32');
+
+  expect(path).toMatch(/^\\\\\.\\pipe\\latchkey-[0-9a-f]{32}$/);
 });
