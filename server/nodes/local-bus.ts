@@ -29,7 +29,9 @@ export type FromBroker =
       readonly from?: ReturnAddress | undefined;
     }
   | { readonly type: 'answer'; readonly id: number; readonly data: Uint8Array }
-  | { readonly type: 'absent'; readonly id: number };
+  | { readonly type: 'absent'; readonly id: number }
+  /** A process has ended, and nothing else listens to these subjects. */
+  | { readonly type: 'died'; readonly subjects: readonly string[] };
 
 interface ReturnAddress {
   readonly connection: number;
@@ -57,7 +59,10 @@ export class LocalBroker {
       receive: (message) => this.#receive(connection, message),
       close: () => {
         this.#senders.delete(connection);
-        for (const subject of this.#subscribers.keys()) this.#unsubscribe(connection, subject);
+        const listened = [...this.#subscribers.keys()];
+        const subjects = listened.filter((subject) => this.#unsubscribe(connection, subject));
+        if (subjects.length === 0) return;
+        for (const tell of this.#senders.values()) tell({ type: 'died', subjects });
       },
     };
   }
@@ -70,7 +75,7 @@ export class LocalBroker {
         return;
       }
       case 'unsubscribe':
-        return this.#unsubscribe(connection, message.subject);
+        return void this.#unsubscribe(connection, message.subject);
       case 'publish':
         return this.#deliver(message);
       case 'request': {
@@ -101,16 +106,18 @@ export class LocalBroker {
     }
   }
 
-  #unsubscribe(connection: number, subject: string): void {
+  /** @returns whether it was the last subscriber */
+  #unsubscribe(connection: number, subject: string): boolean {
     const subscribers = this.#subscribers.get(subject);
     subscribers?.delete(connection);
-    if (subscribers?.size === 0) this.#subscribers.delete(subject);
+    return subscribers?.size === 0 && this.#subscribers.delete(subject);
   }
 }
 
 /** A process's connection to the broker. It lasts as long as the process: a process that lost its broker ends. */
 export class LocalBus implements NodeBus {
   onLost: () => void = () => {};
+  onDied: (subjects: readonly string[]) => void = () => {};
   readonly #send: (message: ToBroker) => void;
   readonly #receivers = new Map<string, Set<(message: BusRequest) => void>>();
   /** The requests that wait, each with what its answer, or `undefined` without one, is passed to. */
@@ -176,6 +183,8 @@ export class LocalBus implements NodeBus {
         return this.#waiting.get(message.id)?.(message.data);
       case 'absent':
         return this.#waiting.get(message.id)?.(undefined);
+      case 'died':
+        return this.onDied(message.subjects);
     }
   }
 

@@ -8,6 +8,8 @@ export interface BusRequest {
 export interface NodeBus {
   /** Called when the connection was lost. */
   onLost: () => void;
+  /** Called with subjects whose last subscriber has died, if the bus knows that. */
+  onDied?: (subjects: readonly string[]) => void;
   readonly isConnected: boolean;
   /** @throws {NodeLinkError} `unreachable` when the connection is lost: what was not sent must not be sent later */
   publish(subject: string, data: Uint8Array): void;

@@ -48,8 +48,8 @@ export class NodeLinks {
   readonly #secret: Buffer;
   readonly #buffered = new BufferedBytes();
   readonly #opened = new Map<string, Promise<Link>>();
-  /** Both those that this process opened and those that it accepted. */
-  readonly #links = new Set<Link>();
+  /** Both those that this process opened and those that it accepted, by the subjects that they send to. */
+  readonly #links = new Map<string, Link>();
   readonly #timer: NodeJS.Timeout;
   #stopListening: () => void;
   #acceptedLinks = 0;
@@ -68,11 +68,14 @@ export class NodeLinks {
       this.#accept(data, respond),
     );
     bus.onLost = () => this.#endAll('the connection between nodes was lost');
+    bus.onDied = (subjects) => {
+      for (const subject of subjects) this.#links.get(subject)?.end('the other process has ended');
+    };
   }
 
   /** Calls in progress, of this node at others and of others here. */
   get streams(): number {
-    return [...this.#links].reduce((sum, { streams }) => sum + streams, 0);
+    return [...this.#links.values()].reduce((sum, { streams }) => sum + streams, 0);
   }
 
   /** Lets other nodes find an agent here, until the returned function is called. */
@@ -133,7 +136,7 @@ export class NodeLinks {
     const nowMs = this.#options.nowMs();
     const wasSuspended = nowMs - this.#checkedAtMs > 4 * checkEveryMs;
     this.#checkedAtMs = nowMs;
-    for (const link of this.#links) {
+    for (const link of this.#links.values()) {
       if (wasSuspended) link.forgiveSilence(nowMs);
       link.checkTimeouts(nowMs);
     }
@@ -154,7 +157,7 @@ export class NodeLinks {
   async close(): Promise<void> {
     this.drain();
     clearInterval(this.#timer);
-    for (const link of this.#links) link.close();
+    for (const link of this.#links.values()) link.close();
     await this.#options.bus.close();
   }
 
@@ -179,7 +182,7 @@ export class NodeLinks {
       const link: Link = this.#add(to, {
         key: this.#keyOf(id, own, accepted.nonce),
         isOpener: true,
-        publish: (message) => bus.publish(this.#linkSubject(id, 'there'), message),
+        sendsTo: this.#linkSubject(id, 'there'),
         stop: () => {
           stop();
           const opened = this.#opened.get(to);
@@ -212,7 +215,7 @@ export class NodeLinks {
     listening.link = this.#add(from, {
       key: this.#keyOf(id, theirs, own),
       isOpener: false,
-      publish: (message) => bus.publish(this.#linkSubject(id, 'back'), message),
+      sendsTo: this.#linkSubject(id, 'back'),
       stop: () => {
         stop();
         this.#acceptedLinks -= 1;
@@ -224,28 +227,30 @@ export class NodeLinks {
   #add(
     instance: string,
     {
+      sendsTo,
       stop,
       ...options
     }: {
       key: Buffer;
       isOpener: boolean;
-      publish: (message: Uint8Array) => void;
+      sendsTo: string;
       stop: () => void;
     },
   ): Link {
-    const { accept, ended, nowMs } = this.#options;
+    const { accept, bus, ended, nowMs } = this.#options;
     const link: Link = new Link({
       ...options,
+      publish: (message) => bus.publish(sendsTo, message),
       accept,
       buffered: this.#buffered,
       nowMs,
       onEnd: (reason) => {
-        this.#links.delete(link);
+        this.#links.delete(sendsTo);
         stop();
         ended(instance, reason);
       },
     });
-    this.#links.add(link);
+    this.#links.set(sendsTo, link);
     return link;
   }
 
@@ -254,7 +259,7 @@ export class NodeLinks {
   }
 
   #endAll(reason: string): void {
-    for (const link of this.#links) link.end(reason);
+    for (const link of this.#links.values()) link.end(reason);
   }
 
   #subject(kind: 'node' | 'agent', name: string): string {

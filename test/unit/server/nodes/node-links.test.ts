@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { BufferedBytes, LinkStream } from '#server/nodes/link-stream';
+import { LocalBroker, LocalBus } from '#server/nodes/local-bus';
+import type { NodeBus } from '#server/nodes/node-bus';
 import { NodeLinks } from '#server/nodes/node-links';
 import { masterKey } from '#server/oauth/master-key';
 import { MemoryBus } from '#support/memory-bus';
@@ -30,9 +32,13 @@ afterEach(async () => {
   await two.close();
 });
 
-function node(instance: string, key: ReturnType<typeof masterKey>): NodeLinks {
+function node(
+  instance: string,
+  key: ReturnType<typeof masterKey>,
+  own: NodeBus = bus.connect(),
+): NodeLinks {
   return new NodeLinks({
-    bus: bus.connect(),
+    bus: own,
     masterKey: key,
     instance,
     nowMs: () => nowMs,
@@ -60,6 +66,38 @@ async function textOf(stream: LinkStream): Promise<string> {
   for await (const piece of stream.body()) text += Buffer.from(piece).toString();
   return text;
 }
+
+test('link: when the other process ends, calls in progress fail at once, at either end of the link', async () => {
+  const broker = new LocalBroker();
+  const key = masterKey(randomBytes(32));
+  const processOf = (instance: string) => {
+    const connection = broker.connect((message) => setImmediate(() => local.receive(message)));
+    const local = new LocalBus((message) => connection.receive(message));
+    const links = node(instance, key, local);
+    return { links, died: () => connection.close() };
+  };
+  const [survivor, opener, accepter] = [
+    processOf(instances.one),
+    processOf(instances.two),
+    processOf('threethreethree3'),
+  ];
+  const opened = await survivor.links.open('threethreethree3', {});
+  await opener.links.open(instances.one, {});
+  await settled();
+  const head = opened.head.catch((error: unknown) => error);
+
+  accepter.died();
+  opener.died();
+  await settled();
+
+  expect(await head).toMatchObject({ code: 'broken' });
+  expect(ended).toEqual([
+    'threethreethree3: the other process has ended',
+    `${instances.two}: the other process has ended`,
+  ]);
+  expect(survivor.links.streams).toBe(0);
+  for (const { links } of [survivor, opener, accepter]) await links.close();
+});
 
 test('link: a call and its answer pass in both directions', async () => {
   const { own, theirs, opening } = await openCall();
