@@ -2,6 +2,7 @@ import { randomBytes, timingSafeEqual } from 'node:crypto';
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
 import {
+  Agent,
   type IncomingMessage,
   request as httpRequest,
   type Server,
@@ -13,8 +14,8 @@ import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream';
 
 // Processes that share SQLite: one of them, the owner, has whatever exists once. The others forward to it what they do not answer
-// themselves, each request over a connection of its own. The connection begins with a line that proves where it comes from and
-// names the caller's address, which no request can contain; the request follows as it was received.
+// themselves, over a connection of its own for each connection of a caller. It begins with a line that proves where it comes from
+// and names the caller's address, which no request can contain; the requests follow as they were received.
 
 const pipes = '\\\\.\\pipe\\';
 
@@ -88,6 +89,8 @@ interface Upgrade {
 /** Forwards requests to the owner. */
 export class Forwarder {
   readonly #owner: OwnerSocket;
+  /** The connections to the owner, by the connections of callers. */
+  readonly #agents = new WeakMap<Socket, Agent>();
   readonly #failed: (error: unknown) => void;
 
   /** `failed` is called when the owner did not answer. */
@@ -101,14 +104,14 @@ export class Forwarder {
    * sent, and 502 when the owner may have acted on the request.
    */
   forward(request: IncomingMessage, response: ServerResponse): void {
-    const connection = this.#connect(request.socket);
-    let wasSent = false;
-    connection.once('connect', () => {
-      wasSent = true;
-    });
-    const { method, url: path } = request;
+    const { method, url: path, socket } = request;
     const headers = forwardedHeaders(request);
-    const onward = httpRequest({ method, path, headers, createConnection: () => connection });
+    const onward = httpRequest({ method, path, headers, agent: this.#agentFor(socket) });
+    let wasSent = false;
+    onward.once('socket', (connection) => {
+      if (!connection.connecting) wasSent = true;
+      else connection.once('connect', () => (wasSent = true));
+    });
     onward.once('response', (answer) => {
       const { statusCode = 502, statusMessage, rawHeaders } = answer;
       response.writeHead(statusCode, statusMessage, without(ofAnswer, rawHeaders));
@@ -126,7 +129,9 @@ export class Forwarder {
       request.unpipe(onward);
       request.resume();
     });
-    response.once('close', () => onward.destroy());
+    response.once('close', () => {
+      if (!response.writableFinished || !request.complete) onward.destroy();
+    });
     request.pipe(onward);
     // Node waits for the body with the head, but the owner may answer that without a body.
     setImmediate(() => onward.flushHeaders());
@@ -149,6 +154,17 @@ export class Forwarder {
     });
   }
 
+  #agentFor(socket: Socket): Agent {
+    const known = this.#agents.get(socket);
+    if (known) return known;
+    // One request at a time, as the answers have to keep their order.
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+    agent.createConnection = () => this.#connect(socket);
+    this.#agents.set(socket, agent);
+    socket.once('close', () => agent.destroy());
+    return agent;
+  }
+
   #connect({ remoteAddress = '' }: Socket): Socket {
     const { path, secret } = this.#owner;
     const connection = connect({ path, allowHalfOpen: true });
@@ -164,7 +180,6 @@ const ofRequest: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'exp
 
 /** The headers of a request, so that the owner reads the same request from them. */
 function forwardedHeaders({ headers, rawHeaders }: IncomingMessage): string[] {
-  // An owner that closed it could lose its answer to a body that it does not read.
   const forwarded = [...without(ofRequest, rawHeaders), 'Connection', 'keep-alive'];
   const { host, 'content-length': length, 'transfer-encoding': coding } = headers;
   // Only HTTP/1.0 has requests without it.

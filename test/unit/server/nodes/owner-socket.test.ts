@@ -153,6 +153,22 @@ test('an answer to the head alone arrives without the body', async () => {
   expect(statuses).toEqual([401]);
 });
 
+test('requests of one caller use one connection to the owner, and no other caller uses it', async () => {
+  const connections = new Map<unknown, string[]>();
+  answer.mockImplementation(({ socket: connection, url = '' }, response) => {
+    connections.set(connection, [...(connections.get(connection) ?? []), url]);
+    response.end(url);
+  });
+  const get = (path: string, more = '') => `GET ${path} HTTP/1.1\r\nHost: a\r\n${more}\r\n`;
+  const last = (path: string) => get(path, 'Connection: close\r\n');
+
+  const one = await rawHttp(port, get('/1') + get('/2') + last('/3'));
+  await rawHttp(port, last('/4'));
+
+  expect([...connections.values()]).toEqual([['/1', '/2', '/3'], ['/4']]);
+  expect(one.text.match(/^\/\d/gm)).toEqual(['/1', '/2', '/3']);
+});
+
 test('an answer that does not wait for the body leaves the connection usable', async () => {
   answer.mockImplementation((_, response) => response.writeHead(413).end());
   const body = 'x'.repeat(1_000_000);
