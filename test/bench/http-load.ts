@@ -38,7 +38,9 @@ function wrkLoad(folder: string): HttpLoad {
   const script = join(folder, 'shot.lua');
   return async ({ url, headers, body }, connections, seconds) => {
     const lines = Object.entries(headers).map(
-      ([name, value]) => `wrk.headers[${JSON.stringify(name)}] = ${JSON.stringify(value)}`,
+      // It sends a Host of its own beside one that is written otherwise.
+      ([name, value]) =>
+        `wrk.headers[${JSON.stringify(name === 'host' ? 'Host' : name)}] = ${JSON.stringify(value)}`,
     );
     // Made once: what a request costs to make is the same for everybody, and next to nothing.
     lines.push(

@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- [proxy|server|gateway|dashboard|agents|nodes]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * `npm run bench -- [proxy|server|gateway|dashboard|agents|admissions|nodes]`: what ours costs, as a ratio to a floor, in one interleaved run.
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
+import { benchAdmissions } from './admissions.ts';
 import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchGateway } from './gateway.ts';
@@ -15,6 +16,7 @@ const benches = {
   gateway: benchGateway,
   dashboard: benchDashboard,
   agents: benchAgents,
+  admissions: benchAdmissions,
   nodes: benchNodes,
 };
 const log = (line: string) => console.error(line);

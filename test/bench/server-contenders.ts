@@ -23,6 +23,15 @@ const listening = /listening on (http:\/\/\S+)/;
 /** The call that everybody is loaded with. */
 export const toolCall = `{"jsonrpc":"2.0","id":${numberHere},"method":"tools/call","params":{"name":"json","arguments":{"text":"hello"}}}`;
 
+/** A request for an access token by client credentials. */
+export function tokenRequest(base: string, client: { id: string; secret: string }): Shot {
+  return {
+    url: `${base}/api/oauth/token`,
+    headers: formType,
+    body: tokenBody(client.id, client.secret),
+  };
+}
+
 function tokenBody(clientId: string, clientSecret: string): string {
   const form = { grant_type: 'client_credentials', client_id: clientId };
   return new URLSearchParams({ ...form, client_secret: clientSecret }).toString();
@@ -41,11 +50,7 @@ export async function floor(targetOrigin: string): Promise<ServerRacer> {
   const [, proxyOrigin = ''] = await proxy.line(listening);
   return {
     name: 'bare node:http',
-    tokenRequest: {
-      url: `${tokenOrigin}/api/oauth/token`,
-      headers: formType,
-      body: tokenBody('client_bench', 'bench'),
-    },
+    tokenRequest: tokenRequest(tokenOrigin, { id: 'client_bench', secret: 'bench' }),
     toolCall: { url: `${proxyOrigin}/mcp`, headers: jsonType, body: toolCall },
     programs: [token, proxy],
   };
@@ -80,8 +85,12 @@ export async function latchkeyProcess(folder: string, args: readonly string[] = 
 }
 
 /** Ours: its own server, client and key are made by the commands an operator uses. */
-export async function latchkeyServer(targetOrigin: string, folder: string): Promise<ServerRacer> {
-  const { base, server, command } = await latchkeyProcess(folder);
+export async function latchkeyServer(
+  targetOrigin: string,
+  folder: string,
+  args: readonly string[] = [],
+): Promise<ServerRacer> {
+  const { base, server, command } = await latchkeyProcess(folder, args);
   try {
     await command('server', 'create', 'bench/target', '--http-url', `${targetOrigin}/mcp`);
     const scopes = ['--scope', 'mcp:tools:read', '--scope', 'mcp:tools:execute'];
@@ -89,11 +98,10 @@ export async function latchkeyServer(targetOrigin: string, folder: string): Prom
     const key = await command('key', 'create', 'bench/target', '--name', 'bench');
     return {
       name: 'latchkey-server',
-      tokenRequest: {
-        url: `${base}/api/oauth/token`,
-        headers: formType,
-        body: tokenBody(client['client_id'] ?? '', client['client_secret'] ?? ''),
-      },
+      tokenRequest: tokenRequest(base, {
+        id: client['client_id'] ?? '',
+        secret: client['client_secret'] ?? '',
+      }),
       toolCall: {
         url: `${base}/mcp/bench/target`,
         headers: { ...jsonType, 'x-api-key': key['key'] ?? '' },
