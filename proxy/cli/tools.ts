@@ -99,7 +99,7 @@ async function tools(
   const changes = rows.some(({ state }) => state === 'changed');
   const head =
     rows.length > 0
-      ? `${connection.name}: ${rows.length} tools seen`
+      ? `${connection.name}: ${rows.length} ${rows.length === 1 ? 'tool' : 'tools'} seen`
       : `${connection.name}: no tools seen yet`;
   const hint = changes
     ? [`hint: ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`]
