@@ -1,5 +1,5 @@
 /**
- * `npm run bench -- [proxy|server|gateway|dashboard|agents|admissions|nodes]`: what ours costs, as a ratio to a floor, in one interleaved run.
+ * `npm run bench -- [proxy|server|gateway|dashboard|agents|admissions|nodes|processes]`: what ours costs, as a ratio to a floor, in one interleaved run.
  * Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchAdmissions } from './admissions.ts';
@@ -7,6 +7,7 @@ import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
 import { benchGateway } from './gateway.ts';
 import { benchNodes } from './nodes.ts';
+import { benchProcesses } from './processes.ts';
 import { benchProxy } from './proxy.ts';
 import { benchServer } from './server.ts';
 
@@ -18,6 +19,7 @@ const benches = {
   agents: benchAgents,
   admissions: benchAdmissions,
   nodes: benchNodes,
+  processes: benchProcesses,
 };
 const log = (line: string) => console.error(line);
 

@@ -88,11 +88,11 @@ export async function latchkeyProcess(folder: string, args: readonly string[] = 
 export async function latchkeyServer(
   targetOrigin: string,
   folder: string,
-  args: readonly string[] = [],
+  { args = [], path = '/mcp' }: { readonly args?: readonly string[]; readonly path?: string } = {},
 ): Promise<ServerRacer> {
   const { base, server, command } = await latchkeyProcess(folder, args);
   try {
-    await command('server', 'create', 'bench/target', '--http-url', `${targetOrigin}/mcp`);
+    await command('server', 'create', 'bench/target', '--http-url', `${targetOrigin}${path}`);
     const scopes = ['--scope', 'mcp:tools:read', '--scope', 'mcp:tools:execute'];
     const client = await command('client', 'create', 'bench/target', '--name', 'bench', ...scopes);
     const key = await command('key', 'create', 'bench/target', '--name', 'bench');

@@ -4,6 +4,7 @@
  *
  *     POST /mcp         initialize, tools/list, tools/call; whatever the credential
  *     POST /session     the same, in a session
+ *     POST /modern      the same, by the modern era: it answers server/discover
  *     POST /signed-in   the same, but 401 without an Authorization header
  *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to be signed in to the latter
  *     GET /count        requests so far, this one not counted
@@ -23,6 +24,11 @@ interface Message {
 const tool = { name: 'echo', inputSchema: { type: 'object' } };
 const called = { content: [{ type: 'text', text: 'x'.repeat(200) }] };
 const calledLarge = { content: [{ type: 'text', text: 'x'.repeat(10_000_000) }] };
+const discovered = {
+  resultType: 'complete',
+  supportedVersions: ['2026-07-28'],
+  capabilities: { tools: {} },
+};
 let requests = 0;
 
 const server = createServer((request, response) => {
@@ -43,6 +49,9 @@ const server = createServer((request, response) => {
   read(request, (message) => {
     if (path === '/session' && message.method === 'initialize') {
       response.setHeader('mcp-session-id', randomUUID());
+    }
+    if (path === '/modern' && message.method === 'server/discover') {
+      return json(response, 200, { jsonrpc: '2.0', id: message.id, result: discovered });
     }
     answer(message, response);
   });
