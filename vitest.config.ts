@@ -36,13 +36,15 @@ interface Level {
 
 /**
  * Stories of one server that also run against three nodes behind a balancer that picks one at random for each request. Others
- * read the files of the one server, or count what it alone opens at its upstream, and stay out.
+ * read the files of the one server, count what it alone opens at its upstream, or run its pages in their own process, and stay out.
  */
 const storiesOfNodes = [
   'test/e2e/agent/story.test.ts',
+  'test/e2e/dashboard/story.test.ts',
   'test/e2e/gateway/{eras,listening}.test.ts',
-  'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,revocation}.test.ts',
-  'test/e2e/security/{codes-and-refresh,consent-races,recent-proof,challenges}.test.ts',
+  'test/e2e/oauth/{consent,single-sign-on}.test.ts',
+  'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
+  'test/e2e/security/{codes-and-refresh,revocation,revoked-sessions}.test.ts',
 ];
 
 const full = '**/*.full.test.ts';

@@ -8,13 +8,15 @@ import { createClient } from '#server/oauth/create-credentials';
 import { ordinaryScopes } from '#server/oauth/scopes';
 import { hashSecret } from '#server/oauth/secrets';
 import { serve } from '#server/serve';
-import { openStores, type Stores } from '#server/stores';
+import { openPostgresStores, openStores, type Stores } from '#server/stores';
 import { cookieName } from '#server/web/page-request';
 import { pkcePair } from './authorization-server.ts';
 import type { FakeClock } from './fake-clock.ts';
 import { freePort } from './loopback.ts';
+import { nodeCluster, nodesOfTests } from './node-cluster.ts';
 import { startProgram } from './processes.ts';
 import { serverLauncher } from './programs.ts';
+import { natsUrl } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 type Fields = Readonly<Record<string, string | undefined>>;
@@ -44,7 +46,7 @@ export interface GrantingServerOptions {
 
 /**
  * A server that listens, with `acme/sales` (the demo), an OAuth client of it, and people of acme. It is a
- * process of its own unless the test brings a clock.
+ * process of its own, or several nodes with `TEST_NODES`, unless the test brings a clock.
  */
 export interface GrantingServer extends AsyncDisposable {
   readonly base: string;
@@ -218,6 +220,7 @@ async function started(
   { clock, fetchDocument, outboundHosts, args = [] }: GrantingServerOptions,
   stack: AsyncDisposableStack,
 ): Promise<Pick<GrantingServer, 'base' | 'stores' | 'killed' | 'again'>> {
+  if (!clock && nodesOfTests > 1) return startedCluster(args, stack);
   if (!clock) {
     const programs = stack.use(new AsyncDisposableStack());
     const start = async (port: string) => {
@@ -269,6 +272,29 @@ async function started(
   stack.defer(() => server.close());
   const notHere = () => Promise.reject(new Error('it runs in this process'));
   return { base, stores: server.stores, killed: notHere, again: notHere };
+}
+
+/** Several nodes on a shared database, used as if they were one server. */
+async function startedCluster(
+  args: readonly string[],
+  stack: AsyncDisposableStack,
+): Promise<Pick<GrantingServer, 'base' | 'stores' | 'killed' | 'again'>> {
+  const words = ['--nats-url', natsUrl(), ...args];
+  const cluster = stack.use(await nodeCluster({ size: nodesOfTests, args: words }));
+  const stores = await openPostgresStores(
+    { url: cluster.databaseUrl, mayLoseWrites: true },
+    { mayAdmit: () => true, failed: () => {} },
+  );
+  stack.defer(() => stores.close());
+  return {
+    base: cluster.base,
+    stores,
+    async killed() {
+      cluster.program.kill('SIGKILL');
+      await Promise.all(cluster.nodes.map(({ program }) => program.exited));
+    },
+    again: () => cluster.restart(),
+  };
 }
 
 /** The hidden fields of the form of a page that posts to `action`. */
