@@ -142,7 +142,6 @@ test('§6: legacy session: DELETE ends it, at the upstream too', async () => {
   const before = new Set(upstream.sessions());
   const { transport } = await legacyClient();
   const { sessionId = '' } = transport;
-  // Among them may be one of a health check, which ends by itself.
   const opened = upstream.sessions().filter((id) => !before.has(id));
 
   await transport.terminateSession();

@@ -12,7 +12,10 @@ import { listen } from '../loopback.ts';
 /** A server of the legacy era that keeps sessions, on the first SDK. */
 export interface SessionUpstream extends AsyncDisposable {
   readonly url: string;
-  /** The ids of the sessions that are open, oldest first. */
+  /**
+   * The ids of the sessions that are open, oldest first, without those of health checks: each node has one, which stays, and asks
+   * there for a sign of life only.
+   */
   readonly sessions: () => string[];
   /** Calls of `wait` that are under way. */
   readonly waiting: () => number;
@@ -26,12 +29,18 @@ export interface SessionUpstream extends AsyncDisposable {
   readonly announce: () => void;
 }
 
+const ofHealthChecks = new Set<unknown>(['notifications/initialized', 'ping', undefined]);
+const methodOf = (message: unknown): unknown => Object(message)['method'];
+
 /**
  * Tools: `echo` repeats `text`; `steps` tells its progress, then waits for `goOn`; `ask` asks the caller's
  * model; `wait` waits until it is cancelled.
  */
 export async function sessionUpstream(): Promise<SessionUpstream> {
-  const open = new Map<string, { transport: StreamableHTTPServerTransport; server: McpServer }>();
+  const open = new Map<
+    string,
+    { transport: StreamableHTTPServerTransport; server: McpServer; isHealthCheck: boolean }
+  >();
   let underWay = 0;
   let cancelled = 0;
   const waiting: (() => void)[] = [];
@@ -71,16 +80,21 @@ export async function sessionUpstream(): Promise<SessionUpstream> {
     const serve = async (text: string) => {
       const message: unknown = text ? JSON.parse(text) : undefined;
       const id = String(request.headers['mcp-session-id']);
-      const known = open.get(id)?.transport;
-      if (known) return known.handleRequest(request, response, message);
+      const known = open.get(id);
+      if (known) {
+        if (!ofHealthChecks.has(methodOf(message))) known.isHealthCheck = false;
+        return known.transport.handleRequest(request, response, message);
+      }
       if (!isInitializeRequest(message)) {
         const code = request.headers['mcp-session-id'] === undefined ? 400 : 404;
         return void response.writeHead(code, { 'content-type': 'application/json' }).end('{}');
       }
+      const isHealthCheck = message.params.clientInfo.name === 'latchkey-server';
       const server = tools();
       const transport: StreamableHTTPServerTransport = new StreamableHTTPServerTransport({
         sessionIdGenerator: () => randomUUID(),
-        onsessioninitialized: (sessionId) => void open.set(sessionId, { transport, server }),
+        onsessioninitialized: (sessionId) =>
+          void open.set(sessionId, { transport, server, isHealthCheck }),
         onsessionclosed: (sessionId) => void open.delete(sessionId),
       });
       await server.connect(transport);
@@ -90,7 +104,7 @@ export async function sessionUpstream(): Promise<SessionUpstream> {
   const port = await listen(http);
   return {
     url: `http://127.0.0.1:${port}/mcp`,
-    sessions: () => [...open.keys()],
+    sessions: () => [...open].flatMap(([id, { isHealthCheck }]) => (isHealthCheck ? [] : [id])),
     waiting: () => underWay,
     cancelled: () => cancelled,
     goOn: () => {
