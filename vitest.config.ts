@@ -43,8 +43,9 @@ const storiesOfNodes = [
   'test/e2e/dashboard/story.test.ts',
   'test/e2e/gateway/{eras,listening}.test.ts',
   'test/e2e/oauth/{consent,single-sign-on}.test.ts',
+  'test/e2e/proxy/sign-in-story.test.ts',
   'test/e2e/security/{mcp-translated,mcp-messages,mcp-parameters,mcp-sessions}.test.ts',
-  'test/e2e/security/{codes-and-refresh,revocation,revoked-sessions}.test.ts',
+  'test/e2e/security/{codes-and-refresh,narrowed-streams,revocation,revoked-sessions}.test.ts',
 ];
 
 const full = '**/*.full.test.ts';

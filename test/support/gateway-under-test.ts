@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import { insertOrganization } from '#server/db/organizations';
-import { openStores } from '#server/stores';
+import { openStores, type Stores } from '#server/stores';
 import type { NodePrograms } from './node-cluster.ts';
 import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -26,6 +26,8 @@ export interface GatewayUnderTest extends AsyncDisposable {
   readonly program: NodePrograms;
   readonly endpoint: string;
   readonly dataDir: string;
+  /** Opens its database, as another process does. */
+  readonly openStores: () => Promise<Stores>;
   readonly key: string;
   /** Runs an administrative command beside the server; what its `--json` printed. */
   readonly command: (...words: string[]) => Promise<Record<string, unknown>>;
@@ -73,6 +75,7 @@ export async function gatewayUnderTest({
     program,
     endpoint: `${base}/mcp/acme/fixture`,
     dataDir,
+    openStores: server.openStores,
     key,
     command,
     newKey,

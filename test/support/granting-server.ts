@@ -8,12 +8,12 @@ import { createClient } from '#server/oauth/create-credentials';
 import { ordinaryScopes } from '#server/oauth/scopes';
 import { hashSecret } from '#server/oauth/secrets';
 import { serve } from '#server/serve';
-import { openPostgresStores, openStores, type Stores } from '#server/stores';
+import { openStores, type Stores } from '#server/stores';
 import { cookieName } from '#server/web/page-request';
 import { pkcePair } from './authorization-server.ts';
 import type { FakeClock } from './fake-clock.ts';
 import { freePort } from './loopback.ts';
-import { nodeCluster, nodesOfTests } from './node-cluster.ts';
+import { clusterStores, nodeCluster, nodesOfTests } from './node-cluster.ts';
 import { startProgram } from './processes.ts';
 import { serverLauncher } from './programs.ts';
 import { natsUrl } from './requirements.ts';
@@ -281,10 +281,7 @@ async function startedCluster(
 ): Promise<Pick<GrantingServer, 'base' | 'stores' | 'killed' | 'again'>> {
   const words = ['--nats-url', natsUrl(), ...args];
   const cluster = stack.use(await nodeCluster({ size: nodesOfTests, args: words }));
-  const stores = await openPostgresStores(
-    { url: cluster.databaseUrl, mayLoseWrites: true },
-    { mayAdmit: () => true, failed: () => {} },
-  );
+  const stores = await clusterStores(cluster);
   stack.defer(() => stores.close());
   return {
     base: cluster.base,

@@ -5,6 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Pool } from 'pg';
+import { openPostgresStores, type Stores } from '#server/stores';
 import { freePort, listen } from './loopback.ts';
 import { startProgram, type LineOptions, type Program } from './processes.ts';
 import { serverLauncher } from './programs.ts';
@@ -227,6 +228,12 @@ function allPrograms(nodes: readonly ClusterNode[]): NodePrograms {
       return first;
     },
   };
+}
+
+/** Opens the database of a cluster, as an administrative command does. */
+export function clusterStores({ databaseUrl }: Pick<NodeCluster, 'databaseUrl'>): Promise<Stores> {
+  const place = { url: databaseUrl, mayLoseWrites: true };
+  return openPostgresStores(place, { mayAdmit: () => true, failed: () => {} });
 }
 
 async function createDatabase(stack: AsyncDisposableStack): Promise<string> {

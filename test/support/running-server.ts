@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
+import { openStores, type Stores } from '#server/stores';
+import { clusterStores, nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
 import { runProgram, startProgram } from './processes.ts';
 import { natsUrl } from './requirements.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
@@ -43,6 +44,8 @@ export interface RunningServer extends AsyncDisposable {
   readonly base: string;
   readonly port: number;
   readonly dataDir: string;
+  /** Opens its database, as another process does. */
+  readonly openStores: () => Promise<Stores>;
   /** The process, with all that it has printed so far. */
   readonly program: NodePrograms;
   /** Every secret, key and token that ever came out: of a command, an answer or the first start. */
@@ -79,10 +82,16 @@ export async function runningServer({
 }: RunningServerOptions = {}): Promise<RunningServer> {
   // Moved to the caller at the end; until then a failure disposes of what was started.
   await using stack = new AsyncDisposableStack();
-  const { base, port, dataDir, program, place } =
-    nodesOfTests > 1
-      ? await clusterAsServer(stack, { args, env, dataDir: given })
-      : await oneProcess(stack, { launcher, args, env, dataDir: given });
+  const {
+    base,
+    port,
+    dataDir,
+    program,
+    openStores: open,
+    place,
+  } = nodesOfTests > 1
+    ? await clusterAsServer(stack, { args, env, dataDir: given })
+    : await oneProcess(stack, { launcher, args, env, dataDir: given });
 
   const issued = new Set<string>();
   const noted = (text: string): string => {
@@ -108,6 +117,7 @@ export async function runningServer({
     base,
     port,
     dataDir,
+    openStores: open,
     program,
     issued,
     command: async (...words) =>
@@ -129,6 +139,7 @@ interface StartedServer {
   readonly base: string;
   readonly port: number;
   readonly dataDir: string;
+  readonly openStores: () => Promise<Stores>;
   readonly program: NodePrograms;
   /** Says to an administrative command where the data is. */
   readonly place: readonly string[];
@@ -157,7 +168,14 @@ async function oneProcess(
       timeoutMs: 30_000,
     },
   );
-  return { base, port: Number(port), dataDir, program, place };
+  return {
+    base,
+    port: Number(port),
+    dataDir,
+    openStores: () => openStores(dataDir),
+    program,
+    place,
+  };
 }
 
 /** Several nodes on a shared database, used as if they were one server. */
@@ -169,7 +187,11 @@ async function clusterAsServer(
   const size = nodesOfTests;
   const words = ['--nats-url', natsUrl(), ...args];
   const cluster = stack.use(await nodeCluster({ size, args: words, env }));
-  return { ...cluster, place: ['--database-url', cluster.databaseUrl] };
+  return {
+    ...cluster,
+    openStores: () => clusterStores(cluster),
+    place: ['--database-url', cluster.databaseUrl],
+  };
 }
 
 interface GivenData {

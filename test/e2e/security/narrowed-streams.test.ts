@@ -2,7 +2,6 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } fro
 import { z } from 'zod';
 
 import { updateClient } from '#server/db/clients';
-import { openStores } from '#server/stores';
 import type { Scope } from '#server/oauth/scopes';
 import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
@@ -35,7 +34,7 @@ async function client() {
     token,
     /** As another process than the server's takes scopes away. */
     narrow: async (scopes: Scope[]) => {
-      const stores = await openStores(gateway.dataDir);
+      const stores = await gateway.openStores();
       await updateClient(stores.db, one.client_id, { scopes });
       await stores.close();
     },
