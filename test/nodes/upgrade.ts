@@ -1,5 +1,7 @@
-import { cpSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { builtPackages, run, unpack } from '#support/packages';
 import { temporaryFolder } from '#support/temporary-folder';
 import { openRecords } from './credentials.ts';
 import { Installation, type ServerNode } from './installation.ts';
@@ -36,11 +38,14 @@ const documented = {
  * In between, a node of the older version restarts on the newer database.
  */
 export async function upgrade(log: (line: string) => void): Promise<UpgradeReport> {
-  await using newer = await newerVersion();
+  await using folder = await temporaryFolder('versions');
+  log('packing both versions');
+  const launchers = await bothVersions(folder.path);
   await using installation = await Installation.create({
-    size: nodes,
+    size: 0,
     nodeArgs: ['--shutdown-delay', '2'],
   });
+  for (let at = 0; at < nodes; at += 1) await installation.addNode({ launcher: launchers.older });
   await using records = await openRecords(installation);
   await using upstream = await countingUpstream();
   const targets = await createTargets(installation, records, upstream.url);
@@ -54,7 +59,7 @@ export async function upgrade(log: (line: string) => void): Promise<UpgradeRepor
   for (const [at, node] of older.entries()) {
     log(`${node.name} is replaced by ${newVersion}`);
     await node.stop();
-    await installation.addNode({ launcher: newer.launcher });
+    await installation.addNode({ launcher: launchers.newer });
     installation.nodes.splice(installation.nodes.indexOf(node), 1);
     await pause(2000);
     const last = older.at(-1);
@@ -69,8 +74,11 @@ export async function upgrade(log: (line: string) => void): Promise<UpgradeRepor
       await pause(2000);
     }
   }
-  const found = await newer.migratedRows(installation);
-  if (found !== 1) violations.push('the additive migration is not in the database');
+  const applied = await installation.postgres.query<object>(
+    `select 1 from kysely_migration where name = '${migrationName}'`,
+    'latchkey',
+  );
+  if (applied.length !== 1) violations.push('the additive migration is not in the database');
   const report = await load.stop();
   for (const { kind, word } of load.failures) {
     const allowed = kind === 'session' || kind === 'agent' ? documented[kind] : undefined;
@@ -88,25 +96,51 @@ export async function upgrade(log: (line: string) => void): Promise<UpgradeRepor
 const migrationName = '9999-of-a-newer-version';
 const addedTable = 'made_by_a_newer_version';
 
-/** A copy of the sources with a higher version and one more migration, which adds a table, a column and an index. */
-async function newerVersion() {
-  const folder = await temporaryFolder('newer');
+/**
+ * Unpacks the server's package as it is published into `folder` twice, and puts a newer program into one of them: bundled as it would be
+ * published, from a copy of the sources with a higher version and one more migration, which adds a table, two columns and an index.
+ * Returns what `node` runs to be them.
+ */
+async function bothVersions(folder: string): Promise<{ older: string; newer: string }> {
+  const { server } = await builtPackages(folder);
+  const unpacked = async (name: string) => {
+    const place = join(folder, name);
+    mkdirSync(place);
+    await unpack(server, place);
+    return join(place, 'node_modules/latchkey-server');
+  };
+  const [older, newer] = [await unpacked('older'), await unpacked('newer')];
+  const sources = newerSources(folder);
+  const bundler = JSON.stringify(pathToFileURL(join(sources, 'scripts/bundle.ts')).href);
+  const program = `import { bundleProgram } from ${bundler};
+    process.stdout.write((await bundleProgram('server')).code);`;
+  const code = await run(process.execPath, ['--input-type=module', '-e', program], sources);
+  writeFileSync(join(newer, 'dist/main.js'), code);
+  changeText(join(newer, 'package.json'), ...newVersionInManifest);
+  const launcher = 'bin/latchkey-server.js';
+  return { older: join(older, launcher), newer: join(newer, launcher) };
+}
+
+const newVersionInManifest = [/"version": "[^"]+"/, `"version": "${newVersion}"`] as const;
+
+function changeText(file: string, from: string | RegExp, to: string): void {
+  const text = readFileSync(file, 'utf8');
+  const changed = text.replace(from, to);
+  if (changed === text) throw new Error(`${file} has no ${from}`);
+  writeFileSync(file, changed);
+}
+
+function newerSources(parent: string): string {
+  const folder = join(parent, 'sources');
   const copy = (path: string) =>
-    cpSync(join(root, path), join(folder.path, path), {
+    cpSync(join(root, path), join(folder, path), {
       recursive: true,
       filter: (file) => !/[\\/](dist|data)$/.test(file),
       verbatimSymlinks: true,
     });
-  for (const path of ['package.json', 'mcp', 'server', 'proxy']) copy(path);
-  symlinkSync(join(root, 'node_modules'), join(folder.path, 'node_modules'));
-  const change = (path: string, from: string | RegExp, to: string) => {
-    const file = join(folder.path, path);
-    const text = readFileSync(file, 'utf8');
-    const changed = text.replace(from, to);
-    if (changed === text) throw new Error(`${path} has no ${from}`);
-    writeFileSync(file, changed);
-  };
-  change('server/package.json', /"version": "[^"]+"/, `"version": "${newVersion}"`);
+  for (const path of ['package.json', 'scripts', 'mcp', 'server', 'proxy']) copy(path);
+  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'));
+  changeText(join(folder, 'server/package.json'), ...newVersionInManifest);
   const statements = [
     `create table ${addedTable} (id text primary key)`,
     `alter table api_key add column added_later text`,
@@ -114,7 +148,7 @@ async function newerVersion() {
     `create index added_later on api_key (added_later)`,
   ];
   writeFileSync(
-    join(folder.path, 'server/db/migrations/9999-newer.ts'),
+    join(folder, 'server/db/migrations/9999-newer.ts'),
     `import { sql } from 'kysely';
 import type { Db } from '#db/transaction';
 export async function up(db: Db): Promise<void> {
@@ -122,25 +156,15 @@ export async function up(db: Db): Promise<void> {
 }
 `,
   );
-  change(
-    'server/db/migrate.ts',
+  changeText(
+    join(folder, 'server/db/migrate.ts'),
     `'0002-nodes': { up: nodes },`,
     `'0002-nodes': { up: nodes }, '${migrationName}': { up: newer, isAdditive: true },`,
   );
-  change(
-    'server/db/migrate.ts',
+  changeText(
+    join(folder, 'server/db/migrate.ts'),
     `import { Migrator }`,
     `import { up as newer } from './migrations/9999-newer.ts';\nimport { Migrator }`,
   );
-  return {
-    launcher: join(folder.path, 'server/bin/latchkey-server.js'),
-    migratedRows: async ({ postgres }: Installation) =>
-      (
-        await postgres.query<object>(
-          `select 1 from kysely_migration where name = '${migrationName}'`,
-          'latchkey',
-        )
-      ).length,
-    [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose](),
-  };
+  return folder;
 }

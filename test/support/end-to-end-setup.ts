@@ -11,16 +11,10 @@
  *
  * It also starts the one Chromium of the run, where there is one. `TEST_CHROMIUM` is its WebSocket address.
  */
-import { mkdir, symlink } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
-import { z } from 'zod';
 import { chromiumServer } from './chromium.ts';
-import { builtPackages, run } from './packages.ts';
+import { builtPackages, unpack } from './packages.ts';
 import { lack, requirements } from './requirements.ts';
 import { temporaryFolder } from './temporary-folder.ts';
-
-const root = join(import.meta.dirname, '../..');
-const manifest = z.object({ name: z.string(), dependencies: z.record(z.string(), z.string()) });
 
 export default async function setUp(): Promise<() => Promise<void>> {
   await using stack = new AsyncDisposableStack();
@@ -48,17 +42,4 @@ export default async function setUp(): Promise<() => Promise<void>> {
 function setFor(stack: AsyncDisposableStack, name: string, value: string): void {
   process.env[name] = value;
   stack.defer(() => void delete process.env[name]);
-}
-
-async function unpack(packed: string, folder: string): Promise<void> {
-  const text = await run('tar', ['-xzOf', packed, 'package/package.json'], folder);
-  const { name, dependencies } = manifest.parse(JSON.parse(text));
-  const place = join(folder, 'node_modules', name);
-  await mkdir(place, { recursive: true });
-  await run('tar', ['-xzf', packed, '--strip-components=1'], place);
-  for (const dependency of Object.keys(dependencies)) {
-    const link = join(folder, 'node_modules', dependency);
-    await mkdir(dirname(link), { recursive: true });
-    await symlink(join(root, 'node_modules', dependency), link);
-  }
 }

@@ -1,9 +1,11 @@
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
+import { mkdir, symlink } from 'node:fs/promises';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
 import { runProgram } from './processes.ts';
 
 const root = join(import.meta.dirname, '../..');
 const timeoutMs = 240_000;
+const manifest = z.object({ name: z.string(), dependencies: z.record(z.string(), z.string()) });
 
 /**
  * The npm packages of both programs, as they are published, made in `folder`: the paths of their files. The bundle in the
@@ -25,6 +27,23 @@ export async function install(
   const options = ['--ignore-scripts', '--prefer-offline', '--no-audit', '--no-fund'];
   // Without this, npm installs into the nearest folder above that has a package.json.
   await run('npm', ['install', ...options, '--prefix', folder, ...packages], folder, env);
+}
+
+/**
+ * Puts the content of a package into `node_modules` of `folder`, with links to its dependencies as the repository has installed them,
+ * so that nothing is fetched.
+ */
+export async function unpack(packed: string, folder: string): Promise<void> {
+  const text = await run('tar', ['-xzOf', packed, 'package/package.json'], folder);
+  const { name, dependencies } = manifest.parse(JSON.parse(text));
+  const place = join(folder, 'node_modules', name);
+  await mkdir(place, { recursive: true });
+  await run('tar', ['-xzf', packed, '--strip-components=1'], place);
+  for (const dependency of Object.keys(dependencies)) {
+    const link = join(folder, 'node_modules', dependency);
+    await mkdir(dirname(link), { recursive: true });
+    await symlink(join(root, 'node_modules', dependency), link);
+  }
 }
 
 /** The files of a package, sorted. */
