@@ -275,7 +275,7 @@ async function connectionBalancer(nodes: readonly ServerNode[]) {
   const lead = (near: Socket, candidates: readonly ServerNode[]) => {
     const [node, ...others] = candidates;
     if (!node) return void near.destroy();
-    const far = connect({ host: node.host, port: node.port });
+    const far = connect({ host: node.host, port: node.port, noDelay: true });
     keep(far);
     const refused = () => lead(near, others);
     far.once('error', refused).once('connect', () => {
@@ -285,7 +285,7 @@ async function connectionBalancer(nodes: readonly ServerNode[]) {
       far.once('close', () => near.destroy());
     });
   };
-  const server = createServer((near) => {
+  const server = createServer({ noDelay: true }, (near) => {
     keep(near);
     const first = Math.floor(Math.random() * nodes.length);
     const turned = [...nodes.slice(first), ...nodes.slice(0, first)];
