@@ -159,7 +159,7 @@ export async function forwardStream(
     return { status: 204, headers: {} };
   }
   call.endless();
-  const lost = lostStreams(session, request.headers['last-event-id']);
+  const lost = withinScopes(lostStreams(session, request.headers['last-event-id']), call);
   const last = lost.at(-1)?.stream;
   if (!last || last.isOver('unasked') || isCutOff(last)) {
     return listen(call, session, { options, lost });
@@ -208,6 +208,18 @@ function lostStreams(
   return abandoned ? [...lost, wholeStream(abandoned)] : lost;
 }
 
+/**
+ * The same streams; none if one carries what its caller may no longer be told. The loss of a scope ends such a stream, but a
+ * caller who reconnects through another node may be earlier. An answer is completed.
+ */
+function withinScopes(lost: LostStream[], { admission }: Call): LostStream[] {
+  const exceeds = ({ kind, scopes }: ResumableStream) =>
+    kind === 'unasked' && !scopes.every((scope) => admission.scopes.includes(scope));
+  if (!lost.some(({ stream }) => exceeds(stream))) return lost;
+  for (const { stream } of lost) if (stream.isOpen) stream.caller.giveUp();
+  return [];
+}
+
 /** All that is kept of a stream if that is all of it, else only what follows. */
 function wholeStream(stream: ResumableStream): LostStream {
   return { stream, number: stream.has(0) ? 0 : stream.lastNumber };
@@ -226,7 +238,7 @@ async function* missedOf(
  * caller missed of those.
  */
 async function listen(
-  { request, upstream, ending }: Call,
+  { request, admission, upstream, ending }: Call,
   session: LegacySession,
   {
     options,
@@ -252,6 +264,7 @@ async function listen(
   }
   const answered = cutOff?.answered;
   const stream = session.streams.open(cutOff?.kind ?? 'unasked', caller, answered);
+  stream.scopes = admission.scopes;
   if (cutOff) cutOff.successor = stream;
   const responses = stream.kind === 'answer' ? ownResponse(answered) : noResponses;
   return reply(answer, {

@@ -1,4 +1,5 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Scope } from '#oauth/scopes';
 import { type SseEvent, withEventId } from 'latchkey-mcp/sse';
 import type { AnswerMessage } from './filters.ts';
 
@@ -133,6 +134,8 @@ export class ResumableStream {
   answered: string | undefined;
   /** The stream that the upstream was asked to continue this one with, after it had ended this one. */
   successor: ResumableStream | undefined;
+  /** The scopes of its caller, which decide what it carries. */
+  scopes: readonly Scope[] = [];
   readonly #keep: KeepEvent;
   #kept: Buffer[] = [];
   #lastNumber = 0;

@@ -483,6 +483,36 @@ test('who names an event of an ended stream takes over the one that continues it
   expect(streams).toEqual([]);
 });
 
+test('56: who lost a scope gets nothing that was kept of a stream with more scopes, and does not take it over', async () => {
+  const told = (changed: string) =>
+    eventStream(`{"jsonrpc":"2.0","method":"notifications/${changed}/list_changed"}`);
+  const wide = new TransformStream<Uint8Array, Uint8Array>();
+  const streams = [wide.readable, chunksOf(Buffer.from(told('tools')))];
+  upstream = fakeUpstream((request) => {
+    const text = request.method === 'GET' ? streams.shift() : undefined;
+    if (text) return { mediaType: 'text/event-stream', text };
+    const result = '{"protocolVersion":"2025-06-18"}';
+    return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
+  });
+  const scopes = ['mcp:tools:read', 'mcp:resources:read'] as const;
+  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes });
+  const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
+  await bodyText(opened);
+  const session = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
+  const before = await ask(list, { method: 'GET', headers: session });
+  void bodyText(before).catch(() => undefined);
+  const writer = wide.writable.getWriter();
+  await writer.write(Buffer.from(told('tools')));
+  await writer.write(Buffer.from(told('resources')));
+
+  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  const headers = { ...session, 'last-event-id': 'u1-1' };
+  const after = await bodyText(await ask(list, { method: 'GET', headers }));
+
+  expect(after).toContain('notifications/tools');
+  expect(after).not.toContain('notifications/resources');
+});
+
 describe('a server that is pointed elsewhere', () => {
   /** From now on calls go to `next`. */
   function pointTo(url: string, next: Upstream) {
