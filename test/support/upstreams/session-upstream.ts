@@ -82,7 +82,8 @@ export async function sessionUpstream(): Promise<SessionUpstream> {
       const id = String(request.headers['mcp-session-id']);
       const known = open.get(id);
       if (known) {
-        if (!ofHealthChecks.has(methodOf(message))) known.isHealthCheck = false;
+        const isCall = request.method === 'GET' || !ofHealthChecks.has(methodOf(message));
+        if (isCall) known.isHealthCheck = false;
         return known.transport.handleRequest(request, response, message);
       }
       if (!isInitializeRequest(message)) {
