@@ -48,10 +48,11 @@ export async function benchProcesses(log: (line: string) => void): Promise<strin
     const own = join(folder, processes);
     const {
       tokenRequest: token,
-      toolCall: call,
+      toolCall: { url, headers },
       programs,
     } = await latchkeyServer(origin, own, { args, path: '/modern' });
     for (const program of programs) stack.use(program);
+    const call = { url, headers: { ...headers, ...toolCall.headers }, body: toolCall.body };
     sqlite.push({ name: `SQLite, ${processes}`, token, call, pid: programs[0]?.pid ?? 0 });
   }
 
