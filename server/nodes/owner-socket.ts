@@ -100,7 +100,7 @@ export class Forwarder {
   }
 
   /**
-   * Forwards a request whose body nobody has read, and its answer as it comes. Answers 503 with `Retry-After` when nothing was
+   * Forwards a request whose body has not been read, and its answer as it comes. Answers 503 with `Retry-After` when nothing was
    * sent, and 502 when the owner may have acted on the request.
    */
   forward(request: IncomingMessage, response: ServerResponse): void {

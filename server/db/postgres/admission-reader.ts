@@ -20,7 +20,7 @@ const epochQuery = { name: 'epoch', text: 'select epoch from admission_epoch' };
 
 /**
  * For each query, one that answers many questions: a row for each that is found, numbered, or one row with the epoch alone. `offset 0`
- * keeps the planner from joining all questions at once, for which it reads every credential: each question is answered by itself, with
+ * keeps the planner from joining all questions at once, for which it reads every credential: each question is answered on its own, with
  * one row of each index.
  */
 const rowsQueries = admissionQueries.map((query) => {
