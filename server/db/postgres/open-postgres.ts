@@ -4,6 +4,7 @@ import { Pool, types, type PoolConfig } from 'pg';
 import { DatabaseUnavailable } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
+import { reasonOf } from './check-postgres.ts';
 
 /** Object ids of PostgreSQL's types, from its table `pg_type`. */
 const int8 = 20;
@@ -35,7 +36,7 @@ export function overPool(pool: Pool): Kysely<Schema> {
         try {
           return await pool.connect();
         } catch (cause) {
-          throw new DatabaseUnavailable('the database cannot be reached', { cause });
+          throw new DatabaseUnavailable(reasonOf(cause), { cause });
         }
       },
       end: () => pool.end(),
