@@ -195,7 +195,7 @@ async function greet(
   const link = await server.firstLink();
   if (link) {
     const minutes = Math.floor(link.secondsLeft / 60);
-    const within = minutes < 59 ? `${minutes} minutes` : 'an hour';
+    const within = minutes >= 59 ? 'an hour' : minutes > 1 ? `${minutes} minutes` : 'a minute';
     out(`No account exists yet. Create the first owner within ${within} with this one-time link:`);
     out('');
     out(`  ${base}${link.path}`);
