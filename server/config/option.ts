@@ -97,7 +97,7 @@ export const startOptions: readonly Option[] = [
     name: 'shutdown-delay',
     value: 'SECONDS',
     fallback: '0',
-    doc: 'after SIGTERM, keep serving for so long while /readyz fails, so that load balancers stop sending calls here',
+    doc: 'after SIGTERM, keep serving for this long while /readyz fails, so that load balancers stop sending calls here',
   },
   { name: 'demo', doc: 'create the demo endpoint demo/library' },
   {
