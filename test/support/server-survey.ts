@@ -185,3 +185,13 @@ function level(found: Survey): Survey {
   const parsed: Survey = JSON.parse(levelled);
   return parsed;
 }
+
+/** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
+const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId', 'offered']);
+
+/** What of a survey both eras have words for. */
+export function common(found: Survey): unknown {
+  return JSON.parse(
+    JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),
+  );
+}

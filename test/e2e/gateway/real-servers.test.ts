@@ -12,7 +12,7 @@ import { z } from 'zod';
 import { everything } from '#support/everything-itinerary';
 import { runProgram } from '#support/processes';
 import { launcher, runningServer, type RunningServer } from '#support/running-server';
-import { modernSurvey, type Survey } from '#support/server-survey';
+import { common, modernSurvey } from '#support/server-survey';
 import { temporaryFolder } from '#support/temporary-folder';
 import { patient } from '#support/patient';
 
@@ -51,16 +51,6 @@ const itinerary = {
   ...everything,
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),
 };
-/** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
-const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId', 'offered']);
-
-/** What both eras have words for. */
-function common(found: Survey): unknown {
-  return JSON.parse(
-    JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),
-  );
-}
-
 test(
   'modern assistant, MCP reference server: tools, resources, prompts and elicitation work',
   { timeout: 120_000 },

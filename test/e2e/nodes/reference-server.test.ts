@@ -16,7 +16,7 @@ import { patient } from '#support/patient';
 import { launcher } from '#support/proxy-process';
 import { natsUrl } from '#support/requirements';
 import { runningAgent } from '#support/running-agent';
-import { legacySurvey, modernSurvey, type Survey } from '#support/server-survey';
+import { common, legacySurvey, modernSurvey } from '#support/server-survey';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -30,15 +30,6 @@ const itinerary = {
   ...everything,
   tools: everything.tools.filter(({ name }) => name !== 'get-env'),
 };
-/** What the modern era says of every list, and what it has no more: tasks, ids of pages. */
-const ofOneEra = new Set(['ttlMs', 'cacheScope', 'execution', 'elicitationId', 'offered']);
-
-function common(found: Survey): unknown {
-  return JSON.parse(
-    JSON.stringify(found, (name, value: unknown) => (ofOneEra.has(name) ? undefined : value)),
-  );
-}
-
 await suite(['postgres', 'nats'], 'MCP reference server behind an agent of another node', () => {
   const stack = new AsyncDisposableStack();
   let cluster: NodeCluster;
