@@ -1,5 +1,6 @@
 import { lookup } from 'node:dns/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { firstLink, type HandedOutLink } from '#accounts/one-time-links';
 import { openIdProvider } from '#accounts/openid-provider';
@@ -424,8 +425,4 @@ function isAdmitted(base: string, admissions: AdmissionStore) {
       ? (await admissions.byClient({ ...at, clientId, tokenId, grant })) !== undefined
       : false;
   };
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }

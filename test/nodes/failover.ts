@@ -1,4 +1,5 @@
 import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
 import { toolsList } from '#support/mcp-call';
 import { wireProxy, type WireProxy } from '#support/wire-proxy';
 import {
@@ -10,7 +11,7 @@ import {
   type Records,
 } from './credentials.ts';
 import { Installation } from './installation.ts';
-import { answered, type OwnPostgres, pause } from './machinery.ts';
+import { answered, type OwnPostgres } from './machinery.ts';
 import { isAccepted, send, sendTo, Tally, wordFor } from './send.ts';
 
 export interface FailoverReport {

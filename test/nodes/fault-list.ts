@@ -1,6 +1,7 @@
 import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Installation } from './installation.ts';
-import { type Machine, pause } from './machinery.ts';
+import type { Machine } from './machinery.ts';
 
 /** Something that breaks for a while. */
 export interface Fault {

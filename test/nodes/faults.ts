@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import {
   createTargets,
   countingUpstream,
@@ -10,7 +11,6 @@ import {
 import { openRecords } from './credentials.ts';
 import { type FaultRun, processFaults, restMs, runFaults } from './fault-list.ts';
 import { Installation } from './installation.ts';
-import { pause } from './machinery.ts';
 import { Tally } from './send.ts';
 
 /** What one fault did to the calls around it. */

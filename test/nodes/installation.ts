@@ -2,13 +2,14 @@ import { randomBytes } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { freePort, listen } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
 import { proxyLauncher, serverLauncher } from '#support/programs';
 import { runCommandInProcess } from '#support/run-command-in-process';
 import { temporaryFolder } from '#support/temporary-folder';
-import { type Machine, OwnNats, OwnPostgres, pause, signalTree } from './machinery.ts';
+import { type Machine, OwnNats, OwnPostgres, signalTree } from './machinery.ts';
 
 /** Where a node is, as its callers and its surroundings see it. */
 export interface NodePlace {

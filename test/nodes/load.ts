@@ -1,10 +1,10 @@
 import { readdirSync } from 'node:fs';
 import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
 import type { Program } from '#support/processes';
 import { processCost } from '../bench/process-cost.ts';
 import { openRecords } from './credentials.ts';
 import { Installation, type ServerNode } from './installation.ts';
-import { pause } from './machinery.ts';
 import {
   countingUpstream,
   createTargets,

@@ -2,6 +2,7 @@ import { appendFile, chmod, chown, stat } from 'node:fs/promises';
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { userInfo } from 'node:os';
+import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from 'pg';
 import { freePort } from '#support/loopback';
 import { runProgram, startProgram, type Program } from '#support/processes';
@@ -260,10 +261,6 @@ export async function answered(name: string, ask: () => Promise<void>): Promise<
       await pause(50);
     }
   }
-}
-
-export function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
 async function asPostgres(program: string, words: readonly string[]): Promise<void> {

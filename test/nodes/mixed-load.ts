@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createServer } from 'node:http';
 import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
 import { listen } from '#support/loopback';
 import { rpc, toolsList } from '#support/mcp-call';
 import { bodyOf } from '#support/counted-server';
@@ -15,7 +16,6 @@ import {
   tokenCall,
 } from './credentials.ts';
 import type { Installation } from './installation.ts';
-import { pause } from './machinery.ts';
 import { isAccepted, type Reply, send, sendTo, Tally, wordFor } from './send.ts';
 
 /** The kinds of calls that are made at the same time. */

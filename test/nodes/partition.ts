@@ -1,8 +1,8 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { openRecords } from './credentials.ts';
 import { type Fault, restMs, runFaults } from './fault-list.ts';
 import { effectsOf, type FaultsReport, unexplained } from './faults.ts';
 import { Installation } from './installation.ts';
-import { pause } from './machinery.ts';
 import { countingUpstream, createTargets, MixedLoad, violationsOf } from './mixed-load.ts';
 import { type Cable, Networks, upstreamAddress } from './networks.ts';
 

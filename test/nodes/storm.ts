@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { performance } from 'node:perf_hooks';
+import { setTimeout as pause } from 'node:timers/promises';
 import { startProgram } from '#support/processes';
 import { createRevocables, openRecords, type Revocable } from './credentials.ts';
 import { Installation } from './installation.ts';
@@ -196,7 +197,7 @@ class Storm {
       // The first credentials are called for a while before they are revoked.
       const due = ((this.#next + 1) / (length + 1)) * this.#calls * 0.98;
       if (this.#started < due) {
-        await new Promise((resolve) => setTimeout(resolve, 2));
+        await pause(2);
         continue;
       }
       const one = this.#revocables[this.#next];
@@ -224,7 +225,7 @@ class Storm {
         throw new Error(`a ${one.kind} could not be revoked: ${reply.status} ${reply.text}`);
       }
       isOutcomeUnknown = true;
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await pause(50);
     }
     for (const node of this.#installation.nodes) {
       this.#sameTurn += 1;

@@ -1,11 +1,11 @@
 import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
+import { setTimeout as pause } from 'node:timers/promises';
 import { builtPackages, run, unpack } from '#support/packages';
 import { temporaryFolder } from '#support/temporary-folder';
 import { openRecords } from './credentials.ts';
 import { Installation, type ServerNode } from './installation.ts';
-import { pause } from './machinery.ts';
 import {
   countingUpstream,
   createTargets,
