@@ -5,7 +5,7 @@ export const secretScenes: Scene = async ({ dana, furnished, album }) => {
   const { page, open, press, fill } = dana;
   const { clientId, keyId } = furnished;
   const once = async (name: string) => {
-    await dana.clientSecretViewSchema();
+    await dana.shownSecret();
     await album.take(page, name);
   };
   await open('/servers/library/new-key');

@@ -11,13 +11,13 @@ export const tokenScenes: Scene = async ({ dana, furnished, album }) => {
   await album.take(page, 'tokens-wrong');
   await fill({ Name: 'Nightly report' });
   await press('Create token');
-  await dana.clientSecretViewSchema();
+  await dana.shownSecret();
   await album.take(page, 'token-once');
   await dana.store();
   await page.goto(home);
   await fill({ Name: longName });
   await press('Create token');
-  await dana.clientSecretViewSchema();
+  await dana.shownSecret();
   await dana.store();
   await page.goto(home);
   await album.take(page, 'tokens', { isTable: true });

@@ -16,7 +16,7 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
     'Events (optional)': 'webhook. key.create',
   });
   await press('Create webhook');
-  await dana.clientSecretViewSchema();
+  await dana.shownSecret();
   await album.take(page, 'webhook-once');
   await dana.store();
   await page.waitForURL('**/settings/webhooks/whk_*');
@@ -35,7 +35,7 @@ export const webhookScenes: Scene = async ({ dana, album }) => {
   while ((await page.getByText('retrying').count()) === 0);
   await album.take(page, 'webhook-retrying');
   await press('Rotate secret');
-  await dana.clientSecretViewSchema();
+  await dana.shownSecret();
   await album.take(page, 'webhook-rotated');
   await dana.store();
   await open(path);

@@ -15,7 +15,7 @@ export interface DashboardVisitor {
   readonly follow: (name: string | RegExp) => Promise<void>;
   readonly fill: (fields: Readonly<Record<string, string>>) => Promise<void>;
   /** The secret on the page, once its page is there. */
-  readonly clientSecretViewSchema: () => Promise<string>;
+  readonly shownSecret: () => Promise<string>;
   /** Says that it is stored, and goes on. */
   readonly store: () => Promise<void>;
 }
@@ -46,7 +46,7 @@ export async function dashboardVisitor(
         await page.getByLabel(label, { exact: true }).fill(value);
       }
     },
-    clientSecretViewSchema: async () => (await page.locator('code.value').textContent()) ?? '',
+    shownSecret: async () => (await page.locator('code.value').textContent()) ?? '',
     async store() {
       await page.getByLabel('I have stored it').check();
       await page.getByRole('button', { name: 'Done', exact: true }).click();

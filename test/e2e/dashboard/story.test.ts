@@ -120,7 +120,7 @@ await suite('browser', 'dashboard in a browser', () => {
 
   test('a client secret is shown once: after a reload only its hint remains', async () => {
     const { page } = dana;
-    const secret = await dana.clientSecretViewSchema();
+    const secret = await dana.shownSecret();
     await page.getByLabel('I have stored it').check();
 
     await page.reload();
@@ -143,7 +143,7 @@ await suite('browser', 'dashboard in a browser', () => {
     await fill({ Name: 'Nightly ליל 🔑' });
     const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
     await press('Generate API key');
-    old = await dana.clientSecretViewSchema();
+    old = await dana.shownSecret();
 
     expect((await answered).headers()['cache-control']).toBe('no-store');
     await second.getByText('Nightly ליל 🔑').waitFor();
@@ -163,7 +163,7 @@ await suite('browser', 'dashboard in a browser', () => {
     await follow(/^Rotate/);
     await press('Create new key');
     await page.getByText('has not been used yet').waitFor();
-    const made = await dana.clientSecretViewSchema();
+    const made = await dana.shownSecret();
     const both = [await call(old), await call(made)];
     await page.getByText('The new key works.').waitFor();
     await inspect(page);
@@ -211,14 +211,14 @@ await suite('browser', 'dashboard in a browser', () => {
     };
     await follow(/^Rotate/);
     await press('Create new secret');
-    const first = await dana.clientSecretViewSchema();
+    const first = await dana.shownSecret();
     await token(first);
     await page.getByText('The new secret works.').waitFor();
     await inspect(page);
     await page.getByLabel('I have stored it').check();
     await open(`/servers/sales/clients/${clientId}/rotate`);
     await press('Create new secret');
-    const next = await dana.clientSecretViewSchema();
+    const next = await dana.shownSecret();
     const both = [await token(first), await token(next)];
     await page.getByLabel('I have stored it').check();
     await follow(`Revoke secret_…${first.slice(-4)}`);
@@ -237,7 +237,7 @@ await suite('browser', 'dashboard in a browser', () => {
     await inspect(page);
     await fill({ Name: 'head-office' });
     await press('Create agent');
-    const key = await dana.clientSecretViewSchema();
+    const key = await dana.shownSecret();
     await inspect(page);
     await dana.store();
     await page.waitForURL('**/agents/head-office?done=made');
@@ -321,13 +321,13 @@ await suite('browser', 'dashboard without scripts', () => {
       await follow('Generate API key');
       await fill({ Name: 'Nightly' });
       await press('Generate API key');
-      await dana.clientSecretViewSchema();
+      await dana.shownSecret();
       await press('Done');
       const isHeld = await page.locator('code.value').count();
       await dana.store();
       await follow(/^Rotate/);
       await press('Create new key');
-      const made = await dana.clientSecretViewSchema();
+      const made = await dana.shownSecret();
       await dana.store();
       await page.waitForURL('**/rotation/**');
       await fetch(`${server.base}/mcp/acme/sales`, {
