@@ -1,11 +1,7 @@
+import { readFileSync } from 'node:fs';
 import { z } from 'zod';
 
-import {
-  listClientSecrets,
-  type ClientSecret,
-  insertClientSecret,
-  revokeClientSecret,
-} from '#db/client-secrets';
+import { listClientSecrets } from '#db/client-secrets';
 import {
   findClient,
   type ListedOAuthClient,
@@ -23,12 +19,10 @@ import {
   type Operation,
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
-import { fields, readDays, readScope, surfaces, type FormChoice } from './fields.ts';
+import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
 import { createClient, createKeyedClient } from '#oauth/create-credentials';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
-import { hashSecret, mintSecret, secretHint } from '#oauth/secrets';
-import { readFileSync } from 'node:fs';
 
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Db } from '#db/transaction';
@@ -82,30 +76,6 @@ export function toClientView(client: ListedOAuthClient): ClientView {
     createdAt: client.createdAt,
     lastUsedAt: client.lastUsedAt ?? null,
     revokedAt: client.revokedAt ?? null,
-  };
-}
-
-/** The view of a client's secret: on pages, in the API and in commands. */
-export const clientSecretViewSchema = z
-  .object({
-    id: z.string(),
-    hint: z.string().describe('Prefix and last four characters'),
-    createdAt: fields.at,
-    expiresAt: fields.maybeAt,
-    lastUsedAt: fields.maybeAt,
-    revokedAt: fields.maybeAt,
-  })
-  .meta({ id: 'ClientSecret' });
-
-/** Converts a stored secret to its view, which contains only its hint. */
-export function toClientSecretView(secret: ClientSecret): z.output<typeof clientSecretViewSchema> {
-  return {
-    id: secret.id,
-    hint: secret.hint,
-    createdAt: secret.createdAt,
-    expiresAt: secret.expiresAt ?? null,
-    lastUsedAt: secret.lastUsedAt ?? null,
-    revokedAt: secret.revokedAt ?? null,
   };
 }
 
@@ -371,96 +341,6 @@ export const clientRevoke = organizationOperation({
   },
 });
 
-const mostSecrets = 5;
-const secondsADay = 86_400;
-const path = `${clientPath}/secrets`;
-
-export const clientSecretList = organizationOperation({
-  name: 'client.secrets',
-  doc: 'List the secrets of an OAuth client by their hints, newest first',
-  route: { method: 'GET', path },
-  permission: 'client.read',
-  input: z.strictObject(ofClient),
-  output: z.object({ items: z.array(clientSecretViewSchema) }),
-  async run({ clientId }, { organization }, ports) {
-    await ownClient(organization.name, clientId, ports);
-    return { items: (await listClientSecrets(ports.db, clientId)).map(toClientSecretView) };
-  },
-});
-
-export const clientRotate = organizationOperation({
-  name: 'client.rotate',
-  doc: 'Create another secret for an OAuth client; older secrets work until they are revoked or expire',
-  route: { method: 'POST', path, made: path },
-  permission: 'client.manage',
-  input: z.strictObject({
-    ...ofClient,
-    expireOthersInDays: fields
-      .days(0, 90)
-      .optional()
-      .describe('When the older secrets expire: 0 is immediately, omitted is never')
-      .register(surfaces, {
-        option: {
-          value: 'D',
-          doc: 'when the older secrets expire; 0 is immediately (default: never)',
-          read: readDays(/^\d{1,2}$/),
-        },
-      }),
-  }),
-  output: clientSecretViewSchema
-    .extend({ clientId: z.string(), clientSecret: z.string().describe('Shown only once') })
-    .meta({ id: 'CreatedClientSecret' }),
-  target: ({ clientId }) => `client:${clientId}`,
-  async run({ clientId, expireOthersInDays: days }, { organization, actor }, ports) {
-    const client = await ownClient(organization.name, clientId, ports);
-    if (client.jwks !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the client authenticates with its own keys');
-    }
-    if (client.revokedAt !== undefined) {
-      throw new AdministrationRefusal('conflict', 'the client is revoked');
-    }
-    const createdAt = ports.clock.now();
-    const clientSecret = mintSecret('secret_');
-    const hint = secretHint(clientSecret);
-    const id = await insertClientSecret(
-      ports.db,
-      { clientId, hint, createdBy: actorName(actor), createdAt, hash: hashSecret(clientSecret) },
-      {
-        most: mostSecrets,
-        othersExpireAt: days === undefined ? undefined : createdAt + days * secondsADay,
-      },
-    );
-    if (id === undefined) {
-      const why = `the client already has ${mostSecrets} active secrets: revoke one first`;
-      throw new AdministrationRefusal('conflict', why);
-    }
-    const unused = { expiresAt: null, lastUsedAt: null, revokedAt: null };
-    return { id, clientId, clientSecret, hint, createdAt, ...unused };
-  },
-});
-
-export const clientSecretRevoke = organizationOperation({
-  name: 'client.revoke-secret',
-  doc: 'Revoke one secret of an OAuth client immediately; this cannot be undone',
-  route: { method: 'DELETE', path: `${path}/{secretId}` },
-  permission: 'client.manage',
-  input: z.strictObject({ ...ofClient, secretId: z.string().max(100) }),
-  output: clientSecretViewSchema,
-  target: ({ clientId, secretId }) => `client:${clientId}/${secretId}`,
-  async run({ clientId, secretId }, { organization }, ports) {
-    await ownClient(organization.name, clientId, ports);
-    const find = async () =>
-      (await listClientSecrets(ports.db, clientId)).find(({ id }) => id === secretId);
-    if (!(await find())) throw notFound('secret');
-    if (!(await revokeClientSecret(ports.db, clientId, secretId, ports.clock.now()))) {
-      throw new AdministrationRefusal('conflict', 'the secret is already revoked');
-    }
-    const revoked = await find();
-    if (!revoked) throw notFound('secret');
-    return toClientSecretView(revoked);
-  },
-});
-
 export const registeredClientRevoke = personalOperation({
   name: 'registered-client.revoke',
   doc: 'Revoke a self-registered client, which belongs to no server; for the operator',
@@ -487,9 +367,6 @@ export const clientOperations: readonly Operation[] = [
   clientRead,
   clientUpdate,
   clientRevoke,
-  clientSecretList,
-  clientRotate,
-  clientSecretRevoke,
   registeredClientRevoke,
 ];
 
@@ -522,7 +399,7 @@ function readJwks(file: string): unknown {
 }
 
 /** Finds an active client, and the organization that it belongs to, if any. @throws {CommandError} */
-async function findActiveClient(clientId: string, db: Db) {
+export async function findActiveClient(clientId: string, db: Db) {
   const client = await findClient(db, clientId);
   if (client && client.revokedAt === undefined) {
     return { clientId, organization: client.serverPath?.split('/')[0] };
@@ -538,15 +415,6 @@ const activeClient: Positional = {
   async read(text, { stores }) {
     const { clientId, organization } = await findActiveClient(text, stores.db);
     return { clientId, ...(organization !== undefined && { organization }) };
-  },
-};
-
-const activeServerClient: Positional = {
-  usage: 'ID',
-  async read(text, { stores }) {
-    const { clientId, organization } = await findActiveClient(text, stores.db);
-    if (organization !== undefined) return { clientId, organization };
-    throw new CommandError(`the client ${clientId} registered itself and manages its own secret`);
   },
 };
 
@@ -582,19 +450,12 @@ export const clientCommands: readonly Command[] = [
     ],
     empty: 'no OAuth clients yet: latchkey-server client create ORG/SERVER --name N --scope S',
   }),
-  command(clientRotate, {
-    words: 'client rotate',
-    positionals: [activeServerClient],
-    doc: 'create another secret for an OAuth client, shown once; older secrets keep working',
-    prints: ['clientId', 'id', 'clientSecret'],
-    secret: 'client_secret',
-  }),
-  command(clientRevoke, {
-    words: 'client revoke',
-    positionals: [activeClient],
-    doc: 'revoke an OAuth client and all its tokens immediately',
-    instead: ({ organization }) =>
-      organization === undefined ? registeredClientRevoke : undefined,
-    prints: ['clientId', 'revokedAt'],
-  }),
 ];
+
+export const clientRevokeCommand: Command = command(clientRevoke, {
+  words: 'client revoke',
+  positionals: [activeClient],
+  doc: 'revoke an OAuth client and all its tokens immediately',
+  instead: ({ organization }) => (organization === undefined ? registeredClientRevoke : undefined),
+  prints: ['clientId', 'revokedAt'],
+});

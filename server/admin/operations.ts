@@ -1,5 +1,6 @@
 import { agentOperations } from './agents.ts';
 import { auditOperations } from './audit.ts';
+import { clientSecretOperations } from './client-secrets.ts';
 import { clientOperations } from './clients.ts';
 import { grantOperations } from './grants.ts';
 import { groupOperations, serverGroupOperations } from './groups.ts';
@@ -48,6 +49,7 @@ export const operations: readonly Operation[] = [
   serverDelete,
   ...toolOperations,
   ...clientOperations,
+  ...clientSecretOperations,
   ...keyOperations,
   ...agentOperations,
   ...tokenOperations,

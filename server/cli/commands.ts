@@ -1,6 +1,7 @@
 import { agentCommands } from '#admin/agents';
 import { auditCommands } from '#admin/audit';
-import { clientCommands } from '#admin/clients';
+import { clientSecretCommands } from '#admin/client-secrets';
+import { clientCommands, clientRevokeCommand } from '#admin/clients';
 import type { Command } from '#admin/command';
 import { grantCommands } from '#admin/grants';
 import { groupCommands, serverSetGroups } from '#admin/groups';
@@ -61,6 +62,8 @@ export const commands: readonly (Command | FolderCommand)[] = [
   connectionEnd,
   serverDeleteCommand,
   ...clientCommands,
+  ...clientSecretCommands,
+  clientRevokeCommand,
   ...keyCommands,
   ...agentCommands,
   userCommands.create,

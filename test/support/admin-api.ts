@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import type { Role } from '#server/accounts/people';
 import { agentCreate } from '#server/admin/agents';
-import { clientCreate, clientRotate } from '#server/admin/clients';
+import { clientRotate } from '#server/admin/client-secrets';
+import { clientCreate } from '#server/admin/clients';
 import { groupAddMember, groupCreate, groupMap } from '#server/admin/groups';
 import { invitationCreate } from '#server/admin/invitations';
 import { keyCreate } from '#server/admin/keys';

@@ -1,12 +1,8 @@
 import type { FastifyReply } from 'fastify';
 
 import { notFound } from '#admin/refusal';
-import {
-  clientRotate,
-  clientSecretList,
-  clientSecretRevoke,
-  type ClientView,
-} from '#admin/clients';
+import { clientRotate, clientSecretList, clientSecretRevoke } from '#admin/client-secrets';
+import type { ClientView } from '#admin/clients';
 import { perform } from '#admin/operation';
 import { connectionInstructions } from '#web/instructions';
 import type { OneTimeSecret } from '#web/one-time-secret';

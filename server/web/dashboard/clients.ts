@@ -1,12 +1,7 @@
 import type { z } from 'zod';
 
-import {
-  clientList,
-  clientRead,
-  clientRevoke,
-  clientSecretList,
-  type clientSecretViewSchema,
-} from '#admin/clients';
+import { clientSecretList, type clientSecretViewSchema } from '#admin/client-secrets';
+import { clientList, clientRead, clientRevoke } from '#admin/clients';
 import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#clock/clock';
