@@ -40,7 +40,7 @@ interface Details {
 
 /** Messages of `pg` about connections, which have no code. */
 const brokenConnection =
-  /^(Connection terminated|Client has encountered a connection error|(read|write) (ECONNRESET|EPIPE|ETIMEDOUT)$)/;
+  /^(Connection terminated|Query read timeout$|Client has encountered a connection error|(read|write) (ECONNRESET|EPIPE|ETIMEDOUT)$)/;
 
 /** https://sqlite.org/rescode.html */
 function sqliteFault(errcode: unknown, message: string): DatabaseFault {

@@ -103,6 +103,14 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     await db.destroy();
   });
 
+  test('a database that does not answer a query in time is unavailable', async () => {
+    await using database = await postgres.open();
+    const db = openPostgres({ connectionString: database.url, query_timeout: 100 });
+
+    expect(await sql`select pg_sleep(5)`.execute(db).catch(databaseFault)).toBe('unavailable');
+    await db.destroy();
+  });
+
   describe('when its connection ends, a transaction', () => {
     test('is not run again, as nobody knows whether it was committed', async () => {
       await using database = await postgres.open();
