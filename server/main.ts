@@ -219,7 +219,7 @@ function processCount(input: Input): number {
   return count;
 }
 
-/** Traces, where the environment names a collector; only then is anything of it loaded. */
+/** Traces, if the environment names a collector; only then is their code loaded. */
 async function tracingOf(log: Log): Promise<Tracing | undefined> {
   const choice = readTraceOptions(process.env);
   if (choice.outcome === 'off') return undefined;

@@ -6,7 +6,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
-// The audit log. The database itself refuses to change an event, or to remove a young one.
+// The audit log. The database itself refuses to change an event, or to remove a recent one.
 
 /** One entry of the audit log. It is never changed and contains no secret. */
 export interface AuditEvent {
@@ -175,7 +175,7 @@ export async function listAuditActions(
  * Removes the oldest events that happened before a time and were sent to all active webhooks of their organization, at most
  * `limit` of them, and adds an event that says so to each organization. Returns how many were removed.
  *
- * @throws {Error} when an event is too young to be removed: see `leastRetentionDays`
+ * @throws {Error} when an event is too recent to be removed: see `leastRetentionDays`
  */
 export async function removeOldAuditEvents(
   db: Db,

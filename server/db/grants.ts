@@ -373,7 +373,7 @@ export async function spendRefreshToken(
   });
 }
 
-/** Revokes an access token before it expires: after this resolves, no read finds it valid. @returns whether it was valid until now */
+/** Revokes an access token before it expires: after this resolves, no read finds it valid. @returns whether it had not been revoked before */
 export async function revokeAccessToken(
   db: Db,
   { id, expiresAt }: { id: string; expiresAt: EpochSeconds },

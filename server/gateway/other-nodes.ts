@@ -5,7 +5,6 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayPorts } from './gateway.ts';
 import type { RateChange } from './limits.ts';
 import { instanceOfState } from './modern-adapter.ts';
-
 import {
   whenGone,
   type Call,

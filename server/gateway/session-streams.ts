@@ -293,9 +293,9 @@ export interface FollowedStream {
 }
 
 /**
- * Becomes the reader of a stream. Numbers and keeps the events of an answer, and notes which requests of the upstream wait for the caller's response.
- * With `isPrimed` the stream begins with an event without a message, so that a caller who loses it before the first
- * message can resume.
+ * Becomes the reader of a stream. Numbers and keeps the events of an answer, and notes which requests of the upstream wait
+ * for the caller's response. With `isPrimed` the stream begins with an event without a message, so that a caller who loses it
+ * before the first message can resume.
  */
 export function followed(
   stream: ResumableStream,
