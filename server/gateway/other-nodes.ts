@@ -1,4 +1,3 @@
-import type { IncomingHttpHeaders } from 'node:http';
 import { stringAt } from 'latchkey-mcp/json-edit';
 import type { ProvedCredential } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -47,13 +46,11 @@ export type GatewayEvent =
 
 /** The other node that has the session of a call; `undefined` for a call that this node answers. */
 export function nodeOf(
-  { headers }: { readonly headers: IncomingHttpHeaders },
+  request: Pick<GatewayRequest, 'headers' | 'isPassedOn'>,
   { nodes }: Pick<GatewayPorts, 'nodes'>,
 ): string | undefined {
-  const id = headers['mcp-session-id'];
-  if (!nodes?.send || typeof id !== 'string') return undefined;
-  const instance = instanceOf(id);
-  return instance === nodes.instance ? undefined : instance;
+  const id = request.headers['mcp-session-id'];
+  return typeof id === 'string' ? otherThan(nodes, request, instanceOf(id)) : undefined;
 }
 
 /**
@@ -62,11 +59,22 @@ export function nodeOf(
  */
 export function nodeOfResponse(
   { envelope: { requestState }, body }: Pick<MessageCall, 'envelope' | 'body'>,
+  request: Pick<GatewayRequest, 'isPassedOn'>,
   { nodes }: Pick<GatewayPorts, 'nodes'>,
 ): string | undefined {
-  if (!nodes?.send || !requestState) return undefined;
-  const instance = instanceOfState(stringAt(body, requestState) ?? '');
-  return instance === nodes.instance ? undefined : instance;
+  if (!requestState) return undefined;
+  return otherThan(nodes, request, instanceOfState(stringAt(body, requestState) ?? ''));
+}
+
+/** The node that a call names, if it is to be passed there. */
+function otherThan(
+  nodes: OtherNodes | undefined,
+  { isPassedOn }: Pick<GatewayRequest, 'isPassedOn'>,
+  named: string | undefined,
+): string | undefined {
+  // A call that could be passed on again would go in circles between two nodes that it names.
+  if (!nodes?.send || isPassedOn) return undefined;
+  return named === nodes.instance ? undefined : named;
 }
 
 /** What is sent of a call: who makes it, and its body. */

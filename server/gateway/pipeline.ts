@@ -5,7 +5,7 @@
  *             credential     exactly one, in the headers
  *             admission      what it may do at this server, now
  *             elsewhere      a call that needs what only another process has is forwarded whole
- *             node           a call in the session of another node goes there, and is admitted there again
+ *             node           a call in the session of another node goes there once, and is admitted there again
  *             capacity       not too much open by this caller
  *             message        the body, read and scanned once; the era that it speaks
  *             authorization  its method and tool, by the caller's scopes
@@ -187,7 +187,8 @@ function passMessage(
     authorize(envelope, read.body, call.admission);
   }
   const unsealed = unsealMessage(read, call.seal);
-  const node = progress.era === 'modern' ? nodeOfResponse(unsealed, parts.ports) : undefined;
+  const node =
+    progress.era === 'modern' ? nodeOfResponse(unsealed, call.request, parts.ports) : undefined;
   if (node !== undefined) {
     progress.metering.passedOn();
     return passResponse(node, call, read.body, parts);

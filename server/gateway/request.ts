@@ -26,6 +26,8 @@ export interface GatewayRequest {
    * credential.
    */
   readonly proved?: ProvedCredential;
+  /** Whether another node passed it here. It is answered here then, whatever it names: no call is passed on twice. */
+  readonly isPassedOn?: boolean;
   /**
    * The whole body, read once.
    *

@@ -85,7 +85,7 @@ export async function callNode(
   }
 }
 
-/** Answers a call that another node admitted and sent here. The gateway admits it again. */
+/** Answers a call that another node admitted and sent here. The gateway admits it again, and passes it to no other node. */
 export async function answerNode(
   opening: unknown,
   stream: LinkStream,
@@ -102,6 +102,7 @@ export async function answerNode(
     headers,
     address,
     proved,
+    isPassedOn: true,
     rawHeaders: [],
     readBody: () => wholeBody(stream, maxBodyBytes),
     gone: stream.gone,

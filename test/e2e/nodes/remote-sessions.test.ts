@@ -187,7 +187,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
   });
 
   /** A call of the modern era whose upstream, of the older one, asks the caller's model. */
-  const ask = (node: ClusterNode, more: object = {}, as = askingKey) => {
+  const ask = (node: ClusterNode, more: object = {}, { as = askingKey, within = {} } = {}) => {
     const _meta = {
       'io.modelcontextprotocol/protocolVersion': '2026-07-28',
       'io.modelcontextprotocol/clientCapabilities': { sampling: {} },
@@ -195,7 +195,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     const { headers } = modern('tools/call', { name: 'ask' });
     return mcpCall(`${cluster.base}/mcp/acme/asking`, {
       key: as,
-      headers: { ...headers, 'x-test-node': node.name },
+      headers: { ...headers, 'x-test-node': node.name, ...within },
       body: rpc('tools/call', { name: 'ask', arguments: {}, ...more, _meta }),
     });
   };
@@ -209,7 +209,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     const asked = await ask(nodeAt(0));
     const answer = { requestState: stateOf(asked), inputResponses: response };
 
-    const stolen = await ask(nodeAt(1), answer, stranger.key);
+    const stolen = await ask(nodeAt(1), answer, { as: stranger.key });
     const answered = await ask(nodeAt(1), answer);
     const again = [await ask(nodeAt(1), answer), await ask(nodeAt(0), answer)];
 
@@ -217,6 +217,17 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     expect(stolen).toMatchObject({ status: 400, errorCode: -32602 });
     expect(answered).toMatchObject({ status: 200, text: expect.stringContaining('because') });
     for (const refused of again) expect(refused).toMatchObject({ status: 400, errorCode: -32602 });
+  });
+
+  test('106: passed on once: a call whose session names one node and whose state names the other ends at the second one', async () => {
+    const { id } = await session(nodeAt(1));
+    const requestState = stateOf(await ask(nodeAt(0)));
+    const answer = { requestState, inputResponses: response };
+
+    const ended = await ask(nodeAt(0), answer, { within: { 'mcp-session-id': id } });
+
+    expect(ended).toMatchObject({ status: 400, errorCode: -32602 });
+    expect(await ask(nodeAt(0), answer)).toMatchObject({ status: 200 });
   });
 
   test('a question whose node is gone has to be asked again', async () => {

@@ -96,6 +96,7 @@ test('call of another node: what the credential proved is sent, and no credentia
     server: 'sales',
     address: '192.0.2.1',
     headers: { 'content-type': 'application/json', 'mcp-session-id': 'session-1' },
+    isPassedOn: true,
     rawHeaders: [],
     proved: { type: 'token', claims },
   });
