@@ -60,7 +60,7 @@ export type Checked = {
 
 /** The host, with the connections, secrets and assistants of its user. */
 export interface AccountsHost extends Host {
-  /** `undefined` when there is no such file. */
+  /** `undefined` when there is no such file. Throws the platform's error when it cannot be read. */
   readText(path: string): string | undefined;
 
   /**
@@ -151,7 +151,9 @@ function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');
   } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;
+    const code = error instanceof Error && 'code' in error ? error.code : undefined;
+    const isAbsent = code === 'ENOENT' || code === 'ENOTDIR';
+    if (isAbsent) return undefined;
     throw error;
   }
 }

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { ConfigurationError } from '#config/errors';
+import { ConfigurationError, type Problem } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
-import { connectionNames, findDocuments } from '#config/find-entry';
+import { connectionNames, openDocument } from '#config/find-entry';
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { AccountsHost, UserHost } from '#host';
@@ -128,24 +128,29 @@ export async function forgetSecrets(
   return gone.filter(isUnknown);
 }
 
+/** What reading connections and their accounts takes. */
+type Reader = Pick<AccountsHost, keyof UserHost | 'readText' | 'readConnection' | 'account'>;
+
 /** Whether a connection leads to an account of the keychain; `unknown`: a file that may cannot be read. */
 export type AccountUse = 'needed' | 'free' | 'unknown';
 
 /**
  * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. They share
  * the secret of a client, so its use is unknown while any of the files cannot be read; any other account belongs to a
- * connection of the file that names it.
+ * connection of the file that names it. An assistant's file that no program of this user can read, such as a folder in
+ * its place, leads nobody to a secret.
  */
 export async function accountUse(
   files: readonly string[],
   options: Options,
-  host: AccountsHost,
+  host: Reader,
 ): Promise<(account: string) => AccountUse> {
-  const everywhere = [...new Set([...files, ...userFiles(host)])];
-  const all = await neededAccounts(everywhere, options, host);
-  const own = all ?? (await neededAccounts(files, options, host));
+  const own = await neededAccounts(files, options, host);
+  const neighbours = userFiles(host).filter((file) => !files.includes(file));
+  const others = own && (await neededAccounts(neighbours, options, host, 'no_file'));
+  const all = others && new Set([...own, ...others]);
   return (account) => {
-    const needed = isClientSecretAccount(account) ? all : own;
+    const needed = isClientSecretAccount(account) ? all : (all ?? own);
     if (!needed) return 'unknown';
     return needed.has(account) ? 'needed' : 'free';
   };
@@ -153,18 +158,19 @@ export async function accountUse(
 
 /**
  * The accounts of the keychain that the connections of these files use; `undefined` if a file or an entry cannot be
- * read, so that they are unknown.
+ * read, so that they are unknown. A problem with the code `passedOver` counts as no file.
  */
 export async function neededAccounts(
   files: readonly string[],
   options: Options,
-  host: AccountsHost,
+  host: Reader,
+  passedOver?: Problem['code'],
 ): Promise<Set<string> | undefined> {
   const needed = new Set<string>();
   for (const file of files) {
     const read = (path: string) => host.readText(path);
-    const [document] = await findDocuments([file], read);
-    if (document === undefined && read(file) !== undefined) return undefined;
+    const { document, problem } = await openDocument(file, read);
+    if (problem && (passedOver === undefined || problem.code !== passedOver)) return undefined;
     const own = file === registryFile(host);
     for (const name of await connectionNames([file], read)) {
       // Most entries of an assistant's file are not ours.
@@ -195,7 +201,7 @@ function leavesSecrets(document: unknown, name: string): boolean {
 export async function ownAccounts(
   connection: Connection,
   options: Options,
-  host: AccountsHost,
+  host: Reader,
 ): Promise<string[]> {
   const kept = storedAccounts(connection);
   if (!signsIn(connection)) return kept;

@@ -1,6 +1,6 @@
 import { ConfigurationError, UsageError } from '#config/errors';
 import { type Connection, connectionEntry } from '#config/connection';
-import { connectionNames } from '#config/find-entry';
+import { checkDocument, connectionNames } from '#config/find-entry';
 import { editJson, memberAt } from '#config/jsonc';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 import type { Options } from '#config/options';
@@ -58,13 +58,18 @@ export async function renameRegistered(
   });
 }
 
-/** The connection of that name among our own; `undefined` when there is none. */
+/**
+ * The connection of that name among our own; `undefined` when there is none.
+ *
+ * @throws {ConfigurationError} if our file cannot be read
+ */
 export async function registered(
   name: string,
   options: Options,
   host: AccountsHost,
 ): Promise<Connection | undefined> {
   const config = registryFile(host);
+  await checkDocument(config, (path) => host.readText(path));
   const names = await connectionNames([config], (path) => host.readText(path));
   return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
 }
@@ -207,7 +212,8 @@ async function keepToken(
   await lock.hold(vault.account, async () => vault.save(token));
 }
 
-export type Removed = SignedOut & { connection: Connection };
+/** `secretStays`: a client's secret, while a file of an assistant that may use it cannot be read. */
+export type Removed = SignedOut & { connection: Connection; secretStays: boolean };
 
 /**
  * Signs out at the server, and forgets a connection of our own with its secrets: the entry first, so that
@@ -230,14 +236,16 @@ export async function removeConnection(
     ? await signOutConnection(await host.account(connection, options))
     : { wasSignedIn: false };
   const orphaned = orphanedSecrets(options, host);
-  await withoutCleanup(options, host, async () => {
+  await cleanUpSecrets(options, host);
+  const secretStays = await withoutCleanup(options, host, async () => {
     const accounts = await ownAccounts(connection, options, host);
     const goes = accounts.map((account) => ({ account, file: connection.source }));
     await orphaned.note(goes);
     await setRegistered(name, undefined, options, host);
     const unknown = await forgetSecrets(connection, options, host);
     await orphaned.settled(goes.filter(({ account }) => !unknown.includes(account)));
+    return unknown.length > 0;
   });
   await host.forgetCached(connection.url, options);
-  return { ...signedOut, connection };
+  return { ...signedOut, connection, secretStays };
 }

@@ -1,5 +1,6 @@
 import { importFile } from '#config/import-file';
 import { importPlan, signInRequired, type ImportFile, type ImportStep } from '#config/import-plan';
+import { ConfigurationError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -33,7 +34,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   const json = flags.has('json');
   const { config: _, ...options } = host.options(input.options);
   const { files, problems } = await importPlan(operands[0], options, host);
-  const steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));
+  let steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));
   if (!json) for (const step of steps) host.print(lineOf(step));
   if (!json && steps.length === 0) host.print('nothing to import');
   const dry = flags.has('dry-run');
@@ -41,9 +42,16 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   const signIns: string[] = [];
   if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(host))))
     for (const file of files) {
-      const backup = await importFile(file, options, input.options, host);
-      if (backup !== undefined) backups.push(backup);
-      signIns.push(...signInRequired(file.steps));
+      try {
+        const backup = await importFile(file, options, input.options, host);
+        if (backup !== undefined) backups.push(backup);
+        signIns.push(...signInRequired(file.steps));
+      } catch (error) {
+        // The others are imported all the same.
+        if (!(error instanceof ConfigurationError)) throw error;
+        problems.push({ name: file.file, problem: error.message });
+        steps = steps.filter((step) => step.file !== file.file);
+      }
     }
   if (json)
     host.print(

@@ -29,7 +29,7 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
   const [name = ''] = input.operands;
   const { config: _, ...options } = host.options(input.options);
   const json = input.flags.has('json');
-  const { connection, notRevoked } = await removeConnection(name, options, host);
+  const { connection, notRevoked, secretStays } = await removeConnection(name, options, host);
   const uninstalled: string[] = [];
   for (const assistant of await startingAssistants(name, host)) {
     if (!(await uninstalls(assistant, name, options, host))) continue;
@@ -42,10 +42,18 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
     host.print(
       JSON.stringify({ name, url: connection.url, revoked: !notRevoked, uninstalled, startedBy }),
     );
-  else host.print(`removed ${name} and its secrets`);
+  else host.print(secretStays ? `removed ${name}` : `removed ${name} and its secrets`);
   if (notRevoked !== undefined) {
     host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
     host.warn('hint: withdraw the consent on the account page of the server');
+  }
+  if (secretStays) {
+    host.warn(
+      'latchkey: the client secret stays: a file of an assistant that may use it cannot be read',
+    );
+    host.warn(
+      'hint: find the file with latchkey doctor and fix it; the next add, rename or remove then deletes the secret',
+    );
   }
   for (const assistant of startedBy) host.warn(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;

@@ -19,14 +19,20 @@ proxy that runs under the old name.`,
     if (flags.has('json')) {
       const assistants = launches.map(({ title: _title, ...launch }) => launch);
       host.print(JSON.stringify({ from, to, url, assistants }));
-      return 0;
+      return launches.some(({ problem }) => problem !== undefined) ? 1 : 0;
     }
     host.print(`renamed ${from} to ${to} (${url})`);
-    for (const { title, file, backup } of launches) {
+    for (const { title, file, backup, problem } of launches) {
+      if (problem !== undefined) {
+        host.warn(`latchkey: ${title} still starts ${from}: ${problem}`);
+        continue;
+      }
       host.print(`${title} starts ${to}: ${file}`);
       if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
       host.warn(`next: restart ${title}`);
     }
-    return 0;
+    if (launches.every(({ problem }) => problem === undefined)) return 0;
+    host.warn(`hint: fix the problem, then run latchkey rename ${from} ${to} again`);
+    return 1;
   },
 };

@@ -21,8 +21,11 @@ export type Problem = {
   source: string;
   key: string;
   problem: string;
-  /** `other_program`: the entry is not ours, as it starts another program. */
-  code?: 'other_program';
+  /**
+   * `other_program`: the entry is not ours, as it starts another program. `no_file`: what is there can be read by no
+   * program of this user.
+   */
+  code?: 'other_program' | 'no_file';
 };
 
 /** Everything that is wrong in a configuration, at once. */

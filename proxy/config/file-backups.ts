@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { readdir, mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { EpochSeconds } from '#clock/clock';
+import { ConfigurationError } from './errors.ts';
 import { maskedStrings } from './jsonc.ts';
 import { fileSnapshot, type FileSnapshot, replaceFile, writeDurably } from './replace-file.ts';
 
@@ -13,9 +14,11 @@ const ownStamp = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.backup$/;
 /**
  * Copies the file to one beside it, such as `mcp.json.2026-11-20T09-00-00Z.backup`, which only its owner can read.
  * `undefined` if there was nothing to copy.
+ *
+ * @throws {ConfigurationError}
  */
 export async function backUpFile(
-  { realPath, bytes, mode }: FileSnapshot,
+  { path: source, realPath, bytes, mode }: FileSnapshot,
   now: EpochSeconds,
 ): Promise<string | undefined> {
   if (bytes === undefined) return undefined;
@@ -26,8 +29,11 @@ export async function backUpFile(
       await writeDurably(path, bytes, mode & ownersBits);
       return path;
     } catch (error) {
-      const taken = error instanceof Error && 'code' in error && error.code === 'EEXIST';
-      if (!taken) throw error;
+      const code =
+        error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
+      if (code === 'EEXIST') continue;
+      const problem = `cannot be copied to a backup (${code}); nothing was changed`;
+      throw new ConfigurationError([{ source, key: '', problem }]);
     }
   }
 }
@@ -42,7 +48,9 @@ export async function maskBackups(
   const file = `${basename(realPath)}.`;
   const isBackup = (name: string) =>
     name.startsWith(file) && ownStamp.test(name.slice(file.length));
-  for (const name of (await readdir(folder)).filter(isBackup)) {
+  const beside = await readdir(folder, { withFileTypes: true });
+  const backups = beside.filter((one) => !one.isDirectory() && isBackup(one.name));
+  for (const { name } of backups) {
     const backup = await fileSnapshot(join(folder, name));
     const { bytes } = backup;
     if (bytes === undefined) continue;

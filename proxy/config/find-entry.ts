@@ -63,9 +63,19 @@ export async function findEntry(
  * @throws {ConfigurationError} that describes the problem and quotes nothing of the file
  */
 export async function checkDocument(file: string, readText: ReadText): Promise<void> {
+  const { problem } = await openDocument(file, readText);
+  if (problem) throw new ConfigurationError([problem]);
+}
+
+/** What a file holds, or why it cannot be read; neither where there is no file. */
+export async function openDocument(
+  file: string,
+  readText: ReadText,
+): Promise<{ document?: unknown; problem?: Problem }> {
   const problems: Problem[] = [];
-  await readDocument(file, readText, false, problems);
-  if (problems.length > 0) throw new ConfigurationError(problems);
+  const document = await readDocument(file, readText, false, problems);
+  const [problem] = problems;
+  return { document, ...(problem && { problem }) };
 }
 
 /** The contents of those of these files that can be read. */
@@ -88,7 +98,15 @@ async function readDocument(
   try {
     text = readText(source);
   } catch (error) {
-    problems.push({ source, key: '', problem: `cannot be read (${codeOf(error)})` });
+    const code = codeOf(error);
+    // Others may pass, such as a lock on Windows, or depend on the program that asks.
+    const isFinal = /^(EISDIR|ELOOP|EACCES)$/.test(code);
+    problems.push({
+      source,
+      key: '',
+      problem: `cannot be read (${code})`,
+      ...(isFinal && { code: 'no_file' }),
+    });
     return undefined;
   }
   if (text === undefined) {

@@ -33,12 +33,13 @@ export type ImportFile = { file: string; typed: boolean; steps: ImportStep[] };
 
 type ImportPlan = { files: ImportFile[]; problems: { name: string; problem: string }[] };
 
-type Place = { file: string; typed: boolean; connectsItself: boolean };
+type Place = { title: string; file: string; typed: boolean; connectsItself: boolean };
 
 /**
- * What import would do; it has looked at files alone.
+ * What import would do; it has looked at files alone. Of all assistants, a file that is not what it has to be is a problem
+ * beside the others.
  *
- * @throws {ConfigurationError} where a file is not what it has to be
+ * @throws {ConfigurationError} where the file `asked` for is not what it has to be
  */
 export async function importPlan(
   asked: string | undefined,
@@ -49,10 +50,17 @@ export async function importPlan(
   const problems: ImportPlan['problems'] = [];
   const names = new Map<string, string>();
   for (const place of placesOf(asked, host)) {
-    const { bytes } = await fileSnapshot(place.file);
+    let bytes: Buffer | undefined;
+    try {
+      ({ bytes } = await fileSnapshot(place.file));
+      await editJson(bytes, place.file, []);
+    } catch (error) {
+      if (asked !== undefined || !(error instanceof ConfigurationError)) throw error;
+      problems.push({ name: place.title, problem: error.message });
+      continue;
+    }
     if (bytes === undefined && asked !== undefined)
       throw new UsageError(`file ${place.file} not found`);
-    await editJson(bytes, place.file, []);
     const steps: ImportStep[] = [];
     for (const servers of ['mcpServers', 'servers'])
       for (const [key, value] of Object.entries(objectOf(await memberAt(bytes, [servers])))) {
@@ -80,7 +88,8 @@ export async function importPlan(
 }
 
 function placesOf(asked: string | undefined, host: AccountsHost): Place[] {
-  const place = ({ file, typed, connectsItself }: Assistant) => ({
+  const place = ({ title, file, typed, connectsItself }: Assistant) => ({
+    title,
     file: file(host),
     typed,
     connectsItself,
@@ -90,7 +99,7 @@ function placesOf(asked: string | undefined, host: AccountsHost): Place[] {
   if (assistant) return [place(assistant)];
   const file = resolve(asked);
   const known = Object.values(assistants).find((one) => one.file(host) === file);
-  return [known ? place(known) : { file, typed: false, connectsItself: false }];
+  return [known ? place(known) : { title: file, file, typed: false, connectsItself: false }];
 }
 
 async function stepOf(

@@ -202,22 +202,31 @@ function headerOf(line: string, where: string): [name: string, value: string] {
   return [name, value];
 }
 
-function linesOf(path: string, { readText }: ReadArgumentsPorts): string[] {
-  const text = readText(path);
-  if (text === undefined) return refuse(`--header-file ${path}`, 'an existing file');
+function linesOf(path: string, ports: ReadArgumentsPorts): string[] {
+  const text = textOf(path, `--header-file ${path}`, ports);
   const lines = text.split(/\r?\n/).map((line) => line.trim());
   return lines.filter((line) => line !== '' && !line.startsWith('#'));
+}
+
+function textOf(path: string, where: string, { readText }: ReadArgumentsPorts): string {
+  let text: string | undefined;
+  try {
+    text = readText(path);
+  } catch {
+    return refuse(where, 'a file that can be read');
+  }
+  return text ?? refuse(where, 'an existing file');
 }
 
 function objectIn(
   value: string | undefined,
   flag: string,
   fill: (text: string) => string,
-  { readText }: ReadArgumentsPorts,
+  ports: ReadArgumentsPorts,
 ): Record<string, unknown> | undefined {
   if (value === undefined) return undefined;
-  const text = value.startsWith('@') ? readText(value.slice(1)) : value;
-  if (text === undefined) return refuse(`--${flag} ${value}`, 'an existing file');
+  const isFile = value.startsWith('@');
+  const text = isFile ? textOf(value.slice(1), `--${flag} ${value}`, ports) : value;
   try {
     const parsed: unknown = JSON.parse(fill(text));
     if (typeof parsed === 'object' && parsed !== null) return { ...parsed };

@@ -1,7 +1,7 @@
 import type { UserHost } from '#host';
 import { webUrl } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';
-import { ConfigurationError, type Problem } from './errors.ts';
+import { ConfigurationError, UsageError, type Problem } from './errors.ts';
 import { findEntry, type ReadText, type Entry } from './find-entry.ts';
 import { oauthFieldList, type OAuthFieldName } from './oauth-fields.ts';
 import { readCredentials } from './read-credentials.ts';
@@ -37,7 +37,7 @@ export async function readConnection(
   const found: Entry = /^[a-z][a-z0-9+.-]*:\/\//i.test(target)
     ? { source: 'command line', key: 'URL', url: target, oauthKey: 'oauth', env: {} }
     : await findEntry(target, { configFile, userFiles: userFiles(host) }, readText);
-  const typed = found.words && (await readWords?.(found.words, found.env));
+  const typed = found.words && (await typedOf(found, found.words, readWords));
   const entry = { ...found, ...typed, ...given };
   if (!webUrl(entry.url))
     problems.push({
@@ -77,6 +77,20 @@ export async function readConnection(
   const named = source === configFile ? { configFile } : {};
   const whose = account === undefined ? {} : { account };
   return { name: target, url, source, ...named, ...whose, credentials, ...extras, ...tools };
+}
+
+/** @throws {ConfigurationError} if the words make no sense, for they are the entry's */
+async function typedOf(
+  { source, key, env }: Entry,
+  words: readonly string[],
+  readWords: ReadConnectionOptions['readWords'],
+): Promise<GivenEntry | undefined> {
+  try {
+    return await readWords?.(words, env);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new ConfigurationError([{ source, key, problem: error.message }]);
+  }
 }
 
 /** The members of `oauth` that have a variable of their own. */

@@ -1,6 +1,7 @@
 import type { AccountsHost } from '#host';
 import { startingAssistants } from './assistant-views.ts';
 import { assistants } from './assistants.ts';
+import { ConfigurationError } from './errors.ts';
 import { backUpFile, hashOf, installRecords } from './file-backups.ts';
 import { recordsFolder } from './install.ts';
 import { editJson, memberAt, type JsonChange } from './jsonc.ts';
@@ -8,9 +9,16 @@ import { isLaunch } from './launch-entry.ts';
 import type { Options } from './options.ts';
 import { fileSnapshot, replaceFile } from './replace-file.ts';
 
-export type RenamedLaunch = { assistant: string; title: string; file: string; backup?: string };
+/** An assistant that started the old name; `problem` where its file was left as it is. */
+export type RenamedLaunch = {
+  assistant: string;
+  title: string;
+  file: string;
+  backup?: string;
+  problem?: string;
+};
 
-/** Lets the entries of the assistants' own files that start `from` start `to`. */
+/** Lets the entries of the assistants' own files that start `from` start `to`; each file for itself. */
 export async function renameLaunches(
   from: string,
   to: string,
@@ -19,31 +27,47 @@ export async function renameLaunches(
 ): Promise<RenamedLaunch[]> {
   const renamed: RenamedLaunch[] = [];
   const starting = await startingAssistants(from, host);
-  for (const [assistant, { title, file, servers }] of Object.entries(assistants)) {
+  for (const [assistant, { title, file: fileOf, servers }] of Object.entries(assistants)) {
     if (!starting.includes(assistant)) continue;
-    const path = file(host);
-    const backup = await host.exclusively(`file ${path}`, options, async () => {
-      const snapshot = await fileSnapshot(path);
-      const entries = objectOf(await memberAt(snapshot.bytes, [servers]));
-      const changes = Object.entries(entries)
-        .filter(([, entry]) => isLaunch(entry, from))
-        .flatMap(([key, entry]) => changesOf([servers, key], entry, { from, to, entries }));
-      const edited = await editJson(snapshot.bytes, path, changes);
-      const records = installRecords(recordsFolder(options, host));
-      const record = await records.of(snapshot.realPath, from);
-      const copy = await backUpFile(snapshot, host.clock.now());
-      if (record) {
-        const isUnchanged = snapshot.bytes && hashOf(snapshot.bytes) === record.after;
-        const after = isUnchanged ? hashOf(edited) : record.after;
-        await records.keep(snapshot.realPath, to, { ...record, after });
-      }
-      await replaceFile(snapshot, edited);
-      await records.drop(snapshot.realPath, from);
-      return copy;
-    });
-    renamed.push({ assistant, title, file: path, ...(backup !== undefined && { backup }) });
+    const file = fileOf(host);
+    const one = { assistant, title, file };
+    try {
+      const backup = await renameIn({ file, servers }, { from, to }, options, host);
+      renamed.push({ ...one, ...(backup !== undefined && { backup }) });
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      renamed.push({ ...one, problem: error.message });
+    }
   }
   return renamed;
+}
+
+/** Returns the backup. */
+async function renameIn(
+  { file, servers }: { file: string; servers: string },
+  { from, to }: { from: string; to: string },
+  options: Options,
+  host: AccountsHost,
+): Promise<string | undefined> {
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const entries = objectOf(await memberAt(snapshot.bytes, [servers]));
+    const changes = Object.entries(entries)
+      .filter(([, entry]) => isLaunch(entry, from))
+      .flatMap(([key, entry]) => changesOf([servers, key], entry, { from, to, entries }));
+    const edited = await editJson(snapshot.bytes, file, changes);
+    const records = installRecords(recordsFolder(options, host));
+    const record = await records.of(snapshot.realPath, from);
+    const backup = await backUpFile(snapshot, host.clock.now());
+    if (record) {
+      const isUnchanged = snapshot.bytes && hashOf(snapshot.bytes) === record.after;
+      const after = isUnchanged ? hashOf(edited) : record.after;
+      await records.keep(snapshot.realPath, to, { ...record, after });
+    }
+    await replaceFile(snapshot, edited);
+    await records.drop(snapshot.realPath, from);
+    return backup;
+  });
 }
 
 /** The entry takes the new name as its key, too, unless another entry has it. */

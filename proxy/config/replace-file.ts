@@ -37,13 +37,14 @@ const newFileMode = 0o600;
  */
 export async function fileSnapshot(path: string): Promise<FileSnapshot> {
   const refuse = (problem: string) => new ConfigurationError([{ source: path, key: '', problem }]);
-  const link = await absentIsUndefined(lstat(path));
+  const unread = (error: unknown) => refuse(`cannot be read (${codeOf(error)})`);
+  const link = await absentIsUndefined(lstat(path), unread);
   if (!link)
     return { path, realPath: await withRealFolder(path), bytes: undefined, mode: newFileMode };
-  const realPath = await absentIsUndefined(realpath(path));
+  const realPath = await absentIsUndefined(realpath(path), unread);
   if (realPath === undefined) throw refuse('is a link to a file that does not exist; remove it');
   const file = await open(realPath, 'r').catch((error: unknown) => {
-    throw refuse(`cannot be read (${codeOf(error)})`);
+    throw unread(error);
   });
   try {
     const { mode, uid, size } = await file.stat().then((stats) => {
@@ -54,21 +55,27 @@ export async function fileSnapshot(path: string): Promise<FileSnapshot> {
     const me = userInfo().uid;
     if (me > 0 && uid !== me) throw refuse('belongs to another user');
     if (size > 64 * 1024 * 1024) throw refuse('is too large for a configuration');
-    return { path, realPath, bytes: await file.readFile(), mode: mode & 0o777 };
+    const bytes = await file.readFile().catch((error: unknown) => {
+      throw unread(error);
+    });
+    return { path, realPath, bytes, mode: mode & 0o777 };
   } finally {
     await file.close();
   }
 }
 
 async function withRealFolder(path: string): Promise<string> {
-  const folder = await absentIsUndefined(realpath(dirname(path)));
+  const folder = await realpath(dirname(path)).catch(() => undefined);
   return folder === undefined ? path : join(folder, basename(path));
 }
 
-async function absentIsUndefined<T>(work: Promise<T>): Promise<T | undefined> {
+async function absentIsUndefined<T>(
+  work: Promise<T>,
+  failure: (error: unknown) => Error,
+): Promise<T | undefined> {
   return work.catch((error: unknown) => {
-    if (codeOf(error) === 'ENOENT') return undefined;
-    throw error;
+    if (/^(ENOENT|ENOTDIR)$/.test(codeOf(error))) return undefined;
+    throw failure(error);
   });
 }
 
