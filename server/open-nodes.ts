@@ -103,7 +103,7 @@ export interface RemoteNodes {
 /** Connects this node to the others where NATS or a local bus leads to them. @throws {CommandError} when NATS cannot be used */
 export async function openNodeLinks(
   { database, localBus, log, maxBodyBytes }: NodeOptions,
-  { instance, masterKey }: { instance: string | undefined; masterKey: MasterKey },
+  { instance, nodes, masterKey }: Omit<OpenDatabase, 'stores'> & { masterKey: MasterKey },
   closers: (() => Promise<void>)[],
 ): Promise<RemoteNodes | undefined> {
   const bus: NodeBus | undefined = database?.nats ? await openNats(database.nats, log) : localBus;
@@ -137,7 +137,7 @@ export async function openNodeLinks(
       });
     },
   });
-  const agents = new RemoteAgents(links);
+  const agents = new RemoteAgents(links, { mayAnswer: () => nodes?.isSeen() ?? true });
   closers.push(() => {
     events.close();
     return links.close();

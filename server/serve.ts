@@ -141,7 +141,7 @@ async function open(
     failed: (err) => log.error({ err }, 'signing keys not read'),
   });
   closers.push(async () => keys.close());
-  const remote = await openNodeLinks(options, { instance, masterKey }, closers);
+  const remote = await openNodeLinks(options, { instance, nodes, masterKey }, closers);
   const tokens = accessTokens(base, { keys, refreshKeys: () => keys.refresh(), clock });
   const endpointUrl = (serverPath: string) => `${base}/mcp/${serverPath}`;
 

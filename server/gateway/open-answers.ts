@@ -3,6 +3,11 @@ import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
 const checkEveryMs = 500;
+/**
+ * An exchange ends when no check has allowed it for this long: a process that is cut off from the database learns of no revocation.
+ * With a round of checks, and a second that the first one may have taken, that is less than five seconds.
+ */
+const uncheckedMs = 3400;
 /** Listening streams must leave capacity for calls of the same caller. */
 const maxEndless = 512;
 
@@ -10,6 +15,8 @@ interface OpenAnswer {
   readonly admission: Admission;
   readonly controller: AbortController;
   endless: boolean;
+  /** When the last check that allowed it began. */
+  allowedAtMs: number;
 }
 
 /**
@@ -31,13 +38,16 @@ export interface OpenAnswerHandle {
  * The exchanges in progress, each with its credential. Twice a second every such credential is checked again, and
  * exchanges that it no longer allows are ended, so that a revocation by any process reaches open streams within a
  * second. A listening stream ends with the loss of any scope, because it must deliver less; the caller opens a new
- * one. A call that was allowed is completed.
+ * one. A call that was allowed is completed. If the database cannot be asked, everything that is open ends within
+ * five seconds.
  */
 export class OpenAnswers {
   readonly #open = new Map<string, Set<OpenAnswer>>();
   /** Checks in progress, by `lookedUpAs`: at most one each. */
   readonly #looking = new Set<string>();
   readonly #timer: NodeJS.Timeout;
+  #roundAtMs = performance.now();
+  #wasLate = false;
 
   constructor() {
     this.#timer = setInterval(() => void this.#check(), checkEveryMs).unref();
@@ -59,7 +69,8 @@ export class OpenAnswers {
     const id = countedFor(admission);
     const answers = this.#open.get(id) ?? new Set();
     this.#open.set(id, answers);
-    const answer: OpenAnswer = { admission, controller, endless: false };
+    const allowedAtMs = performance.now();
+    const answer: OpenAnswer = { admission, controller, endless: false, allowedAtMs };
     answers.add(answer);
     return {
       endless: () => {
@@ -93,6 +104,7 @@ export class OpenAnswers {
 
   /** All concurrently, so that a slow check delays no other. */
   async #check(): Promise<void> {
+    this.#endUnchecked();
     const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
     this.#each((answer) => {
       const name = lookedUpAs(answer.admission);
@@ -104,13 +116,32 @@ export class OpenAnswers {
     await Promise.all([...due].map(([name, answers]) => this.#lookUp(name, answers)));
   }
 
+  #endUnchecked(): void {
+    const nowMs = performance.now();
+    // While this process was suspended it could not check anything, so the round that begins now comes first. Once: a process that
+    // is always late must not go on without checks.
+    const isLate = nowMs - this.#roundAtMs > 4 * checkEveryMs && !this.#wasLate;
+    this.#roundAtMs = nowMs;
+    this.#wasLate = isLate;
+    if (isLate) return;
+    this.#each(({ allowedAtMs, controller }) => {
+      if (nowMs - allowedAtMs > uncheckedMs) controller.abort();
+    });
+  }
+
   async #lookUp(name: string, answers: readonly [OpenAnswer, ...OpenAnswer[]]): Promise<void> {
+    const askedAtMs = performance.now();
     this.#looking.add(name);
-    const now = await scopesNow(answers[0].admission);
+    const checked = await check(answers[0].admission);
     this.#looking.delete(name);
-    for (const { admission, endless, controller } of answers) {
-      const mayLess = now && endless && !admission.scopes.every((scope) => now.includes(scope));
-      if (!now || mayLess) controller.abort();
+    if (checked.outcome === 'failed') return;
+    const { scopes } = checked;
+    for (const answer of answers) {
+      const { admission, endless, controller } = answer;
+      const mayLess =
+        scopes && endless && !admission.scopes.every((scope) => scopes.includes(scope));
+      if (!scopes || mayLess) controller.abort();
+      answer.allowedAtMs = askedAtMs;
     }
   }
 }
@@ -129,11 +160,13 @@ function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
   });
 }
 
-/** A database error ends nothing yet: the exchange was admitted, and the next check follows soon. */
-async function scopesNow(admission: Admission): Promise<readonly Scope[] | undefined> {
+/** A database error ends nothing yet: the next check follows soon. */
+async function check(
+  admission: Admission,
+): Promise<{ outcome: 'checked'; scopes: readonly Scope[] | undefined } | { outcome: 'failed' }> {
   try {
-    return await admission.scopesNow();
+    return { outcome: 'checked', scopes: await admission.scopesNow() };
   } catch {
-    return admission.scopes;
+    return { outcome: 'failed' };
   }
 }

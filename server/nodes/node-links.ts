@@ -78,13 +78,19 @@ export class NodeLinks {
     return [...this.#links.values()].reduce((sum, { streams }) => sum + streams, 0);
   }
 
-  /** Lets other nodes find an agent here, until the returned function is called. */
-  announce(agentId: string): () => void {
+  /** Lets other nodes find an agent here, while `mayAnswer`, until the returned function is called. */
+  announce(agentId: string, mayAnswer: () => boolean): () => void {
     const { bus, instance } = this.#options;
-    const answer = Buffer.from(instance);
-    const stops = [agentId, `${agentId}.${instance}`].map((name) =>
-      bus.subscribe(this.#subject('agent', name), ({ respond }) => respond(answer)),
-    );
+    const [here, nowhere] = [Buffer.from(instance), Buffer.alloc(0)];
+    const stops = [
+      // Another node may answer.
+      bus.subscribe(this.#subject('agent', agentId), ({ respond }) => {
+        if (mayAnswer()) respond(here);
+      }),
+      bus.subscribe(this.#subject('agent', `${agentId}.${instance}`), ({ respond }) =>
+        respond(mayAnswer() ? here : nowhere),
+      ),
+    ];
     return () => {
       for (const stop of stops) stop();
     };

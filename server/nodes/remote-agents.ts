@@ -54,6 +54,12 @@ interface AgentCall {
 
 export type LocalAgents = Pick<AgentTunnels, 'upstreamOf' | 'takesCalls' | 'endCaller'>;
 
+export interface RemoteAgentsOptions {
+  /** Whether this process may answer: one that is cut off from the database does not know which agents lost their keys. */
+  readonly mayAnswer: () => boolean;
+  readonly pause?: (ms: number) => Promise<unknown>;
+}
+
 /**
  * The agents of all nodes. A call goes through a tunnel of this node where there is one, else to a node that has one. The
  * calls of a session go to the node that its first one went to, as long as the agent is connected there.
@@ -66,16 +72,16 @@ export class RemoteAgents {
   readonly #used = new Set<string>();
   /** Callers who lost access, for each node that has not confirmed that it knows. */
   readonly #untold = new Map<string, Set<string>>();
-  readonly #pause: (ms: number) => Promise<unknown>;
+  readonly #options: RemoteAgentsOptions;
   #tunnels: LocalAgents | undefined;
   #isDraining = false;
 
   constructor(
     links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>,
-    pause = (ms: number): Promise<unknown> => delay(ms, undefined, { ref: false }),
+    options: RemoteAgentsOptions,
   ) {
     this.#links = links;
-    this.#pause = pause;
+    this.#options = options;
   }
 
   /** Answers calls of other nodes through these tunnels from now on. */
@@ -87,7 +93,8 @@ export class RemoteAgents {
   notePresence(agentId: string, takesCalls: boolean): void {
     const isAnnounced = this.#announced.has(agentId);
     if (takesCalls === isAnnounced || this.#isDraining) return;
-    if (takesCalls) this.#announced.set(agentId, this.#links.announce(agentId));
+    const { mayAnswer } = this.#options;
+    if (takesCalls) this.#announced.set(agentId, this.#links.announce(agentId, mayAnswer));
     else {
       this.#announced.get(agentId)?.();
       this.#announced.delete(agentId);
@@ -135,7 +142,8 @@ export class RemoteAgents {
     }
     const { agent, server, caller, isProbe, method, headers } = call;
     // It went away after it was found. It is not looked for elsewhere, so that no call goes in circles.
-    if (!tunnels.takesCalls(agent)) return stream.reset('offline', 'the agent is not connected');
+    const isHere = tunnels.takesCalls(agent) && this.#options.mayAnswer();
+    if (!isHere) return stream.reset('offline', 'the agent is not connected');
     try {
       const body = await wholeBody(stream, maxRequestBytes);
       const { body: answered, ...head } = await tunnels
@@ -149,6 +157,7 @@ export class RemoteAgents {
   }
 
   async #tell(node: string, untold: Set<string>): Promise<void> {
+    const { pause = (ms) => delay(ms, undefined, { ref: false }) } = this.#options;
     for (const caller of untold) {
       while (!this.#isDraining) {
         const outcome = await this.#tellOnce(node, caller);
@@ -157,7 +166,7 @@ export class RemoteAgents {
           untold.clear();
         }
         if (outcome !== 'failed') break;
-        await this.#pause(tellEveryMs);
+        await pause(tellEveryMs);
       }
       untold.delete(caller);
     }

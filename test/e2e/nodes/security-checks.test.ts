@@ -370,6 +370,35 @@ await suite(['postgres', 'nats'], 'security checks on two nodes', () => {
     expect(serving.socket.readyState).toBe(serving.socket.OPEN);
   });
 
+  test('112: cut-off node: a stream ends while PostgreSQL does not answer', async () => {
+    const text = await cluster.command(['key', 'create', 'acme/sales', '--name', 'k', '--json']);
+    const { key } = made.parse(JSON.parse(text));
+    const listen = modern('subscriptions/listen', { notifications: { toolsListChanged: true } });
+    const answer = await fetch(endpoint(), {
+      method: 'POST',
+      headers: {
+        ...listen.headers,
+        ...at(second),
+        'content-type': 'application/json',
+        'x-api-key': key,
+      },
+      body: listen.body,
+    });
+    let heard = '';
+    let isOpen = true;
+    const reading = (async () => {
+      for await (const chunk of answer.body ?? []) heard += Buffer.from(chunk).toString();
+    })().catch(() => undefined);
+    void reading.then(() => (isOpen = false));
+    await expect.poll(() => heard, patient).toContain('acknowledged');
+
+    wire.stall();
+    await expect.poll(() => isOpen, patient).toBe(false);
+    wire.resume();
+
+    await expect.poll(() => call(second, { key }), patient).toBe(200);
+  });
+
   test('90: fail closed: while PostgreSQL does not answer, no node admits anyone; afterwards both do', async () => {
     const text = await cluster.command(['key', 'create', 'acme/sales', '--name', 'k', '--json']);
     const { key } = made.parse(JSON.parse(text));

@@ -13,6 +13,7 @@ beforeEach(() => {
 afterEach(() => {
   open.close();
   vi.useRealTimers();
+  vi.restoreAllMocks();
 });
 
 /** A credential whose standing can be changed. */
@@ -123,12 +124,19 @@ test('a person who left one organization is looked up for every server of theirs
   expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
 });
 
-test('a store that cannot be asked ends nothing, and is asked again', async () => {
+test('a store that cannot be asked for two seconds ends nothing, and is asked again', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
   open.add(admission, controller);
   standing.mockRejectedValue(new Error('disk full'));
-  await vi.advanceTimersByTimeAsync(5000);
+  await vi.advanceTimersByTimeAsync(2500);
+
+  expect(controller.signal.aborted).toBe(false);
+
+  standing.mockResolvedValue(allScopes);
+  await vi.advanceTimersByTimeAsync(500);
+  standing.mockRejectedValue(new Error('disk full'));
+  await vi.advanceTimersByTimeAsync(2500);
 
   expect(controller.signal.aborted).toBe(false);
 
@@ -136,6 +144,42 @@ test('a store that cannot be asked ends nothing, and is asked again', async () =
   await vi.advanceTimersByTimeAsync(1000);
 
   expect(controller.signal.aborted).toBe(true);
+});
+
+test.each<[string, () => Promise<never>]>([
+  ['fails', () => Promise.reject(new Error('the connection ended'))],
+  ['gets no answer', () => new Promise(() => {})],
+])(
+  '112: cut-off node: an answer whose check %s ends four seconds after the last one',
+  async (_, check) => {
+    const cut = credential('key_a');
+    const other = credential('key_b');
+    const [listening, answering, going] = [1, 2, 3].map(() => new AbortController());
+    open.add(cut.admission, listening!).endless();
+    open.add(cut.admission, answering!);
+    open.add(other.admission, going!);
+    await vi.advanceTimersByTimeAsync(10_000);
+    cut.standing.mockImplementation(check);
+
+    await vi.advanceTimersByTimeAsync(4000);
+
+    const aborted = [listening, answering, going].map((each) => each?.signal.aborted);
+    expect(aborted).toEqual([true, true, false]);
+  },
+);
+
+test('a process that was suspended checks its answers before it ends any', async () => {
+  const [active, cut] = [credential('key_a'), credential('key_b')];
+  const [going, ending] = [new AbortController(), new AbortController()];
+  open.add(active.admission, going);
+  open.add(cut.admission, ending);
+  await vi.advanceTimersByTimeAsync(1000);
+  cut.standing.mockRejectedValue(new Error('the connection ended'));
+
+  vi.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect([going.signal.aborted, ending.signal.aborted]).toEqual([false, true]);
 });
 
 test('an answer that is over is neither counted nor asked about nor ended', async () => {

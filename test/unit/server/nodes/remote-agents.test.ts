@@ -16,6 +16,8 @@ class TestNode {
   readonly pauses: number[] = [];
   /** How many of the next attempts to open a call fail as if NATS were away. */
   failures = 0;
+  /** Whether it cannot ask the database which agents lost their keys. */
+  isCutOff = false;
   readonly #online = new Set<string>();
 
   constructor(name: string, common: { bus: MemoryBus; masterKey: ReturnType<typeof masterKey> }) {
@@ -35,12 +37,15 @@ class TestNode {
           this.failures -= 1;
           throw new NodeLinkError('unreachable', 'NATS cannot be reached');
         },
-        announce: (agent) => links.announce(agent),
+        announce: (agent, mayAnswer) => links.announce(agent, mayAnswer),
         findAgent: (agent, preferred) => links.findAgent(agent, preferred),
       },
-      async (ms) => {
-        this.pauses.push(ms);
-        await nextTurn();
+      {
+        mayAnswer: () => !this.isCutOff,
+        pause: async (ms) => {
+          this.pauses.push(ms);
+          await nextTurn();
+        },
       },
     );
     const upstream: Upstream = {
@@ -137,4 +142,27 @@ test('remote agents: a node that is gone is not told any more', async () => {
 
   expect(c.pauses.length).toBeLessThan(2);
   expect(a.ended).toEqual([]);
+});
+
+test('112: cut-off node: no call goes to an agent through a node that cannot check its key', async () => {
+  a.connect('agt_a');
+  b.connect('agt_a');
+  const before = [await c.call(), await c.call('session')];
+  a.isCutOff = true;
+  const meanwhile = [await c.call(), await c.call('session')];
+  const stream = await c.links.open('aaaaaaaaaaaaaaaa', {
+    to: 'agent',
+    agent: 'agt_a',
+    server: 'sales',
+    caller: 'dana',
+    isProbe: false,
+    method: 'POST',
+    headers: {},
+  });
+
+  expect([before, meanwhile]).toEqual([
+    ['a', 'a'],
+    ['b', 'b'],
+  ]);
+  await expect(stream.head).rejects.toMatchObject({ code: 'reset', reset: { code: 'offline' } });
 });
