@@ -69,7 +69,7 @@ export type InstallRecord = {
   before?: string;
   /** SHA-256 of the file after. */
   after: string;
-  /** Secrets were taken out of the copy since: an entry can be put back from it, but not the file. */
+  /** Secrets were taken out of the copy since, or import left none: an entry can be put back, but not the file. */
   masked?: true;
 };
 

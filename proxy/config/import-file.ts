@@ -10,9 +10,16 @@ import {
 import { setRegistered } from '#auth/registry';
 import { noteStored } from '#auth/secret-trial';
 import { storeSecrets } from '#auth/stored-secrets';
+import { assistants } from './assistants.ts';
 import { inKeychain, connectionEntry } from './connection.ts';
 import { UsageError } from './errors.ts';
-import { backUpFile, maskBackups, installRecords } from './file-backups.ts';
+import {
+  backUpFile,
+  hashOf,
+  installRecords,
+  maskBackups,
+  type InstallRecord,
+} from './file-backups.ts';
 import { importPlan, signInRequired, type ImportFile, type ImportStep } from './import-plan.ts';
 import { recordsFolder } from './install.ts';
 import { editJson, type JsonChange, maskedStrings, memberAt } from './jsonc.ts';
@@ -113,6 +120,11 @@ async function takeOver(
     const kept = bytes && { ...snapshot, bytes: await maskedStrings(bytes, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
+    // Entries of other files are found by their records alone, when the copy that they start may go.
+    const isOwn = Object.values(assistants).some((assistant) => assistant.file(host) === file);
+    const record: InstallRecord = { after: hashOf(edited), masked: true };
+    for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
+      await installRecords(recordsFolder(options, host)).keep(snapshot.realPath, entry.key, record);
     return backup;
   });
 }

@@ -102,10 +102,12 @@ export async function uninstallLaunch(
 
 /** Removes the program's copies for assistants unless an entry that `import` made still starts one. */
 async function removeUnusedCopy(host: AccountsHost): Promise<void> {
-  const folder = JSON.stringify(dataFolder(host)).slice(1, -1);
+  const folder = dataFolder(host);
+  const spellings = [folder, JSON.stringify(folder).slice(1, -1)];
   const isUsed = Object.values(assistants).some((assistant) => {
     try {
-      return host.readText(assistant.file(host))?.includes(folder) ?? false;
+      const text = host.readText(assistant.file(host)) ?? '';
+      return spellings.some((spelling) => text.includes(spelling));
     } catch {
       return true; // Not readable now.
     }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, realpathSync } from 'node:fs';
-import { cp, lstat, mkdir, readFile, readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { cp, lstat, mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { userInfo } from 'node:os';
 import { dirname, join, posix, win32 } from 'node:path';
@@ -17,36 +17,44 @@ export function dataFolder({ platform, home, env }: UserHost): string {
   return path.join(env['XDG_DATA_HOME'] || path.join(home, '.local', 'share'), 'latchkey');
 }
 
-/** How long a copy that was replaced stays: a proxy that runs from it may still load the keychain's library. */
+/** How long a copy stays after it was replaced: a proxy that runs from it may still load the keychain's library. */
 const keptSeconds = 7 * 24 * 60 * 60;
+
+/** In a copy that was replaced: since when, in seconds since 1970. */
+const replacedFile = 'replaced-at';
 
 /**
  * What an assistant can start for years. npm keeps this program where an update of Node, or npx itself, removes it: in
  * the folder of one version of Node, or in a cache. So the package is copied to the user's data folder, each version to
- * a folder of its own, and a script beside them finds a Node to run it. A single executable and the sources stay where
- * they are.
+ * a folder of its own. No entry of an assistant names a copy: a script beside them runs the newest, and finds a Node for
+ * it where there is a shell. A single executable and the sources stay where they are.
  *
  * @throws {UsageError} when the data folder belongs to another user, or others may write to it
  */
-export async function stableLauncher({
-  launcher,
-  ...host
-}: UserHost & Pick<Host, 'launcher' | 'clock' | 'pid'>): Promise<Launcher> {
+export async function stableLauncher(
+  { launcher, ...host }: UserHost & Pick<Host, 'launcher' | 'clock' | 'pid'>,
+  data = dataFolder(host),
+): Promise<Launcher> {
   // Node follows links before it names a script.
   if (!('script' in launcher) || !/[\\/]node_modules[\\/]/.test(launcher.script)) return launcher;
-  const data = dataFolder(host);
   const copies = join(data, 'app');
   for (const folder of [data, copies]) await ownFolder(folder, host.platform);
   const packageFolder = join(dirname(launcher.script), '..');
   const name = await copyName(packageFolder);
   const copy = join(copies, name);
   if (!existsSync(copy)) await copyPackage(packageFolder, copy, host.pid);
-  const script = join(copy, 'node_modules', 'latchkey', 'bin', 'latchkey.js');
+  const inCopy = ['node_modules', 'latchkey', 'bin', 'latchkey.js'];
+  const bin = join(data, 'bin');
+  await ownFolder(bin, host.platform);
+  if (host.platform === 'win32') {
+    const script = join(bin, 'latchkey.js');
+    await replaceProgram(script, windowsScript(['..', 'app', name, ...inCopy]), host.pid);
+    await removeOld(copies, name, host.clock.now());
+    return { node: launcher.node, script };
+  }
+  const program = join(bin, 'latchkey');
+  await replaceProgram(program, launcherScript(launcher.node, join(copy, ...inCopy)), host.pid);
   await removeOld(copies, name, host.clock.now());
-  if (host.platform === 'win32') return { node: launcher.node, script };
-  const program = join(data, 'bin', 'latchkey');
-  await ownFolder(dirname(program), host.platform);
-  await replaceProgram(program, launcherScript(launcher.node, script), host.pid);
   return { program };
 }
 
@@ -125,13 +133,16 @@ function folderOf(name: string, from: string): string | undefined {
   }
 }
 
+/** Removes the copies that were replaced long ago, and writes into the others since when they are not `current`. */
 async function removeOld(copies: string, current: string, now: number): Promise<void> {
+  await rm(join(copies, current, replacedFile), { force: true });
   for (const name of await readdir(copies)) {
     if (name === current) continue;
     const folder = join(copies, name);
-    const found = await stat(folder).catch(() => undefined);
-    if (found && now - found.mtimeMs / 1000 > keptSeconds)
-      await rm(folder, { recursive: true, force: true });
+    const replacedAt = Number(await readFile(join(folder, replacedFile), 'utf8').catch(() => ''));
+    if (!(replacedAt > 0 && replacedAt <= now))
+      await writeFile(join(folder, replacedFile), String(now)).catch(() => undefined);
+    else if (now - replacedAt > keptSeconds) await rm(folder, { recursive: true, force: true });
   }
 }
 
@@ -140,6 +151,13 @@ async function replaceProgram(path: string, text: string, pid: number): Promise<
   const making = `${path}.${pid}.tmp`;
   await writeFile(making, text, { mode: 0o755 });
   await rename(making, path);
+}
+
+/** A script for Node; an assistant on Windows starts no shell script. */
+function windowsScript(path: readonly string[]): string {
+  return `// Starts Latchkey. Written by \`latchkey install\`; \`latchkey uninstall\` removes it.
+import(new URL(${JSON.stringify(path.map(encodeURIComponent).join('/'))}, require('node:url').pathToFileURL(__filename)).href);
+`;
 }
 
 /** Where Node is found when assistants start us with a short PATH, the newest last where there are several. */

@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -158,4 +159,18 @@ test('accounts service: every refusal has a message and a remedy, and none is a 
     expect(reason).toBeInstanceOf(AccountsError);
     expect(JSON.stringify([reason.message, reason.hint])).not.toContain(secret);
   }
+});
+
+test('accounts service: the copy of the program stays while an imported entry of any file starts it', async () => {
+  await using at = await host();
+  const home = dirname(dirname(dirname(at.own)));
+  const copies = join(home, '.local', 'share', 'latchkey', 'app');
+  const project = join(home, 'project.json');
+  await writeFile(project, await readFile(at.file));
+  await mkdir(copies, { recursive: true });
+  await at.door.import(project, 'acme');
+  await at.door.install('cursor', 'acme');
+  await at.door.uninstall('cursor', 'acme');
+
+  expect(existsSync(copies)).toBe(true);
 });
