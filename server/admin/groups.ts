@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
-import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
+import { notFound, AdministrationRefusal } from './refusal.ts';
 import { fields, surfaces, words } from './fields.ts';
 import {
   listGroups,
@@ -14,24 +14,18 @@ import {
   insertGroupMember,
   removeGroupMapping,
   removeGroupMember,
-  listGroupsOfServer,
-  setGroupsOfServer,
 } from '#db/groups';
 import { randomBase62 } from '#oauth/secrets';
-import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';
-import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { administer, command, listCommand, type Command, type Ports } from './command.ts';
 import {
   namedOrganization,
-  namedServer,
   organizationArgument,
   organizationIn,
   personArgument,
   textArgument,
   type Positional,
 } from './positionals.ts';
-import { printMade } from './print.ts';
 
 /** The input fields that name a group, its path in the API, and its name in the audit log. */
 export const ofGroup = { organization: fields.organization, groupId: z.string().max(100) };
@@ -180,7 +174,7 @@ export const groupDelete = organizationOperation({
     const group = await ownGroup(organization.id, groupId, ports);
     if ((await deleteGroup(ports.db, organization.id, groupId)) === 'done') return group;
     const why =
-      'a server is restricted to this group: first choose other groups for the server, or none';
+      'a server is restricted to this group: first choose other groups for the server, or open it to everyone';
     throw new AdministrationRefusal('conflict', why);
   },
 });
@@ -273,57 +267,6 @@ export const groupUnmap = organizationOperation({
   },
 });
 
-const serverGroupsViewSchema = z
-  .object({
-    server: z.string(),
-    groups: z.array(z.object({ id: z.string(), name: z.string() })),
-  })
-  .meta({ id: 'ServerGroups' });
-const path = `${serverPath}/groups`;
-
-export const serverGroupsRead = organizationOperation({
-  name: 'server.groups',
-  doc: 'Read which groups may use a server; none means every member',
-  route: { method: 'GET', path },
-  permission: 'server.read',
-  input: z.strictObject(ofServer),
-  output: serverGroupsViewSchema,
-  async run({ server }, { organization }, ports) {
-    const { id } = await ownServer(organization.name, server, ports);
-    return { server, groups: await listGroupsOfServer(ports.db, id) };
-  },
-});
-
-export const serverGroupsSet = organizationOperation({
-  name: 'server.set-groups',
-  doc: 'Restrict a server to groups, or open it to every member; members outside the groups lose access immediately',
-  route: { method: 'PATCH', path },
-  permission: 'server.manage',
-  input: z.strictObject({
-    ...ofServer,
-    groupIds: z
-      .array(ofGroup.groupId)
-      .max(100)
-      .register(surfaces, {
-        control: {
-          kind: 'checkboxes',
-          name: 'group',
-          label: 'Groups with access',
-          help: 'If you select no group, every member can use the server. Otherwise, members outside the groups lose access immediately. Keys and clients that act for no person are not affected.',
-          choices: [],
-        },
-      }),
-  }),
-  output: serverGroupsViewSchema,
-  target: serverTarget,
-  async run({ server, groupIds }, { organization }, ports) {
-    const { id } = await ownServer(organization.name, server, ports);
-    const isSet = await setGroupsOfServer(ports.db, id, groupIds);
-    if (!isSet) throw invalidField('groupIds', 'names a group that does not exist');
-    return { server, groups: await listGroupsOfServer(ports.db, id) };
-  },
-});
-
 export const groupOperations: readonly Operation[] = [
   groupList,
   groupRead,
@@ -335,8 +278,6 @@ export const groupOperations: readonly Operation[] = [
   groupMap,
   groupUnmap,
 ];
-
-export const serverGroupOperations: readonly Operation[] = [serverGroupsRead, serverGroupsSet];
 
 /** Finds the ids of groups that are given by name or by id. @throws {CommandError} when there is no such group */
 export async function findGroups(
@@ -414,28 +355,3 @@ export const groupCommands: readonly Command[] = [
     prints: ['id', 'name'],
   }),
 ];
-
-export const serverSetGroups: Command = {
-  words: 'server set-groups',
-  positionals: ['ORG/SERVER'],
-  options: [
-    {
-      name: 'group',
-      value: 'GROUP',
-      repeated: true,
-      doc: 'a group that can use the server; without groups, every member can',
-    },
-    json,
-  ],
-  doc: 'restrict a server to groups, or open it to every member',
-  async run(input, { out, ...ports }) {
-    const { organization, name: server } = await namedServer(
-      input.positionals[0] ?? '',
-      ports.stores,
-    );
-    const groupIds = await findGroups(organization, input.list('group'), ports);
-    const { groups } = await administer(serverGroupsSet, { organization, server, groupIds }, ports);
-    const names = groups.map(({ name }) => name);
-    printMade({ name: server, groups: names }, { json: input.flag('json'), out });
-  },
-};

@@ -11,8 +11,8 @@ const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstrea
 const enabled = `o.name = :organization and s.name = :server
   and o.disabled_at is null and s.disabled_at is null`;
 
-/** If a server is limited to groups, only their members may use it. `m` is the membership. */
-const inGroup = `(not exists (select 1 from server_group r where r.server_id = s.id)
+/** If a server is restricted to groups, only their members may use it. `m` is the membership. */
+const inGroup = `(s.access = 'everyone'
   or exists (select 1 from server_group r
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
     where r.server_id = s.id))`;

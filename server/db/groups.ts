@@ -72,7 +72,7 @@ export async function renameGroup(
   });
 }
 
-/** @returns `in-use` while a server is limited to this group: without the group, every member could use that server */
+/** @returns `in-use` while a server is restricted to this group: without the group, its members would lose that server */
 export async function deleteGroup(
   db: Db,
   organizationId: string,
@@ -281,123 +281,6 @@ export async function removeGroupMapping(
     .where('group_id', '=', groupId)
     .executeTakeFirst();
   return numDeletedRows === 1n;
-}
-
-/** The groups that a server is limited to, ordered by name. If empty, every member of the organization may use the server. */
-export function listGroupsOfServer(
-  db: Db,
-  serverId: string,
-): Promise<{ id: string; name: string }[]> {
-  return db
-    .selectFrom('server_group')
-    .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
-    .select(['person_group.id', 'person_group.name'])
-    .where('server_group.server_id', '=', serverId)
-    .orderBy('person_group.name')
-    .execute();
-}
-
-/**
- * Replaces the groups that a server is limited to. An empty list lets every member of the organization use it.
- *
- * @returns `false` when one of the groups belongs to another organization
- */
-export async function setGroupsOfServer(
-  db: Db,
-  serverId: string,
-  groupIds: readonly string[],
-): Promise<boolean> {
-  return transaction(db, async (tx) => {
-    const server = await tx
-      .selectFrom('mcp_server')
-      .select('organization_id')
-      .where('id', '=', serverId)
-      .executeTakeFirst();
-    const wanted = [...new Set(groupIds)];
-    if (!server) return wanted.length === 0;
-    await lockGroups(tx, server.organization_id);
-    const known = await tx
-      .selectFrom('person_group')
-      .select('id')
-      .where('organization_id', '=', server.organization_id)
-      .execute();
-    if (!wanted.every((wantedId) => known.some(({ id }) => id === wantedId))) return false;
-    await tx.deleteFrom('server_group').where('server_id', '=', serverId).execute();
-    if (wanted.length === 0) return true;
-    const rows = wanted.map((id) => ({ server_id: serverId, group_id: id }));
-    await tx.insertInto('server_group').values(rows).execute();
-    return true;
-  });
-}
-
-/** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
-export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
-  const [organization = '', server = ''] = serverPath.split('/');
-  const row = await selectUsable(db, userId)
-    .select('mcp_server.id')
-    .where('organization.name', '=', organization)
-    .where('mcp_server.name', '=', server)
-    .executeTakeFirst();
-  return row !== undefined;
-}
-
-/** A server as the people who use it see it. */
-export interface UsableServer {
-  readonly id: string;
-  readonly name: string;
-  readonly title: string;
-  readonly description: string;
-}
-
-/** At most `limit` enabled servers of an organization that a person may use, by name. */
-export async function listUsableServers(
-  db: Db,
-  userId: string,
-  organization: string,
-  limit: number,
-): Promise<UsableServer[]> {
-  const rows = await selectUsable(db, userId)
-    .select(['mcp_server.id', 'mcp_server.name', 'mcp_server.title', 'mcp_server.description'])
-    .where('organization.name', '=', organization)
-    .where('mcp_server.disabled_at', 'is', null)
-    .orderBy('mcp_server.name')
-    .limit(limit)
-    .execute();
-  return rows.map(({ id, name, title, description }) => ({
-    id,
-    name,
-    title: title || name,
-    description,
-  }));
-}
-
-/** The servers of the organizations of a person that no group keeps from them. */
-function selectUsable(db: Db, userId: string) {
-  return db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .innerJoin('membership', 'membership.organization_id', 'organization.id')
-    .where('membership.person_id', '=', userId)
-    .where((where) =>
-      where.or([
-        where.not(
-          where.exists(
-            where
-              .selectFrom('server_group')
-              .select('server_group.group_id')
-              .whereRef('server_group.server_id', '=', 'mcp_server.id'),
-          ),
-        ),
-        where.exists(
-          where
-            .selectFrom('server_group')
-            .innerJoin('group_person', 'group_person.group_id', 'server_group.group_id')
-            .select('group_person.group_id')
-            .whereRef('server_group.server_id', '=', 'mcp_server.id')
-            .where('group_person.person_id', '=', userId),
-        ),
-      ]),
-    );
 }
 
 /**

@@ -39,6 +39,8 @@ export interface Schema {
     limits: string | null;
     /** The number of changes to the row. */
     revision: Generated<number>;
+    /** `everyone` in the organization, or only the `groups` of `server_group`. */
+    access: Generated<'everyone' | 'groups'>;
     created_at: number;
     disabled_at: number | null;
   };

@@ -1,6 +1,6 @@
 import { roleScopes } from '#accounts/people';
 import type { OAuthClient } from '#db/clients';
-import { mayUseServer } from '#db/groups';
+import { mayUseServer } from '#db/server-access';
 import { listMemberships } from '#db/people';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';

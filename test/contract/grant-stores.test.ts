@@ -35,12 +35,8 @@ import { insertServer } from '#server/db/servers';
 import type { Scope } from '#server/oauth/scopes';
 import { insertUser, deleteUser } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
-import {
-  insertGroup,
-  insertGroupMember,
-  removeGroupMember,
-  setGroupsOfServer,
-} from '#server/db/groups';
+import { insertGroup, insertGroupMember, removeGroupMember } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { updateLastUses } from '#server/db/last-uses';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 
@@ -481,12 +477,12 @@ await onEachDatabase('grants', ({ open }) => {
       ];
       await insertGroup(stores.db, sales);
       await insertGroupMember(stores.db, 'org_1', groupId, begun.userId);
-      await setGroupsOfServer(stores.db, 'srv_1', [groupId]);
+      await setServerAccess(stores.db, 'srv_1', { access: 'groups', groupIds: [groupId] });
 
       const inside = await both();
       await removeGroupMember(stores.db, 'org_1', groupId, begun.userId);
       const outside = await both();
-      await setGroupsOfServer(stores.db, 'srv_1', []);
+      await setServerAccess(stores.db, 'srv_1', { access: 'everyone', groupIds: [] });
 
       expect(inside).toEqual([true, true]);
       expect(outside).toEqual([false, false]);

@@ -23,13 +23,19 @@ import {
   deleteGroup,
   listGroupMembers,
   listGroups,
-  mayUseServer,
   removeGroupMapping,
   removeGroupMember,
   renameGroup,
-  setGroupsOfServer,
   setProviderGroups,
 } from '#server/db/groups';
+import {
+  countAllowedMembers,
+  findServerAccess,
+  listUsableServers,
+  mayUseServer,
+  previewServerAccess,
+  setServerAccess,
+} from '#server/db/server-access';
 import {
   insertInvitation,
   findInvitation,
@@ -155,7 +161,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     expect(wild).toEqual([]);
   });
 
-  test('a server without group rules is open to every member, one with rules to its groups only', async () => {
+  test('a server is open to everyone in its organization, or restricted to groups', async () => {
     const [inside, outside] = [await person(), await person('owner')];
     const stranger = await person('owner', 'org_x');
     const sales = await group('sales');
@@ -168,10 +174,10 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     ];
 
     const unruled = await may();
-    await setGroupsOfServer(stores.db, id, [sales]);
+    await setServerAccess(stores.db, id, { access: 'groups', groupIds: [sales] });
     const ruled = await may();
     const removed = await deleteGroup(stores.db, org, sales);
-    await setGroupsOfServer(stores.db, id, []);
+    await setServerAccess(stores.db, id, { access: 'everyone', groupIds: [] });
 
     expect([unruled, ruled, await may()]).toEqual([
       [true, true, false],
@@ -182,13 +188,60 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     expect(await deleteGroup(stores.db, org, sales)).toBe('done');
   });
 
+  test('a server that is restricted to groups stays closed when it has none', async () => {
+    const owner = await person('owner');
+    const { id, path } = await server('crm');
+
+    await setServerAccess(stores.db, id, { access: 'groups', groupIds: [] });
+
+    expect(await findServerAccess(stores.db, id)).toEqual({ access: 'groups', groups: [] });
+    expect(await mayUseServer(stores.db, owner, path)).toBe(false);
+    expect(await listUsableServers(stores.db, owner, org.replace('_', '-'), 9)).toEqual([]);
+  });
+
+  test('a change of who may use a server is previewed without its effect', async () => {
+    const [inside, other, outside] = [await person(), await person(), await person('owner')];
+    const [sales, staff] = [await group('sales'), await group('staff')];
+    const { id, path } = await server('crm');
+    await insertGroupMember(stores.db, org, sales, inside);
+    await insertGroupMember(stores.db, org, staff, other);
+    const preview = async (access: 'everyone' | 'groups', ...groupIds: string[]) => {
+      const choice = { access, groupIds };
+      const { gains, loses } = await previewServerAccess(stores.db, id, choice, 1);
+      const allowed = await countAllowedMembers(stores.db, id, choice);
+      return [gains.count, loses.count, allowed, [...gains.people, ...loses.people].length];
+    };
+
+    const toSales = await preview('groups', sales);
+    const toNobody = await preview('groups');
+    const unchanged = await preview('everyone');
+    expect(await mayUseServer(stores.db, outside, path)).toBe(true);
+    await setServerAccess(stores.db, id, { access: 'groups', groupIds: [sales] });
+    const toStaff = await preview('groups', staff);
+    const toBoth = await preview('groups', sales, staff);
+    const toEveryone = await preview('everyone');
+
+    expect([toSales, toNobody, unchanged]).toEqual([
+      [0, 2, 1, 1],
+      [0, 3, 0, 1],
+      [0, 0, 3, 0],
+    ]);
+    expect([toStaff, toBoth, toEveryone]).toEqual([
+      [1, 1, 1, 2],
+      [1, 0, 2, 1],
+      [2, 0, 3, 1],
+    ]);
+  });
+
   test('no role, group, rule or invitation crosses from one organization to another', async () => {
     const foreign = await group(`foreign ${randomUUID()}`, 'org_x');
     const [userId, { id }] = [await person(), await server('crm')];
 
     expect(await insertGroupMember(stores.db, org, foreign, userId)).toBe(false);
     expect(await insertGroupMember(stores.db, 'org_x', foreign, userId)).toBe(false);
-    expect(await setGroupsOfServer(stores.db, id, [foreign])).toBe(false);
+    expect(await setServerAccess(stores.db, id, { access: 'groups', groupIds: [foreign] })).toBe(
+      false,
+    );
     expect(await insertGroupMapping(stores.db, org, 'staff', foreign)).toBe(false);
     expect(await renameGroup(stores.db, org, foreign, 'mine')).toBe(false);
     expect(await deleteGroup(stores.db, org, foreign)).toBe('unknown');
@@ -242,7 +295,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
   test('removing an organization removes its groups, rules and invitations', async () => {
     const sales = await group('sales');
     const { id } = await server('crm');
-    await setGroupsOfServer(stores.db, id, [sales]);
+    await setServerAccess(stores.db, id, { access: 'groups', groupIds: [sales] });
 
     await stores.db.deleteFrom('organization').where('id', '=', org).execute();
 

@@ -128,8 +128,11 @@ export async function fillServer(
   await run('server disable acme/files');
   await run('server list acme');
   await run('server enable acme/files');
+  await run('server set-groups acme/files --group finance --dry-run');
   await run('server set-groups acme/files --group finance');
   await run('server set-groups acme/files');
+  await run('server set-groups acme/files --everyone --dry-run');
+  await run('server set-groups acme/files --everyone');
   await run('server show-access acme/crm');
   const known = `--client-id ${account.clientId} --client-secret-file ${file('client-secret')}`;
   const issuer = `--issuer ${account.issuer} ${inside}`;

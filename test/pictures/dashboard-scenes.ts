@@ -72,6 +72,14 @@ export const dashboardScenes: Scene = async ({ dana, furnished, album }) => {
   await page.getByRole('link', { name: 'viola@example.com' }).click();
   await album.take(page, 'person');
 
+  await open(`${servers}/access`);
+  await page.getByLabel('Only members of these groups').check();
+  await press('Save');
+  await album.take(page, 'server-access-wrong');
+  await page.getByLabel('Finance').check();
+  await press('Save');
+  await album.take(page, 'server-access-review');
+
   await open('/new-server');
   await fill({ Name: 'Not A Slug' });
   await press('Create server');

@@ -1,6 +1,6 @@
 import type { ToolView } from '#admin/tools';
 import type { EpochSeconds } from '#clock/clock';
-import { mayUseServer } from '#db/groups';
+import { mayUseServer } from '#db/server-access';
 import { findServer, type ServerRecord } from '#db/servers';
 import { upstreamLocation } from '#upstreams/drivers';
 import { describedTool, type Inspection, type ToolDescription } from '#upstreams/inspect';

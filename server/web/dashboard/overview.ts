@@ -8,7 +8,7 @@ import { serverList } from '#admin/servers';
 import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#clock/clock';
 import { hasGrants } from '#db/grants';
-import { listUsableServers } from '#db/groups';
+import { listUsableServers } from '#db/server-access';
 import { findOrganization } from '#db/organizations';
 import { findServerTitles } from '#db/servers';
 import { readServerUsage, type UsageSum } from '#usage/read-usage';

@@ -3,7 +3,7 @@ import { AdministrationRefusal } from '#admin/refusal';
 import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
 import { insertAuditEvent } from '#db/audit';
-import { mayUseServer } from '#db/groups';
+import { mayUseServer } from '#db/server-access';
 import { findOrganization } from '#db/organizations';
 import type { UpstreamAccess } from '#db/upstream-access';
 import { findUpstreamConnection, replaceUpstreamConnection } from '#db/upstream-connections';

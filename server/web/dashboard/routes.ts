@@ -21,6 +21,7 @@ import { ownConnectionRoutes } from './own-connection.ts';
 import { errorSurroundings } from './page.ts';
 import { peopleRoutes } from './people.ts';
 import type { DashboardOptions } from './ports.ts';
+import { serverAccessRoutes } from './server-access.ts';
 import { serverSettingsRoutes } from './server-settings.ts';
 import { serverRoutes } from './servers.ts';
 import { singleSignOnRoutes } from './single-sign-on.ts';
@@ -36,6 +37,7 @@ const guardedRoutes = [
   overviewRoutes,
   serverRoutes,
   serverSettingsRoutes,
+  serverAccessRoutes,
   clientRoutes,
   clientFormRoutes,
   clientSecretRoutes,

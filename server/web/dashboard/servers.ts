@@ -1,12 +1,9 @@
-import { groupList, serverGroupsRead, serverGroupsSet } from '#admin/groups';
 import { perform } from '#admin/operation';
 import { type ServerInUse, serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
 import { describeUpstream } from '#upstreams/drivers';
 import type { ServerHealth } from '#upstreams/health';
-import type { FieldChoice } from '#admin/fields';
-import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   connectionInstructions,
@@ -25,10 +22,9 @@ import {
   type Tabs,
   titledCrumb,
 } from '#web/layout';
-import { queryText, seeOther } from '#web/page-request';
+import { queryText } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
-import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
@@ -36,11 +32,10 @@ import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
-/** The servers of an organization, and the groups that may use one. */
+/** The servers of an organization, and the page of each. */
 export function serverRoutes(guard: DashboardGuard, options: DashboardOptions): void {
   listRoutes(guard, options);
   pageRoutes(guard, options);
-  accessRoutes(guard, options);
 }
 
 const toRead = { permission: 'server.read', section: 'servers' } as const;
@@ -280,76 +275,6 @@ This server is disabled. Calls to it are refused. ${next}
 </p>`;
 }
 
-const accessForm = formFor(serverGroupsSet);
-
-/** `/servers/{server}/access`: the groups that a server is restricted to. */
-function accessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const toManage = { permission: 'server.manage', section: 'servers' } as const;
-
-  guard.get('/servers/:server/access', toRead, async (visit, request, reply) => {
-    const { organization, actor, may } = visit;
-    const { server = '' } = request.params;
-    const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
-    const { items } = await perform(groupList, { organization }, actor, ports);
-    const data = {
-      heading: visit.server,
-      tabs: serverTabs(visit, server, 'access'),
-      notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
-      action: `${serverPath(organization, server)}/access`,
-      groups: items.map(({ id, name, members }) => ({
-        value: id,
-        text: name,
-        help: members === 1 ? '1 person' : `${members} people`,
-      })),
-      entered: accessForm.filled({ groupIds: rule.groups.map(({ id }) => id) }),
-      isOpen: rule.groups.length === 0,
-      mayManage: may('server.manage'),
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Access' });
-    return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
-  });
-
-  guard.post('/servers/:server/access', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const input = { ...accessForm.inputOf(accessForm.read(sent)), organization, server };
-    await perform(serverGroupsSet, input, actor, ports);
-    const next = `${serverPath(organization, server)}/access?done=saved`;
-    return seeOther(reply, next);
-  });
-}
-
-/** The groups of an organization, and which of them a server is restricted to. */
-interface ServerAccessPageData {
-  readonly heading: Titled;
-  readonly tabs: Tabs;
-  readonly notice: string | undefined;
-  readonly action: string;
-  readonly groups: readonly FieldChoice[];
-  readonly entered: Entered;
-  readonly isOpen: boolean;
-  readonly mayManage: boolean;
-}
-
-/** Who may use a server: every member, or some groups. */
-function serverAccessPage(data: ServerAccessPageData, frame: Frame): Html {
-  const { heading, tabs, action, groups, entered, isOpen, mayManage } = data;
-  const lead = isOpen
-    ? 'Every member of the organization can use this server.'
-    : 'Only members of the selected groups can use this server. This applies to owners too.';
-  const options = { focus: false, here: { group: { choices: groups } } };
-  const fields = html`${accessForm.fields(entered, [], options)}
-${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
-  const none = html`<div class="empty">
-<p>There are no groups yet. To restrict this server, create a group under Groups.</p>
-</div>`;
-  const content = html`${pageHeading({ heading, lead })}
-${tabNavigation(tabs)}
-${statusNotice(data.notice)}
-${groups.length === 0 ? none : postForm(frame, { action }, fields)}`;
-  return layout({ title: `Access of ${titleText(heading)}`, width: 'text' }, frame, content);
-}
-
 /** The server that the path names. @throws {AdministrationRefusal} `not_found` */
 export function serverOf(
   { organization, actor }: DashboardVisit,
@@ -371,7 +296,7 @@ const pages = [
   { tab: 'keys', text: 'API keys', path: '/keys', isThere: true, needs: 'key.read' },
   { tab: 'try', text: 'Try it', path: '/try', isThere: true, needs: 'server.try' },
   { tab: 'tools', text: 'Tools', path: '/tools', isThere: true, needs: 'server.read' },
-  { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'server.read' },
+  { tab: 'access', text: 'Access', path: '/access', isThere: true, needs: 'people.read' },
   {
     tab: 'upstream',
     text: 'Upstream authentication',

@@ -17,7 +17,7 @@ import {
   typedArguments,
 } from '#console/tool-fields';
 import { insertAuditEvent } from '#db/audit';
-import { mayUseServer } from '#db/groups';
+import { mayUseServer } from '#db/server-access';
 import { nextStepFor } from '#upstreams/drivers';
 import {
   csrfField,

@@ -141,7 +141,7 @@ fieldset.section > legend { float: left; margin: 0; }
 .option .help { font-size: var(--size-1); }
 .optional { color: var(--ink-soft); font-weight: 400; }
 .for-access { display: flex; flex-direction: column; gap: var(--space-4); }
-form:not(:has(#expiry option[value='date']:checked)) .for-date, form:has(#kind-none:checked) .for-access, ${ofOtherKinds}, form:not(:has(#proof-keys:checked)) .for-keys { display: none; }
+form:not(:has(#expiry option[value='date']:checked)) .for-date, form:has(#kind-none:checked) .for-access, ${ofOtherKinds}, form:not(:has(#proof-keys:checked)) .for-keys, form:not(:has(#access-groups:checked)) .for-groups { display: none; }
 .consequences { display: flex; flex-direction: column; gap: var(--space-2); padding: 0 0 var(--space-2) 20px; }
 .facts { display: grid; grid-template-columns: minmax(0, 1fr); gap: var(--space-3); }
 .facts dt { color: var(--ink-soft); font-size: var(--size-1); }

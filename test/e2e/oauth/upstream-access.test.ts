@@ -18,7 +18,8 @@ import {
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { runProgram } from '#support/processes';
 import { tokenUpstream, type TokenUpstream } from '#support/token-upstream';
-import { insertGroup, insertGroupMember, setGroupsOfServer } from '#server/db/groups';
+import { insertGroup, insertGroupMember } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { removeMember } from '#server/db/people';
 import { patient } from '#support/patient';
 
@@ -314,7 +315,7 @@ describe('upstream access with each person’s own account', () => {
     await insertGroupMember(db, organizationId, group.id, inside.userId);
     const asked = await begun(outside);
     const back = await upstream.consent(asked, 'erin');
-    await setGroupsOfServer(db, 'srv_sales', [group.id]);
+    await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: [group.id] });
     try {
       const late = await page(outside, back.pathname + back.search);
       const pressed = await press(outside, path);
@@ -323,7 +324,7 @@ describe('upstream access with each person’s own account', () => {
       expect(upstream.issued.size).toBe(0);
       expect(await connect(inside, 'dana')).toBe(`${path}?done=connected`);
     } finally {
-      await setGroupsOfServer(db, 'srv_sales', []);
+      await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
     }
   });
 

@@ -2,7 +2,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findOrganization } from '#server/db/organizations';
 import type { Actor } from '#server/admin/operation';
 import { hashSecret } from '#server/oauth/secrets';
-import { groupAddMember, groupCreate, groupDelete, serverGroupsSet } from '#server/admin/groups';
+import { groupAddMember, groupCreate, groupDelete } from '#server/admin/groups';
+import { serverGroupsSet } from '#server/admin/server-access';
 import { invitationCreate, invitationList } from '#server/admin/invitations';
 import {
   ownershipTransfer,
@@ -158,14 +159,16 @@ test('a group that a server is kept to is not removed from under it', async () =
   const member = await at.person('member');
   const { id: groupId } = await at.perform(groupCreate, { organization, name: 'sales' }, admin);
   await at.perform(groupAddMember, { organization, groupId, userId: idOf(member) }, admin);
-  const keep = (groupIds: string[]) =>
-    at.perform(serverGroupsSet, { organization, server: 'web', groupIds }, admin);
+  const keep = (groupIds: string[], access = 'groups') =>
+    at.perform(serverGroupsSet, { organization, server: 'web', access, groupIds }, admin);
   await keep([groupId]);
 
   const removal = at.perform(groupDelete, { organization, groupId }, admin);
   await expect(removal).rejects.toMatchObject({ code: 'conflict' });
   await expect(keep(['group_of_others'])).rejects.toMatchObject({ code: 'invalid' });
-  await keep([]);
+  await expect(keep([])).rejects.toMatchObject({ code: 'invalid' });
+  await expect(keep([groupId], 'everyone')).rejects.toMatchObject({ code: 'invalid' });
+  await keep([], 'everyone');
 
   expect(await at.perform(groupDelete, { organization, groupId }, admin)).toMatchObject({
     members: 1,

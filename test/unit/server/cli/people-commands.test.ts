@@ -90,7 +90,14 @@ test('a group is made, filled, mapped, opens a server, and is named by its name 
 
   await admin.run('group', 'add', 'acme', 'Sales team', 'eli@example.com');
   await admin.run('group', 'map', 'acme', id, 'idp-sales');
-  await admin.run('server', 'set-groups', 'acme/web', '--group', 'Sales team');
+  const sales = ['server', 'set-groups', 'acme/web', '--group', 'Sales team'];
+  expect(await admin.json(...sales, '--dry-run')).toMatchObject({
+    allowed: 1,
+    gains: [],
+    loses: expect.not.arrayContaining(['eli@example.com']),
+  });
+  await expect(admin.run('server', 'set-groups', 'acme/web')).rejects.toThrow('--everyone');
+  await admin.run(...sales);
 
   expect(await admin.json('group', 'list', 'acme')).toMatchObject([
     { id, name: 'Sales team', members: 1, servers: ['web'] },
@@ -101,7 +108,7 @@ test('a group is made, filled, mapped, opens a server, and is named by its name 
   await expect(admin.run('group', 'add', 'acme', 'Nobody', 'eli@example.com')).rejects.toThrow(
     "there is no group 'Nobody' in acme",
   );
-  await admin.run('server', 'set-groups', 'acme/web');
+  await admin.run('server', 'set-groups', 'acme/web', '--everyone');
   await admin.run('group', 'unmap', 'acme', id, 'idp-sales');
   await admin.run('group', 'remove', 'acme', id, 'eli@example.com');
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });

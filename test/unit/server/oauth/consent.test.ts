@@ -1,12 +1,8 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertClient } from '#server/db/clients';
-import {
-  insertGroup,
-  insertGroupMember,
-  removeGroupMember,
-  setGroupsOfServer,
-} from '#server/db/groups';
+import { insertGroup, insertGroupMember, removeGroupMember } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { changeRole } from '#server/db/people';
 import { updateSettings } from '#server/db/settings';
 import { clientResolver } from '#server/oauth/client-documents';
@@ -68,7 +64,7 @@ test('48: who is in no group that may use a server loses it at once, and has it 
   const { accessToken, refreshToken } = await server.signIn();
   const code = await server.code();
 
-  await setGroupsOfServer(stores.db, 'srv_sales', ['group_sales']);
+  await setServerAccess(stores.db, 'srv_sales', { access: 'groups', groupIds: ['group_sales'] });
   const outside = [(await asked()).outcome, await server.admitted(accessToken)];
   const refused = [server.refresh(refreshToken), server.redeem(code)];
 
@@ -81,7 +77,7 @@ test('48: who is in no group that may use a server loses it at once, and has it 
   expect(await server.admitted(accessToken)).toBeDefined();
   await removeGroupMember(stores.db, 'org_acme', 'group_sales', 'user_dana');
   expect(await server.admitted(accessToken)).toBeUndefined();
-  await setGroupsOfServer(stores.db, 'srv_sales', []);
+  await setServerAccess(stores.db, 'srv_sales', { access: 'everyone', groupIds: [] });
 });
 
 test('48: a lower role caps what its tokens may do at once', async () => {

@@ -1,6 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 
-import { insertGroup, setGroupsOfServer } from '#server/db/groups';
+import { insertGroup } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { pageApp } from '#support/page-app';
 
 async function opened() {
@@ -39,7 +40,7 @@ test('home of a member: a server that only another group may use is not shown', 
   const { db } = app.server.stores;
   const group = { id: 'group_1', organizationId: 'org_acme', name: 'sales', createdAt: 1 };
   await insertGroup(db, group);
-  await setGroupsOfServer(db, 'srv_sales', [group.id]);
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: [group.id] });
   const { cookie } = await app.browser('user_mia', { organizationId: 'org_acme', role: 'member' });
 
   const { text } = await app.get('/dashboard/acme', cookie);

@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { insertGroup, listGroupMappings, listGroupsOfServer } from '#server/db/groups';
+import { insertGroup, insertGroupMember, listGroupMappings } from '#server/db/groups';
 import { listInvitations } from '#server/db/invitations';
 import { findMember } from '#server/db/people';
+import { findServerAccess, setServerAccess } from '#server/db/server-access';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const home = '/dashboard/acme';
@@ -101,17 +102,58 @@ test('group: a mapping is made and ended', async () => {
   expect(await mappings()).toEqual([]);
 });
 
-test('access of a server: the chosen groups are checked, and none opens it to all', async () => {
-  const groups = () => listGroupsOfServer(app.server.stores.db, 'srv_sales');
+test('access of a server: a change names who gains and who loses, and counts once it is confirmed', async () => {
+  const { db } = app.server.stores;
+  const access = () => findServerAccess(db, 'srv_sales');
   const path = '/servers/sales/access';
-  await send(path, { 'group.group_sales': 'group_sales' });
-  const kept = await groups();
-  const page = await show(path);
-  await send(path, {});
+  const restricted = { access: 'groups', 'group.group_sales': 'group_sales' };
+  await insertGroupMember(db, 'org_acme', 'group_sales', 'olga');
 
-  expect(kept).toMatchObject([{ id: 'group_sales' }]);
+  const asked = await send(path, restricted);
+  const before = await access();
+  const review = asked.location?.replace(home, '') ?? '';
+  const question = await show(review);
+  const done = await send(review, {});
+  const page = await show(path);
+
+  expect([asked.status, before?.access]).toEqual([303, 'everyone']);
+  expect(question).toContain('adam@example.com');
+  expect(question).not.toContain('olga@example.com.');
+  expect(done.status).toBe(303);
+  expect(await access()).toMatchObject({ access: 'groups', groups: [{ id: 'group_sales' }] });
+  expect(page).toMatch(/id="access-groups" value="groups"[^>]* checked/);
   expect(page).toMatch(/id="group-group-sales" value="group_sales"[^>]* checked/);
-  expect(page).toContain('0 people');
-  expect(page).toContain('id="group-help"');
-  expect(await groups()).toEqual([]);
+  expect(page).toContain('1 person');
+});
+
+test('access of a server: no group is ticked, and the server stays closed to everyone else', async () => {
+  const { db } = app.server.stores;
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: ['group_sales'] });
+
+  const { status, text } = await send('/servers/sales/access', { access: 'groups' });
+
+  expect(status).toBe(422);
+  expect(text).toContain('The list of groups must contain at least one group.');
+  expect(await findServerAccess(db, 'srv_sales')).toMatchObject({ access: 'groups' });
+});
+
+test('access of a server: a group without members is said to lock everybody out', async () => {
+  const { db } = app.server.stores;
+  await insertGroup(db, { ...sales, id: 'group_empty', name: 'Nobody yet' });
+  await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });
+
+  const question = await show('/servers/sales/access/review?access=groups&group=group_empty');
+
+  expect(question).toContain('Nobody can use this server');
+});
+
+test('access of a server: everyone, whatever groups stay ticked', async () => {
+  const { db } = app.server.stores;
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: ['group_sales'] });
+  const open = { access: 'everyone', 'group.group_sales': 'group_sales' };
+
+  const { location = '' } = await send('/servers/sales/access', open);
+  await send(location.replace(home, ''), {});
+
+  expect(await findServerAccess(db, 'srv_sales')).toEqual({ access: 'everyone', groups: [] });
 });

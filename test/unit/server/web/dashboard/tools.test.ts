@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
-import { insertGroup, setGroupsOfServer } from '#server/db/groups';
+import { insertGroup } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { findServer, updateServer } from '#server/db/servers';
 import { noteToolDefinitions } from '#server/db/tool-definitions';
 import { toolDefinition } from '#server/tools/tool-definition';
@@ -143,7 +144,7 @@ test('tools page: the upstream is asked once a minute, and not for people outsid
   await app.server.clock.advance(61);
   await app.get(path, mia.cookie);
   await insertGroup(db, { id: 'group_a', organizationId: 'org_acme', name: 'a', createdAt: 1 });
-  await setGroupsOfServer(db, 'srv_sales', ['group_a']);
+  await setServerAccess(db, 'srv_sales', { access: 'groups', groupIds: ['group_a'] });
   await app.server.clock.advance(61);
   const { text } = await app.get(path, mia.cookie);
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { insertGroup, insertGroupMember, setGroupsOfServer } from '#server/db/groups';
+import { insertGroup, insertGroupMember } from '#server/db/groups';
+import { setServerAccess } from '#server/db/server-access';
 import { whereCallsEnd } from '#server/web/dashboard/try';
 import { pageApp, type PageApp } from '#support/page-app';
 
@@ -20,7 +21,7 @@ test('try page: an owner outside the server’s groups is told so, and where the
   const open = await app.get(page, owner.cookie);
   await insertGroup(stores.db, { ...group, createdAt: clock.now() });
   await insertGroupMember(stores.db, 'org_acme', group.id, member.userId);
-  await setGroupsOfServer(stores.db, 'srv_sales', [group.id]);
+  await setServerAccess(stores.db, 'srv_sales', { access: 'groups', groupIds: [group.id] });
 
   const outside = await app.get(page, owner.cookie);
   const inside = await app.get(page, member.cookie);
@@ -36,7 +37,7 @@ test('try page: an owner outside the server’s groups is told so, and where the
 
 test('try page: an error is a sentence, with its code in small print below', async () => {
   const member = await app.browser('una', { organizationId: 'org_acme', role: 'owner' });
-  await setGroupsOfServer(app.server.stores.db, 'srv_sales', []);
+  await setServerAccess(app.server.stores.db, 'srv_sales', { access: 'everyone', groupIds: [] });
 
   const { text } = await app.get(page, member.cookie);
 

@@ -1,0 +1,212 @@
+import { sql } from 'kysely';
+
+import { lockGroups } from './groups.ts';
+import { transaction, type Db } from './transaction.ts';
+
+/** Who may use a server: everyone in the organization, or only the members of some groups. */
+export interface ServerAccess {
+  readonly access: 'everyone' | 'groups';
+  readonly groups: readonly { readonly id: string; readonly name: string }[];
+}
+
+/** A change of who may use a server. `groupIds` is empty for `everyone`. */
+export interface AccessChoice {
+  readonly access: ServerAccess['access'];
+  readonly groupIds: readonly string[];
+}
+
+/** Who may use a server, with the groups ordered by name. `undefined` when there is no such server. */
+export async function findServerAccess(
+  db: Db,
+  serverId: string,
+): Promise<ServerAccess | undefined> {
+  const server = await db
+    .selectFrom('mcp_server')
+    .select('access')
+    .where('id', '=', serverId)
+    .executeTakeFirst();
+  if (!server) return undefined;
+  const groups = await db
+    .selectFrom('server_group')
+    .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
+    .select(['person_group.id', 'person_group.name'])
+    .where('server_group.server_id', '=', serverId)
+    .orderBy('person_group.name')
+    .execute();
+  return { access: server.access, groups };
+}
+
+/**
+ * Sets who may use a server. `groups` without any group lets nobody use it.
+ *
+ * @returns `false` when there is no such server, or one of the groups belongs to another organization
+ */
+export async function setServerAccess(
+  db: Db,
+  serverId: string,
+  { access, groupIds }: AccessChoice,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const server = await tx
+      .selectFrom('mcp_server')
+      .select('organization_id')
+      .where('id', '=', serverId)
+      .executeTakeFirst();
+    if (!server) return false;
+    await lockGroups(tx, server.organization_id);
+    if (!(await areGroupsOf(tx, server.organization_id, groupIds))) return false;
+    await tx.deleteFrom('server_group').where('server_id', '=', serverId).execute();
+    await tx.updateTable('mcp_server').set({ access }).where('id', '=', serverId).execute();
+    const wanted = access === 'everyone' ? [] : [...new Set(groupIds)];
+    if (wanted.length === 0) return true;
+    const rows = wanted.map((id) => ({ server_id: serverId, group_id: id }));
+    await tx.insertInto('server_group').values(rows).execute();
+    return true;
+  });
+}
+
+/** Whether all groups belong to the organization. */
+export async function areGroupsOf(
+  db: Db,
+  organizationId: string,
+  groupIds: readonly string[],
+): Promise<boolean> {
+  const known = await db
+    .selectFrom('person_group')
+    .select('id')
+    .where('organization_id', '=', organizationId)
+    .execute();
+  return groupIds.every((wanted) => known.some(({ id }) => id === wanted));
+}
+
+/** Some people, and how many there are in all. */
+export interface CountedPeople {
+  readonly count: number;
+  /** The first of them, by e-mail address. */
+  readonly people: readonly { readonly id: string; readonly email: string }[];
+}
+
+/** The members who would gain access to a server by a change, and those who would lose it. At most `limit` of each are named. */
+export async function previewServerAccess(
+  db: Db,
+  serverId: string,
+  choice: AccessChoice,
+  limit: number,
+): Promise<{ readonly gains: CountedPeople; readonly loses: CountedPeople }> {
+  const members = membersByAccess(db, serverId, choice);
+  const those = async (may: 'gains' | 'loses'): Promise<CountedPeople> => {
+    const rows = await members
+      .where('may_now', '=', may === 'loses' ? 1 : 0)
+      .where('may_then', '=', may === 'loses' ? 0 : 1)
+      .select(['id', 'email', sql<number | string>`count(*) over ()`.as('total')])
+      .orderBy('email_key')
+      .limit(limit)
+      .execute();
+    const people = rows.map(({ id, email }) => ({ id, email }));
+    return { count: Number(rows[0]?.total ?? 0), people };
+  };
+  return { gains: await those('gains'), loses: await those('loses') };
+}
+
+/** How many members of its organization may use a server after a change. */
+export async function countAllowedMembers(
+  db: Db,
+  serverId: string,
+  choice: AccessChoice,
+): Promise<number> {
+  const { count } = await membersByAccess(db, serverId, choice)
+    .where('may_then', '=', 1)
+    .select(({ fn }) => fn.countAll<number | string>().as('count'))
+    .executeTakeFirstOrThrow();
+  return Number(count);
+}
+
+/** The members of a server's organization: whether they may use it now, and after a change. */
+function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessChoice) {
+  const inGroups = (groups: ReturnType<typeof sql>) => sql`exists (select 1 from group_person g
+    where g.person_id = membership.person_id and g.group_id in (${groups}))`;
+  const now = sql`mcp_server.access = 'everyone' or ${inGroups(
+    sql`select r.group_id from server_group r where r.server_id = mcp_server.id`,
+  )}`;
+  const then =
+    access === 'everyone'
+      ? sql`1 = 1`
+      : groupIds.length === 0
+        ? sql`1 = 0`
+        : inGroups(sql.join(groupIds));
+  const flag = (condition: ReturnType<typeof sql>) =>
+    sql<number>`case when ${condition} then 1 else 0 end`;
+  return db.selectFrom(
+    db
+      .selectFrom('mcp_server')
+      .innerJoin('membership', 'membership.organization_id', 'mcp_server.organization_id')
+      .innerJoin('person', 'person.id', 'membership.person_id')
+      .where('mcp_server.id', '=', serverId)
+      .select(['person.id', 'person.email', 'person.email_key'])
+      .select([flag(now).as('may_now'), flag(then).as('may_then')])
+      .as('member'),
+  );
+}
+
+/** Whether a person belongs to the organization of `{organization}/{server}` and to a group that may use the server. */
+export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
+  const [organization = '', server = ''] = serverPath.split('/');
+  const row = await selectUsable(db, userId)
+    .select('mcp_server.id')
+    .where('organization.name', '=', organization)
+    .where('mcp_server.name', '=', server)
+    .executeTakeFirst();
+  return row !== undefined;
+}
+
+/** A server as the people who use it see it. */
+export interface UsableServer {
+  readonly id: string;
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+}
+
+/** At most `limit` enabled servers of an organization that a person may use, by name. */
+export async function listUsableServers(
+  db: Db,
+  userId: string,
+  organization: string,
+  limit: number,
+): Promise<UsableServer[]> {
+  const rows = await selectUsable(db, userId)
+    .select(['mcp_server.id', 'mcp_server.name', 'mcp_server.title', 'mcp_server.description'])
+    .where('organization.name', '=', organization)
+    .where('mcp_server.disabled_at', 'is', null)
+    .orderBy('mcp_server.name')
+    .limit(limit)
+    .execute();
+  return rows.map(({ id, name, title, description }) => ({
+    id,
+    name,
+    title: title || name,
+    description,
+  }));
+}
+
+/** The servers of the organizations of a person that no group keeps from them. */
+function selectUsable(db: Db, userId: string) {
+  return db
+    .selectFrom('mcp_server')
+    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('membership', 'membership.organization_id', 'organization.id')
+    .where('membership.person_id', '=', userId)
+    .where((where) =>
+      where.or([
+        where('mcp_server.access', '=', 'everyone'),
+        where.exists(
+          where
+            .selectFrom('server_group')
+            .innerJoin('group_person', 'group_person.group_id', 'server_group.group_id')
+            .select('group_person.group_id')
+            .whereRef('server_group.server_id', '=', 'mcp_server.id')
+            .where('group_person.person_id', '=', userId),
+        ),
+      ]),
+    );
+}

@@ -1,0 +1,182 @@
+import type { FastifyReply } from 'fastify';
+
+import type { FieldChoice } from '#admin/fields';
+import { groupList } from '#admin/groups';
+import { perform } from '#admin/operation';
+import { serverGroupsPreview, serverGroupsRead, serverGroupsSet } from '#admin/server-access';
+import type { CountedPeople } from '#db/server-access';
+import { errorSummary, type FieldError, postForm } from '#web/forms';
+import { html, type Html } from '#web/html';
+import {
+  dashboardPath,
+  type Frame,
+  layout,
+  pageHeading,
+  statusNotice,
+  tabNavigation,
+  type Tabs,
+} from '#web/layout';
+import { queryText, seeOther } from '#web/page-request';
+import { type Titled, titleText } from '#web/titles';
+import { type Entered, formFor } from './forms.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
+import { counted, questionRoutes } from './questions.ts';
+import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+
+const accessForm = formFor(serverGroupsSet);
+const toRead = { permission: 'people.read', section: 'servers' } as const;
+const toManage = { permission: 'server.manage', section: 'servers' } as const;
+
+/** `/servers/{server}/access`: who may use a server. A change that takes or gives access to anyone is confirmed first. */
+export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const show = async (
+    reply: FastifyReply,
+    visit: DashboardVisit,
+    request: DashboardRequest,
+    { entered, errors = [] }: { entered?: Entered; errors?: readonly FieldError[] } = {},
+  ) => {
+    const { organization, actor } = visit;
+    const { server = '' } = request.params;
+    const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
+    const { items } = await perform(groupList, { organization }, actor, ports);
+    const present = { access: rule.access, groupIds: rule.groups.map(({ id }) => id) };
+    const data = {
+      heading: visit.server,
+      tabs: serverTabs(visit, server, 'access'),
+      notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
+      action: `${serverPath(organization, server)}/access`,
+      groupsPage: `${dashboardPath(organization)}/groups`,
+      groups: items.map(({ id, name, members }) => ({
+        value: id,
+        text: name,
+        help: counted(members, 'person', 'people'),
+      })),
+      entered: entered ?? accessForm.filled(present),
+      errors,
+    };
+    const crumbs = serverCrumbs(visit, { text: 'Access' });
+    const status = errors.length > 0 ? 422 : 200;
+    return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs, status });
+  };
+
+  guard.get('/servers/:server/access', toRead, (visit, request, reply) =>
+    show(reply, visit, request),
+  );
+
+  guard.post('/servers/:server/access', toManage, async (visit, sent, request, reply) => {
+    const { organization, actor } = visit;
+    const { server = '' } = request.params;
+    const home = `${serverPath(organization, server)}/access`;
+    const entered = accessForm.read(sent);
+    try {
+      const input = { ...accessForm.inputOf(entered), organization, server };
+      const { gains, loses } = await perform(serverGroupsPreview, input, actor, ports);
+      if (gains.count + loses.count > 0) return seeOther(reply, `${home}/review?${query(entered)}`);
+      await perform(serverGroupsSet, input, actor, ports);
+    } catch (refusal) {
+      const errors = accessForm.errorsOf(refusal, entered);
+      return show(reply, visit, request, { entered, errors });
+    }
+    return seeOther(reply, `${home}?done=saved`);
+  });
+
+  const chosen = ({ organization }: DashboardVisit, request: DashboardRequest) => {
+    const { searchParams } = new URL(request.url, 'http://localhost');
+    const { server = '' } = request.params;
+    const access = searchParams.get('access');
+    return { organization, server, access, groupIds: searchParams.getAll('group') };
+  };
+  questionRoutes(guard, '/servers/:server/access/review', toManage, {
+    async ask(visit, request) {
+      const input = chosen(visit, request);
+      const preview = await perform(serverGroupsPreview, input, visit.actor, ports);
+      const isForEveryone = input.access === 'everyone';
+      const title = titleText(visit.server);
+      const home = `${serverPath(visit.organization, input.server)}/access`;
+      return {
+        heading: isForEveryone ? `Open ${title} to everyone?` : `Change who can use ${title}?`,
+        consequences: consequencesOf(preview, isForEveryone),
+        verb: isForEveryone ? 'Open to everyone' : 'Change access',
+        cancel: home,
+        crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
+      };
+    },
+    async act(visit, request) {
+      const input = chosen(visit, request);
+      await perform(serverGroupsSet, input, visit.actor, ports);
+      return `${serverPath(visit.organization, input.server)}/access?done=saved`;
+    },
+  });
+}
+
+/** What was entered, as a query. */
+function query({ access, group }: Entered): string {
+  const ids = access === 'groups' && Array.isArray(group) ? group.map(String) : [];
+  const choice = new URLSearchParams({ access: String(access) });
+  for (const id of ids) choice.append('group', id);
+  return choice.toString();
+}
+
+interface AccessPreview {
+  readonly gains: CountedPeople;
+  readonly loses: CountedPeople;
+  readonly allowed: number;
+}
+
+function consequencesOf({ gains, loses, allowed }: AccessPreview, isForEveryone: boolean) {
+  const lose = `${loses.count === 1 ? 'loses' : 'lose'} access immediately, also through applications`;
+  const gain = `${gains.count === 1 ? 'gains' : 'gain'} access`;
+  return [
+    ...(allowed === 0 ? ['Nobody can use this server then: the groups have no members.'] : []),
+    ...(loses.count > 0
+      ? [`${counted(loses.count, 'person', 'people')} ${lose}: ${named(loses)}.`]
+      : []),
+    ...(gains.count > 0
+      ? [`${counted(gains.count, 'person', 'people')} ${gain}: ${named(gains)}.`]
+      : []),
+    ...(isForEveryone ? ['People who join the organization later can use it too.'] : []),
+    'API keys and service clients are not affected.',
+  ];
+}
+
+const mostNamed = 10;
+
+function named({ count, people }: CountedPeople): string {
+  const shown = people.slice(0, mostNamed).map(({ email }) => email);
+  const more = count - shown.length;
+  return [...shown, ...(more > 0 ? [`${more} more`] : [])].join(', ');
+}
+
+/** The groups of an organization, and who may use a server. */
+interface ServerAccessPageData {
+  readonly heading: Titled;
+  readonly tabs: Tabs;
+  readonly notice: string | undefined;
+  readonly action: string;
+  /** Where groups are created. */
+  readonly groupsPage: string;
+  readonly groups: readonly FieldChoice[];
+  readonly entered: Entered;
+  readonly errors: readonly FieldError[];
+}
+
+/** Who may use a server: everyone, or some groups. */
+function serverAccessPage(data: ServerAccessPageData, frame: Frame): Html {
+  const { heading, tabs, action, groups, entered, errors } = data;
+  const lead =
+    'API keys and service clients act for no person, so this choice does not affect them.';
+  const options = { focus: false, here: { group: { choices: groups } } };
+  const none = html`<p class="help for-groups">There are no groups yet. <a href="${data.groupsPage}">Create a group</a> first.</p>`;
+  const fields = html`${accessForm.fields(entered, errors, options)}
+${groups.length === 0 && none}
+<div class="actions"><button class="primary">Save</button></div>`;
+  const content = html`${pageHeading({ heading, lead })}
+${tabNavigation(tabs)}
+${errorSummary(errors)}
+${statusNotice(data.notice)}
+${postForm(frame, { action, novalidate: true }, fields)}`;
+  const title = errors.length > 0 ? 'Not changed' : `Access of ${titleText(heading)}`;
+  return layout({ title, width: 'text' }, frame, content);
+}
