@@ -107,6 +107,49 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(await epochOf(database)).toBe(before + 1);
   });
 
+  test('an epoch changes once in a transaction, and in each one of a connection', async () => {
+    await using database = await opened();
+    const ids = Array.from({ length: 20 }, (_, at) => `key_${at}`);
+    for (const id of ids) await insertKey(database.db, newKey({ id, hash: `hash of ${id}` }));
+    const before = await epochOf(database);
+    const changes = await database.db.connection().execute(async (connection) => {
+      const epochs = [];
+      for (const scopes of ['[]', '["mcp:tools:read"]', '[]']) {
+        await sql`update api_key set scopes = ${scopes}`.execute(connection);
+        epochs.push((await epochOf({ db: connection })) - before);
+      }
+      return epochs;
+    });
+
+    expect(changes).toEqual([1, 2, 3]);
+  });
+
+  test('a change that is checked early and taken back leaves a later one of its transaction to change the epoch', async () => {
+    await using database = await opened();
+    const before = await epochOf(database);
+    await database.db.transaction().execute(async (tx) => {
+      await sql`set constraints all immediate`.execute(tx);
+      await sql`savepoint early`.execute(tx);
+      await sql`update api_key set scopes = '[]'`.execute(tx);
+      await sql`rollback to savepoint early`.execute(tx);
+      await sql`update api_key set revoked_at = 1`.execute(tx);
+    });
+
+    expect(await epochOf(database)).toBe(before + 1);
+  });
+
+  test('113: moved database: no table keeps a transaction id, which another cluster gives to another transaction', async () => {
+    await using database = await opened();
+    const { rows } = await sql`select c.relname, a.attname from pg_attribute a
+      join pg_class c on c.oid = a.attrelid
+      where c.relkind = 'r' and c.relnamespace = current_schema()::regnamespace and a.attnum > 0
+        and a.atttypid::regtype::text in ('xid', 'xid8', 'pg_snapshot', 'txid_snapshot', 'pg_lsn')`.execute(
+      database.db,
+    );
+
+    expect(rows).toEqual([]);
+  });
+
   test(
     'an admission reads a few rows, however many credentials there are',
     { timeout: 90_000 },

@@ -40,17 +40,21 @@ const tables = [
   `create index agent_presence_of_agent on agent_presence (agent_id)`,
   `create table admission_epoch (
     one integer primary key check (one = 1),
-    epoch bigint not null,
-    changed_by xid8
+    epoch bigint not null
   )`,
   // The migrations that versions without them may ignore.
   `create table additive_migration (name text collate "C" primary key)`,
   `insert into admission_epoch (one, epoch) values (1, 1)`,
-  // Once for each transaction, at its end, so that the row is locked for as short as possible.
+  // Once for each transaction, at its end, so that the row is locked for as short as possible. Which transaction it was is kept in a
+  // setting of that transaction and not in a table: a restored table could hold the id of a transaction that is yet to come.
   `create function change_admission_epoch() returns trigger language plpgsql as $$
+    declare
+      own constant text := pg_current_xact_id()::text;
     begin
-      update admission_epoch set epoch = epoch + 1, changed_by = pg_current_xact_id()
-        where changed_by is distinct from pg_current_xact_id();
+      if current_setting('latchkey.epoch_changed_by', true) is distinct from own then
+        update admission_epoch set epoch = epoch + 1;
+        perform set_config('latchkey.epoch_changed_by', own, true);
+      end if;
       return null;
     end $$`,
 ];

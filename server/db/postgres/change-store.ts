@@ -32,11 +32,16 @@ export class PostgresChanges implements ChangeStore {
     return this.#token;
   }
 
-  /** Every transaction that commits changes the snapshot, which lists those that are under way. */
+  /**
+   * Every transaction that commits changes the snapshot, which lists those that are under way. Another server, which may answer
+   * after a failover or a restore, was started at another time.
+   */
   readonly newestChangeToken = async (): Promise<string> => {
     const { rows } = await sql<{
       token: string;
-    }>`select pg_current_snapshot()::text as token`.execute(this.#db);
+    }>`select pg_current_snapshot()::text || ' ' || pg_postmaster_start_time()::text as token`.execute(
+      this.#db,
+    );
     return rows[0]?.token ?? '';
   };
 
