@@ -56,7 +56,8 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
     await guarded(request, failedAttempts, (form, proof) =>
       revocationEndpoint(form, proof, { ...ports, source: visitOf(request) }),
     );
-    return reply.header('Cache-Control', 'no-store').send();
+    // Some clients refuse an answer without a body. RFC 7009 §2.2 leaves it open.
+    return reply.header('Cache-Control', 'no-store').send({});
   });
 
   app.get('/api/oauth/userinfo', async (request, reply) => {

@@ -1,15 +1,12 @@
 import * as oauth from 'oauth4webapi';
 import * as openid from 'openid-client';
-import { auth, type OAuthClientProvider } from '@modelcontextprotocol/sdk/client/auth.js';
+import { auth } from '@modelcontextprotocol/sdk/client/auth.js';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type {
-  OAuthClientInformationMixed,
-  OAuthTokens,
-} from '@modelcontextprotocol/sdk/shared/auth.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { allow } from '#support/consenting-person';
+import { SdkAssistant } from '#support/sdk-assistant';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 
 const email = 'dana@example.com';
@@ -80,6 +77,17 @@ test('oauth4webapi: code with PKCE, refresh, introspection and revocation work',
   expect([before, await callStatus(token)]).toEqual([200, 401]);
 });
 
+test('revocation: an unknown token is answered with an empty JSON object, which simple-oauth2 reads', async () => {
+  const answer = await fetch(`${server.base}/api/oauth/revoke`, {
+    method: 'POST',
+    body: new URLSearchParams({ ...client, token: 'unknown' }),
+  });
+
+  expect(answer.status).toBe(200);
+  expect(answer.headers.get('content-type')).toMatch(/^application\/json(;|$)/);
+  expect(await answer.text()).toBe('{}');
+});
+
 test('openid-client: code with PKCE without a secret, refresh and revocation work', async () => {
   const config = await openid.discovery(
     new URL(server.base),
@@ -109,42 +117,9 @@ test('openid-client: code with PKCE without a secret, refresh and revocation wor
   expect([before, await callStatus(second.access_token)]).toEqual([200, 401]);
 });
 
-/** What an assistant keeps of its registration and its tokens, in memory. */
-class Assistant implements OAuthClientProvider {
-  readonly redirectUrl = redirectUri;
-  readonly clientMetadata = { redirect_uris: [redirectUri], client_name: 'SDK assistant' };
-  readonly clientMetadataUrl?: string;
-  #information: OAuthClientInformationMixed | undefined;
-  #tokens: OAuthTokens | undefined;
-  #verifier = '';
-  sentTo: URL | undefined;
-
-  clientInformation() {
-    return this.#information;
-  }
-  saveClientInformation(information: OAuthClientInformationMixed) {
-    this.#information = information;
-  }
-  tokens() {
-    return this.#tokens;
-  }
-  saveTokens(tokens: OAuthTokens) {
-    this.#tokens = tokens;
-  }
-  redirectToAuthorization(url: URL) {
-    this.sentTo = url;
-  }
-  saveCodeVerifier(verifier: string) {
-    this.#verifier = verifier;
-  }
-  codeVerifier() {
-    return this.#verifier;
-  }
-}
-
 test('MCP SDK v1: it discovers, registers, authorizes, connects and refreshes', async () => {
   const serverUrl = `${server.base}/mcp/demo/library`;
-  const assistant = new Assistant();
+  const assistant = new SdkAssistant();
 
   const started = await auth(assistant, { serverUrl });
   const callback = await danaAllows(assistant.sentTo ?? new URL('none:'));
