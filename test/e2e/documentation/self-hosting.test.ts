@@ -1,5 +1,7 @@
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { connect } from 'node:tls';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { Agent, fetch, type Response } from 'undici';
 import { WebSocket } from 'ws';
@@ -59,7 +61,7 @@ const fronts = {
   nginx: (folder: string, port: number, serverPort: number): Program => {
     const file = join(folder, 'nginx.conf');
     const site = documented('nginx', {
-      'listen 443 ssl': `listen 127.0.0.1:${port} ssl`,
+      'listen 443 ssl http2': `listen 127.0.0.1:${port} ssl http2`,
       '/etc/ssl/latchkey.example.com.pem': join(folder, 'cert.pem'),
       '/etc/ssl/latchkey.example.com.key': join(folder, 'key.pem'),
       'server_name latchkey.example.com': 'server_name localhost',
@@ -150,6 +152,33 @@ for (const kind of ['caddy', 'nginx'] as const) {
       expect(Buffer.from(first?.value ?? []).toString()).toContain('acknowledged');
     });
 
+    test('a call over HTTP/2 is answered', async () => {
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+      const http2 = new Agent({ allowH2: true, connect: { rejectUnauthorized: false } });
+      const protocol = await offeredProtocol(port);
+      const { status } = await fetch(`https://localhost:${port}/mcp/demo/library`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': key },
+        body,
+        dispatcher: http2,
+      });
+      await http2.destroy();
+
+      expect([protocol, status]).toEqual(['h2', 200]);
+    });
+
+    test('a body that is too large is answered as JSON', async () => {
+      const answer = await through(port, '/mcp/demo/library', {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', 'x-api-key': key },
+        body: 'x'.repeat(9 * 1024 * 1024),
+      });
+
+      expect(answer.status).toBe(413);
+      expect(answer.headers.get('content-type')).toMatch(/^application\/json/);
+      expect(await answer.json()).toMatchObject({ id: null, error: { code: -32600 } });
+    });
+
     test('an agent’s WebSocket connects', async () => {
       const socket = new WebSocket(
         `wss://localhost:${port}/api/agents/connect`,
@@ -174,6 +203,16 @@ const anyCertificate = new Agent({ connect: { rejectUnauthorized: false } });
 /** Asks through the front. Its certificate comes from no authority that this machine knows. */
 function through(port: number, path: string, init: object = {}): Promise<Response> {
   return fetch(`https://localhost:${port}${path}`, { ...init, dispatcher: anyCertificate });
+}
+
+/** What a front that is offered HTTP/2 and HTTP/1.1 chooses. */
+async function offeredProtocol(port: number): Promise<string | false | null> {
+  const ALPNProtocols = ['h2', 'http/1.1'];
+  const place = { host: 'localhost', servername: 'localhost', port };
+  const socket = connect({ ...place, ALPNProtocols, rejectUnauthorized: false });
+  await once(socket, 'secureConnect');
+  socket.destroy();
+  return socket.alpnProtocol;
 }
 
 /** @throws {Error} while the front does not answer, or the server behind it */
