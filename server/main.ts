@@ -13,6 +13,7 @@ import { databasePlace, natsPlace } from '#config/database-place';
 import { dataDir, startOptions } from '#config/option';
 import { type Input, readOptions } from '#config/read-options';
 import { readSkillFolders, readStdioServers } from '#config/upstream-options';
+import type { DocumentedClient } from '#db/clients';
 import { leastRetentionDays } from '#db/migrations/0003-audit-retention';
 import { CommandError, UsageError } from '#config/usage-error';
 import type { Tracing } from 'latchkey-mcp/tracing';
@@ -20,6 +21,7 @@ import { readTraceOptions } from 'latchkey-mcp/trace-options';
 import { databaseFault } from '#db/faults';
 import type { ProxySource } from '#download/proxy-download';
 import { startWords, typedStart } from '#download/proxy-reference';
+import { readProvidedDocument } from '#oauth/client-documents';
 import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
@@ -113,6 +115,8 @@ async function start(argv: readonly string[]): Promise<void> {
     oidc: readOidcOptions(input),
     allowedOrigins: input.list('allowed-origin'),
     dynamicRegistration: input.flag('dynamic-registration'),
+    announcesClientDocuments: !input.flag('no-client-metadata-documents'),
+    clientDocuments: input.list('client-metadata-document').map(clientDocumentIn),
     outboundHosts: input.list('outbound-host'),
     ...(stdioFile !== undefined && { stdioServers: stdioServersIn(stdioFile) }),
     skillFolders: readSkillFolders(input.list('skills'), isFolder),
@@ -267,6 +271,16 @@ function metricsAddress(input: Input, worker: WorkerProcess | undefined) {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
   const first = wholeNumber('metrics-address', port, 65_536 - processCount(input));
   return { host: bare, port: worker && first !== 0 ? first + worker.number - 1 : first };
+}
+
+/** @throws {UsageError} when it is not the document of a client */
+function clientDocumentIn(file: string): DocumentedClient {
+  try {
+    return readProvidedDocument(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new UsageError(`--client-metadata-document ${file}: ${why}`);
+  }
 }
 
 /** @throws {UsageError} when it cannot be read, or others than its owner could write commands into it */

@@ -9,6 +9,7 @@ import { databaseUrl, dataDir, knownBaseUrl, masterKeyFile, outboundHost } from 
 import { readOptions } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import type { PasswordHashing } from '#accounts/passwords';
+import { acceptsConnection } from '#outbound/accepts-connection';
 import { commandSetup } from './command-setup.ts';
 import { databaseFile, isInUse, stageBackup } from './stage-backup.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
@@ -48,6 +49,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
       stage: stageBackup,
       isInUse,
       databaseFile,
+      connects: acceptsConnection,
       clock,
       out,
       readSecret,

@@ -12,6 +12,7 @@ import { consoleCalls } from '#console/call-server';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
 import { updateLastUses } from '#db/last-uses';
+import type { DocumentedClient } from '#db/clients';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findServer, type ServerRecord } from '#db/servers';
 import { listSigningKeys } from '#db/signing-keys';
@@ -86,6 +87,10 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly proxy: { readonly version: string; readonly source: ProxySource };
   /** Whether anybody may register an OAuth client. */
   readonly dynamicRegistration?: boolean;
+  /** Whether applications are told that a metadata document may describe them; default `true`. */
+  readonly announcesClientDocuments?: boolean;
+  /** Clients whose metadata documents the operator provided. */
+  readonly clientDocuments?: readonly DocumentedClient[];
   /** Hosts inside this network that client metadata may be fetched from. */
   readonly outboundHosts?: readonly string[];
   /** Fetches a client metadata document; only tests have one of their own. */
@@ -310,7 +315,13 @@ async function open(
       clock,
       endpointUrl,
       used,
-      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument }),
+      resolveClient: clientResolver({
+        ...stores,
+        base,
+        clock,
+        fetchDocument,
+        provided: options.clientDocuments,
+      }),
       isAdmitted: isAdmitted(base, admissions),
     },
     others: [

@@ -101,15 +101,15 @@ export type ClientMetadataDocument = {
 /**
  * The document about this program that an authorization server itself keeps, at
  * `{issuer}/oauth/clients/latchkey.json`; `undefined` when there is none that names itself and a
- * redirect to this machine.
+ * redirect to this machine. A Latchkey server accepts its own document even if it announces none,
+ * as an installation without access to the internet does.
  *
  * OAuth Client ID Metadata Document §4
  */
 export async function clientMetadataDocument(
-  { issuer, takesMetadataUrls, within }: Discovery,
+  { issuer, within }: Pick<Discovery, 'issuer' | 'within'>,
   http: HttpClient,
 ): Promise<ClientMetadataDocument | undefined> {
-  if (!takesMetadataUrls) return undefined;
   const url = webUrl(`${issuer.replace(/\/$/, '')}/oauth/clients/latchkey.json`);
   if (!url) return undefined;
   const answer = await fetchJson(http, {

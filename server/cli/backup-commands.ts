@@ -37,6 +37,8 @@ export interface FolderPorts {
   readonly isInUse: (dataDir: string) => boolean;
   /** The file of that database. */
   readonly databaseFile: (dataDir: string) => string;
+  /** Whether a host on the internet accepts a connection for https. Nothing is sent. */
+  readonly connects: (host: string) => Promise<boolean>;
   readonly clock: Clock;
   readonly out: (line: string) => void;
   /** Asks for a secret by these words, or takes what is piped in. */

@@ -4,7 +4,15 @@ import { join, resolve } from 'node:path';
 import { sql } from 'kysely';
 import { printRows } from '#admin/print';
 import { databasePlace } from '#config/database-place';
-import { dataDir, databaseUrl, json, masterKeyFile, outboundHost } from '#config/option';
+import {
+  dataDir,
+  databaseUrl,
+  dynamicRegistration,
+  json,
+  masterKeyFile,
+  noClientDocuments,
+  outboundHost,
+} from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { installedMigrations, migrationNames, refusedMigration } from '#db/migrate';
@@ -50,9 +58,11 @@ export const doctor: FolderCommand = {
       doc: 'also check that this host resolves to addresses that the server may connect to',
     },
     outboundHost,
+    dynamicRegistration,
+    noClientDocuments,
     json,
   ],
-  doc: 'check the database, the master key, the data directory and the nodes, and print remedies',
+  doc: 'check the database, the master key, the data directory, the nodes and the way to the internet, and print remedies',
   async runOnFolder(input, ports) {
     const shared = databasePlace(input);
     // Before the database is opened: SQLite creates files beside it with the same permissions.
@@ -61,6 +71,7 @@ export const doctor: FolderCommand = {
       ...(shared ? await checkShared(shared.url, input) : await checkFile(input, ports)),
       ...folder,
       ...(await checkOutbound(input)),
+      await checkApplications(input, ports),
     ];
     print(findings, { isJson: input.flag('json'), out: ports.out });
     const failures = findings.filter(({ outcome }) => outcome === 'failure').length;
@@ -318,4 +329,28 @@ async function checkOutbound(input: Input): Promise<Finding[]> {
     const remedy = `Check the name and DNS; for a host inside this network, start with --outbound-host ${host}`;
     return [{ check, outcome: 'failure', detail: reasonOf(error), remedy }];
   }
+}
+
+/** Where assistants that many people use describe themselves as OAuth clients. */
+const documentHost = 'claude.ai';
+
+/** Whether applications that no administrator created can become clients, if this server has no way to the internet. */
+async function checkApplications(input: Input, { connects }: FolderPorts): Promise<Finding> {
+  const check = 'applications';
+  const both = '--no-client-metadata-documents and --dynamic-registration';
+  if (input.flag(noClientDocuments.name)) {
+    if (input.flag(dynamicRegistration.name)) {
+      return { check, outcome: 'OK', detail: 'they register themselves' };
+    }
+    const detail =
+      'they cannot register themselves, and client metadata documents are not announced';
+    const remedy = `Start the server with ${both}, unless an administrator creates each client`;
+    return { check, outcome: 'warning', detail, remedy };
+  }
+  if (await connects(documentHost)) {
+    return { check, outcome: 'OK', detail: `${documentHost} can be reached for their metadata` };
+  }
+  const detail = `${documentHost} cannot be reached, where Claude Code describes itself as a client`;
+  const remedy = `If this server has no access to the internet, start it with ${both}, and give doctor the same options`;
+  return { check, outcome: 'warning', detail, remedy };
 }

@@ -50,6 +50,16 @@ export const knownBaseUrl: Option = {
   doc: 'the public URL of this server, for authorization servers that it registers with',
 };
 
+export const dynamicRegistration: Option = {
+  name: 'dynamic-registration',
+  doc: 'let any application register itself as an OAuth client (RFC 7591)',
+};
+
+export const noClientDocuments: Option = {
+  name: 'no-client-metadata-documents',
+  doc: 'do not announce client ID metadata documents, so that applications register instead: for a server without access to the internet',
+};
+
 export const json: Option = { name: 'json', doc: 'print one JSON document' };
 
 export const startOptions: readonly Option[] = [
@@ -141,9 +151,13 @@ export const startOptions: readonly Option[] = [
     repeated: true,
     doc: 'a scope to request from the provider in addition to openid and email',
   },
+  dynamicRegistration,
+  noClientDocuments,
   {
-    name: 'dynamic-registration',
-    doc: 'let any application register itself as an OAuth client (RFC 7591)',
+    name: 'client-metadata-document',
+    value: 'FILE',
+    repeated: true,
+    doc: 'a copy of the client ID metadata document of an application, which is then never fetched',
   },
   outboundHost,
   {

@@ -8,7 +8,11 @@ import {
   userinfoEndpoint,
   type UserinfoEndpointPorts,
 } from '#oauth/introspection';
-import { authorizationServerMetadata, protectedResourceMetadata } from '#oauth/metadata';
+import {
+  authorizationServerMetadata,
+  type MetadataOptions,
+  protectedResourceMetadata,
+} from '#oauth/metadata';
 import { OAuthError } from '#oauth/oauth-error';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
@@ -25,10 +29,9 @@ import {
   tokenPath,
 } from './token-answer.ts';
 
-export interface OAuthRoutesOptions extends TokenAnswerOptions {
+export interface OAuthRoutesOptions extends TokenAnswerOptions, MetadataOptions {
   readonly base: string;
   readonly keys: SigningKeys;
-  readonly dynamicRegistration?: boolean;
   readonly ports: TokenAnswerOptions['ports'] &
     Omit<RevocationEndpointPorts, 'source'> &
     IntrospectionEndpointPorts &
@@ -37,7 +40,7 @@ export interface OAuthRoutesOptions extends TokenAnswerOptions {
 
 /** The OAuth endpoints and the documents that describe them to clients. */
 export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): void {
-  const { base, keys, ports, failedAttempts, dynamicRegistration = false } = options;
+  const { base, keys, ports, failedAttempts } = options;
   oauthBodies(app);
 
   app.post(tokenPath, async (request, reply) => {
@@ -69,7 +72,7 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
   });
 
   publicDocument(app, '/.well-known/oauth-authorization-server', () =>
-    authorizationServerMetadata(base, { dynamicRegistration }),
+    authorizationServerMetadata(base, options),
   );
   publicDocument(app, '/.well-known/jwks.json', () => keys.jwks);
   app.get('/oauth/clients/latchkey.json', async (_request, reply) => {

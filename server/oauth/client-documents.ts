@@ -9,6 +9,7 @@ import {
   type DocumentedClient,
 } from '#db/clients';
 import type { Db } from '#db/transaction';
+import { OutboundError } from '#outbound/checked-addresses';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
 import { checkRedirectUri, isPrivateScheme, isWebAddress } from './redirect-uris.ts';
@@ -53,6 +54,8 @@ export interface ClientDocumentPorts {
   readonly db: Db;
   /** Returns the body of a JSON document on another host. @throws if it cannot or must not be fetched */
   readonly fetchDocument: (url: string) => Promise<string>;
+  /** Clients whose documents the operator provided. They are never fetched. */
+  readonly provided?: readonly DocumentedClient[] | undefined;
   readonly clock: Clock;
 }
 
@@ -72,6 +75,8 @@ interface Failure {
  */
 export class ClientDocuments {
   readonly #ports: ClientDocumentPorts;
+  /** What is known without fetching it: the document of our own proxy, and those of the operator. */
+  readonly #provided: ReadonlyMap<string, DocumentedClient>;
   readonly #reading = new Map<string, Promise<void>>();
   readonly #failures = new Map<string, Failure>();
   /** When each person had documents fetched. */
@@ -79,6 +84,12 @@ export class ClientDocuments {
 
   constructor(ports: ClientDocumentPorts) {
     this.#ports = ports;
+    const own = ownClientDocument(ports.base);
+    const provided = [
+      ...(ports.provided ?? []),
+      readClientDocument(own.client_id, JSON.stringify(own)),
+    ];
+    this.#provided = new Map(provided.map((client) => [client.id, client]));
   }
 
   /**
@@ -93,13 +104,12 @@ export class ClientDocuments {
     userId: string | undefined,
   ): Promise<OAuthClient | 'sign-in' | undefined> {
     const { base, db, clock } = this.#ports;
-    const own = ownClientDocument(base);
-    const isOwn = url === own.client_id;
-    if (!isOwn && !isClientUrl(url, base)) return undefined;
+    const provided = this.#provided.get(url);
+    if (!provided && !isClientUrl(url, base)) return undefined;
     const known = await findDocumentedClient(db, url);
-    if (known && known.fetchedAt > clock.now() - documentLifeSeconds) return known.client;
-    if (isOwn)
-      await putDocumentedClient(db, readClientDocument(url, JSON.stringify(own)), clock.now());
+    const isFresh = known && known.fetchedAt > clock.now() - documentLifeSeconds;
+    if (isFresh && (!provided || describes(provided, known.client))) return known.client;
+    if (provided) await putDocumentedClient(db, provided, clock.now());
     else if (userId === undefined) return 'sign-in';
     else await this.#read(url, userId);
     return (await findDocumentedClient(db, url))?.client;
@@ -152,10 +162,17 @@ export class ClientDocuments {
   }
 }
 
+/** Whether a stored client is what a document says. */
+function describes({ name, redirectUris, jwks }: DocumentedClient, client: OAuthClient): boolean {
+  const uris = JSON.stringify(redirectUris) === JSON.stringify(client.redirectUris);
+  return uris && name === client.name && jwks === client.jwks;
+}
+
 /** The same refusal, with the time until the document is fetched again. */
-function laterAgain({ code, message, cause }: OAuthError, retryAfterSeconds: number) {
+function laterAgain(refusal: OAuthError, retryAfterSeconds: number) {
+  const { code, message, cause, unreachableHost } = refusal;
   const words = `${message}; Latchkey reads it again in ${seconds(retryAfterSeconds)}`;
-  return new OAuthError(code, words, { cause, retryAfterSeconds });
+  return new OAuthError(code, words, { cause, retryAfterSeconds, unreachableHost });
 }
 
 function seconds(count: number): string {
@@ -174,23 +191,52 @@ function keepNewest<Value>(
   entries.set(key, value);
 }
 
+/**
+ * Reads a document that the operator provided as a file. It names its own URL.
+ *
+ * @throws {OAuthError} `invalid_client_metadata`
+ */
+export function readProvidedDocument(text: string): DocumentedClient {
+  const { data } = z.looseObject({ client_id: z.string() }).safeParse(parseJson(text));
+  const url = data?.client_id ?? '';
+  if (isDocumentUrl(url)) return readClientDocument(url, text);
+  const why = 'client_id is not the https URL of a client metadata document';
+  throw new OAuthError('invalid_client_metadata', why);
+}
+
 /** https, with a path, and in canonical form, because ids are compared character for character. */
-function isClientUrl(text: string, base: string): boolean {
+function isDocumentUrl(text: string): boolean {
   if (text.length > maxUrlLength || !URL.canParse(text)) return false;
-  const { protocol, pathname, username, password, href, origin } = new URL(text);
+  const { protocol, pathname, username, password, href } = new URL(text);
   const plain = username === '' && password === '' && !text.includes('#') && href === text;
-  return protocol === 'https:' && plain && pathname !== '/' && origin !== new URL(base).origin;
+  return protocol === 'https:' && plain && pathname !== '/';
+}
+
+/** Nothing below this server's own URL is fetched. */
+function isClientUrl(text: string, base: string): boolean {
+  return isDocumentUrl(text) && new URL(text).origin !== new URL(base).origin;
 }
 
 async function fetched(url: string, fetchDocument: (url: string) => Promise<string>) {
   try {
     return await fetchDocument(url);
   } catch (cause) {
-    throw new OAuthError('invalid_client', 'the metadata of this client could not be read', {
-      cause,
-    });
+    const { host } = new URL(url);
+    const isOut = cause instanceof OutboundError && unreached.has(cause.code);
+    const words = isOut
+      ? `this server cannot reach ${host}, which has the metadata of this client`
+      : 'the metadata of this client could not be read';
+    const unreachableHost = isOut ? host : undefined;
+    throw new OAuthError('invalid_client', words, { cause, unreachableHost });
   }
 }
+
+/** One and the same answer, so that it does not tell which names exist in the private network. */
+const unreached: ReadonlySet<OutboundError['code']> = new Set([
+  'forbidden',
+  'unreachable',
+  'timeout',
+]);
 
 const documentSchema = z.looseObject({
   client_id: z.string(),

@@ -2,10 +2,17 @@ import { assertionAlgorithms } from './client-authentication.ts';
 import { grantTypes } from './grants.ts';
 import { allScopes, ordinaryScopes } from './scopes.ts';
 
+/** How applications that no administrator created become clients. */
+export interface MetadataOptions {
+  readonly dynamicRegistration?: boolean;
+  /** Applications that support client metadata documents register only where these are not announced. */
+  readonly announcesClientDocuments?: boolean;
+}
+
 /** `/.well-known/oauth-authorization-server`. RFC 8414 §2 */
 export function authorizationServerMetadata(
   base: string,
-  { dynamicRegistration = false }: { dynamicRegistration?: boolean } = {},
+  { dynamicRegistration = false, announcesClientDocuments = true }: MetadataOptions = {},
 ): object {
   const proofs = ['client_secret_basic', 'client_secret_post', 'private_key_jwt'];
   return {
@@ -29,7 +36,7 @@ export function authorizationServerMetadata(
     grant_types_supported: grantTypes,
     code_challenge_methods_supported: ['S256'],
     authorization_response_iss_parameter_supported: true,
-    client_id_metadata_document_supported: true,
+    ...(announcesClientDocuments && { client_id_metadata_document_supported: true }),
   };
 }
 

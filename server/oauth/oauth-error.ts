@@ -16,7 +16,8 @@ export type OAuthErrorCode =
 
 interface OAuthErrorOptions extends ErrorOptions {
   readonly challenge?: 'Basic';
-  readonly retryAfterSeconds?: number;
+  readonly retryAfterSeconds?: number | undefined;
+  readonly unreachableHost?: string | undefined;
 }
 
 /** A request that an OAuth endpoint refuses. Code and description are public; neither contains a secret. */
@@ -27,11 +28,14 @@ export class OAuthError extends Error {
   readonly challenge: 'Basic' | undefined;
   /** When to retry, if that helps. */
   readonly retryAfterSeconds: number | undefined;
+  /** The host that this server could not reach, which is no fault of the client. */
+  readonly unreachableHost: string | undefined;
 
   constructor(code: OAuthErrorCode, description: string, options: OAuthErrorOptions = {}) {
     super(description, options);
     this.code = code;
     this.challenge = options.challenge;
     this.retryAfterSeconds = options.retryAfterSeconds;
+    this.unreachableHost = options.unreachableHost;
   }
 }

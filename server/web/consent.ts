@@ -261,8 +261,13 @@ function formActionOf(redirectUri: string): string {
   return !isPrivateScheme(protocol) && isSourceHost(hostname) ? origin : protocol;
 }
 
-/** The page for an invalid authorization request. It shows nothing that the client controls. */
-function refusedRequestPage({ message }: OAuthError): ErrorPageData {
+/** The page for an invalid authorization request. Of what the client controls, it shows a host name at most. */
+function refusedRequestPage({ message, unreachableHost: host }: OAuthError): ErrorPageData {
+  if (host !== undefined) {
+    const text =
+      'The application describes itself there, so this server does not know it, and nothing was allowed. If this server has no access to the internet, ask its operator to start it with --no-client-metadata-documents and --dynamic-registration, then start again from the application. Otherwise, try again in a minute.';
+    return { heading: `This server cannot reach ${host}`, text, next: undefined };
+  }
   const text = `An application sent you here with an invalid request: ${message}. Nothing was allowed. Start again from the application. If this happens again, contact its developer.`;
   return { heading: 'This request is not valid', text, next: undefined };
 }

@@ -1,7 +1,7 @@
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
-import { expect, test } from 'vitest';
+import { afterEach, expect, test } from 'vitest';
 import { z } from 'zod';
 import { doctor } from '#server/cli/doctor';
 import { readOptions } from '#server/config/read-options';
@@ -26,6 +26,12 @@ const findingSchema = z.array(
   }),
 );
 
+/** Whether the doctor finds a way to the internet; tests use none. */
+let isOnline = true;
+afterEach(() => {
+  isOnline = true;
+});
+
 /** What the command prints, and the error that makes its exit code 1. */
 async function examine(...args: string[]) {
   const lines: string[] = [];
@@ -34,6 +40,7 @@ async function examine(...args: string[]) {
       stage: stageBackup,
       isInUse,
       databaseFile,
+      connects: async () => isOnline,
       clock: stillClock(),
       out: (line) => lines.push(line),
       readSecret: async () => '',
@@ -75,7 +82,25 @@ test('doctor: a healthy SQLite installation passes every check', async () => {
     expect.stringMatching(/^OK +schema/),
     expect.stringMatching(/^OK +master key/),
     expect.stringMatching(/^OK +permission/),
+    expect.stringMatching(/^OK +application/),
   ]);
+});
+
+test('doctor: a server without access to the internet is told how applications can sign in', async () => {
+  await using folder = await installation();
+  const place = ['--data-dir', folder.path];
+  isOnline = false;
+
+  const alone = await findings(...place);
+  const half = await findings(...place, '--no-client-metadata-documents');
+  const both = ['--no-client-metadata-documents', '--dynamic-registration'];
+  const told = await findings(...place, ...both);
+
+  const remedy = expect.stringContaining(both.join(' and '));
+  expect(alone.error).toBeUndefined();
+  expect(alone.of('applications')).toMatchObject({ outcome: 'warning', remedy });
+  expect(half.of('applications')).toMatchObject({ outcome: 'warning', remedy });
+  expect(told.of('applications')).toMatchObject({ outcome: 'OK' });
 });
 
 test('doctor: another master key and files that others can read are failures with remedies', async () => {
@@ -86,7 +111,7 @@ test('doctor: another master key and files that others can read are failures wit
 
   const found = await findings('--data-dir', folder.path);
 
-  expect(found.error).toMatchObject({ message: '2 of 5 checks failed' });
+  expect(found.error).toMatchObject({ message: '2 of 6 checks failed' });
   expect(found.of('master key')).toMatchObject({ outcome: 'failure' });
   expect(found.of('permissions')).toMatchObject({
     outcome: 'failure',
@@ -122,6 +147,7 @@ test('doctor: a host is checked as the server checks it', async () => {
       stage: stageBackup,
       isInUse,
       databaseFile,
+      connects: async () => isOnline,
       clock: stillClock(),
       out: () => undefined,
       readSecret: async () => '',
@@ -132,7 +158,7 @@ test('doctor: a host is checked as the server checks it', async () => {
 test('doctor: a database that cannot be reached is a failure without the password', async () => {
   const { text, error } = await examine('--database-url', 'postgres://lk:hunter2@127.0.0.1:1/none');
 
-  expect(error).toMatchObject({ message: '1 of 1 checks failed' });
+  expect(error).toMatchObject({ message: '1 of 2 checks failed' });
   expect(text).toContain('ECONNREFUSED');
   expect(text).not.toContain('hunter2');
 });
@@ -162,7 +188,7 @@ await suite('postgres', 'doctor', () => {
     expect(found.of('node two')).toMatchObject({ outcome: 'warning' });
     // The tests' connections confirm commits before they are on disk.
     expect(found.of('standby')).toMatchObject({ outcome: 'failure' });
-    expect(found.error).toMatchObject({ message: '1 of 9 checks failed' });
+    expect(found.error).toMatchObject({ message: '1 of 10 checks failed' });
   });
 
   test('doctor: a clock that is set differently on a node, and nodes of two versions', async () => {

@@ -18,6 +18,7 @@ import { Gateway } from '#server/gateway/gateway';
 import { createApp } from '#server/http/app';
 import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
+import { OutboundError } from '#server/outbound/checked-addresses';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
 import { masterKey } from '#server/oauth/master-key';
 import type { NodeRecord } from '#server/nodes/node-registry';
@@ -160,8 +161,8 @@ export async function pageApp(
   const server = await authorizationServer();
   const { base, clock, stores, ports } = server;
   const keys = await freshSigningKeys(clock);
-  const unused = async () => {
-    throw new Error('no test comes here');
+  const unreachable = async () => {
+    throw new OutboundError('unreachable', 'no test reaches another host');
   };
   const refusals = everyRefusal({ ...stores, clock });
   const nodes = foundNodes(clock.now());
@@ -238,7 +239,7 @@ export async function pageApp(
       ...ports,
       ...stores,
       refusals: { noteLater: () => {} },
-      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unused }),
+      resolveClient: clientResolver({ ...stores, base, clock, fetchDocument: unreachable }),
       isAdmitted: async () => true,
     },
     administration: {

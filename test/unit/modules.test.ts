@@ -129,7 +129,16 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/supervisor': { imports: ['config', 'log', 'nodes'] },
   'server/run-command': {
-    imports: ['accounts', 'cli', 'clock', 'command-setup', 'config', 'stage-backup', 'stores'],
+    imports: [
+      'accounts',
+      'cli',
+      'clock',
+      'command-setup',
+      'config',
+      'outbound',
+      'stage-backup',
+      'stores',
+    ],
   },
   'server/command-setup': {
     imports: ['clock', 'config', 'db', 'oauth', 'outbound', 'upstreams/credentials', 'webhooks'],
@@ -229,7 +238,16 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/audit': { imports: ['clock', 'db', 'log'] },
   'server/oauth': {
-    imports: ['accounts', 'audit', 'awaitable', 'clock', 'db', 'listing', 'organizations'],
+    imports: [
+      'accounts',
+      'audit',
+      'awaitable',
+      'clock',
+      'db',
+      'listing',
+      'organizations',
+      'outbound',
+    ],
     packages: ['jose', 'zod'],
   },
   'server/gateway': {

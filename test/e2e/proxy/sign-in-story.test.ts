@@ -40,7 +40,9 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
   beforeAll(async () => {
     session = await keychainSession();
     home = await temporaryFolder('home');
-    server = await runningServer({ args: ['--demo'] });
+    // The proxy uses the document that the server has about it, announced or not.
+    const isolated = ['--no-client-metadata-documents', '--dynamic-registration'];
+    server = await runningServer({ args: ['--demo', ...isolated] });
     url = `${server.base}/mcp/demo/library`;
     browser = await browserHandover();
     engine = await chromium();

@@ -60,6 +60,7 @@ test('a restore ends what works once or for one browser, and says so', async () 
     stage: stageBackup,
     isInUse,
     databaseFile,
+    connects: async () => true,
     clock: stillClock(),
     out: (line) => lines.push(line),
     readSecret: async () => '',

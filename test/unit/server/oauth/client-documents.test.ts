@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
-import { ClientDocuments } from '#server/oauth/client-documents';
+import { ClientDocuments, readProvidedDocument } from '#server/oauth/client-documents';
+import { OutboundError } from '#server/outbound/checked-addresses';
 import { refusal } from '#support/authorization-server';
 import { clientDatabase, type ClientDatabase } from '#support/client-database';
 import { stillClock, type StillClock } from '#support/still-clock';
@@ -97,6 +98,67 @@ test('a database that cannot be written is no failure of the document', async ()
 
   expect(await documents.client(url('a'), 'user_1')).toMatchObject({ id: url('a') });
 });
+
+const described = (name: string) =>
+  readProvidedDocument(JSON.stringify({ ...JSON.parse(right(url('given'))), client_name: name }));
+const withProvided = (name: string) =>
+  new ClientDocuments({
+    base,
+    clock,
+    db: database.db,
+    fetchDocument: () => Promise.reject(new Error('nothing is fetched')),
+    provided: [described(name)],
+  });
+
+test('a document of the operator is a client without being fetched, also after an hour', async () => {
+  const provided = withProvided('Given');
+  const first = await provided.client(url('given'), undefined);
+  clock.advance(3600);
+  const later = await provided.client(url('given'), undefined);
+
+  expect([first, later]).toMatchObject([{ name: 'Given' }, { name: 'Given' }]);
+});
+
+test('a document of the operator that was replaced applies at the next start', async () => {
+  await withProvided('Before').client(url('given'), 'user_1');
+
+  expect(await withProvided('After').client(url('given'), 'user_1')).toMatchObject({
+    name: 'After',
+  });
+});
+
+test.each([
+  ['is not JSON', '{'],
+  ['names no URL', JSON.stringify({ redirect_uris: ['https://client.test/cb'] })],
+  ['names an http URL', right('http://client.test/a.json')],
+  ['has no redirect URI', JSON.stringify({ client_id: url('a'), redirect_uris: [] })],
+])('a document of the operator that %s is refused', (_, text) => {
+  expect(() => readProvidedDocument(text)).toThrow(
+    expect.objectContaining(refusal('invalid_client_metadata')),
+  );
+});
+
+test.each(['forbidden', 'unreachable', 'timeout'] as const)(
+  'a host that is %s is named in the refusal, which does not tell why',
+  async (code) => {
+    const cause = new OutboundError(code, 'the reason is for the log');
+    documents = new ClientDocuments({
+      base,
+      clock,
+      db: database.db,
+      fetchDocument: () => Promise.reject(cause),
+    });
+    const refused = {
+      ...refusal('invalid_client'),
+      message: expect.stringContaining('this server cannot reach client.test'),
+      unreachableHost: 'client.test',
+      cause,
+    };
+
+    await expect(documents.client(url('a'), 'user_1')).rejects.toMatchObject(refused);
+    await expect(documents.client(url('a'), 'user_1')).rejects.toMatchObject(refused);
+  },
+);
 
 test('a URL of more than 2000 characters is no client', async () => {
   answer = right;

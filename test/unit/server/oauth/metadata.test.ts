@@ -28,6 +28,20 @@ test('the metadata of the authorization server names its endpoints under its own
   });
 });
 
+test('the metadata of the authorization server announces client metadata documents unless told otherwise', () => {
+  const isolated = { announcesClientDocuments: false, dynamicRegistration: true };
+
+  expect(authorizationServerMetadata(base)).toMatchObject({
+    client_id_metadata_document_supported: true,
+  });
+  expect(authorizationServerMetadata(base, isolated)).not.toHaveProperty(
+    'client_id_metadata_document_supported',
+  );
+  expect(authorizationServerMetadata(base, isolated)).toMatchObject({
+    registration_endpoint: `${base}/api/oauth/register`,
+  });
+});
+
 test('the metadata of a resource leads to the one authorization server and its ordinary scopes', () => {
   expect(protectedResourceMetadata(base, 'acme/sales')).toEqual({
     resource: `${base}/mcp/acme/sales`,

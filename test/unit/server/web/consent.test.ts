@@ -90,6 +90,21 @@ test('consent page: an application that registered itself cannot bring an assist
   expect(text).not.toContain('Claude Desktop');
 });
 
+test('consent page: a host that this server cannot reach is named, with the remedy', async () => {
+  const { cookie } = await app.browser('nadia');
+  const client = {
+    client_id: 'https://apps.example/c.json',
+    redirect_uri: 'https://apps.example/',
+  };
+
+  const { status, text } = await app.get(asked(client), cookie);
+
+  expect(status).toBe(400);
+  expect(text).toContain('<h1>This server cannot reach apps.example</h1>');
+  expect(text).toContain('--no-client-metadata-documents and --dynamic-registration');
+  expect(text).not.toContain('developer');
+});
+
 test('consent: the lists of connected applications name the assistant, and titles with their names', async () => {
   const { stores } = app.server;
   const nell = await app.browser('nell', { organizationId: 'org_acme', role: 'owner' });
