@@ -4,7 +4,7 @@ import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
-import { webUrl } from '#transport/web-url';
+import { percentDecoded, webUrl } from '#transport/web-url';
 import type { AccountsHost } from '#host';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
 import { wantedScopes } from './authorization-request.ts';
@@ -55,15 +55,7 @@ export async function probeServer(
 function serverName(url: string): string {
   const { host, pathname } = new URL(url);
   const words = pathname.split('/').filter((word) => word !== '' && word !== 'mcp');
-  return words.length === 0 ? host : `${words.map(decoded).join(' / ')} at ${host}`;
-}
-
-function decoded(word: string): string {
-  try {
-    return decodeURIComponent(word);
-  } catch {
-    return word;
-  }
+  return words.length === 0 ? host : `${words.map(percentDecoded).join(' / ')} at ${host}`;
 }
 
 /** A name for the server at `url` that is not among those `taken`. */

@@ -1,5 +1,6 @@
 import type { Connection } from '#config/connection';
 import { redact } from '#log/log';
+import { percentDecoded } from '#transport/web-url';
 import { strToU8, zipSync } from 'fflate';
 
 /**
@@ -50,13 +51,14 @@ export function secretsOf(
   const proxies = Object.entries(env)
     .filter(([name]) => /_proxy$/i.test(name))
     .map(([, value = '']) => URL.parse(value)?.password ?? '')
-    .flatMap((password) => [password, decodeURIComponent(password)]);
+    .flatMap((password) => [password, percentDecoded(password)]);
   const queries = [...(URL.parse(url)?.searchParams.values() ?? [])];
   return [...settings, ...variables]
     .map(([, value]: [string, unknown]) => value)
     .concat(Object.values(headers ?? {}), queries, proxies)
     .filter((value) => typeof value === 'string')
-    .filter((value) => value.length > 3 && value !== 'keychain');
+    .filter((value) => value.length > 3 && value !== 'keychain')
+    .filter((value, at, all) => all.indexOf(value) === at);
 }
 
 function withoutQuery(text: string): string {

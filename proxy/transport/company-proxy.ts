@@ -13,7 +13,7 @@ import {
   namesProxy,
 } from './http-client.ts';
 import { trust } from './tls.ts';
-import { isLoopback } from './web-url.ts';
+import { isLoopback, percentDecoded } from './web-url.ts';
 
 /** A proxy to connect through. */
 export type ProxyRoute = {
@@ -112,7 +112,7 @@ function portOf({ port, protocol }: URL): string {
 export function proxyAuthorization({ secretUrl }: ProxyRoute): Record<string, string> {
   const { username, password } = secretUrl;
   if (!username && !password) return {};
-  const pair = `${decoded(username)}:${decoded(password)}`;
+  const pair = `${percentDecoded(username)}:${percentDecoded(password)}`;
   return { 'proxy-authorization': `Basic ${Buffer.from(pair).toString('base64')}` };
 }
 
@@ -156,14 +156,6 @@ export function unreachableProxy(
 /** Every program on this computer can read arguments, so a password belongs into the environment. */
 function inEnvironment(setting: string): string {
   return setting === '--proxy' ? 'LATCHKEY_PROXY' : setting;
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
 }
 
 type TunnelOptions = {

@@ -13,3 +13,12 @@ export function webUrl(text: string): URL | undefined {
   if (url.protocol === 'https:') return url;
   return url.protocol === 'http:' && isLoopback(url) ? url : undefined;
 }
+
+/** `text` without percent-encoding; as it is where that is not correct, as in a password with a bare `%`. */
+export function percentDecoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,6 +1,6 @@
 import { strFromU8, unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
-import { redactedBundle } from '#proxy/status/doctor-bundle';
+import { redactedBundle, secretsOf } from '#proxy/status/doctor-bundle';
 
 test('doctor bundle: it contains no known secret and nothing that looks like one, in any spelling', () => {
   const secret = 'p"a ss/w\u00f6rd';
@@ -20,4 +20,12 @@ test('doctor bundle: it contains no known secret and nothing that looks like one
     'latchkey-doctor/checks.json': [{ what: 'a server said … and …', count: 12345 }],
     'latchkey-doctor/configuration.json': { header: 'Bearer …', key: 'mcp_…' },
   });
+});
+
+test('doctor bundle: a proxy password with a bare % is a secret like any other', () => {
+  const env = { HTTPS_PROXY: 'http://me:100%25pass@proxy:8080', HTTP_PROXY: 'http://me:50%off@p' };
+  const credentials = { kind: 'authorization_code' as const };
+  const connection = { name: 'a', url: 'https://a.example/mcp', source: 'a', credentials };
+
+  expect(secretsOf(connection, env)).toEqual(['100%25pass', '100%pass', '50%off']);
 });
