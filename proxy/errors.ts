@@ -115,11 +115,11 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
 }
 
 /** What to do about a refusal that another sign-in would only meet again. RFC 6749 §4.1.2.1, RFC 8707 §2 */
-const refusals: Record<string, (who: string) => string> = {
-  invalid_target: (who) => `check the URL of ${who}`,
-  invalid_scope: (who) => `check the scopes of ${who}`,
-  unauthorized_client: (who) => `check the clientId of ${who}`,
-};
+const refusals = new Map([
+  ['invalid_target', (who: string) => `check the URL of ${who}`],
+  ['invalid_scope', (who: string) => `check the scopes of ${who}`],
+  ['unauthorized_client', (who: string) => `check the clientId of ${who}`],
+]);
 
 function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
   const { endpoint, status, error, errorDescription } = oauthError.details;
@@ -149,7 +149,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
         hint: `run ${login} again; if the error persists, ${tellAdministrator}`,
       };
     case 'denied':
-      return { ...notSignedIn, hint: refusals[error ?? '']?.(who) ?? login };
+      return { ...notSignedIn, hint: refusals.get(error ?? '')?.(who) ?? login };
   }
 }
 

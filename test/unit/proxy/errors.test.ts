@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { OAuthError } from '#proxy/auth/errors';
 import { words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
@@ -16,3 +17,12 @@ test('errors: an error of no known class is a bug, and is thrown as it came', ()
 
   expect(() => words(bug)).toThrow(bug);
 });
+
+test.each(['__proto__', 'constructor', 'toString'])(
+  'errors: a server that refuses a sign-in with the error %s gets the usual hint',
+  (error) => {
+    const denied = new OAuthError('denied', 'the server refused', { endpoint: '', error });
+
+    expect(words(denied)).toMatchObject({ hint: 'latchkey login NAME', data: { error } });
+  },
+);
