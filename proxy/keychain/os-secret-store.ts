@@ -136,12 +136,15 @@ function failure(error: unknown): SecretStoreError {
   return new SecretStoreError(code, message, { cause: error });
 }
 
+/** How often other processes may replace a secret while it is read. */
+const mostReplacements = 5;
+
 const head = /^latchkey-chunks:([0-9a-f]{16}):(\d+)$/;
 
 /**
  * A store for long secrets over one whose values have at most `maxChars` characters, such as the Windows Credential Manager
- * (2,560 bytes of UTF-16). Each part has its own account, with a random mark. The head is written last, so that a reader sees
- * either the old or the new secret.
+ * (2,560 bytes of UTF-16). Each part has its own account, with a random mark. The head is written last, and a reader that
+ * misses a part reads the head again, so that it sees either the old or the new secret.
  */
 export function chunkedSecretStore(store: SecretStore, maxChars: number): SecretStore {
   const partAccount = (account: string, mark: string, index: number) =>
@@ -153,18 +156,30 @@ export function chunkedSecretStore(store: SecretStore, maxChars: number): Secret
       await store.remove(partAccount(account, mark, index));
   }
 
+  /** `undefined` if there is no secret, or a part of it is missing. */
+  async function joined(account: string, value: string | undefined): Promise<string | undefined> {
+    const [, mark, count] = head.exec(value ?? '') ?? [];
+    if (mark === undefined) return value;
+    const parts: string[] = [];
+    for (let index = 0; index < Number(count); index += 1) {
+      const part = await store.get(partAccount(account, mark, index));
+      if (part === undefined) return undefined;
+      parts.push(part);
+    }
+    return parts.join('');
+  }
+
   return {
     async get(account) {
-      const value = await store.get(account);
-      const [, mark, count] = head.exec(value ?? '') ?? [];
-      if (mark === undefined) return value;
-      const parts: string[] = [];
-      for (let index = 0; index < Number(count); index += 1) {
-        const part = await store.get(partAccount(account, mark, index));
-        if (part === undefined) return undefined;
-        parts.push(part);
+      let value = await store.get(account);
+      for (let replacements = 0; replacements < mostReplacements; replacements += 1) {
+        const whole = await joined(account, value);
+        if (whole !== undefined) return whole;
+        const now = await store.get(account);
+        if (now === value) return undefined;
+        value = now;
       }
-      return parts.join('');
+      throw new SecretStoreError('timeout', 'the secret was replaced each time it was read');
     },
 
     async set(account, secret) {

@@ -2,10 +2,11 @@ import { expect, test } from 'vitest';
 import {
   lazySecretStore,
   memorySecretStore,
+  type SecretStore,
   SecretStoreError,
   withMemoryFallback,
 } from '#proxy/keychain/secret-store';
-import { osSecretStore } from '#proxy/keychain/os-secret-store';
+import { chunkedSecretStore, osSecretStore } from '#proxy/keychain/os-secret-store';
 import { memoryEntries } from '#support/crashes/memory-keychain';
 
 /** A keychain that answers a read when the test says so; `reads` are those that it was asked for. */
@@ -152,4 +153,55 @@ test('keychain: one that was restarted is used again with a new session', async 
   expect(await store.get('one')).toBe('a');
   await store.set('two', 'c');
   expect(await store.get('two')).toBe('c');
+});
+
+/** Long secrets over a store that calls `meanwhile` once, after the first read, as another process would act. */
+function chunkedBesideWriter(meanwhile: (writer: SecretStore) => Promise<void>) {
+  const inner = memorySecretStore();
+  const writer = chunkedSecretStore(inner, 4);
+  let isDone = false;
+  const reader = chunkedSecretStore(
+    {
+      ...inner,
+      async get(account) {
+        const value = await inner.get(account);
+        if (!isDone) {
+          isDone = true;
+          await meanwhile(writer);
+        }
+        return value;
+      },
+    },
+    4,
+  );
+  return { writer, reader };
+}
+
+test.each([
+  ['a longer one', 'the new long secret'],
+  ['a short one', 'new'],
+])('long secret: a reader whose parts are replaced meanwhile by %s gets that', async (_, after) => {
+  const { writer, reader } = chunkedBesideWriter(async (other) => other.set('token', after));
+  await writer.set('token', 'the old secret');
+
+  expect(await reader.get('token')).toBe(after);
+});
+
+test('long secret: a reader whose secret is removed meanwhile gets none', async () => {
+  const { writer, reader } = chunkedBesideWriter(
+    async (other) => void (await other.remove('token')),
+  );
+  await writer.set('token', 'the old secret');
+
+  expect(await reader.get('token')).toBeUndefined();
+});
+
+test('long secret: one whose part is lost for good is none', async () => {
+  const inner = memorySecretStore();
+  const store = chunkedSecretStore(inner, 4);
+  await store.set('token', 'the old secret');
+  const head = (await inner.get('token')) ?? '';
+  await inner.remove(`token part ${head.split(':')[1]} 1`);
+
+  expect(await store.get('token')).toBeUndefined();
 });
