@@ -64,11 +64,19 @@ export function httpClient(
   /** By origin and network limit, because all such requests take the same route. */
   const routes = new Map<string, Route>();
   let secureContext: SecureContext | undefined;
-  let trusted: Promise<void> | undefined;
-  let withSystem: Promise<void> | undefined;
+  const trusting = new Map<'own' | 'system', Promise<void>>();
 
-  /** From now on, TLS trusts more authorities. Idle connections remain in use. */
-  async function trustMore(system: boolean): Promise<void> {
+  /** From now on, TLS trusts more authorities. Idle connections remain in use. A file that was unreadable is read again. */
+  async function trustMore(authorities: 'own' | 'system'): Promise<void> {
+    const known = trusting.get(authorities);
+    if (known) return known;
+    const reading = readAuthorities(authorities === 'system');
+    trusting.set(authorities, reading);
+    reading.catch(() => trusting.delete(authorities));
+    return reading;
+  }
+
+  async function readAuthorities(system: boolean): Promise<void> {
     const { trust } = await import('./tls.ts');
     secureContext = trust(settings(), system);
     agents.clear();
@@ -80,8 +88,7 @@ export function httpClient(
     if (within !== undefined) confined?.refuseInside(url, within);
     const { caFile, clientCertificateFile } = settings();
     const secure = url.protocol === 'https:';
-    if (secure && (caFile ?? clientCertificateFile) !== undefined)
-      await (trusted ??= trustMore(false));
+    if (secure && (caFile ?? clientCertificateFile) !== undefined) await trustMore('own');
     const viaProxy = await routeTo(url, settings());
     const platform: Platform = require(
       (viaProxy && !secure ? viaProxy.secretUrl.protocol : url.protocol) === 'https:'
@@ -138,7 +145,7 @@ export function httpClient(
       if (!isUnknownIssuer(error.cause)) throw error;
       // The TLS handshake failed, so nothing was sent. The system may trust the issuer; reading its authorities takes too
       // long for every start.
-      await (withSystem ??= trustMore(true));
+      await trustMore('system');
       return exchange(asked, await findRoute(url, within));
     }
   }
