@@ -34,7 +34,7 @@ function shortened(kind: string, words: string[]): string {
 }
 
 export const secretAccount = (url: string, clientId: string) =>
-  `client secret ${JSON.stringify([url, clientId])}`.slice(0, 400);
+  shortened('client secret', [url, clientId]);
 
 /** Whether the account is that of a client's secret, which all connections by that client share. */
 export function isClientSecretAccount(account: string): boolean {

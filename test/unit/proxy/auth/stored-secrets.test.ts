@@ -1,5 +1,10 @@
 import { expect, test } from 'vitest';
-import { storeSecrets, withStoredSecrets } from '#proxy/auth/stored-secrets';
+import {
+  isClientSecretAccount,
+  secretAccount,
+  storeSecrets,
+  withStoredSecrets,
+} from '#proxy/auth/stored-secrets';
 import { ConfigurationError } from '#proxy/config/errors';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
@@ -42,4 +47,22 @@ test.each([
     await expect(refused).rejects.toThrow(ConfigurationError);
     await expect(refused).rejects.toThrow('is not in the keychain');
   }
+});
+
+test('secrets in the keychain: two clients of one long URL have two accounts, short enough for Windows', async () => {
+  const store = memorySecretStore();
+  const url = `https://cloud.example.com/${'long/'.repeat(100)}mcp`;
+  const by = (clientId: string, clientSecret?: string): Connection => ({
+    ...connection,
+    url,
+    credentials: { kind: 'client_credentials', clientId, clientSecret: clientSecret ?? 'keychain' },
+  });
+  await storeSecrets(by('one'), { clientSecret: 'first' }, store);
+  await storeSecrets(by('two'), { clientSecret: 'second' }, store);
+  const accounts = [secretAccount(url, 'one'), secretAccount(url, 'two')];
+
+  expect(await store.get(accounts[0] ?? '')).toContain('first');
+  expect(await store.get(accounts[1] ?? '')).toContain('second');
+  expect(accounts.every((account) => account.length <= 400)).toBe(true);
+  expect(accounts.every(isClientSecretAccount)).toBe(true);
 });
