@@ -89,14 +89,14 @@ export type Notice = {
 
 /**
  * The notifications that a change of the connections calls for: one for each connection that needs the user now and did not
- * before. The caller claims a notification before it shows it, so that no other program shows it again on the same day.
+ * before, or for another reason. The caller claims a notification before it shows it, so that no other program shows it again on the same day.
  */
 export function notices(before: Overview | undefined, now: Overview): Notice[] {
-  const earlier = new Map(before?.connections.map(({ name, state }) => [name, state]));
+  const earlier = new Map(before?.connections.map((one) => [one.name, noticeOf(one)?.title]));
   return now.connections
-    .filter(({ name, state }) => earlier.get(name) !== state)
     .filter(({ name }) => !now.signIns.some((one) => one.name === name && one.phase === 'waiting'))
-    .flatMap((one) => noticeOf(one) ?? []);
+    .flatMap((one) => noticeOf(one) ?? [])
+    .filter(({ name, title }) => earlier.get(name) !== title);
 }
 
 function noticeOf(one: ConnectionView): Notice | undefined {

@@ -107,3 +107,15 @@ test('notification: a key that is 90 days old is announced at the first check', 
 
   expect(notices(undefined, due)).toMatchObject([{ opens: 'key' }]);
 });
+
+test('notification: a key that becomes 90 days old while the app runs is announced once', () => {
+  const key = { as: 'api_key', rotates: true } as const;
+  const fresh = overview([connection({ ...key, keyDue: false })]);
+  const due = overview([connection({ ...key, keyDue: true })]);
+  const offline = overview([connection({ ...key, keyDue: true, state: 'offline' })]);
+
+  expect(notices(fresh, due)).toMatchObject([{ opens: 'key', name: 'sales' }]);
+  expect(notices(due, due)).toEqual([]);
+  expect(notices(due, offline)).toEqual([]);
+  expect(notices(offline, due)).toEqual([]);
+});
