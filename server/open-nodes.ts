@@ -113,7 +113,7 @@ export async function openNodeLinks(
     bus,
     masterKey,
     instance,
-    nowMs: () => Date.now(),
+    wallMs: () => Date.now(),
     heard(event, from) {
       if (event.type === 'guessed') answering.attempts?.[event.at].heard(event.subject);
       else answering.gateway?.heard(event, from);
@@ -124,6 +124,7 @@ export async function openNodeLinks(
     masterKey,
     instance,
     nowMs: () => performance.now(),
+    wallMs: () => Date.now(),
     ended: (other, reason) => log.info({ instance: other, reason }, 'a link to another node ended'),
     accept(opening, stream) {
       const { gateway } = answering;

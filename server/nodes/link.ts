@@ -37,9 +37,9 @@ export interface LinkOptions {
 
 /**
  * An encrypted connection of two nodes over messages that anybody in between could read, drop, change or repeat. A message is
- * a sequence number and, sealed, any number of frames of the agent tunnel, each after its length. A message that does not
- * follow the one before it, or that cannot be opened, ends the link, and so do 2.5 seconds without one. A link that has ended
- * never comes back: its calls fail, and are not sent again.
+ * a sequence number and, sealed, any number of frames of the agent tunnel, each after its length. A message that the other node
+ * did not send in this link, or that was read before, changes nothing. One that is missing ends the link, which the next one
+ * shows, and so do 2.5 seconds without any. A link that has ended never comes back: its calls fail, and are not sent again.
  */
 export class Link {
   readonly #options: LinkOptions;
@@ -89,7 +89,8 @@ export class Link {
   receive(message: Uint8Array): void {
     if (this.#isEnded) return;
     const plain = this.#incoming.open(message);
-    if (typeof plain === 'string') return this.end(plain);
+    if (plain === 'not read') return;
+    if (plain === 'lost') return this.end('a message was lost');
     this.#lastReceivedAtMs = this.#options.nowMs();
     for (let at = 0; at < plain.length && !this.#isEnded;) {
       if (plain.length - at < lengthBytes) return this.end('a message is cut off');
@@ -226,21 +227,26 @@ class DirectionSeal {
     return Buffer.concat([...sealed, cipher.getAuthTag()]);
   }
 
-  /** The frames; or why there are none, as text. */
-  open(message: Uint8Array): Buffer | string {
+  /** The frames of the next message. Of all other bytes, only an authentic later message says something: one was lost. */
+  open(message: Uint8Array): Buffer | 'not read' | 'lost' {
     const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-    if (bytes.length < sequenceBytes + tagBytes) return 'a message is too short';
-    const sequence = this.#next();
-    if (!bytes.subarray(0, sequenceBytes).equals(sequence)) return 'a message is out of order';
-    const decipher = createDecipheriv('aes-256-gcm', this.#key, nonceOf(sequence), {
+    if (bytes.length < sequenceBytes + tagBytes) return 'not read';
+    const sequence = bytes.readBigUInt64BE();
+    if (sequence <= this.#sequence) return 'not read';
+    const nonce = nonceOf(bytes.subarray(0, sequenceBytes));
+    const decipher = createDecipheriv('aes-256-gcm', this.#key, nonce, {
       authTagLength: tagBytes,
     }).setAuthTag(bytes.subarray(-tagBytes));
+    let frames: Buffer;
     try {
       const plain = decipher.update(bytes.subarray(sequenceBytes, -tagBytes));
-      return Buffer.concat([plain, decipher.final()]);
+      frames = Buffer.concat([plain, decipher.final()]);
     } catch {
-      return 'a message cannot be opened';
+      return 'not read';
     }
+    if (sequence !== this.#sequence + 1n) return 'lost';
+    this.#sequence = sequence;
+    return frames;
   }
 
   #next(): Buffer {

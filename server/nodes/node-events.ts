@@ -2,10 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { masterKey, type MasterKey } from '#oauth/master-key';
 import type { NodeBus } from './node-bus.ts';
-
-/** An event that is older was held back, or comes from a node whose clock is wrong. */
-const maxAgeMs = 10_000;
-const forgetEveryMs = 1000;
+import { ReplayGuard } from './replay-guard.ts';
 
 const counts = z.array(z.tuple([z.string(), z.number(), z.number()]));
 
@@ -36,7 +33,7 @@ export interface NodeEventsOptions {
   /** Of this process. */
   readonly instance: string;
   /** The wall clock, which all nodes share. */
-  readonly nowMs: () => number;
+  readonly wallMs: () => number;
   readonly heard: (event: NodeEvent, from: string) => void;
 }
 
@@ -49,13 +46,12 @@ export class NodeEvents {
   readonly #sealing: MasterKey;
   readonly #subject: string;
   readonly #stop: () => void;
-  /** When each nonce that was heard may be forgotten. */
-  readonly #heard = new Map<string, number>();
-  #forgotAtMs = 0;
+  readonly #replays: ReplayGuard;
 
   constructor(options: NodeEventsOptions) {
     const { bus, masterKey: key } = options;
     this.#options = options;
+    this.#replays = new ReplayGuard(options.wallMs);
     this.#sealing = masterKey(key.derive('events between nodes'));
     this.#subject = `lk.${key.mac('nodes', 'subjects').slice(0, 22)}.events`;
     this.#stop = bus.subscribe(this.#subject, ({ data }) => this.#receive(data));
@@ -63,10 +59,10 @@ export class NodeEvents {
 
   /** Tells the other nodes, if they can be reached. */
   tell(event: NodeEvent): void {
-    const { bus, instance: from, nowMs } = this.#options;
+    const { bus, instance: from, wallMs } = this.#options;
     if (!bus.isConnected) return;
     const nonce = randomBytes(12).toString('base64url');
-    const message: z.infer<typeof messageSchema> = { from, nonce, sentMs: nowMs(), event };
+    const message: z.infer<typeof messageSchema> = { from, nonce, sentMs: wallMs(), event };
     bus.publish(this.#subject, Buffer.from(this.#sealing.seal('event', JSON.stringify(message))));
   }
 
@@ -76,14 +72,10 @@ export class NodeEvents {
 
   #receive(data: Uint8Array): void {
     const message = this.#read(data);
-    const { instance, nowMs, heard } = this.#options;
+    const { instance, heard } = this.#options;
     if (!message || message.from === instance) return;
     const { nonce, sentMs, from, event } = message;
-    const now = nowMs();
-    if (Math.abs(now - sentMs) > maxAgeMs || this.#heard.has(nonce)) return;
-    this.#forgetOld(now);
-    this.#heard.set(nonce, sentMs + maxAgeMs);
-    heard(event, from);
+    if (this.#replays.isFirst(nonce, sentMs)) heard(event, from);
   }
 
   /** `undefined` for what no node of this installation sent, or one of a version with other events. */
@@ -94,11 +86,5 @@ export class NodeEvents {
     } catch {
       return undefined;
     }
-  }
-
-  #forgetOld(now: number): void {
-    if (now - this.#forgotAtMs < forgetEveryMs) return;
-    this.#forgotAtMs = now;
-    for (const [nonce, until] of this.#heard) if (until < now) this.#heard.delete(nonce);
   }
 }

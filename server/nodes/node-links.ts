@@ -4,6 +4,7 @@ import type { MasterKey } from '#oauth/master-key';
 import { Link } from './link.ts';
 import { BufferedBytes, type LinkStream, NodeLinkError } from './link-stream.ts';
 import type { NodeBus } from './node-bus.ts';
+import { ReplayGuard } from './replay-guard.ts';
 
 /** Changes when nodes of different versions could not understand each other. */
 const protocolVersion = 1;
@@ -19,6 +20,7 @@ const openingSchema = z.object({
   from: instanceSchema,
   to: instanceSchema,
   version: z.number(),
+  sentMs: z.number(),
   nonce,
 });
 const acceptedSchema = z.object({ version: z.number(), nonce });
@@ -35,18 +37,21 @@ export interface NodeLinksOptions {
   readonly ended: (instance: string, reason: string) => void;
   /** A monotonic clock. */
   readonly nowMs: () => number;
+  /** The wall clock, which all nodes share. */
+  readonly wallMs: () => number;
 }
 
 /**
  * The links of this process to the other nodes, each opened by the first call that needs it. A node that cannot prove that it
  * has the master key gets no link. The keys of a link depend on random bits of both nodes, so that nothing that was recorded
- * opens another one.
+ * means anything in another one, and a recorded opening is refused.
  */
 export class NodeLinks {
   readonly #options: NodeLinksOptions;
   readonly #prefix: string;
   readonly #secret: Buffer;
   readonly #buffered = new BufferedBytes();
+  readonly #replays: ReplayGuard;
   readonly #opened = new Map<string, Promise<Link>>();
   /** Both those that this process opened and those that it accepted, by the subjects that they send to. */
   readonly #links = new Map<string, Link>();
@@ -59,6 +64,7 @@ export class NodeLinks {
   constructor(options: NodeLinksOptions) {
     const { bus, masterKey, instance, nowMs } = options;
     this.#options = options;
+    this.#replays = new ReplayGuard(options.wallMs);
     // Installations with other keys may share a NATS server.
     this.#prefix = `lk.${masterKey.mac('nodes', 'subjects').slice(0, 22)}`;
     this.#secret = masterKey.derive('links between nodes');
@@ -168,7 +174,7 @@ export class NodeLinks {
   }
 
   async #connect(to: string): Promise<Link> {
-    const { bus, instance: from } = this.#options;
+    const { bus, instance: from, wallMs } = this.#options;
     const id = randomNonce();
     const own = randomNonce();
     const listening: { link?: Link } = {};
@@ -179,7 +185,8 @@ export class NodeLinks {
       else if (early.length < maxEarly) early.push(data);
     });
     try {
-      const request = this.#sign({ link: id, from, to, version: protocolVersion, nonce: own });
+      const version = protocolVersion;
+      const request = this.#sign({ link: id, from, to, version, sentMs: wallMs(), nonce: own });
       const answer = await bus.request(this.#subject('node', to), request);
       const accepted = this.#verify(answer, `accept ${id}`, acceptedSchema);
       if (accepted?.version !== protocolVersion) {
@@ -208,8 +215,9 @@ export class NodeLinks {
     const { bus, instance } = this.#options;
     const opening = this.#verify(data, 'open', openingSchema);
     // It can come only from a node with the master key, or be a repetition of such a message.
-    if (!opening || opening.to !== instance || this.#acceptedLinks >= maxAcceptedLinks) return;
-    const { link: id, from, nonce: theirs } = opening;
+    if (!opening || opening.to !== instance) return;
+    const { link: id, from, nonce: theirs, sentMs } = opening;
+    if (!this.#replays.isFirst(id, sentMs) || this.#acceptedLinks >= maxAcceptedLinks) return;
     const own = randomNonce();
     const answer = this.#sign({ version: protocolVersion, nonce: own }, `accept ${id}`);
     if (opening.version !== protocolVersion) return respond(answer);

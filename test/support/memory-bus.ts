@@ -10,6 +10,11 @@ export class MemoryBus {
   onMessage: (subject: string, data: Uint8Array) => readonly Uint8Array[] = (_, data) => [data];
   readonly #receivers = new Map<string, Set<Receive>>();
 
+  /** How many are under way, of all processes. */
+  get subscriptions(): number {
+    return [...this.#receivers.values()].reduce((sum, { size }) => sum + size, 0);
+  }
+
   /** The connection of one process. */
   connect() {
     return {

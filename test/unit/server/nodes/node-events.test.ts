@@ -8,14 +8,14 @@ const instances = ['oneoneoneoneone1', 'twotwotwotwotwo2', 'threethreethree3'];
 const cancelled: NodeEvent = { type: 'cancelled', owner: 'key:a srv_1', request: '7' };
 
 let bus: MemoryBus;
-let nowMs: number;
+let wallMs: number;
 let heard: { at: string | undefined; from: string; event: NodeEvent }[];
 let nodes: NodeEvents[];
 const key = masterKey(randomBytes(32));
 
 beforeEach(() => {
   bus = new MemoryBus();
-  nowMs = 1_000_000;
+  wallMs = 1_000_000;
   heard = [];
   nodes = instances.map((instance) => node(instance));
 });
@@ -28,7 +28,7 @@ function node(instance: string, { masterKey: own = key, isConnected = true } = {
     bus: { ...bus.connect(), isConnected },
     masterKey: own,
     instance,
-    nowMs: () => nowMs,
+    wallMs: () => wallMs,
     heard: (event, from) => void heard.push({ at: instance, from, event }),
   });
 }
@@ -68,7 +68,7 @@ test('an event that is repeated is heard once', () => {
 
   const { subject, data } = sent();
   for (const laterMs of [100, 5000, 9000, 60_000]) {
-    nowMs = 1_000_000 + laterMs;
+    wallMs = 1_000_000 + laterMs;
     nodes[1]?.tell({ type: 'guessed', at: 'clients', subject: 'address 192.0.2.1' });
     bus.publish(subject, data);
   }
@@ -81,7 +81,7 @@ test.each([
   ['is from the future', -10_001],
 ])('an event that %s is not heard', (_, passedMs) => {
   bus.onMessage = (_subject, data) => {
-    nowMs += passedMs;
+    wallMs += passedMs;
     return [data];
   };
   nodes[0]?.tell(cancelled);

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterEach, beforeEach, expect, test } from 'vitest';
-import { BufferedBytes, LinkStream } from '#server/nodes/link-stream';
+import { BufferedBytes, LinkStream, NodeLinkError } from '#server/nodes/link-stream';
 import { LocalBroker, LocalBus } from '#server/nodes/local-bus';
 import type { NodeBus } from '#server/nodes/node-bus';
 import { NodeLinks } from '#server/nodes/node-links';
@@ -13,6 +13,8 @@ const isLink = (subject: string) => subject.includes('.link.');
 
 let bus: MemoryBus;
 let nowMs: number;
+let wallMs: number;
+let key: ReturnType<typeof masterKey>;
 let ended: string[];
 let accepted: { opening: unknown; stream: LinkStream }[];
 let one: NodeLinks;
@@ -21,9 +23,10 @@ let two: NodeLinks;
 beforeEach(() => {
   bus = new MemoryBus();
   nowMs = 0;
+  wallMs = 1_700_000_000_000;
   ended = [];
   accepted = [];
-  const key = masterKey(randomBytes(32));
+  key = masterKey(randomBytes(32));
   one = node(instances.one, key);
   two = node(instances.two, key);
 });
@@ -34,14 +37,15 @@ afterEach(async () => {
 
 function node(
   instance: string,
-  key: ReturnType<typeof masterKey>,
+  masterKeyOfNode: ReturnType<typeof masterKey>,
   own: NodeBus = bus.connect(),
 ): NodeLinks {
   return new NodeLinks({
     bus: own,
-    masterKey: key,
+    masterKey: masterKeyOfNode,
     instance,
     nowMs: () => nowMs,
+    wallMs: () => wallMs,
     ended: (other, reason) => void ended.push(`${other}: ${reason}`),
     accept: (opening, stream) => void accepted.push({ opening, stream }),
   });
@@ -69,7 +73,6 @@ async function textOf(stream: LinkStream): Promise<string> {
 
 test('link: when the other process ends, calls in progress fail at once, at either end of the link', async () => {
   const broker = new LocalBroker();
-  const key = masterKey(randomBytes(32));
   const processOf = (instance: string) => {
     const connection = broker.connect((message) => setImmediate(() => local.receive(message)));
     const local = new LocalBus((message) => connection.receive(message));
@@ -127,17 +130,26 @@ test('link: nothing of a call can be read on the way', async () => {
   expect(passed).not.toContain('hello');
 });
 
+/** Both nodes go on for three seconds, with heartbeats. */
+async function threeSeconds(): Promise<void> {
+  for (let passed = 0; passed < 3000; passed += 250) {
+    nowMs += 250;
+    for (const links of [one, two]) links.checkTimeouts();
+    await settled();
+  }
+}
+
+const changed = (data: Uint8Array, at: number) => {
+  const copy = Buffer.from(data);
+  const byte = at < 0 ? copy.length + at : at;
+  copy.writeUInt8(copy.readUInt8(byte) ^ 1, byte);
+  return copy;
+};
+
 test.each([
   ['is lost', () => []],
-  ['arrives twice', (data: Uint8Array) => [data, data]],
-  [
-    'was changed',
-    (data: Uint8Array) => {
-      const changed = Buffer.from(data);
-      changed.writeUInt8(changed.readUInt8(changed.length - 20) ^ 1, changed.length - 20);
-      return [changed];
-    },
-  ],
+  ['was changed', (data: Uint8Array) => [changed(data, -20)]],
+  ['has another number', (data: Uint8Array) => [changed(data, 7)]],
   ['is cut off', (data: Uint8Array) => [data.subarray(0, 10)]],
 ])('link: a message that %s ends it, and the call is not carried out again', async (_, fault) => {
   const { own } = await openCall();
@@ -148,36 +160,102 @@ test.each([
   await settled();
   bus.onMessage = (_subject, data) => [data];
   own.end();
-  await settled();
-  nowMs += 800;
-  one.checkTimeouts();
-  two.checkTimeouts();
-  nowMs += 800;
-  one.checkTimeouts();
-  two.checkTimeouts();
-  nowMs += 950;
-  one.checkTimeouts();
-  two.checkTimeouts();
+  await threeSeconds();
 
   await expect(own.head).rejects.toMatchObject({ code: 'broken' });
   expect(ended).toHaveLength(2);
   expect(accepted).toHaveLength(count);
 });
 
-test('link: messages that were recorded open no call a second time', async () => {
+test.each([
+  ['twice', (data: Uint8Array) => [data, data]],
+  ['after one that was changed', (data: Uint8Array) => [changed(data, -20), data]],
+  ['after one with a later number', (data: Uint8Array) => [changed(data, 6), data]],
+  ['after the beginning of it', (data: Uint8Array) => [data.subarray(0, 10), data]],
+])(
+  '114: replayed frames: a message that arrives %s is read once, and the call goes on',
+  async (_, arriving) => {
+    const { own, theirs } = await openCall();
+    bus.onMessage = (subject, data) => (isLink(subject) ? arriving(data) : [data]);
+
+    await own.write(Buffer.from('question'));
+    own.end();
+    const question = await textOf(theirs);
+    theirs.sendHead({ status: 200 });
+    theirs.end();
+    await threeSeconds();
+
+    expect(question).toBe('question');
+    expect(await own.head).toEqual({ status: 200 });
+    expect(ended).toEqual([]);
+  },
+);
+
+test('114: replayed frames: messages of a link that ended change nothing in the one after it', async () => {
   await openCall();
   const recorded = [...bus.published];
+  bus.onMessage = () => [];
+  await threeSeconds();
+  bus.onMessage = (_subject, data) => [data];
+  const { own, theirs } = await openCall();
   const count = accepted.length;
+  const subjects = new Set(bus.published.map(({ subject }) => subject).filter(isLink));
 
-  const again = bus.connect();
-  for (const { subject, data } of recorded) {
-    if (isLink(subject)) bus.publish(subject, data);
-    else await again.request(subject, data).then(() => undefined);
+  for (const { data } of recorded) for (const subject of subjects) bus.publish(subject, data);
+  own.end();
+  theirs.sendHead({ status: 200 });
+  theirs.end();
+  await threeSeconds();
+
+  expect(await own.head).toEqual({ status: 200 });
+  expect(accepted).toHaveLength(count);
+  expect(ended).toHaveLength(2);
+});
+
+test('114: replayed frames: openings that were recorded open no link, however often and late they are sent', async () => {
+  const { own } = await openCall();
+  own.reset('cancelled');
+  await settled();
+  const openings = bus.published.filter(({ subject }) => !isLink(subject));
+  const subscriptions = bus.subscriptions;
+
+  for (const _ of Array.from({ length: 1200 })) {
+    for (const { subject, data } of openings) bus.publish(subject, data);
   }
-  for (const { subject, data } of recorded) if (isLink(subject)) bus.publish(subject, data);
+  const meanwhile = bus.subscriptions;
+  await threeSeconds();
+  for (const afterMs of [5000, 30_000, 3_600_000]) {
+    wallMs += afterMs;
+    for (const { subject, data } of openings) bus.publish(subject, data);
+  }
   await settled();
 
-  expect(accepted).toHaveLength(count);
+  expect(openings.length).toBeGreaterThan(0);
+  expect([meanwhile, bus.subscriptions]).toEqual([subscriptions, subscriptions]);
+  expect(ended).toEqual([]);
+  expect(accepted).toHaveLength(1);
+});
+
+test('114: replayed frames: an opening that was held back opens no link', async () => {
+  const held: { subject: string; data: Uint8Array }[] = [];
+  const opener = {
+    ...bus.connect(),
+    request(subject: string, data: Uint8Array) {
+      held.push({ subject, data });
+      return Promise.reject(new NodeLinkError('unreachable', 'no answer'));
+    },
+  };
+  const third = node('threethreethree3', key, opener);
+  await third.open(instances.two, {}).catch(() => undefined);
+  const subscriptions = bus.subscriptions;
+
+  wallMs += 60_000;
+  for (const { subject, data } of held) bus.publish(subject, data);
+  await settled();
+
+  expect(held).toHaveLength(1);
+  expect(bus.subscriptions).toBe(subscriptions);
+  await third.close();
 });
 
 test('link: a node with another master key gets none', async () => {
@@ -240,6 +318,7 @@ test('link: without NATS no call is sent', async () => {
     masterKey: masterKey(randomBytes(32)),
     instance: 'cutoffcutoffcut1',
     nowMs: () => nowMs,
+    wallMs: () => wallMs,
     ended: () => {},
     accept: () => {},
   });

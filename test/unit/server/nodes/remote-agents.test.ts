@@ -26,6 +26,7 @@ class TestNode {
       bus: common.bus.connect(),
       instance: name.repeat(16).slice(0, 16),
       nowMs: () => 0,
+      wallMs: () => 0,
       ended: () => {},
       accept: (opening, stream) => void this.agents.answer(opening, stream),
     });

@@ -32,6 +32,7 @@ beforeEach(() => {
   const common = {
     masterKey: masterKey(randomBytes(32)),
     nowMs: () => 0,
+    wallMs: () => 0,
     ended: () => {},
   };
   one = new NodeLinks({
