@@ -10,24 +10,49 @@ import { type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upst
 
 const maxServers = 1000;
 const maxPages = 100;
+/** Of one server. The arguments of more are learned again for each call that is refused. */
+const maxTools = 1000;
+const maxCharacters = 64 * 1024;
+/** Of one tool. Together they stay below the 16 KiB of headers that servers accept. */
+const maxParameters = 100;
+const maxHeaderLength = 128;
 const headerMismatch = -32020;
 const annotation = Buffer.from('x-mcp-header');
 
 /** Sends a request to an upstream. */
 type Send = Upstream['send'];
 
-/** The mirrored parameters of one upstream, by tool name. */
-type Tools = Map<string, readonly MirroredParameter[]>;
+/** What a page of a list declares. */
+interface Learned {
+  /** The mirrored parameters, by tool name; none for a tool without any. */
+  readonly tools: ReadonlyMap<string, readonly MirroredParameter[]>;
+  /** The names of tools with invalid annotations. */
+  readonly invalid: readonly string[];
+  readonly cursor: string | undefined;
+}
 
 /**
  * Adds the headers in which modern upstreams want tool arguments repeated, for legacy callers, who do not send them.
  * The upstream's tool lists declare them. Lists are read as they pass, and requested when a call is refused because
- * of a missing header. Tools with invalid annotations are removed from lists.
+ * of a missing header; only the latest is kept. Tools with invalid annotations are removed from lists.
  *
  * MCP 2026-07-28 transports, "Custom Headers from Tool Parameters"
  */
 export class MirroredArguments {
-  readonly #tools = new Map<string, Tools>();
+  /** The least recently listed or called server first. */
+  readonly #tools = new Map<string, MirroredTools>();
+
+  /** How much is kept, of all servers. */
+  get size(): { readonly servers: number; readonly tools: number; readonly characters: number } {
+    const kept = [...this.#tools.values()];
+    const sum = (of: (tools: MirroredTools) => number) =>
+      kept.reduce((all, one) => all + of(one), 0);
+    return {
+      servers: kept.length,
+      tools: sum(({ size }) => size),
+      characters: sum(({ characters }) => characters),
+    };
+  }
 
   /** Sends modern tool requests with these headers, and any other request as it is. */
   send(request: UpstreamRequest, server: ServerRecord, send: Send): Promise<UpstreamAnswer> {
@@ -39,13 +64,15 @@ export class MirroredArguments {
 
   async #call(request: UpstreamRequest, send: Send, server: ServerRecord): Promise<UpstreamAnswer> {
     const tools = this.#toolsOf(server);
-    const carried = withArguments(request, tools);
+    const call = tools.size > 0 ? callIn(request) : undefined;
+    const carried = withArguments(request, call, tools.of(call?.name));
     const answer = await send(carried);
     if (answer.status !== 400 || answer.mediaType !== 'application/json') return answer;
     const body = await wholeBody(answer.body);
     if (!isMismatch(body)) return { ...answer, body };
-    await relist(request, send, tools);
-    const again = withArguments(request, tools);
+    const refused = callIn(request);
+    const parameters = refused && (await relist(request, { call: refused, send, tools }));
+    const again = withArguments(request, refused, parameters);
     const isSame = JSON.stringify(again.headers) === JSON.stringify(carried.headers);
     // The upstream refused the call, so it did not execute it.
     return isSame ? { ...answer, body } : send(again);
@@ -55,46 +82,101 @@ export class MirroredArguments {
     const answer = await send(request);
     if (answer.status !== 200) return answer;
     const message = await wholeMessage(answer);
-    const { invalid } = learn(message, this.#toolsOf(server));
+    const learned = learn(message);
+    this.#toolsOf(server).note(learned, { isFirst: !hasCursor(request) });
+    const { invalid } = learned;
     const body = invalid.length > 0 ? messageWithoutTools(message, invalid) : message;
     return { ...answer, mediaType: 'application/json', body };
   }
 
-  #toolsOf(server: ServerRecord): Tools {
+  #toolsOf(server: ServerRecord): MirroredTools {
     const place = `${server.id} ${upstreamLocation(server.upstream)}`;
-    const known = this.#tools.get(place);
-    if (known) return known;
-    if (this.#tools.size >= maxServers) this.#tools.clear();
-    const tools: Tools = new Map();
+    const tools = this.#tools.get(place) ?? new MirroredTools();
+    this.#tools.delete(place);
     this.#tools.set(place, tools);
+    const [oldest] = this.#tools.keys();
+    if (this.#tools.size > maxServers && oldest !== undefined) this.#tools.delete(oldest);
     return tools;
   }
 }
 
-/** Requests the list of tools on behalf of the caller. */
+/** The mirrored parameters of the tools that one server listed last. */
+class MirroredTools {
+  readonly #tools = new Map<string, readonly MirroredParameter[]>();
+  #characters = 0;
+
+  get size(): number {
+    return this.#tools.size;
+  }
+
+  get characters(): number {
+    return this.#characters;
+  }
+
+  of(name = ''): readonly MirroredParameter[] | undefined {
+    return this.#tools.get(name);
+  }
+
+  /** Keeps what a page declares. The first page of a list replaces the list before. */
+  note({ tools }: Learned, { isFirst }: { readonly isFirst: boolean }): void {
+    if (isFirst) for (const name of this.#tools.keys()) this.#forget(name);
+    for (const [name, parameters] of tools) {
+      this.#forget(name);
+      const characters = lengthOf(name, parameters);
+      const isFull = this.#tools.size >= maxTools || this.#characters + characters > maxCharacters;
+      if (parameters.length === 0 || isFull) continue;
+      this.#tools.set(name, parameters);
+      this.#characters += characters;
+    }
+  }
+
+  #forget(name: string): void {
+    const known = this.#tools.get(name);
+    if (!known) return;
+    this.#tools.delete(name);
+    this.#characters -= lengthOf(name, known);
+  }
+}
+
+function lengthOf(name: string, parameters: readonly MirroredParameter[]): number {
+  const lengths = parameters.map(({ path, header }) => header.length + path.join().length);
+  return lengths.reduce((sum, length) => sum + length, name.length);
+}
+
+interface Refused {
+  readonly call: ReadMessage;
+  readonly send: Send;
+  readonly tools: MirroredTools;
+}
+
+/** Requests the list of tools on behalf of the caller. Returns the mirrored parameters of the tool that it calls. */
 async function relist(
-  { body, headers: called, signal }: UpstreamRequest,
-  send: Send,
-  tools: Tools,
-): Promise<void> {
-  const call = body && read(Buffer.from(body));
-  const _meta: unknown = call?.meta && JSON.parse(textAt(call.message, call.meta));
+  { headers: called, signal }: UpstreamRequest,
+  { call, send, tools }: Refused,
+): Promise<readonly MirroredParameter[] | undefined> {
+  const _meta: unknown = call.meta && JSON.parse(textAt(call.message, call.meta));
   const named = Object.entries(called).filter(([name]) => name !== 'mcp-name');
   const headers = { ...Object.fromEntries(named), 'mcp-method': 'tools/list' };
   let cursor: string | undefined;
+  let found: readonly MirroredParameter[] | undefined;
   for (let page = 0; page < maxPages; page += 1) {
     const params = { _meta, ...(cursor !== undefined && { cursor }) };
     const asked = { jsonrpc: '2.0', id: `tools-${page}`, method: 'tools/list', params };
     const text = Buffer.from(JSON.stringify(asked));
     const answer = await send({ method: 'POST', headers, body: text, signal });
-    const message = await wholeMessage(answer);
-    ({ cursor } = learn(message, tools));
-    if (cursor === undefined) return;
+    const learned = learn(await wholeMessage(answer));
+    tools.note(learned, { isFirst: page === 0 });
+    // Kept here, because others may list, and too many tools are not kept, while this goes on.
+    found = learned.tools.get(call.name ?? '') ?? found;
+    ({ cursor } = learned);
+    if (cursor === undefined) break;
   }
+  return found;
 }
 
-/** Learns from a list of tools. Returns the names of tools with invalid annotations. */
-function learn(bytes: Buffer, tools: Tools): { invalid: string[]; cursor: string | undefined } {
+/** Reads what a page of a list declares. */
+function learn(bytes: Buffer): Learned {
+  const tools = new Map<string, readonly MirroredParameter[]>();
   const invalid: string[] = [];
   const list = read(bytes);
   const result = list && membersIn(bytes, list.root).get('result');
@@ -103,23 +185,38 @@ function learn(bytes: Buffer, tools: Tools): { invalid: string[]; cursor: string
   for (const { start, end } of (listed && elementsIn(bytes, listed)) ?? []) {
     const name = stringAt(bytes, membersIn(bytes, { start, end }).get('name'));
     if (name === undefined) continue;
-    tools.delete(name);
+    tools.set(name, []);
     if (!bytes.subarray(start, end).includes(annotation)) continue;
     const { inputSchema }: { inputSchema?: unknown } = JSON.parse(
       bytes.toString('utf8', start, end),
     );
     const parameters = mirroredParameters(inputSchema);
-    if (!parameters) invalid.push(name);
-    else if (parameters.length > 0) tools.set(name, parameters);
+    if (!parameters || !fits(parameters)) invalid.push(name);
+    else tools.set(name, parameters);
   }
-  return { invalid, cursor: stringAt(bytes, members?.get('nextCursor')) };
+  return { tools, invalid, cursor: stringAt(bytes, members?.get('nextCursor')) };
 }
 
-function withArguments(request: UpstreamRequest, tools: Tools): UpstreamRequest {
-  if (tools.size === 0 || !request.body) return request;
-  const call = read(Buffer.from(request.body));
-  const parameters = call && tools.get(call.name ?? '');
-  if (!parameters) return request;
+function fits(parameters: readonly MirroredParameter[]): boolean {
+  const isLong = parameters.some(({ header }) => header.length > maxHeaderLength);
+  return !isLong && parameters.length <= maxParameters;
+}
+
+function hasCursor(request: UpstreamRequest): boolean {
+  const list = callIn(request);
+  return list?.params !== undefined && membersIn(list.message, list.params).has('cursor');
+}
+
+function callIn({ body }: UpstreamRequest): ReadMessage | undefined {
+  return body && read(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
+}
+
+function withArguments(
+  request: UpstreamRequest,
+  call: ReadMessage | undefined,
+  parameters: readonly MirroredParameter[] | undefined,
+): UpstreamRequest {
+  if (!call || !parameters) return request;
   const mirrored = parameterHeaders(parameters, (path) => argumentAt(call, path));
   return { ...request, headers: { ...request.headers, ...mirrored } };
 }

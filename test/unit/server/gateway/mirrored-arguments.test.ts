@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 
 import { modernHeaders } from '#mcp/headers';
 import { MirroredArguments } from '#server/gateway/mirrored-arguments';
@@ -41,8 +41,12 @@ function demanding(
   });
 }
 
-function caller(upstream: ReturnType<typeof demanding>, mirrored = new MirroredArguments()) {
-  const server = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
+function caller(
+  upstream: ReturnType<typeof demanding>,
+  mirrored = new MirroredArguments(),
+  id = 'srv_sales',
+) {
+  const server = someServer({ id, upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
   const way: Upstream = {
     send: (request) => mirrored.send(request, server, (sent) => upstream.send(sent)),
   };
@@ -53,6 +57,7 @@ function caller(upstream: ReturnType<typeof demanding>, mirrored = new MirroredA
   };
   return {
     way,
+    ask,
     list: async () => bodyOf(await ask('tools/list')),
     call: (name: string, args: object) => ask('tools/call', { name, arguments: args }),
   };
@@ -148,4 +153,80 @@ test('another place has tools of its own, and what is of no modern call passes a
   await mirrored.send({ ...older, headers }, moved, (sent) => elsewhere.send(sent));
 
   expect(elsewhere.sent[0]?.headers).not.toHaveProperty('mcp-param-region');
+});
+
+describe('107: what is kept of lists of tools', () => {
+  const counted = (from: number, count: number) =>
+    Array.from({ length: count }, (_, n) => tool(`t${from + n}`, `Header-${from + n}`));
+
+  test('is the latest list of a server, whatever names it makes up', async () => {
+    const pages: object[][] = [[]];
+    const mirrored = new MirroredArguments();
+    const upstream = demanding(pages);
+    const { list, call } = caller(upstream, mirrored);
+    for (let round = 0; round < 20; round += 1) {
+      pages[0] = counted(round * 10, 10);
+      await list();
+    }
+    const before = upstream.sent.length;
+    const { status } = await call('t199', { a0: 'eu' });
+
+    expect(mirrored.size).toMatchObject({ servers: 1, tools: 10 });
+    expect([status, upstream.sent.length - before]).toEqual([200, 1]);
+  });
+
+  test('is all pages of it, each of which another caller may have requested', async () => {
+    const mirrored = new MirroredArguments();
+    const upstream = demanding([counted(0, 2), counted(2, 2)]);
+    const { ask, call } = caller(upstream, mirrored);
+    await ask('tools/list');
+    await ask('tools/list', { cursor: '1' });
+    const before = upstream.sent.length;
+    const statuses = [
+      (await call('t0', { a0: 'eu' })).status,
+      (await call('t3', { a0: 'eu' })).status,
+    ];
+
+    expect([statuses, upstream.sent.length - before]).toEqual([[200, 200], 2]);
+  });
+
+  test.each([
+    ['names', counted(0, 1001), { tools: 1000 }],
+    [
+      'characters',
+      Array.from({ length: 700 }, (_, n) => tool(`${n} ${'x'.repeat(100)}`, `H${n}`)),
+      { characters: expect.toSatisfy((count: number) => count > 65_000 && count <= 65_536) },
+    ],
+  ])('has a limited number of %s, and a tool beyond it can be called', async (_, tools, size) => {
+    const mirrored = new MirroredArguments();
+    const { list, call } = caller(demanding([tools]), mirrored);
+    await list();
+    const { status } = await call(tools.at(-1)?.name ?? '', { a0: 'eu' });
+
+    expect(mirrored.size).toMatchObject(size);
+    expect(status).toBe(200);
+  });
+
+  test('has a limited number of servers, and the one used longest ago is learned again', async () => {
+    const mirrored = new MirroredArguments();
+    const upstream = demanding([counted(0, 1)]);
+    const callers = Array.from({ length: 1001 }, (_, n) => caller(upstream, mirrored, `srv_${n}`));
+    for (const { list } of callers) await list();
+    const before = upstream.sent.length;
+    const { status } = (await callers[0]?.call('t0', { a0: 'eu' })) ?? {};
+
+    expect(mirrored.size.servers).toBe(1000);
+    expect([status, upstream.sent.length - before]).toEqual([200, 3]);
+  });
+
+  test.each([
+    ['the names of its headers are too long', tool('t', 'x'.repeat(200))],
+    ['it has too many', tool('t', ...Array.from({ length: 101 }, (_, n) => `H${n}`))],
+  ])('is nothing of a tool that is left out because %s', async (_, bad) => {
+    const mirrored = new MirroredArguments();
+    const { list } = caller(demanding([[tool('good', 'Region'), bad]]), mirrored);
+
+    expect(await list()).toBe(said({ result: { tools: [tool('good', 'Region')] } }));
+    expect(mirrored.size.tools).toBe(1);
+  });
 });
