@@ -30,6 +30,7 @@ import { newOwnerSocket, type OwnerSocket, removeOwnerSocket } from './nodes/own
 import { runCommand } from './run-command.ts';
 import { type RunningServer, serve, type ServeOptions } from './serve.ts';
 import { isInUse } from './stage-backup.ts';
+import { lockDataFolder } from './stores.ts';
 import { Supervisor, WorkerStartError, type WorkerProcess, workerProcess } from './supervisor.ts';
 
 const here = new URL('.', import.meta.url);
@@ -131,6 +132,10 @@ async function start(argv: readonly string[]): Promise<void> {
     clock,
     log,
   };
+  if (!options.database && !worker) {
+    const lock = lockDataFolder(folder);
+    process.once('exit', () => lock.close());
+  }
   const listening = `listening on ${listeningUrl(host, port)}`;
   if (processes > 1 && !worker) {
     const { shutdownDelayMs = 0 } = options;

@@ -10,7 +10,7 @@ import { checkPostgres } from '#db/postgres/check-postgres';
 import { overPool, postgresPool } from '#db/postgres/open-postgres';
 import { sqliteAdmissions } from '#db/sqlite/admission-store';
 import { sqliteChanges } from '#db/sqlite/change-store';
-import { openSqlite, writeBackup } from '#db/sqlite/open-sqlite';
+import { lockFile, openSqlite, writeBackup } from '#db/sqlite/open-sqlite';
 import type { Db } from '#db/transaction';
 import type { AdmissionStore } from '#gateway/admission';
 import type { AgentDirectory } from '#upstreams/tunnel/agent-admission';
@@ -35,6 +35,22 @@ export interface Stores {
 /** What a SQLite database has besides. */
 export interface OpenStores extends Stores {
   readonly connection: ReturnType<typeof openSqlite>['connection'];
+}
+
+/**
+ * Keeps other servers from using a data folder until the returned lock is closed or this process ends: each would send the same
+ * webhooks and keep sessions of its own. Processes of one server and administrative commands share the folder.
+ *
+ * @throws {CommandError} if another server uses it
+ */
+export function lockDataFolder(dataDir: string): { close(): void } {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const lock = lockFile(join(dataDir, 'server.lock'));
+  if (lock) return lock;
+  throw new CommandError(
+    `another server uses the data folder ${dataDir}`,
+    'stop it first, or choose another folder with --data-dir; to use more cores, start one server with --processes',
+  );
 }
 
 /** Opens the database in `dataDir`, at the newest schema; a new one where there is none. */

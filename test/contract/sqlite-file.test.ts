@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { findOrganization, insertOrganization } from '#server/db/organizations';
 import { quickTransaction } from '#server/db/transaction';
-import { openStores } from '#server/stores';
+import { lockDataFolder, openStores } from '#server/stores';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const acme = { id: 'org_acme', name: 'acme', createdAt: 1 };
@@ -72,6 +72,20 @@ test('SQLite file: what was added is there when the database is opened again', a
   await second.close();
 
   expect(found).toEqual(acme);
+});
+
+test('data folder: a second server is refused until the first one has ended, and commands are not', async () => {
+  await using folder = await temporaryFolder();
+  const path = join(folder.path, 'data');
+  const lock = lockDataFolder(path);
+  const stores = await openStores(path);
+  await stores.close();
+
+  expect(() => lockDataFolder(path)).toThrow(`another server uses the data folder ${path}`);
+  expect(await mode(join(path, 'server.lock'))).toBe(0o600);
+
+  lock.close();
+  lockDataFolder(path).close();
 });
 
 test('SQLite file: processes that start together create one database, and one of them adds a name', async () => {

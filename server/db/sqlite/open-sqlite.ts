@@ -205,6 +205,23 @@ export function isolateDatabase(file: string): boolean {
 }
 
 /**
+ * Locks `file`, an empty database that is created if it is missing, until the returned lock is closed or this process ends, however
+ * it ends. `undefined` if another process has locked it.
+ */
+export function lockFile(file: string): { close(): void } | undefined {
+  closeSync(openSync(file, 'a', 0o600));
+  const connection = new DatabaseSync(file, { timeout: 0 });
+  try {
+    connection.exec('begin exclusive');
+    return connection;
+  } catch (error) {
+    connection.close();
+    if (databaseFault(error) === 'busy') return undefined;
+    throw error;
+  }
+}
+
+/**
  * Writes a snapshot of the database to the new file `file` (mode 0600), while others read and write. The file is created
  * complete or not at all, and is on disk when this returns.
  *

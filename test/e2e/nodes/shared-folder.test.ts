@@ -11,6 +11,8 @@ import { childrenOf, many, send, type SentRequest, statusesOf } from '#support/f
 import { hiddenFields } from '#support/granting-server';
 import { modern, rpc } from '#support/mcp-call';
 import { patient } from '#support/patient';
+import { runProgram } from '#support/processes';
+import { serverLauncher } from '#support/programs';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { dualUpstream } from '#support/upstreams/dual-upstream';
 import { modernUpstream } from '#support/upstreams/modern-upstream';
@@ -320,13 +322,32 @@ describe('several processes that share a data folder', () => {
   });
 });
 
-test('several processes that share a data folder: when the supervisor is killed, the others end', async () => {
+test('several processes that share a data folder: when the supervisor is killed, the others end, and the folder is free', async () => {
   await using server = await serverProcess({ args: ['--processes', '2'] });
 
   server.program.kill('SIGKILL');
 
   expect(await server.program.exited).toEqual({ code: null, signal: 'SIGKILL' });
+  await server.restart();
 });
+
+test.each([[[]], [['--processes', '2']]])(
+  'data folder: a second server with %j at another port is refused, and the first one goes on',
+  async (processes) => {
+    await using server = await serverProcess();
+
+    const refused = await runProgram(process.execPath, {
+      args: [serverLauncher, 'start', '--port', '0', '--data-dir', server.dataDir, ...processes],
+    });
+
+    expect(refused).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringContaining(`another server uses the data folder ${server.dataDir}\n`),
+    });
+    expect((await fetch(`${server.base}/readyz`)).status).toBe(200);
+  },
+);
 
 test('several processes that share a data folder: SIGTERM lets calls of both eras finish, at each of them', async () => {
   const upstream = await dualUpstream();

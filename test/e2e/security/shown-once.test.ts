@@ -60,6 +60,7 @@ test('86: responses: one that contains a token is never cached', async () => {
 test('86: demo: its first start prints its secrets, and no later one does', async () => {
   const shape = /(?:secret|mcp)_[0-9A-Za-z]{36}/g;
   const shown = [...new Set(server.program.stdout.match(shape))];
+  await server.program.end();
 
   await using again = await runningServer({ args: ['--demo'], dataDir: server.dataDir });
 
