@@ -1,7 +1,8 @@
 /**
  * `npm run bundle`: `dist/latchkey-VERSION.mcpb`, which a desktop assistant installs with one click. It contains the package of the
  * proxy, the keychain library with a binary for each platform, and a manifest that asks for URL and credentials. Binaries that are not
- * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing.
+ * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing: a server in a source tree
+ * starts it so, because a server asks no registry unless told to.
  *
  * MCPB manifest 0.3
  */
@@ -13,6 +14,7 @@ import {
   mkdtempSync,
   readdirSync,
   readFileSync,
+  renameSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
@@ -187,6 +189,9 @@ if (import.meta.main) {
   } = proxyBundle(await proxyPackage(), { installedOnly });
   const file = join(root, 'dist', name);
   mkdirSync(join(root, 'dist'), { recursive: true });
-  writeFileSync(file, bytes);
+  // A server may read it at the same time.
+  const unfinished = `${file}.${process.pid}`;
+  writeFileSync(unfinished, bytes);
+  renameSync(unfinished, file);
   process.stdout.write(`${file} for ${supported.join(', ')}\n`);
 }

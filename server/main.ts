@@ -306,13 +306,20 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** Package and bundle of the proxy lie beside the one file of a build. In a source tree, the package is packed. */
+/** Package and bundle of the proxy lie beside the one file of a build. In a source tree, scripts make them. */
 function proxySource(): ProxySource {
   const path = (relative: string) => fileURLToPath(new URL(relative, here));
   const name = `latchkey-${manifest.version}`;
   return isBuilt
     ? { file: path(`${name}.tgz`), bundle: path(`${name}.mcpb`) }
-    : { script: path('../scripts/pack.ts'), bundle: path(`../dist/${name}.mcpb`) };
+    : {
+        script: path('../scripts/pack.ts'),
+        bundle: path(`../dist/${name}.mcpb`),
+        build: {
+          script: path('../scripts/mcpb.ts'),
+          sources: ['../proxy', '../mcp', '../scripts', '../package-lock.json'].map(path),
+        },
+      };
 }
 
 /** How the proxy and this program are started on this machine: an assistant needs absolute paths, as it has no working folder. */

@@ -263,14 +263,15 @@ async function open(
     nodePath: options.nodePath,
     env: options.env ?? {},
     clock,
-    failed: (what, err) =>
+    failed: (what, error) =>
       what === 'proxy'
-        ? log.error({ err }, 'no copy of the proxy to hand out')
+        ? log.error({ err: error }, 'no copy of the proxy to hand out')
         : log.warn(
-            { err },
-            'no .mcpb bundle for downloads; in a source tree, npm run build creates one',
+            { reason: error instanceof Error ? error.message : String(error) },
+            'no .mcpb bundle for downloads; in a source tree, npm run bundle creates one',
           ),
   });
+  if (isOwner) proxyDownload.prepare();
   closers.push(async () => proxyDownload.close());
   const proxy = () => proxyDownload.reference(base);
   const fetchDocument =

@@ -4,6 +4,7 @@ import { z } from 'zod';
 
 /** What we change in the manifest of a bundle. All else stays as the build wrote it. MCPB manifest 0.3 */
 const manifestSchema = z.looseObject({
+  compatibility: z.looseObject({ platforms: z.array(z.string()).default([]) }).optional(),
   server: z.looseObject({
     mcp_config: z.looseObject({ command: z.string(), args: z.array(z.string()) }),
   }),

@@ -1,6 +1,7 @@
 import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile, stat } from 'node:fs/promises';
+import { join } from 'node:path';
 
 import type { Clock } from '#clock/clock';
 import {
@@ -10,7 +11,7 @@ import {
   type McpBundle,
   readBundleTemplate,
 } from './mcp-bundle.ts';
-import { proxyReference, type ProxyReference } from './proxy-reference.ts';
+import { type BundleOffer, proxyReference, type ProxyReference } from './proxy-reference.ts';
 
 const packTimeoutMs = 30_000;
 const maxBytes = 16 * 1024 * 1024;
@@ -18,9 +19,17 @@ const maxBytes = 16 * 1024 * 1024;
 /** Where the proxy's package comes from: built with this server, or packed by a script of the source tree. */
 type PackageSource = { readonly file: string } | { readonly script: string };
 
+/** What builds the bundle in a source tree. */
+interface BundleBuild {
+  readonly script: string;
+  /** Files and folders that the bundle is made of: it is built again once one of them is newer. */
+  readonly sources: readonly string[];
+}
+
 export type ProxySource = PackageSource & {
-  /** The file of the bundle that the build made; in a source tree it may be missing. */
+  /** The file of the bundle. */
   readonly bundle: string;
+  readonly build?: BundleBuild;
 };
 
 /** The proxy's package, as npm installs it. */
@@ -36,7 +45,7 @@ export interface ProxyDownloadPorts {
   /** The environment of this process. The script gets almost none of it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** Called with the reason when there is no package, or no bundle. */
+  /** Called with the reason when there is no package, or no bundle; not again for the attempts that follow. */
   readonly failed: (what: 'proxy' | 'bundle', error: unknown) => void;
 }
 
@@ -49,35 +58,42 @@ export class ProxyDownload {
   readonly #ports: ProxyDownloadPorts;
   readonly #closing = new AbortController();
   readonly #template: () => Promise<BundleTemplate | undefined>;
+  readonly #isBuilt: boolean;
+  #isBuilding = false;
   /** `undefined` if it cannot be built, because the bundler or the built file is missing. */
   readonly copy: () => Promise<ProxyCopy | undefined>;
 
   constructor(version: string, source: ProxySource, ports: ProxyDownloadPorts) {
     this.fileName = `latchkey-${version}.tgz`;
     this.#ports = ports;
+    this.#isBuilt = source.build !== undefined;
     this.copy = this.#once('proxy', async () => {
-      const bytes = 'file' in source ? await readFile(source.file) : await this.#packed(source);
+      const bytes =
+        'file' in source ? await readFile(source.file) : await this.#run([source.script]);
       return { bytes, sha256: createHash('sha256').update(bytes).digest('hex') };
     });
-    this.#template = this.#once('bundle', async () =>
-      readBundleTemplate(await readFile(source.bundle)),
-    );
+    this.#template = this.#once('bundle', async () => {
+      if (source.build) await this.#build(source.bundle, source.build);
+      return readBundleTemplate(await readFile(source.bundle));
+    });
   }
 
-  /** The bundle that connects to one MCP server; `undefined` if the build made none. */
+  /** In a source tree, begins to build the bundle, so that it is there when a page is opened. */
+  prepare(): void {
+    if (this.#isBuilt) void this.#template();
+  }
+
+  /** The bundle that connects to one MCP server; `undefined` if there is none. */
   async bundle(server: BundledServer): Promise<McpBundle | undefined> {
     const template = await this.#template();
     return template && bundleFor(template, server);
   }
 
   async reference(base: string): Promise<ProxyReference> {
-    const [copy, template] = await Promise.all([this.copy(), this.#template()]);
-    const { fileName } = this;
-    return proxyReference(base, {
-      fileName,
-      sha256: copy?.sha256,
-      hasBundles: template !== undefined,
-    });
+    const template = this.#template();
+    const bundles = this.#isBuilding ? ({ state: 'building' } as const) : offerOf(await template);
+    const copy = await this.copy();
+    return proxyReference(base, { fileName: this.fileName, sha256: copy?.sha256, bundles });
   }
 
   /** Stops packing. */
@@ -89,6 +105,7 @@ export class ProxyDownload {
   #once<T>(what: 'proxy' | 'bundle', load: () => Promise<T>): () => Promise<T | undefined> {
     let loaded: Promise<T | undefined> | undefined;
     let failedAt: number | undefined;
+    let isReported = false;
     return () => {
       const now = this.#ports.clock.now();
       if (failedAt !== undefined && now - failedAt >= retryAfterSeconds) {
@@ -97,14 +114,27 @@ export class ProxyDownload {
       }
       loaded ??= load().catch((error: unknown) => {
         failedAt = this.#ports.clock.now();
-        if (!this.#closing.signal.aborted) this.#ports.failed(what, error);
+        if (!this.#closing.signal.aborted && !isReported) this.#ports.failed(what, error);
+        isReported = true;
         return undefined;
       });
       return loaded;
     };
   }
 
-  #packed({ script }: { readonly script: string }): Promise<Buffer> {
+  /** Builds the bundle of a source tree, unless it has been built since the sources changed. */
+  async #build(bundle: string, { script, sources }: BundleBuild): Promise<void> {
+    this.#isBuilding = true;
+    try {
+      if (await isNewerThan(bundle, sources)) return;
+      await this.#run([script, '--installed-only']);
+    } finally {
+      this.#isBuilding = false;
+    }
+  }
+
+  /** What a script of the source tree prints. */
+  #run(args: readonly string[]): Promise<Buffer> {
     const { nodePath, env } = this.#ports;
     const options = {
       encoding: 'buffer',
@@ -117,9 +147,34 @@ export class ProxyDownload {
       windowsHide: true,
     } as const;
     return new Promise((resolve, reject) => {
-      execFile(nodePath, [script], options, (error, stdout) =>
+      execFile(nodePath, args, options, (error, stdout) =>
         error ? reject(error) : resolve(stdout),
       );
     });
   }
+}
+
+function offerOf(template: BundleTemplate | undefined): BundleOffer {
+  if (!template) return { state: 'missing' };
+  return { state: 'ready', platforms: template.manifest.compatibility?.platforms ?? [] };
+}
+
+/** Whether a file exists, and none of the sources is newer. */
+async function isNewerThan(file: string, sources: readonly string[]): Promise<boolean> {
+  const built = await stat(file).catch(() => undefined);
+  if (!built) return false;
+  const changes = await Promise.all(sources.map(newestChange));
+  return Math.max(...changes) <= built.mtimeMs;
+}
+
+/** When a file, or any file in a folder, was changed last. */
+async function newestChange(path: string): Promise<number> {
+  const found = await stat(path);
+  if (!found.isDirectory()) return found.mtimeMs;
+  const entries = await readdir(path, { recursive: true, withFileTypes: true });
+  const files = entries.filter((entry) => entry.isFile());
+  const times = await Promise.all(
+    files.map(async ({ parentPath, name }) => (await stat(join(parentPath, name))).mtimeMs),
+  );
+  return Math.max(found.mtimeMs, ...times);
 }

@@ -9,9 +9,17 @@ export interface ProxyReference {
   readonly url: string;
   /** In hexadecimal; `undefined` while no copy is available. */
   readonly sha256: string | undefined;
-  /** Whether this server also offers bundles (`.mcpb`). */
-  readonly hasBundles: boolean;
+  readonly bundles: BundleOffer;
 }
+
+/** Whether this server also offers bundles (`.mcpb`). One that runs from a source tree builds them first. */
+export type BundleOffer =
+  | {
+      readonly state: 'ready';
+      /** The systems that they work on, as Node names them. */
+      readonly platforms: readonly string[];
+    }
+  | { readonly state: 'building' | 'missing' };
 
 /** The folder of URLs of the proxy that matches this server. */
 export const downloadPath = '/download/';
@@ -21,10 +29,10 @@ const markLength = 16;
 
 export function proxyReference(
   base: string,
-  { fileName, sha256, hasBundles }: Omit<ProxyReference, 'url'>,
+  { fileName, sha256, bundles }: Omit<ProxyReference, 'url'>,
 ): ProxyReference {
   const mark = sha256 === undefined ? '' : `?v=${contentMark(sha256)}`;
-  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256, hasBundles };
+  return { fileName, url: `${base}${downloadPath}${fileName}${mark}`, sha256, bundles };
 }
 
 /** The path of the bundle for one MCP server. */

@@ -13,7 +13,7 @@ import { isSlug, parseServerPath } from '#organizations/slug';
 import { pageAssets } from './assets.ts';
 import { errorSummary, textField } from './forms.ts';
 import { html, type Html } from './html.ts';
-import { codeBlock, noBundles } from './instructions.ts';
+import { bundleNote, codeBlock } from './instructions.ts';
 import { type Frame, layout, type Link } from './layout.ts';
 import { errorPage } from './messages.ts';
 import { queryText, seeOther, sendPage } from './page-request.ts';
@@ -55,7 +55,7 @@ function downloadPageData(
     commands: [
       {
         heading: 'Set up your assistants with one command',
-        help: 'It needs Node.js 22.19 or newer. Replace ORGANIZATION and SERVER: your administrator or the page of the server shows the URL. The command signs you in, lets the assistants that you choose start the connection, and lists the tools of the server.',
+        help: 'It needs Node.js 22.19 or newer. Replace ORGANIZATION and SERVER: your administrator or the page of the server shows the URL. The command signs you in, adds the server to the assistants you choose, and lists its tools.',
         text: `${typedStart(proxy)} setup ${base}/mcp/ORGANIZATION/SERVER`,
       },
       {
@@ -121,8 +121,8 @@ function bundleForm({ base, proxy, typed }: DownloadPageData): Html {
   return html`<section class="section">
 <h2>Or open a bundle</h2>
 ${
-  proxy.hasBundles
-    ? html`<p class="help">Claude Desktop and other assistants open a file of the type .mcpb with a double click. The bundle contains the proxy and the URL of one MCP server, and no secret: your browser opens to sign you in.</p>
+  proxy.bundles.state === 'ready' &&
+  html`<p class="help">Claude Desktop and other assistants open a file of the type .mcpb with a double click. The bundle contains the proxy and the URL of one MCP server, and no secret: your browser opens to sign you in.</p>
 <form method="get" action="${bundleFormPath}" novalidate>
 ${textField({
   name: 'url',
@@ -135,8 +135,8 @@ ${textField({
 })}
 <div class="actions"><button>Download bundle</button></div>
 </form>`
-    : noBundles
 }
+${bundleNote(proxy.bundles, false)}
 </section>`;
 }
 
@@ -290,9 +290,9 @@ const noBundle: Refusal = {
   status: 503,
   error: 'unavailable',
   description:
-    'this server has no bundle of the proxy: ask its administrator to check the log. In a source tree, npm run build creates one',
-  heading: 'This server has no bundle of the proxy',
-  text: 'Use the command on the page of the MCP server instead, or ask the administrator to check the log.',
+    'the bundle of the proxy has not been built: try again in a minute. In a source tree, npm run bundle builds it',
+  heading: 'The one-click bundle has not been built',
+  text: 'Use the command on the page of the MCP server instead, or try again in a minute.',
   next: { text: 'Download the proxy', href: downloadPath },
 };
 

@@ -1,6 +1,7 @@
 import type { Scope } from '#oauth/scopes';
 import {
   bundlePath,
+  type BundleOffer,
   startWords,
   typedInstallation,
   typedStart,
@@ -50,8 +51,10 @@ interface AssistantConfiguration {
 /** The ways to connect to a server, the safest first. */
 export interface ConnectionInstructions {
   readonly commands: readonly TypedCommand[];
-  /** The bundle that signs a person in; without a path if this server has none. */
-  readonly bundle: { readonly path: string | undefined } | undefined;
+  /** The path of the bundle that signs a person in. */
+  readonly bundle: string | undefined;
+  /** Whether the reader may be told how to build what is missing. */
+  readonly isForAdministrators: boolean;
   /** What to know before a configuration is pasted, in a sentence. */
   readonly risk: string;
   readonly configurations: readonly AssistantConfiguration[];
@@ -61,13 +64,14 @@ export interface ConnectionInstructions {
 export function connectionInstructions(
   made: ConnectionMade,
   proxy: ProxyReference,
+  { isForAdministrators = false } = {},
 ): ConnectionInstructions {
   const { organization, name, credential } = made;
   const isPerson = credential.kind === 'person';
-  const path = proxy.hasBundles ? bundlePath(organization, name) : undefined;
   return {
     commands: commandsFor(made, proxy),
-    bundle: isPerson ? { path } : undefined,
+    bundle: isPerson ? bundlePath(organization, name) : undefined,
+    isForAdministrators,
     risk: isPerson
       ? 'These configurations contain no secret. Do not add one: every program that you run can read such a file.'
       : 'These configurations contain the secret: every program that you run, and every backup, can read it in the file.',
@@ -77,7 +81,7 @@ export function connectionInstructions(
 }
 
 const whatSetupDoes =
-  'lets the assistants that you choose start the connection, and lists the tools of the server to prove that it works.';
+  'adds the server to the assistants you choose, and lists the tools of the server to prove that it works.';
 
 function commandsFor({ name, url, credential }: ConnectionMade, proxy: ProxyReference) {
   const command = (heading: string, help: string, words: string): TypedCommand => ({
@@ -196,7 +200,7 @@ function pretty(value: object): string {
 
 /** The ways to connect in their order: a command, the bundle, and configurations to paste behind "Other". */
 export function instructionList(instructions: ConnectionInstructions): Html {
-  const { commands, bundle, risk, configurations, proxy } = instructions;
+  const { commands, bundle, isForAdministrators, risk, configurations, proxy } = instructions;
   return html`<div class="ways">
 ${commands.map(
   ({ heading, help, text, short }) =>
@@ -207,7 +211,7 @@ ${codeBlock({ text, name: `the command: ${heading}`, label: heading })}
 <p class="help">If latchkey is installed: <code>${unbrokenWords(short)}</code></p>
 </div>`,
 )}
-${bundle && bundleLink(bundle.path)}
+${bundle !== undefined && bundleLink(bundle, proxy.bundles, isForAdministrators)}
 <details class="other">
 <summary>Other</summary>
 <div class="group">
@@ -219,18 +223,41 @@ ${configurationTabs(configurations)}
 ${proxySource(proxy)}`;
 }
 
-/** Instead of bundles, where the build made none. */
-export const noBundles = html`<p class="help">This server has no bundle at the moment. Use the command instead, or ask the administrator, who finds the reason in the server’s log.</p>`;
+const systems: Readonly<Record<string, string>> = {
+  darwin: 'macOS',
+  win32: 'Windows',
+  linux: 'Linux',
+};
 
-function bundleLink(path: string | undefined): Html {
+/** What to know about the bundles of this server beside a link to one; instead of the link, where there are none. */
+export function bundleNote(bundles: BundleOffer, isForAdministrators: boolean): Html | undefined {
+  switch (bundles.state) {
+    case 'building':
+      return html`<p class="help">The one-click bundle is being built. Reload this page in a few seconds.</p>`;
+    case 'missing':
+      return html`<p class="help">The one-click bundle has not been built. ${isForAdministrators ? howToBuild : 'Use the command instead.'}</p>`;
+    case 'ready': {
+      const { platforms } = bundles;
+      const others = Object.keys(systems).filter((platform) => !platforms.includes(platform));
+      if (platforms.length === 0 || others.length === 0) return undefined;
+      const names = platforms.map((platform) => systems[platform] ?? platform).join(' and ');
+      return html`<p class="help">It works on ${names}. On other systems, use the command. ${isForAdministrators && forOthers}</p>`;
+    }
+  }
+}
+
+const howToBuild = html`Run <code>npm run bundle</code> in the folder of the server’s source code, then reload this page. The server’s log has the reason.`;
+const forOthers = html`For all systems, run <code>npm run bundle</code> in the folder of the server’s source code, with a way to the npm registry, and restart the server.`;
+
+function bundleLink(path: string, bundles: BundleOffer, isForAdministrators: boolean): Html {
   return html`<div class="group">
 <h3>Or open a bundle</h3>
 ${
-  path === undefined
-    ? noBundles
-    : html`<p class="help">Claude Desktop and other assistants open it with a double click. It contains no secret: your browser opens to sign you in.</p>
+  bundles.state === 'ready' &&
+  html`<p class="help">Claude Desktop and other assistants open it with a double click. It contains no secret: your browser opens to sign you in.</p>
 <p><a class="button" href="${path}" download>Download bundle (.mcpb)</a></p>`
 }
+${bundleNote(bundles, isForAdministrators)}
 </div>`;
 }
 
@@ -317,7 +344,7 @@ ${codeBlock({ text, name: `the text: ${heading}`, label: heading })}
 export function proxySource({ fileName, sha256 }: ProxyReference): Html {
   return html`<p class="help">
 The proxy comes from this server:
-<a href="/download/">${fileName}</a>${sha256 ? html`, SHA-256 <code>${sha256}</code>.` : '. There is no copy of it at the moment. Ask this server’s administrator to check the log.'}
+<a href="/download/">${fileName}</a>${sha256 ? html`, SHA-256 <code>${sha256}</code>.` : '. It could not be packed: the server’s log has the reason.'}
 </p>`;
 }
 

@@ -42,8 +42,8 @@ export const handedOut = {
   fileName: 'latchkey-1.2.3.tgz',
   bytes: Buffer.from('the proxy'),
   sha256: createHash('sha256').update('the proxy').digest('hex'),
-  hasBundles: true,
-};
+  bundles: { state: 'ready', platforms: ['darwin', 'win32', 'linux'] },
+} as const;
 
 const template = readBundleTemplate(bundleOfBuild);
 

@@ -129,7 +129,9 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
         ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
         ...(may('server.manage') ? administrationFacts(server, health) : []),
       ],
-      instructions: connectionInstructions(made, await ports.proxy()),
+      instructions: connectionInstructions(made, await ports.proxy(), {
+        isForAdministrators: may('server.manage'),
+      }),
       makes: [
         {
           permission: 'client.manage',

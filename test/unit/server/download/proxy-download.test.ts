@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
-import { writeFile } from 'node:fs/promises';
+import { mkdir, utimes, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { strToU8, unzipSync, zipSync } from 'fflate';
@@ -55,7 +55,7 @@ test('the proxy that was built with the server is read once, and named for its c
     fileName: 'latchkey-1.2.3.tgz',
     url: `https://latchkey.example.com/download/latchkey-1.2.3.tgz?v=${sha256('built').slice(0, 16)}`,
     sha256: sha256('built'),
-    hasBundles: false,
+    bundles: { state: 'missing' },
   });
 });
 
@@ -184,6 +184,76 @@ test('a build without a bundle is told of once, and its file is looked for again
     { what: 'bundle', error: expect.objectContaining({ code: 'ENOENT' }) },
   ]);
   expect(later?.size).toBeGreaterThan(100);
+});
+
+/** A source tree: a script that builds the bundle, leaves a line for each run, and waits for the file `go`. */
+async function sourceTree(folder: string) {
+  const [script, sources] = [join(folder, 'mcpb.mjs'), join(folder, 'sources')];
+  const [file, runs, go] = ['latchkey-1.2.3.mcpb', 'runs', 'go'].map((name) => join(folder, name));
+  await mkdir(sources);
+  await writeFile(join(sources, 'a.ts'), 'a');
+  await writeFile(
+    script,
+    `import { appendFileSync, existsSync, writeFileSync } from 'node:fs';
+    const secrets = Object.keys(process.env).filter((name) => name.startsWith('LATCHKEY'));
+    appendFileSync(${JSON.stringify(runs)}, 'run ' + process.argv.slice(2) + secrets + '\\n');
+    while (!existsSync(${JSON.stringify(go)})) await new Promise((resolve) => setTimeout(resolve, 5));
+    writeFileSync(${JSON.stringify(file)}, Buffer.from('${bundleOfBuild.toString('base64')}', 'base64'));`,
+  );
+  const source = { script: 'unused', bundle: file ?? '', build: { script, sources: [sources] } };
+  const change = async (at: Date) => utimes(join(sources, 'a.ts'), at, at);
+  const text = () => (existsSync(runs ?? '') ? readFileSync(runs ?? '', 'utf8') : '');
+  return { source, change, runs: text, release: () => writeFile(go ?? '', '') };
+}
+
+test('the bundle of a source tree is built at the start, and no page waits for it', async () => {
+  await using folder = await temporaryFolder('tree');
+  const tree = await sourceTree(folder.path);
+  const env = { LATCHKEY_OIDC_CLIENT_SECRET: 'secret' };
+  const { download, failures } = downloadOf(tree.source, env);
+
+  download.prepare();
+  const early = await download.reference('https://latchkey.example.com');
+  await tree.release();
+  const made = await download.bundle(sales);
+  const late = await download.reference('https://latchkey.example.com');
+
+  expect(early.bundles).toEqual({ state: 'building' });
+  expect(made?.size).toBeGreaterThan(100);
+  expect(late.bundles).toEqual({ state: 'ready', platforms: [] });
+  expect(tree.runs()).toBe('run --installed-only\n');
+  expect(failures.filter(({ what }) => what === 'bundle')).toEqual([]);
+});
+
+test('the bundle of a source tree is built again only after its sources changed', async () => {
+  await using folder = await temporaryFolder('tree');
+  const tree = await sourceTree(folder.path);
+  await tree.release();
+
+  await downloadOf(tree.source).download.bundle(sales);
+  await downloadOf(tree.source).download.bundle(sales);
+  const unchanged = tree.runs();
+  await tree.change(new Date(Date.now() + 60_000));
+  await downloadOf(tree.source).download.bundle(sales);
+
+  expect(unchanged.match(/run/g)).toHaveLength(1);
+  expect(tree.runs().match(/run/g)).toHaveLength(2);
+});
+
+test('a bundle that cannot be built is told of once, however often a page asks for it', async () => {
+  await using folder = await temporaryFolder('tree');
+  const tree = await sourceTree(folder.path);
+  await writeFile(tree.source.build.script, 'throw new Error("no bundler")');
+  const { download, clock, failures } = downloadOf(tree.source);
+
+  for (let view = 0; view < 3; view += 1) {
+    await download.bundle(sales);
+    await clock.advance(30);
+  }
+  const { bundles } = await download.reference('https://latchkey.example.com');
+
+  expect(failures.filter(({ what }) => what === 'bundle')).toHaveLength(1);
+  expect(['building', 'missing']).toContain(bundles.state);
 });
 
 test.each([

@@ -203,7 +203,10 @@ test.each([
 test('bundle: without one of the build, the file and the page say so', async () => {
   await using bare = await bareApp({
     bundle: async () => undefined,
-    reference: async (base) => ({ ...(await proxyDownload.reference(base)), hasBundles: false }),
+    reference: async (base) => ({
+      ...(await proxyDownload.reference(base)),
+      bundles: { state: 'missing' },
+    }),
   });
 
   const { statusCode, headers, body } = await bare.inject(bundle);
@@ -213,9 +216,9 @@ test('bundle: without one of the build, the file and the page say so', async () 
   expect(headers['retry-after']).toBe('30');
   expect(JSON.parse(body)).toMatchObject({
     error: 'unavailable',
-    error_description: expect.stringContaining('npm run build'),
+    error_description: expect.stringContaining('npm run bundle'),
   });
-  expect(page.body).toContain('This server has no bundle at the moment.');
+  expect(page.body).toContain('The one-click bundle has not been built.');
   expect(page.body).not.toContain('action="/download/bundle"');
 });
 
@@ -232,7 +235,7 @@ test('download: a browser gets a page instead of JSON, with the same status', as
     503,
     type,
     'Accept',
-    'This server has no bundle of the proxy',
+    'The one-click bundle has not been built',
   ]);
   expect(await open('/download/')).toEqual([
     503,

@@ -153,7 +153,7 @@ test('question: it names its verb, lists the consequences, and protects its form
 const proxy = proxyReference('https://cloud.example.com', {
   fileName: 'latchkey-1.2.3.tgz',
   sha256: '0123456789abcdef'.repeat(4),
-  hasBundles: true,
+  bundles: { state: 'ready', platforms: ['darwin', 'win32', 'linux'] },
 });
 const sales = {
   organization: 'acme',
@@ -240,12 +240,12 @@ test.each([
 test('connection: only a person gets a bundle, and a page without one says so', () => {
   const person = { ...sales, credential: { kind: 'person' } as const };
   const withBundle = instructionList(connectionInstructions(person, proxy)).toString();
-  const without = { ...proxy, hasBundles: false };
+  const without = { ...proxy, bundles: { state: 'missing' } as const };
   const withoutBundle = instructionList(connectionInstructions(person, without)).toString();
 
   expect(withBundle).toContain('href="/download/acme/sales.mcpb"');
   expect(withBundle.indexOf('.mcpb')).toBeLessThan(withBundle.indexOf('<details'));
-  expect(withoutBundle).toContain('This server has no bundle at the moment.');
+  expect(withoutBundle).toContain('The one-click bundle has not been built.');
   expect(withoutBundle).not.toContain('href="/download/acme');
   expect(instructionList(instructions).toString()).not.toContain('.mcpb');
 });
