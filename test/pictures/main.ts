@@ -3,6 +3,8 @@
  * where axe finds something, the Tab key does not reach something, a page is wider than its window or a table than its box.
  * See README.md beside this file.
  */
+import { readdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { chromium } from '#support/chromium';
 import { runProgram } from '#support/processes';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
@@ -39,6 +41,8 @@ const scenes = {
   arrival: arrivalScenes,
   nodes: nodeScenes,
 };
+/** Where the test of the tray app's windows leaves its pictures. */
+const windowsFolder = dirname(folder);
 /** Taken only when asked for, as they are kept. */
 const kept = { readme: readmeScenes };
 
@@ -50,34 +54,55 @@ setTimeout(() => {
 }, 600_000).unref();
 
 const wanted = process.argv.slice(2);
-const album = newAlbum();
-const browser = await chromium();
-try {
-  await using furnished = await furnishedServer();
-  const dana = await dashboardVisitor(browser, furnished.server);
-  await signInAs(dana, furnished.server, email);
-  const stage = { furnished, browser, dana, album };
-  const chosen =
-    wanted.length > 0 ? Object.entries({ ...scenes, ...kept }) : Object.entries(scenes);
-  for (const [name, scene] of chosen) {
-    if (wanted.length > 0 && !wanted.includes(name)) continue;
-    console.error(name);
-    await scene(stage);
-  }
-} finally {
-  await browser.close();
+const known = [...Object.keys({ ...scenes, ...kept }), 'tray'];
+const unknown = wanted.find((name) => !known.includes(name));
+if (unknown !== undefined) {
+  console.error(`no scene is called ${unknown}; there are: ${known.join(', ')}`);
+  process.exit(2);
 }
+const chosen = Object.entries(wanted.length > 0 ? { ...scenes, ...kept } : scenes).filter(
+  ([name]) => wanted.length === 0 || wanted.includes(name),
+);
+const album = newAlbum();
+if (chosen.length > 0) await takeScenes();
 const faults = [...album.faults];
+const taken = chosen.length > 0 ? [`${album.taken()} pages and states in ${folder}`] : [];
 if (wanted.length === 0 || wanted.includes('tray')) {
-  // The windows of the tray app are looked at by their own test, which also finds what is wrong with them.
-  const file = 'test/e2e/tray/windows.test.ts';
+  taken.push(`${await takeWindows()} pictures of the tray app in ${windowsFolder}`);
+}
+for (const fault of faults) console.error(fault);
+console.log(`${taken.join(', ')}, ${faults.length} faults`);
+process.exitCode = faults.length > 0 ? 1 : 0;
+
+async function takeScenes(): Promise<void> {
+  const browser = await chromium();
+  try {
+    await using furnished = await furnishedServer();
+    const dana = await dashboardVisitor(browser, furnished.server);
+    await signInAs(dana, furnished.server, email);
+    for (const [name, scene] of chosen) {
+      console.error(name);
+      await scene({ furnished, browser, dana, album });
+    }
+  } finally {
+    await browser.close();
+  }
+}
+
+/** The windows of the tray app are looked at by their own test, which also finds what is wrong with them. Returns how many pictures it took. */
+async function takeWindows(): Promise<number> {
+  const pictures = () => readdirSync(windowsFolder).filter((name) => /^tray-.*\.png$/.test(name));
+  for (const old of pictures()) rmSync(join(windowsFolder, old));
   const { code, stdout } = await runProgram(process.execPath, {
-    args: ['node_modules/vitest/vitest.mjs', 'run', '--project=e2e', file],
+    args: [
+      'node_modules/vitest/vitest.mjs',
+      'run',
+      '--project=e2e',
+      'test/e2e/tray/windows.test.ts',
+    ],
     env: { TEST_PICTURES: '1' },
     timeoutMs: 300_000,
   });
   if (code !== 0) faults.push(`tray: ${stdout}`);
+  return pictures().length;
 }
-for (const fault of faults) console.error(fault);
-console.log(`${album.taken()} pages and states in ${folder}, ${faults.length} faults`);
-process.exitCode = faults.length > 0 ? 1 : 0;

@@ -1,6 +1,7 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { expect, test } from 'vitest';
+import { specifiersIn } from '#support/import-graph';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -380,13 +381,10 @@ const imports = ['mcp', 'proxy', 'server', 'tray-app'].flatMap((program) =>
     .flatMap((file): Import[] => {
       const module = `${program}/${moduleOf(program, file.replace(/\.ts$/, '').split(sep))}`;
       const source = readFileSync(join(root, program, file), 'utf8');
-      const specifiers = source.matchAll(
-        /^\s*(?:import|export)\s[^'";]*?from\s*'([^']+)'|^\s*import\s*'([^']+)'|\bimport\(\s*'([^']+)'/gm,
-      );
-      return [...specifiers].map((match) => ({
+      return specifiersIn(source).map((specifier) => ({
         from: relative(root, join(root, program, file)),
         module,
-        specifier: match[1] ?? match[2] ?? match[3] ?? '',
+        specifier,
       }));
     }),
 );
