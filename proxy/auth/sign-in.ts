@@ -166,7 +166,7 @@ function reason(error: unknown): string {
  * OpenID Connect Core 1.0 §5.3
  */
 export async function accountName(
-  { userinfoEndpoint, within }: Discovery,
+  { userinfoEndpoint, within }: Pick<Discovery, 'userinfoEndpoint' | 'within'>,
   accessToken: string,
   http: HttpClient,
 ): Promise<string | undefined> {
