@@ -19,11 +19,16 @@ declare module 'oidc-provider' {
         scopes?: string[];
         ttl?: Record<string, number>;
         features?: Record<string, object>;
+        /** Whether ID tokens leave out what userinfo answers. OpenID Connect Core §5.4 */
+        conformIdTokenClaims?: boolean;
         pkce: { required: () => boolean };
         findAccount: (
           context: unknown,
           sub: string,
-        ) => { accountId: string; claims: () => Record<string, unknown> };
+        ) => {
+          accountId: string;
+          claims: (use: 'id_token' | 'userinfo') => Record<string, unknown>;
+        };
       },
     );
     callback(): RequestListener;

@@ -6,6 +6,7 @@ import { errors, Provider } from 'oidc-provider';
 import { z } from 'zod';
 
 import { listen } from './loopback.ts';
+import { consentAt } from './provider-consent.ts';
 
 const clientId = 'latchkey-there';
 const clientSecret = 'the secret of latchkey at the upstream';
@@ -21,6 +22,8 @@ export interface TokenUpstreamOptions {
   readonly registers?: boolean;
   /** Whether a refresh token counts once, and a second use ends all that came of it. RFC 9700 §4.14.2 */
   readonly rotates?: boolean;
+  /** Whether its authorization server takes authorization requests only from clients, not from browsers. RFC 9126 */
+  readonly requiresPushedRequests?: boolean;
 }
 
 /** Who asked for what, as the MCP server saw it. */
@@ -67,6 +70,7 @@ export async function tokenUpstream({
   refusesResource = false,
   registers = false,
   rotates = false,
+  requiresPushedRequests = false,
 }: TokenUpstreamOptions = {}): Promise<TokenUpstream> {
   const seen: SeenCall[] = [];
   const asked: { path: string; body: string; answer: string }[] = [];
@@ -97,6 +101,9 @@ export async function tokenUpstream({
     features: {
       clientCredentials: { enabled: true },
       revocation: { enabled: true },
+      ...(requiresPushedRequests && {
+        pushedAuthorizationRequests: { enabled: true, requirePushedAuthorizationRequests: true },
+      }),
       ...(registers && {
         registration: { enabled: true },
         registrationManagement: { enabled: true },
@@ -242,38 +249,6 @@ function resultOf(method: string, subject: string): object | undefined {
     default:
       return undefined;
   }
-}
-
-async function consentAt(
-  page: string,
-  { issuer, login }: { issuer: string; login: string },
-): Promise<URL> {
-  const cookies = new Map<string, string>();
-  const send = async (url: string, init: RequestInit = {}) => {
-    const cookie = [...cookies].map(([name, value]) => `${name}=${value}`).join('; ');
-    const answer = await fetch(url, { ...init, headers: { cookie }, redirect: 'manual' });
-    for (const line of answer.headers.getSetCookie()) {
-      const [, name = '', value = ''] = /^([^=]+)=([^;]*)/.exec(line) ?? [];
-      cookies.set(name, value);
-    }
-    return answer;
-  };
-  let url = page;
-  for (let steps = 0; steps < 20; steps += 1) {
-    let answer = await send(url);
-    if (answer.status === 200) {
-      const html = await answer.text();
-      const prompt = /name="prompt" value="(\w+)"/.exec(html)?.[1] ?? '';
-      const action = /action="([^"]+)"/.exec(html)?.[1] ?? '';
-      const body = new URLSearchParams({ prompt, login, password: 'x' });
-      answer = await send(new URL(action, issuer).href, { method: 'POST', body });
-    }
-    const location = answer.headers.get('location');
-    if (location === null) throw new Error(`${url} answers ${answer.status}`);
-    url = new URL(location, url).href;
-    if (!url.startsWith(issuer)) return new URL(url);
-  }
-  throw new Error('the authorization server leads nowhere');
 }
 
 async function closed(server: Server): Promise<void> {

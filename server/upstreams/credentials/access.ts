@@ -4,11 +4,13 @@ import { z } from 'zod';
 import type { ServerRecord } from '#db/servers';
 import { hostAndPort } from '#outbound/checked-addresses';
 
-/** The members of an authorization server's metadata that this server uses. RFC 8414 §2, RFC 9207 §3, RFC 7591, OpenID Connect Discovery §3 */
+/** The members of an authorization server's metadata that this server uses. RFC 8414 §2, RFC 9207 §3, RFC 9126 §5, RFC 7591, OpenID Connect Discovery §3 */
 export const serverMetadataSchema = z.object({
   issuer: z.string(),
   authorization_endpoint: z.string().optional(),
   token_endpoint: z.string(),
+  pushed_authorization_request_endpoint: z.string().optional(),
+  require_pushed_authorization_requests: z.boolean().optional(),
   revocation_endpoint: z.string().optional(),
   registration_endpoint: z.string().optional(),
   client_id_metadata_document_supported: z.boolean().optional(),

@@ -126,7 +126,7 @@ export function authorizationClient(
   };
   return {
     async authorizationUrl({ state, codeVerifier }, redirectUri) {
-      return openid.buildAuthorizationUrl(config, {
+      const request = {
         ...target,
         redirect_uri: redirectUri,
         state,
@@ -134,7 +134,11 @@ export function authorizationClient(
         code_challenge_method: 'S256',
         // OpenID Connect Core §11: without it, the authorization server issues no refresh token.
         ...(scopes.includes('offline_access') && { prompt: 'consent' }),
-      });
+      };
+      if (metadata.require_pushed_authorization_requests !== true) {
+        return openid.buildAuthorizationUrl(config, request);
+      }
+      return translateErrors(openid.buildAuthorizationUrlWithPAR(config, request), issuer);
     },
     redeem: (callback, { state, codeVerifier }) =>
       tokensFrom(

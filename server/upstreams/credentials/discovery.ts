@@ -167,6 +167,7 @@ function checkMetadata(metadata: ServerMetadata, kind: UpstreamAccessKind): void
   const endpoints = [
     metadata.token_endpoint,
     metadata.authorization_endpoint,
+    metadata.pushed_authorization_request_endpoint,
     metadata.revocation_endpoint,
     metadata.registration_endpoint,
   ].filter((endpoint) => endpoint !== undefined);

@@ -132,21 +132,20 @@ export function ownConnectionRoutes(
     const page = here(visit, request);
     if (!access) return reply.redirect(page, 303);
     const { organization, person, actor } = visit;
+    const redirectUri = `${base}${page}/callback`;
+    const client = authorizationClientOf(access);
+    const connecting = connectingOf(access, visit);
+    const begun = beginConnecting(connecting, redirectUri, { client, sealing, clock });
+    const there = await begun.catch((error: unknown) => problemOf(error, request));
+    if (!(there instanceof URL)) return seeOther(reply, `${page}?problem=${there}`);
     if (await findUpstreamConnection(db, access.id, person.user.id)) {
       // Some authorization servers revoke all grants of a person with one token, so revoke before the new consent.
       const at = { organization, server: request.params['server'] ?? '' };
       await perform(ownConnectionEnd, at, actor, ports);
       await cleanUpCredentials();
     }
-    const redirectUri = `${base}${page}/callback`;
-    const client = authorizationClientOf(access);
-    const { href } = await beginConnecting(connectingOf(access, visit), redirectUri, {
-      client,
-      sealing,
-      clock,
-    });
     const { host } = new URL(access.metadata.issuer);
-    return sendPage(reply, redirectPage, { heading: `To ${host}`, path: href });
+    return sendPage(reply, redirectPage, { heading: `To ${host}`, path: there.href });
   });
 
   guard.get('/servers/:server/account/callback', needs, async (visit, request, reply) => {
@@ -176,10 +175,8 @@ export function ownConnectionRoutes(
       await note(visit, request, 'done');
       return back('?done=connected');
     } catch (error) {
-      if (!(error instanceof UpstreamAccessError)) throw error;
-      request.log.info({ reason: error.message, code: error.code }, 'account not connected');
+      const problem = problemOf(error, request);
       await note(visit, request, 'refused');
-      const problem = Object.hasOwn(problems, error.code) ? error.code : 'refused';
       return back(`?problem=${problem}`);
     }
   });
@@ -205,6 +202,13 @@ export function ownConnectionRoutes(
       return `${accountPath({ organization, name: server })}?done=disconnected`;
     },
   });
+}
+
+/** Which problem the page explains. Errors that are not the authorization server's are thrown again. */
+function problemOf(error: unknown, request: DashboardRequest): string {
+  if (!(error instanceof UpstreamAccessError)) throw error;
+  request.log.info({ reason: error.message, code: error.code }, 'account not connected');
+  return Object.hasOwn(problems, error.code) ? error.code : 'refused';
 }
 
 /** The state of the person's upstream account; `action` connects it, `disconnect` leads to the confirmation page. */

@@ -6,12 +6,16 @@ import { randomToken } from '#server/accounts/sessions';
 import { masterKey } from '#server/oauth/master-key';
 import type { OpenStores } from '#server/stores';
 import {
+  accessFetch,
+  authorizationClient,
   type AuthorizationClient,
   beginConnecting,
   type ConnectChecks,
   finishConnecting,
 } from '#server/upstreams/credentials/authorization-client';
+import { discover } from '#server/upstreams/credentials/discovery';
 import { openDatabase } from '#support/open-database';
+import { tokenUpstream } from '#support/token-upstream';
 import { turnedClock } from '#support/turned-clock';
 
 const clock = turnedClock();
@@ -84,4 +88,21 @@ test('91: the code verifier cannot be worked out from state and session', async 
   expect(redeemed.at(-1)?.codeVerifier).not.toBe(
     guess.update(`upstream code verifier\0${state}`).digest('base64url'),
   );
+});
+
+test('an authorization server that requires pushed authorization requests gets one, and its code is redeemed', async () => {
+  const redirectUri = 'http://127.0.0.1/callback';
+  await using upstream = await tokenUpstream({ requiresPushedRequests: true });
+  const { url, clientId, clientSecret } = upstream;
+  const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+  const fetch = accessFetch({ allowedHosts: ['127.0.0.1'], resolve }, []);
+  const found = await discover({ url, kind: 'authorization_code' }, fetch);
+  const there = authorizationClient({ ...found, clientId }, clientSecret, { fetch, clock });
+  const checks = { state: 's'.repeat(43), codeVerifier: 'v'.repeat(43) };
+
+  const page = await there.authorizationUrl(checks, redirectUri);
+  const { accessToken } = await there.redeem(await upstream.consent(page.href, 'dana'), checks);
+
+  expect([...page.searchParams.keys()].toSorted()).toEqual(['client_id', 'request_uri']);
+  expect(upstream.issued).toContain(accessToken);
 });
