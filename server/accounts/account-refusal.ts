@@ -26,6 +26,12 @@ export type AccountRefusalCode =
   | 'passkey_invalid'
   /** The response of the OpenID provider does not prove an identity. */
   | 'identity_invalid'
+  /** The OpenID provider named no e-mail address. */
+  | 'email_missing'
+  /** It does not say whether it verified the address, and is not trusted without that. */
+  | 'email_unsaid'
+  /** It says that the address is not verified. */
+  | 'email_unverified'
   /** This server did not send this browser to the provider, or the response was used before. */
   | 'state_unknown'
   /** Another person has already linked that account. */

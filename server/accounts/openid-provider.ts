@@ -7,10 +7,17 @@ export interface UpstreamIdentity {
   readonly issuer: string;
   readonly subject: string;
   readonly email: string | undefined;
-  readonly isEmailVerified: boolean;
+  readonly emailProof: EmailProof;
   /** The names of their groups at the provider. */
   readonly groups: readonly string[];
 }
+
+/**
+ * Whether an identity's e-mail address is theirs: the provider verified it (`verified`), it says nothing of that but the
+ * operator trusts its addresses (`trusted`), it says nothing (`unsaid`), or it denies it or says something else than
+ * OpenID Connect Core §5.1 allows (`unverified`).
+ */
+export type EmailProof = 'verified' | 'trusted' | 'unsaid' | 'unverified';
 
 /** Values that tie a response to its request. Derived with a key of this server, so nothing is stored. */
 export interface SignInChecks {
@@ -28,6 +35,8 @@ export interface IdentityProvider {
   readonly clientId: string;
   readonly groupsClaim: string;
   readonly scopes: readonly string[];
+  /** Whether its addresses are trusted when it does not say that it verified them. */
+  readonly trustsEmail: boolean;
 
   /** Reads the configuration and the keys of the provider again. Never rejects. */
   check(): Promise<ProviderCheck>;
@@ -66,6 +75,8 @@ export interface OpenIdOptions {
   readonly groupsClaim: string;
   /** Scopes to request in addition to `openid email`; some providers send groups only if a scope requests them. */
   readonly scopes: readonly string[];
+  /** Whether the operator trusts addresses without `email_verified`. Applies to this issuer only. */
+  readonly trustsEmail: boolean;
 }
 
 /**
@@ -73,7 +84,7 @@ export interface OpenIdOptions {
  * even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
  */
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
-  const { issuer, name, clientId, redirectUri, groupsClaim, scopes } = options;
+  const { issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
   let discovered: Promise<client.Configuration> | undefined;
   const configuration = () => {
     discovered ??= discover(options).catch((error: unknown) => {
@@ -88,6 +99,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     clientId,
     groupsClaim,
     scopes,
+    trustsEmail,
 
     async check() {
       const found = await discover(options).catch(providerFault);
@@ -100,14 +112,18 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     },
 
     async begin({ state, nonce, codeVerifier }) {
-      return client.buildAuthorizationUrl(await configuration(), {
+      const provider = await configuration();
+      const request = {
         redirect_uri: redirectUri,
         scope: ['openid', 'email', ...scopes].join(' '),
         state,
         nonce,
         code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
         code_challenge_method: 'S256',
-      });
+      };
+      return provider.serverMetadata().require_pushed_authorization_requests === true
+        ? client.buildAuthorizationUrlWithPAR(provider, request)
+        : client.buildAuthorizationUrl(provider, request);
     },
 
     async finish(callback, { state, nonce, codeVerifier }) {
@@ -120,21 +136,48 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       });
       const claims = tokens.claims();
       if (!claims) throw new Error('the provider sent no ID token');
-      const asksMore =
-        claims['email'] === undefined && provider.serverMetadata().userinfo_endpoint !== undefined;
-      const more = asksMore
-        ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
-        : claims;
-      const { email, email_verified: isEmailVerified } = more;
+      const { issuer: published, userinfo_endpoint: userinfo } = provider.serverMetadata();
+      const lacksClaim = ['email', 'email_verified', groupsClaim].some(
+        (claim) => claims[claim] === undefined,
+      );
+      const more: Claims =
+        lacksClaim && userinfo !== undefined
+          ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
+          : {};
+      // The issuer of several tenants publishes a pattern, and each ID token names another one.
+      const isTrusted = trustsEmail && claims.iss === published;
       return {
         issuer: claims.iss,
         subject: claims.sub,
-        email: typeof email === 'string' ? email : undefined,
-        isEmailVerified: isEmailVerified === true,
+        ...emailOf(claims, more, isTrusted),
         groups: groupNames(claims[groupsClaim] ?? more[groupsClaim]),
       };
     },
   };
+}
+
+type Claims = Readonly<Record<string, unknown>>;
+
+/** The address of a person. `email_verified` is about the address that comes with it, not about one from elsewhere. */
+function emailOf(
+  idToken: Claims,
+  userInfo: Claims,
+  isTrusted: boolean,
+): Pick<UpstreamIdentity, 'email' | 'emailProof'> {
+  const isComplete = idToken['email'] !== undefined && idToken['email_verified'] !== undefined;
+  const source = isComplete || userInfo['email'] === undefined ? idToken : userInfo;
+  const other = source === idToken ? userInfo : idToken;
+  const isSame = other['email'] === undefined || other['email'] === source['email'];
+  const said = (isSame ? [source, other] : [source])
+    .map((claims) => claims['email_verified'])
+    .filter((verified) => verified !== undefined);
+  const { email } = source;
+  return { email: typeof email === 'string' ? email : undefined, emailProof: proofOf() };
+
+  function proofOf(): EmailProof {
+    if (said.length === 0) return isTrusted ? 'trusted' : 'unsaid';
+    return said.every((verified) => verified === true) ? 'verified' : 'unverified';
+  }
 }
 
 /** Parses the groups claim, which providers send in different forms. Without the claim there are no groups. */

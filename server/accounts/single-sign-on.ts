@@ -2,6 +2,7 @@ import type { Clock } from '#clock/clock';
 import type { Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
 import { issueChallenge, spendChallenge } from './challenges.ts';
+import { providerFault } from './provider-faults.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './openid-provider.ts';
 import type { Sealing } from '#oauth/master-key';
 
@@ -40,7 +41,7 @@ export async function beginUpstreamSignIn(
   try {
     return await provider.begin(checks);
   } catch (cause) {
-    throw new AccountRefusal('provider_unreachable', 'the provider cannot be asked', { cause });
+    throw new AccountRefusal('provider_unreachable', faultWords(cause), { cause });
   }
 }
 
@@ -62,28 +63,13 @@ interface UpstreamAnswer {
 }
 
 /**
- * The identity that the provider returned, and where the person wanted to go.
+ * The identity that the provider returned, and where the person wanted to go. The address may be unverified or missing:
+ * issuer and subject identify a person who is linked.
  *
  * @throws {AccountRefusal} `state_unknown` unless this server sent this browser there and it returns for the first time,
- * `identity_invalid` unless the provider asserts an identity with a verified address
+ * `identity_invalid` with what the provider did as its `cause`
  */
 export async function finishUpstreamSignIn(
-  answer: UpstreamAnswer,
-  ports: UpstreamSignInPorts,
-): Promise<{ identity: UpstreamIdentity; next: string }> {
-  const finished = await upstreamIdentity(answer, ports);
-  if (!finished.identity.isEmailVerified) {
-    throw new AccountRefusal('identity_invalid', 'the e-mail address is not verified there');
-  }
-  return finished;
-}
-
-/**
- * The same, also without a verified address: for a test, which starts no session.
- *
- * @throws {AccountRefusal} `state_unknown`, `identity_invalid` with what the provider did as its `cause`
- */
-export async function upstreamIdentity(
   { callback, cookieToken }: UpstreamAnswer,
   { provider, db, sealing, clock }: UpstreamSignInPorts,
 ): Promise<{ identity: UpstreamIdentity; next: string }> {
@@ -97,6 +83,29 @@ export async function upstreamIdentity(
   return { identity, next: upstreamNext(state) };
 }
 
+/**
+ * The address of an identity that is to be linked, or that joins.
+ *
+ * @throws {AccountRefusal} `email_missing`, `email_unsaid`, `email_unverified`
+ */
+export function provenEmail({ email, emailProof }: UpstreamIdentity): string {
+  if (email === undefined) {
+    throw new AccountRefusal('email_missing', 'the claim email is missing');
+  }
+  switch (emailProof) {
+    case 'verified':
+    case 'trusted':
+      return email;
+    case 'unsaid':
+      throw new AccountRefusal(
+        'email_unsaid',
+        'the claim email_verified is missing, and --oidc-trust-email does not apply',
+      );
+    case 'unverified':
+      throw new AccountRefusal('email_unverified', 'the claim email_verified is not true');
+  }
+}
+
 async function identityOf(
   callback: URL,
   checks: SignInChecks,
@@ -105,8 +114,14 @@ async function identityOf(
   try {
     return await provider.finish(callback, checks);
   } catch (cause) {
-    throw new AccountRefusal('identity_invalid', String(cause), { cause });
+    throw new AccountRefusal('identity_invalid', faultWords(cause), { cause });
   }
+}
+
+/** What the provider did, for the log. */
+function faultWords(cause: unknown): string {
+  const { code, detail } = providerFault(cause);
+  return `${code}: ${detail}`;
 }
 
 function checksOf(state: string, sealing: Pick<Sealing, 'mac'>): SignInChecks {

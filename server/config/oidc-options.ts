@@ -11,6 +11,8 @@ export interface OidcOptions {
   readonly name: string;
   readonly groupsClaim: string;
   readonly scopes: readonly string[];
+  /** Whether addresses are trusted for which it does not say that they are verified. */
+  readonly trustsEmail: boolean;
 }
 
 const example = 'example: --oidc-issuer https://idp.example.com --oidc-client-id latchkey …';
@@ -31,6 +33,13 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
   if (url?.protocol !== 'https:' && !(url?.protocol === 'http:' && isLoopback)) {
     throw new UsageError(`--oidc-issuer '${issuer}' is not an https URL`, example);
   }
+  const trustsEmail = input.flag('oidc-trust-email');
+  if (trustsEmail && isShared(url)) {
+    throw new UsageError(
+      `--oidc-trust-email cannot be used with ${issuer}, where people of other organizations sign in too`,
+      'use the issuer of your own organization, for example https://login.microsoftonline.com/TENANT-ID/v2.0',
+    );
+  }
   return {
     issuer,
     clientId,
@@ -38,7 +47,34 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
     name: input.must('oidc-name'),
     groupsClaim: input.must('oidc-groups-claim'),
     scopes: input.list('oidc-scope'),
+    trustsEmail,
   };
+}
+
+/** The tenants at Microsoft that stand for more than one organization; the last is that of personal accounts. */
+const sharedTenants = new Set([
+  'common',
+  'organizations',
+  'consumers',
+  '9188040d-6c67-4c5b-b112-36a304b66dad',
+]);
+const microsoftHosts =
+  /(?:^|\.)(?:microsoftonline\.(?:com|us)|partner\.microsoftonline\.cn|windows\.net)$/;
+/** Issuers where anybody can get an account. */
+const publicHosts = new Set([
+  'accounts.google.com',
+  'appleid.apple.com',
+  'gitlab.com',
+  'login.salesforce.com',
+  'slack.com',
+  'www.linkedin.com',
+]);
+
+/** Whether people of more than one organization sign in at an issuer, as far as its URL tells. */
+function isShared({ hostname, pathname }: URL): boolean {
+  if (publicHosts.has(hostname)) return true;
+  const tenant = pathname.split('/').find(Boolean) ?? '';
+  return microsoftHosts.test(hostname) && sharedTenants.has(tenant.toLowerCase());
 }
 
 function readSecret(file: string): string {

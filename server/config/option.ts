@@ -151,6 +151,10 @@ export const startOptions: readonly Option[] = [
     repeated: true,
     doc: 'a scope to request from the provider in addition to openid and email',
   },
+  {
+    name: 'oidc-trust-email',
+    doc: 'trust e-mail addresses without an email_verified claim, such as those of Microsoft Entra ID; the risk is in docs/single-sign-on.md',
+  },
   dynamicRegistration,
   noClientDocuments,
   {

@@ -128,6 +128,13 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
   }
 }
 
+const emailMissing =
+  'The sign-in service did not send the claim email. Ask the administrator of this server to let it send that claim.';
+const emailUnsaid =
+  'The sign-in service did not send the claim email_verified, so nothing shows that the address is yours. Ask the administrator of this server to let it send that claim, or to set --oidc-trust-email.';
+const emailUnverified =
+  'The sign-in service has not verified your e-mail address: the claim email_verified is not true. Verify the address there, or ask an administrator of the service to mark it as verified, then try again.';
+
 /** What a page shows when signing in, or changing how to sign in, is refused. */
 function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
   switch (code) {
@@ -212,6 +219,12 @@ function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
         'Not signed in',
         'The sign-in service did not confirm who you are. Try again, or sign in another way.',
       );
+    case 'email_missing':
+      return plainErrorPage(403, 'No e-mail address', emailMissing);
+    case 'email_unsaid':
+      return plainErrorPage(403, 'E-mail address not verified', emailUnsaid);
+    case 'email_unverified':
+      return plainErrorPage(403, 'E-mail address not verified', emailUnverified);
     case 'identity_taken':
       return plainErrorPage(
         409,

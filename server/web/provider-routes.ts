@@ -9,6 +9,7 @@ import { ownPath } from '#accounts/sign-in';
 import {
   beginUpstreamSignIn,
   finishUpstreamSignIn,
+  provenEmail,
   upstreamNext,
   upstreamPurpose,
   type UpstreamPurpose,
@@ -66,8 +67,9 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     request: FastifyRequest,
     { identity, next }: { identity: UpstreamIdentity; next: string },
   ): Promise<string> => {
-    const { issuer, subject, email } = identity;
-    if (email === undefined || !isEmail(email)) throw new AccountRefusal('identity_invalid');
+    const { issuer, subject } = identity;
+    const email = provenEmail(identity);
+    if (!isEmail(email)) throw new AccountRefusal('identity_invalid', 'no e-mail address');
     const linkToken = next.split('/').at(-1) ?? '';
     const made = { id: newUserId(), email, createdAt: clock.now(), identity: { issuer, subject } };
     const taken = await join(linkToken, made, visitOf(request), people);
@@ -126,9 +128,10 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       const { issuer, subject } = identity;
       if (isLink && person) {
         const owner = await findUserIdByIdentity(db, issuer, subject);
-        const isMine = owner === person.user.id;
-        if (!isMine && !(await linkIdentity(db, { issuer, subject, userId: person.user.id }))) {
-          throw new AccountRefusal('identity_taken');
+        if (owner !== person.user.id) {
+          provenEmail(identity);
+          const isLinked = await linkIdentity(db, { issuer, subject, userId: person.user.id });
+          if (!isLinked) throw new AccountRefusal('identity_taken');
         }
         await setProviderGroups(db, identity, identity.groups);
         await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });

@@ -205,7 +205,7 @@ export async function pageApp(
       issuer: 'https://id.example',
       subject: 'somebody there',
       email: 'somebody@example.com',
-      isEmailVerified: true,
+      emailProof: 'verified',
       groups: [],
     },
   };
@@ -215,6 +215,7 @@ export async function pageApp(
     clientId: 'latchkey',
     groupsClaim: 'groups',
     scopes: [],
+    trustsEmail: false,
     check: async () => provider.check,
     begin: async ({ state }) => new URL(`https://id.example/authorize?state=${state}`),
     async finish() {

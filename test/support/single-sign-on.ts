@@ -6,19 +6,35 @@ import { Provider } from 'oidc-provider';
 import type { Page } from 'playwright-core';
 
 import { freePort } from './loopback.ts';
+import { consentAt } from './provider-consent.ts';
 import { serverProcess, type ServerProcess } from './server-process.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 const secret = 'the secret of latchkey there';
+
+export interface SingleSignOnOptions {
+  /** What the provider tells about a person in the ID token and in userinfo; by default a verified address, in userinfo. */
+  readonly claims?: (sub: string, use: 'id_token' | 'userinfo') => Record<string, unknown>;
+  /** Whether the provider takes authorization requests only from the server itself. RFC 9126 */
+  readonly requiresPushedRequests?: boolean;
+  /** More options of the server. */
+  readonly args?: readonly string[];
+}
 
 /** A server beside an independent OpenID provider, Acme ID, which vouches for whatever name somebody types there. */
 export interface SingleSignOn extends AsyncDisposable {
   readonly server: ServerProcess;
   /** Signs in on the provider's own pages, as `{name}@example.com`. */
   vouch(page: Page, name: string): Promise<void>;
+  /** Does that without a browser, from the page that the server leads to; where the provider leads back to. */
+  consent(page: string, name: string): Promise<URL>;
 }
 
-export async function singleSignOn(): Promise<SingleSignOn> {
+export async function singleSignOn({
+  claims,
+  requiresPushedRequests = false,
+  args = [],
+}: SingleSignOnOptions = {}): Promise<SingleSignOn> {
   const folder = await temporaryFolder('sso');
   const port = await freePort();
   const issuer = `http://127.0.0.1:${port}`;
@@ -26,7 +42,7 @@ export async function singleSignOn(): Promise<SingleSignOn> {
   writeFileSync(file, secret);
   const where = ['--oidc-issuer', issuer, '--oidc-client-id', 'latchkey'];
   const rest = ['--oidc-client-secret-file', file, '--oidc-name', 'Acme ID'];
-  const server = await serverProcess({ host: 'localhost', args: [...where, ...rest] });
+  const server = await serverProcess({ host: 'localhost', args: [...where, ...rest, ...args] });
   const oidc = new Provider(issuer, {
     clients: [
       {
@@ -37,9 +53,18 @@ export async function singleSignOn(): Promise<SingleSignOn> {
     ],
     claims: { openid: ['sub'], email: ['email', 'email_verified'] },
     pkce: { required: () => true },
+    ...(claims && { conformIdTokenClaims: false }),
+    ...(requiresPushedRequests && {
+      features: {
+        pushedAuthorizationRequests: { enabled: true, requirePushedAuthorizationRequests: true },
+      },
+    }),
     findAccount: (_ctx, sub) => ({
       accountId: sub,
-      claims: () => ({ sub, email: `${sub}@example.com`, email_verified: true }),
+      claims: (use) => ({
+        sub,
+        ...(claims?.(sub, use) ?? { email: `${sub}@example.com`, email_verified: true }),
+      }),
     }),
   });
   const provider = createServer(oidc.callback()).listen(port, '127.0.0.1');
@@ -51,6 +76,7 @@ export async function singleSignOn(): Promise<SingleSignOn> {
       await page.locator('button[type=submit]').click();
       await page.getByRole('button', { name: 'Continue' }).click();
     },
+    consent: (page, login) => consentAt(page, { issuer, login }),
     async [Symbol.asyncDispose]() {
       provider.closeAllConnections();
       await new Promise((resolve) => provider.close(resolve));

@@ -1,7 +1,16 @@
 import { AccountRefusal } from '#accounts/account-refusal';
-import type { IdentityProvider, ProviderCheck, UpstreamIdentity } from '#accounts/openid-provider';
+import type {
+  EmailProof,
+  IdentityProvider,
+  ProviderCheck,
+  UpstreamIdentity,
+} from '#accounts/openid-provider';
 import { type ProviderFault, providerFault } from '#accounts/provider-faults';
-import { beginUpstreamSignIn, upstreamIdentity, upstreamPurpose } from '#accounts/single-sign-on';
+import {
+  beginUpstreamSignIn,
+  finishUpstreamSignIn,
+  upstreamPurpose,
+} from '#accounts/single-sign-on';
 import { notFound } from '#admin/refusal';
 import { startOptions, variableOf } from '#config/option';
 import { insertAuditEvent } from '#db/audit';
@@ -62,8 +71,13 @@ export function singleSignOnRoutes(guard: DashboardGuard, { base, ports }: Dashb
       next: visit.organization,
       cookieToken: visit.person.sessionToken,
     } as const;
-    const { href } = await beginUpstreamSignIn(start, { provider, db, sealing, clock });
-    return sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
+    try {
+      const { href } = await beginUpstreamSignIn(start, { provider, db, sealing, clock });
+      return await sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
+    } catch (error) {
+      if (!(error instanceof AccountRefusal)) throw error;
+      return show(reply, visit, answerInvalid(providerFault(error.cause), provider));
+    }
   });
 
   guard.get('/single-sign-on/result', needs, async (visit, request, reply) => {
@@ -75,7 +89,7 @@ export function singleSignOnRoutes(guard: DashboardGuard, { base, ports }: Dashb
         throw new AccountRefusal('state_unknown', 'the state of a sign-in');
       }
       const answer = { callback, cookieToken };
-      const { identity } = await upstreamIdentity(answer, { provider, db, sealing, clock });
+      const { identity } = await finishUpstreamSignIn(answer, { provider, db, sealing, clock });
       const userId = await findUserIdByIdentity(db, identity.issuer, identity.subject);
       const account = userId === undefined ? undefined : (await findUser(db, userId))?.email;
       await note(visit, 'done');
@@ -175,31 +189,37 @@ function remedyOf({ code }: ProviderFault): string {
 }
 
 function answered(identity: UpstreamIdentity, account: string | undefined): TestResult {
-  const { issuer, subject, email, isEmailVerified, groups } = identity;
+  const { issuer, subject, email, emailProof, groups } = identity;
   return {
-    ...verdict(isEmailVerified, account),
+    ...verdict(identity, account),
     facts: [
       { label: 'Issuer', text: displayName(issuer, 200) },
       { label: 'Subject', cell: { kind: 'id', text: displayName(subject, 200) } },
       { label: 'E-mail', text: email === undefined ? 'Not sent' : displayName(email, 200) },
-      { label: 'E-mail verified', text: isEmailVerified ? 'Yes' : 'No' },
+      { label: 'E-mail verified', text: proofWords[emailProof] },
       { label: 'Groups', text: groupWords(groups) },
       { label: 'Opens the account', text: account ?? 'None' },
     ],
   };
 }
 
+const proofWords: Record<EmailProof, string> = {
+  verified: 'Yes',
+  trusted: 'Not sent; trusted by --oidc-trust-email',
+  unsaid: 'Not sent',
+  unverified: 'No',
+};
+
 function verdict(
-  isEmailVerified: boolean,
+  identity: UpstreamIdentity,
   account: string | undefined,
 ): Pick<TestResult, 'heading' | 'isGood' | 'text'> {
-  if (!isEmailVerified) {
-    const heading = 'Latchkey would refuse this sign-in';
-    const text =
-      'The provider does not confirm the e-mail address. Configure it to send the claim email_verified with the value true.';
-    return { heading, isGood: false, text };
-  }
   if (account === undefined) {
+    const remedy = emailRemedy(identity);
+    if (remedy !== undefined) {
+      const heading = 'Nobody can link this account of the provider, or join with it';
+      return { heading, isGood: false, text: remedy };
+    }
     const heading = 'The provider works, but no account is linked';
     const text =
       'No person here has linked this account of the provider. Link it on your account page, or accept an invitation with it.';
@@ -207,6 +227,22 @@ function verdict(
   }
   const text = `Signing in with this account of the provider opens the account ${account}.`;
   return { heading: 'Single sign-on works', isGood: true, text };
+}
+
+/** What to do before an account with this address can be linked; `undefined` if it can. */
+function emailRemedy({ email, emailProof }: UpstreamIdentity): string | undefined {
+  if (email === undefined) {
+    return 'The provider sent the claim email neither in the ID token nor in userinfo. Configure it to send the claim, and check that this account has an e-mail address there.';
+  }
+  switch (emailProof) {
+    case 'verified':
+    case 'trusted':
+      return undefined;
+    case 'unsaid':
+      return 'The provider sent the claim email_verified neither in the ID token nor in userinfo. Configure it to send the claim with the value true. If only administrators of your own provider can set addresses, set --oidc-trust-email instead.';
+    case 'unverified':
+      return 'The provider sent the claim email_verified with another value than true. Mark the address of this account as verified there.';
+  }
 }
 
 /** `The client id`: the first letter in upper case. */
@@ -272,7 +308,7 @@ ${facts.length > 0 && factList(facts, now)}
 }
 
 function providerSection(
-  { name, issuer, clientId, groupsClaim, scopes }: IdentityProvider,
+  { name, issuer, clientId, groupsClaim, scopes, trustsEmail }: IdentityProvider,
   now: number,
 ): Html {
   const facts: readonly Fact[] = [
@@ -282,6 +318,10 @@ function providerSection(
     { label: 'Client secret', text: 'Set; never shown' },
     { label: 'Requested scopes', text: ['openid', 'email', ...scopes].join(' ') },
     { label: 'Groups claim', text: groupsClaim },
+    {
+      label: 'Addresses without email_verified',
+      text: trustsEmail ? 'Trusted' : 'Not trusted',
+    },
   ];
   return html`<section class="group" aria-labelledby="provider-heading">
 <h2 id="provider-heading">Provider</h2>

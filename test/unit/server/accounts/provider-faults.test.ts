@@ -21,6 +21,7 @@ const providerWith = (but: Partial<OpenIdOptions> = {}) =>
     redirectUri: 'https://latchkey.example/callback',
     groupsClaim: 'groups',
     scopes: [],
+    trustsEmail: false,
     ...but,
   });
 const faultOf = async (lie: Lie) => {

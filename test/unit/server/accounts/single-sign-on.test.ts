@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import type { SignInChecks } from '#server/accounts/openid-provider';
+import type { SignInChecks, UpstreamIdentity } from '#server/accounts/openid-provider';
 import { randomToken } from '#server/accounts/sessions';
 import { beginUpstreamSignIn, finishUpstreamSignIn } from '#server/accounts/single-sign-on';
 import { masterKey } from '#server/oauth/master-key';
@@ -13,11 +13,11 @@ import { turnedClock } from '#support/turned-clock';
 const clock = turnedClock();
 const sealing = masterKey(randomBytes(32));
 const cookieToken = randomToken();
-const identity = {
+const identity: UpstreamIdentity = {
   issuer: 'https://id.example',
   subject: 'dana',
   email: 'dana@example.com',
-  isEmailVerified: true,
+  emailProof: 'verified',
   groups: [],
 };
 const seen: SignInChecks[] = [];

@@ -1,17 +1,18 @@
 import { AuthorizationResponseError } from 'openid-client';
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
+import type { UpstreamIdentity } from '#server/accounts/openid-provider';
 import { linkIdentity } from '#server/db/people';
 import { insertOrganization } from '#server/db/organizations';
 import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const home = '/dashboard/acme/single-sign-on';
-const identity = {
+const identity: UpstreamIdentity = {
   issuer: 'https://id.example',
   subject: 'ada <there>',
   email: 'ada@example.com',
-  isEmailVerified: true,
+  emailProof: 'verified',
   groups: ['sales', '\u202eevil'],
 };
 
@@ -88,13 +89,31 @@ test('sign-in test: it names the account that the identity is linked to', async 
   expect(text).toContain('opens the account ada@example.com');
 });
 
-test('sign-in test: an unverified address is shown, and would be refused', async () => {
-  app.provider.identity = { ...identity, isEmailVerified: false };
+test.each<[string, Partial<UpstreamIdentity>, answer: string, remedy: string]>([
+  ['an unverified address', { emailProof: 'unverified' }, 'No', 'with another value than true'],
+  ['no email_verified', { emailProof: 'unsaid' }, 'Not sent', 'set --oidc-trust-email instead'],
+  ['no address', { email: undefined }, 'Yes', 'sent the claim email neither'],
+])(
+  'sign-in test: with %s, nobody can link the account, and it says what to do',
+  async (_, lack, answer, remedy) => {
+    app.provider.identity = { ...identity, subject: 'nobody here', ...lack };
+
+    const { text } = await finished(ada);
+
+    expect(text).toContain('Nobody can link this account of the provider');
+    expect(text).toContain(remedy);
+    expect(text).toMatch(new RegExp(`E-mail verified</dt>\\s*<dd><span dir="auto">${answer}<`));
+  },
+);
+
+test('sign-in test: a linked account works without a verified address', async () => {
+  const linked = { ...identity, subject: 'linked', email: undefined } as const;
+  await linkIdentity(app.server.stores.db, { ...linked, userId: 'ada' });
+  app.provider.identity = { ...linked, emailProof: 'unsaid' };
 
   const { text } = await finished(ada);
 
-  expect(text).toContain('Latchkey would refuse this sign-in');
-  expect(text).toMatch(/E-mail verified<\/dt>\s*<dd><span dir="auto">No</);
+  expect(text).toContain('Single sign-on works');
 });
 
 test('sign-in test: a state is good once, in its browser and in its organization', async () => {
