@@ -197,18 +197,20 @@ async function greet(
     readonly isNew: boolean;
   },
 ): Promise<void> {
-  if (input.flag('demo')) {
-    const place = await demoPlace(base, server, folder);
-    for (const line of await demoBanner(place, { stores: server.stores, clock })) print(line);
-  }
   const link = await server.firstLink();
   if (link) {
     const minutes = Math.floor(link.secondsLeft / 60);
     const within = minutes >= 59 ? 'an hour' : minutes > 1 ? `${minutes} minutes` : 'a minute';
-    out(`No account exists yet. Create the first owner within ${within} with this one-time link:`);
+    out(`No account exists yet. To create yours, open this one-time link within ${within}:`);
     out('');
     out(`  ${base}${link.path}`);
     out('');
+  }
+  if (input.flag('demo')) {
+    const place = await demoPlace(base, server, folder);
+    const showsCredentials = input.flag('show-demo-credentials');
+    const at = { stores: server.stores, clock };
+    for (const line of await demoBanner(place, showsCredentials, at)) print(line);
   }
   out(
     input.isGiven('database-url')

@@ -1,5 +1,5 @@
 import { findOrganization } from '#db/organizations';
-import { findServer } from '#db/servers';
+import { countServerDependents, findServer } from '#db/servers';
 import { clientCreate } from '#admin/clients';
 import { keyCreate } from '#admin/keys';
 import { organizationCreate } from '#admin/organizations';
@@ -22,11 +22,14 @@ export interface DemoPlace {
 }
 
 /**
- * Makes `demo/library` with one OAuth client and one MCP key, and gives the lines that show both, once.
- * When it is there already, the lines say how to make new ones.
+ * Creates `demo/library` if it does not exist, and returns the lines that say how to use it.
+ *
+ * With `showsCredentials`, it also creates one OAuth client and one MCP key there, unless it has some, and the lines show
+ * their secrets, once.
  */
 export async function demoBanner(
   place: DemoPlace,
+  showsCredentials: boolean,
   { stores, clock }: { stores: Stores; clock: Clock },
 ): Promise<string[]> {
   const ports = { stores, clock };
@@ -34,18 +37,48 @@ export async function demoBanner(
   if (!(await findOrganization(db, organization))) {
     await administer(organizationCreate, { name: organization }, ports);
   }
-  if (await findServer(db, organization, name)) return knownLines(place);
-  await administer(serverCreate, { organization, name, upstream: { kind: 'demo' } }, ports);
-
   const at = { organization, server: name };
-  const chosen = { name: 'Demo assistant', scopes: ordinaryScopes };
-  const made = await administer(clientCreate, { ...at, ...chosen }, ports);
+  const known = await findServer(db, organization, name);
+  const server =
+    known ??
+    (await administer(
+      serverCreate,
+      { organization, name, upstream: { kind: 'demo' } as const },
+      ports,
+    ));
+  const lines = usageLines(place);
+  if (!showsCredentials) {
+    return [
+      ...lines,
+      'For a client secret, an API key and a curl command, start it with --show-demo-credentials.',
+      '',
+    ];
+  }
+  const { activeClients, activeKeys } = await countServerDependents(db, server.id, clock.now());
+  if (activeClients + activeKeys > 0) return [...lines, ...renewalLines(place)];
+
+  const made = await administer(
+    clientCreate,
+    { ...at, name: 'Demo assistant', scopes: ordinaryScopes },
+    ports,
+  );
   const client = { id: made.clientId, secret: made.clientSecret ?? '' };
   const { key } = await administer(keyCreate, { ...at, name: 'Demo key' }, ports);
-  return firstLines(place, client, key);
+  return [...lines, ...credentialLines(place, client, key)];
 }
 
-function firstLines(
+function usageLines({ base, typedProxy }: DemoPlace): string[] {
+  const url = `${base}/mcp/${organization}/${name}`;
+  return [
+    `The demo MCP endpoint is ${url}`,
+    'To set up your assistants, run this in another terminal, and sign in with the browser:',
+    '',
+    `  ${typedProxy} setup ${url}`,
+    '',
+  ];
+}
+
+function credentialLines(
   { base, proxyCommand, typedProxy }: DemoPlace,
   client: { id: string; secret: string },
   key: string,
@@ -55,12 +88,6 @@ function firstLines(
   const [command, ...args] = proxyCommand;
   const entry = { command, args: [...args, url], env: { LATCHKEY_OAUTH: JSON.stringify(oauth) } };
   return [
-    `Created the MCP endpoint ${url}`,
-    '',
-    'To set up your assistants, and sign in with the browser, run this in another terminal:',
-    '',
-    `  ${typedProxy} setup ${url}`,
-    '',
     'To keep the API key below in the keychain instead of a file:',
     '',
     `  ${typedProxy} add ${name} ${url} --api-key`,
@@ -84,12 +111,11 @@ function firstLines(
   ];
 }
 
-function knownLines({ base, typedServer }: DemoPlace): string[] {
+function renewalLines({ typedServer }: DemoPlace): string[] {
   const at = `${organization}/${name}`;
   const scopes = ordinaryScopes.map((scope) => `--scope ${scope}`).join(' ');
   return [
-    `The MCP endpoint is ${base}/mcp/${organization}/${name}; its secrets were shown when the server first started.`,
-    'To create new ones:',
+    'It already has credentials, whose secrets are shown only once. To create new ones:',
     '',
     `  ${typedServer(`client create ${at} --name "my assistant" ${scopes}`)}`,
     `  ${typedServer(`key create ${at} --name "my key"`)}`,

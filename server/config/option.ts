@@ -111,6 +111,10 @@ export const startOptions: readonly Option[] = [
   },
   { name: 'demo', doc: 'create the demo endpoint demo/library' },
   {
+    name: 'show-demo-credentials',
+    doc: 'with --demo: create an OAuth client and an API key for it, and print both once',
+  },
+  {
     name: 'trust-proxy',
     value: 'CIDR',
     repeated: true,

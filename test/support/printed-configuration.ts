@@ -19,7 +19,7 @@ const described = z.object({
 
 const document = z.object({ mcpServers: z.object({ demo: z.union([started, described]) }) });
 
-/** What the first start of the demo prints, taken apart as a person would copy it. */
+/** What the demo prints with its credentials, taken apart as a person would copy it. */
 export interface PrintedConfiguration {
   readonly started: z.infer<typeof started>;
   readonly described: z.infer<typeof described>;
@@ -28,7 +28,7 @@ export interface PrintedConfiguration {
   readonly key: string;
 }
 
-/** Reads the standard output of `latchkey-server start --demo`. */
+/** Reads the standard output of `latchkey-server start --demo --show-demo-credentials`. */
 export function printedConfiguration(stdout: string): PrintedConfiguration {
   const documents = [...stdout.matchAll(/^\{\n[\s\S]*?\n\}$/gm)].map(
     ([text]) => document.parse(JSON.parse(text)).mcpServers.demo,

@@ -18,6 +18,7 @@ const root = join(import.meta.dirname, '../../..');
 const inspector = join(root, 'node_modules/.bin/mcp-inspector');
 const launcher = join(root, 'proxy/bin/latchkey.js');
 const count = { name: 'query', arguments: { sql: 'select count(*) as n from books' } };
+const demo = ['--demo', '--show-demo-credentials'];
 const skillUri = /^skill:\/\/.*SKILL\.md$/;
 
 await suite('keychain', 'first run as in the README', () => {
@@ -34,7 +35,7 @@ await suite('keychain', 'first run as in the README', () => {
     home = await temporaryFolder('home');
     env = { ...session.env, HOME: home.path, PATH: process.env['PATH'] ?? '' };
     server = startProgram(process.execPath, {
-      args: [join(root, 'server/bin/latchkey-server.js'), 'start', '--demo', '--port', '0'],
+      args: [join(root, 'server/bin/latchkey-server.js'), 'start', ...demo, '--port', '0'],
       env: { ...env, LATCHKEY_DATA_DIR: join(home.path, 'server') },
     });
     await server.line(/^listening on /m);

@@ -164,6 +164,7 @@ await suite('registry', 'packed npm package', () => {
           join(installed, 'node_modules/latchkey-server/bin/latchkey-server.js'),
           'start',
           '--demo',
+          '--show-demo-credentials',
           '--port=0',
           `--data-dir=${join(place, 'data')}`,
         ],

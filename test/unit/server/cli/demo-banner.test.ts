@@ -15,9 +15,22 @@ const place = {
 } as const;
 const secretPattern = /(secret|mcp)_[0-9A-Za-z]{36}/g;
 
-test('the first start makes the demo endpoint and shows what to paste where', async () => {
+test('demo: the first start creates the endpoint, and shows one command and no secret', async () => {
   await using admin = await administration();
-  const lines = await demoBanner(place, admin);
+  const lines = await demoBanner(place, false, admin);
+
+  expect(lines).toContain(`  the proxy setup ${base}/mcp/demo/library`);
+  expect(lines.join('\n')).toContain('--show-demo-credentials');
+  expect(lines.join('\n')).not.toMatch(secretPattern);
+  expect(lines.length).toBeLessThan(10);
+  expect(await clientsOf(admin.stores.db, 'demo', 'library')).toEqual([]);
+  expect(await keysOf(admin.stores.db, 'demo', 'library')).toEqual([]);
+});
+
+test('demo: with credentials, they are shown with what to paste where, also at a later start', async () => {
+  await using admin = await administration();
+  await demoBanner(place, false, admin);
+  const lines = await demoBanner(place, true, admin);
   const [pasted, kept] = lines
     .filter((line) => line.startsWith('{'))
     .map((line) => JSON.parse(line));
@@ -56,10 +69,10 @@ test('the first start makes the demo endpoint and shows what to paste where', as
   );
 });
 
-test('the second start shows no secret, makes nothing, and says how to make new ones', async () => {
+test('demo: where it has credentials, a start shows no secret, creates nothing, and says how to create new ones', async () => {
   await using admin = await administration();
-  await demoBanner(place, admin);
-  const text = (await demoBanner(place, admin)).join('\n');
+  await demoBanner(place, true, admin);
+  const text = (await demoBanner(place, true, admin)).join('\n');
 
   expect(text).not.toMatch(secretPattern);
   expect(text).toContain(`${base}/mcp/demo/library`);
@@ -69,10 +82,10 @@ test('the second start shows no secret, makes nothing, and says how to make new 
   expect(await keysOf(admin.stores.db, 'demo')).toHaveLength(1);
 });
 
-test('the commands that the second start names are commands that work', async () => {
+test('demo: the commands that create new credentials work', async () => {
   await using admin = await administration();
-  await demoBanner(place, admin);
-  const text = (await demoBanner(place, admin)).join('\n');
+  await demoBanner(place, true, admin);
+  const text = (await demoBanner(place, true, admin)).join('\n');
   const shown = [...text.matchAll(/the-server (.*) --data-dir \/srv\/data$/gm)].map(
     ([, line = '']) => [...line.matchAll(/"([^"]*)"|\S+/g)].map(([word, quoted]) => quoted ?? word),
   );
