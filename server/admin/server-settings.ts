@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 import { insertAuditEvent } from '#db/audit';
 import { updateServer, type ServerChange, type ServerRecord } from '#db/servers';
-import { transaction } from '#db/transaction';
+import { transaction, type Db } from '#db/transaction';
 import {
   changedLimits,
   limitBounds,
@@ -224,6 +224,8 @@ export interface SettingsCaller {
   readonly name: string;
   readonly address: string | undefined;
   readonly requestId: string | undefined;
+  /** Admits the caller again, in the transaction of the change, at its end. Rejects if it has lost access. */
+  readonly admit: (tx: Db) => Promise<unknown>;
 }
 
 const changeSchema = z.strictObject(serverSettingFields);
@@ -241,11 +243,12 @@ export function serverSettings(server: ServerRecord): {
 }
 
 /**
- * Changes settings of a server and records it, in one transaction. Absent settings keep their value. `isExpected`
- * decides whether the current version may be changed; a concurrent change cannot replace that version in between.
+ * Changes settings of a server, records it and admits the caller, in one transaction: a caller whose access was taken away changes
+ * nothing. Absent settings keep their value. `isExpected` decides whether the current version may be changed; a concurrent
+ * change cannot replace that version in between.
  *
  * @returns `undefined` if it may not
- * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`
+ * @throws {AdministrationRefusal} `invalid` naming each field, `not_found`, and what `by.admit` rejects with
  */
 export async function changeServerSettings(
   { organization, name }: ServerRecord,
@@ -273,6 +276,7 @@ export async function changeServerSettings(
         at: clock.now(),
         outcome: 'done',
       });
+      await by.admit(tx);
       return changed;
     });
   } catch (error) {

@@ -1,8 +1,10 @@
+import { sql } from 'kysely';
 import { isRole, roleScopes } from '#accounts/people';
 import { type Awaitable, whenReady } from '#awaitable';
 import type { AdmissionStore, AdmittedClient, AdmittedKey } from '#gateway/admission';
 import { readScopes } from './columns.ts';
 import { readServer, type ServerRow } from './servers.ts';
+import { isPostgres, type Db } from './transaction.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
   s.upstream_access_id, s.upstream_tells_callers, s.upstream_headers,
@@ -138,4 +140,22 @@ export function admissionStore(read: ReadAdmission, changeToken: () => string): 
 
     changeToken,
   };
+}
+
+/**
+ * Within a transaction: admissions as it sees them. Nobody loses access until it ends: whatever takes access away changes the row that
+ * this locks, and on SQLite there is one writer at a time. Lock it last, as the transactions do that take access away.
+ */
+export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
+  if (isPostgres(tx)) await sql`select epoch from admission_epoch for update`.execute(tx);
+  const read: ReadAdmission = async (query, values) => {
+    const parts = query.sql
+      .split(/:(\w+)/)
+      .map((part, at) => (at % 2 === 0 ? sql.raw(part) : sql.val(values[part] ?? null)));
+    const { rows } = await sql<AdmissionRow>`${sql.join(parts, sql.raw(''))}`.execute(tx);
+    const [row] = rows;
+    return row && query.read(row);
+  };
+  // Nothing that is read here is kept.
+  return admissionStore(read, () => '');
 }

@@ -4,9 +4,17 @@ import { changeServerSettings, serverSettings } from '#admin/server-settings';
 import { ownServer } from '#admin/paths';
 import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
+import { lockAdmissions } from '#db/admissions';
 import type { CredentialUse } from '#db/last-uses';
 import type { ServerRecord } from '#db/servers';
-import { type Admission, admit, type AdmitPorts, presentedCredential } from '#gateway/admission';
+import type { Db } from '#db/transaction';
+import {
+  type Admission,
+  admitProved,
+  type AdmitPorts,
+  presentedCredential,
+  prove,
+} from '#gateway/admission';
 import { errorAnswer } from '#gateway/errors';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { OAuthError } from '#oauth/oauth-error';
@@ -63,15 +71,17 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
   });
 
   app.get<Place>(url, { exposeHeadRoute: false }, async (request, reply) => {
-    await admitted(request, 'mcp:server:read', options);
+    await admitted(request, 'mcp:server:read', options, () => Promise.resolve());
     return shown(await current(request.params, administration), request, reply);
   });
   app.patch<Place>(url, async (request, reply) => {
-    const { server, principal } = await admitted(request, 'mcp:server:manage', options);
-    const given = jsonOf(request);
-    const by = { name: principal, address: request.ip, requestId: request.id };
-    const isExpected = (version: string) => holds(request.headers['if-match'], version);
-    const changed = await changeServerSettings(server, given, isExpected, by, administration);
+    const changed = await admitted(request, 'mcp:server:manage', options, (caller) => {
+      const { server, principal: name, admit } = caller;
+      const given = jsonOf(request);
+      const by = { name, admit, address: request.ip, requestId: request.id };
+      const isExpected = (version: string) => holds(request.headers['if-match'], version);
+      return changeServerSettings(server, given, isExpected, by, administration);
+    });
     if (changed) return shown(changed, request, reply);
     const words = 'the settings have changed since you read them: read them again';
     return reply.code(412).send({ error: 'precondition_failed', error_description: words });
@@ -103,12 +113,22 @@ function holds(condition: string | undefined, version: string): boolean {
   return condition.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
 }
 
-/** @throws {GatewayRefusal} as the MCP endpoint would for this credential, or `insufficient_scope` */
-async function admitted(
+interface Caller extends Pick<Admission, 'server' | 'principal'> {
+  /** Admits it again, in a transaction, until whose end it keeps its access. */
+  readonly admit: (tx: Db) => Promise<void>;
+}
+
+/**
+ * Runs `act` for a caller that has a scope now. Refusals are recorded.
+ *
+ * @throws {GatewayRefusal} as the MCP endpoint would for this credential, or `insufficient_scope`
+ */
+async function admitted<Result>(
   request: FastifyRequest<Place>,
   needed: Scope,
   options: ServerSettingsOptions,
-): Promise<Admission> {
+  act: (caller: Caller) => Promise<Result>,
+): Promise<Result> {
   const { organization, server } = request.params;
   const { origin } = request.headers;
   if (!options.isAllowedOrigin(origin)) {
@@ -119,15 +139,22 @@ async function admitted(
   if (!isSlug(organization) || !isSlug(server)) throw new GatewayRefusal('bad_credential');
   let actor = 'anonymous';
   try {
-    const admission = await admit(presented, { organization, server }, options);
-    const { credential, scopes, principal } = admission;
+    const proved = await prove(presented, options);
+    const admission = await admitProved(proved, { organization, server }, options);
+    const { credential, principal } = admission;
     actor = principal;
     if (credential.type !== 'person') {
       options.used({ type: credential.type, id: credential.id }, options.clock.now());
     }
-    if (scopes.includes(needed)) return admission;
-    const union = allScopes.filter((scope) => scopes.includes(scope) || scope === needed);
-    throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed });
+    checkScope(admission, needed);
+    return await act({
+      ...admission,
+      async admit(tx) {
+        const admissions = await lockAdmissions(tx);
+        const now = await admitProved(proved, { organization, server }, { ...options, admissions });
+        checkScope(now, needed);
+      },
+    });
   } catch (refusal) {
     if (refusal instanceof GatewayRefusal && refusal.code !== 'unavailable') {
       await options.refusals.note({
@@ -141,6 +168,13 @@ async function admitted(
     }
     throw refusal;
   }
+}
+
+/** @throws {GatewayRefusal} `insufficient_scope` */
+function checkScope({ scopes }: Admission, needed: Scope): void {
+  if (scopes.includes(needed)) return;
+  const union = allScopes.filter((scope) => scopes.includes(scope) || scope === needed);
+  throw new GatewayRefusal('insufficient_scope', { scopes: union, detail: needed });
 }
 
 /** The value that `null` stands for in a setting. */

@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
+import { lockAdmissions } from '#server/db/admissions';
 import { insertClient, revokeClient } from '#server/db/clients';
 import { revokeAccessToken } from '#server/db/grants';
 import { insertAgent } from '#server/db/agents';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateServer } from '#server/db/servers';
+import { transaction } from '#server/db/transaction';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { openStores } from '#server/stores';
@@ -222,6 +224,24 @@ await onEachDatabase('admission', ({ open }) => {
     await database.db.updateTable('api_key').set({ scopes }).execute();
 
     expect(await byKey(database)).toMatchObject({ scopes: ['mcp:tools:read'] });
+  });
+
+  test('admits the same callers in a transaction, as it sees them', async () => {
+    await using database = await open();
+    await prepared(database);
+    const found = await transaction(database.db, async (tx) => {
+      const within = { ...database, admissions: await lockAdmissions(tx) };
+      const before = [await byKey(within), await byClient(within)];
+      await revokeKey(tx, 'key_a', now);
+      return [...before, await byKey(within), await byClient(within, { clientId: 'client_b' })];
+    });
+
+    expect(found).toEqual([
+      { server: sales, keyId: 'key_a', scopes: ['mcp:tools:read'] },
+      { server: sales, scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
+      undefined,
+      undefined,
+    ]);
   });
 });
 

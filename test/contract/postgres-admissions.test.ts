@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { expect, inject, test } from 'vitest';
+import { lockAdmissions } from '#server/db/admissions';
 import { insertClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
@@ -136,6 +137,28 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     });
 
     expect(await epochOf(database)).toBe(before + 1);
+  });
+
+  test('nobody loses access until a transaction that has locked admissions ends', async () => {
+    await using database = await opened();
+    const other = await database.connectAgain();
+    const order: string[] = [];
+    const revoking = await database.db.transaction().execute(async (tx) => {
+      const admissions = await lockAdmissions(tx);
+      const revoked = revokeKey(other.db, 'key_a', now).then(() => void order.push('revoked'));
+      // It waits for the lock.
+      const waits = sql<{ count: number }>`select count(*) as count from pg_locks where not granted
+        and pid in (select pid from pg_stat_activity where datname = current_database())`;
+      await expect
+        .poll(async () => (await waits.execute(database.db)).rows[0]?.count, patient)
+        .toBe(1);
+      const found = await admissions.byKey({ ...place, keyHash: 'hash of a', now });
+      order.push(found ? 'admitted' : 'refused');
+      return { revoked };
+    });
+    await revoking.revoked;
+
+    expect(order).toEqual(['admitted', 'revoked']);
   });
 
   test('113: moved database: no table keeps a transaction id, which another cluster gives to another transaction', async () => {

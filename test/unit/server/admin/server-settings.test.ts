@@ -4,7 +4,12 @@ import { changeServerSettings, serverSettings } from '#server/admin/server-setti
 import { administered } from '#support/administered';
 import { newestEvents } from '#support/newest-events';
 
-const by = { name: 'client:client_a', address: undefined, requestId: undefined };
+const by = {
+  name: 'client:client_a',
+  address: undefined,
+  requestId: undefined,
+  admit: () => Promise.resolve(),
+};
 
 test('a change of settings that were read before somebody else changed them is refused', async () => {
   await using at = await administered();
