@@ -25,6 +25,12 @@ export const auditSentences = {
   'call.bad-credential': ['called', 'call', '{server} with an invalid credential'],
   'call.foreign-origin': ['called', 'call', '{server} from another website'],
   'call.insufficient-scope': ['called', 'call', '{server} without the required scope'],
+  'call.no-person': [
+    'called',
+    'call',
+    '{server}, which only people with an account of their own can use',
+  ],
+  'call.not-connected': ['called', 'call', '{server} before connecting an account there'],
   'call.not-theirs': ['used', 'use', 'a session or an id of another caller at {server}'],
   'call.too-many-requests': ['called', 'call', '{server} more often than allowed'],
   'call.two-credentials': ['called', 'call', '{server} with two credentials at once'],

@@ -28,9 +28,9 @@ export type CallKind = (typeof callKinds)[number];
 /** Numbers of calls and of failures. */
 export interface CallCounts {
   readonly calls: number;
-  /** The MCP server answered with a tool or protocol error. */
+  /** The MCP server or the gateway answered with a tool or protocol error. */
   readonly toolErrors: number;
-  /** Refused by the gateway: missing scope, hidden tool, rate limit. */
+  /** Denied by the gateway: missing scope, hidden tool, rate limit, account that is not connected. */
   readonly refused: number;
   /** The MCP server did not answer. */
   readonly upstreamErrors: number;

@@ -82,11 +82,8 @@ export function answerBrokeOff(cause: unknown): GatewayRefusal {
   });
 }
 
-/**
- * Refusals that are recorded in the audit log: missing permissions rather than mistakes or faults, and errors of an
- * MCP server that may hide tools from its administrators.
- */
-const audited: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
+/** Refusals for a missing permission rather than a mistake or a fault: usage counts them as denied, and the audit log records them. */
+const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'bad_credential',
   'two_credentials',
   'insufficient_scope',
@@ -94,19 +91,30 @@ const audited: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'unknown_tool',
   'not_theirs',
   'too_many_requests',
-  'unreadable_tools',
+  'not_connected',
+  'no_person',
 ]);
 
+export function isDenial({ code }: GatewayRefusal): boolean {
+  return denials.has(code);
+}
+
 /**
- * The audit action of a refused call; `undefined` if it is not recorded. Missing credentials are normal: that is how
+ * The audit action of a refused call; `undefined` if it is not recorded. Errors of an MCP server that may hide tools from its
+ * administrators are recorded, too. Missing credentials are normal: that is how
  * a client discovers where to get one.
  */
 export function auditedRefusal(
   { code }: GatewayRefusal,
-  { id, organization, server, address }: GatewayRequest,
+  {
+    id,
+    organization,
+    server,
+    address,
+  }: Pick<GatewayRequest, 'id' | 'organization' | 'server' | 'address'>,
   principal: string | undefined,
 ): RepeatableRefusal | undefined {
-  if (!audited.has(code)) return undefined;
+  if (!denials.has(code) && code !== 'unreadable_tools') return undefined;
   return {
     actor: principal ?? 'anonymous',
     organization,

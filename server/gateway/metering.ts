@@ -3,15 +3,16 @@ import { traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
 import type { Admission } from './admission.ts';
-import type { GatewayRefusal, RefusalCode } from './gateway-refusal.ts';
+import { type GatewayRefusal, isDenial, type RefusalCode } from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
 import type { GatewayRequest } from './request.ts';
 
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
   | 'ok'
-  /** The MCP server answered with an error, of a tool or of the protocol. */
+  /** The MCP server or the gateway answered with an error, of a tool or of the protocol. */
   | 'tool-error'
+  /** Denied, which the audit log records too. */
   | 'refused'
   | 'upstream-error';
 
@@ -22,6 +23,8 @@ export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
 export interface MeteredCall {
   readonly serverId: string;
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  /** The person who calls, or for whom an application does. */
+  readonly userId?: string | undefined;
   /** `undefined` when it was refused before its body was read. */
   readonly method: string | undefined;
   /** As the caller wrote it: nothing says that there is such a tool. */
@@ -92,10 +95,12 @@ export class Metering {
   }
 
   /** It came to nothing. */
-  failed({ code }: GatewayRefusal): void {
+  failed(refusal: GatewayRefusal): void {
+    const { code } = refusal;
     this.#spanOver(code === 'cancelled' ? undefined : code);
     if (code === 'cancelled') this.#over('ok');
-    else this.#over(unanswered.has(code) ? 'upstream-error' : 'refused');
+    else if (unanswered.has(code)) this.#over('upstream-error');
+    else this.#over(isDenial(refusal) ? 'refused' : 'tool-error');
   }
 
   /** Its answer went out to its end, or as far as its caller wanted it. */
@@ -122,6 +127,7 @@ export class Metering {
       serverId: admission.server.id,
       serverPath: `${admission.server.organization}/${admission.server.name}`,
       credential: admission.credential,
+      userId: admission.userId,
       method,
       tool: method === 'tools/call' ? name : undefined,
       outcome,

@@ -66,9 +66,9 @@ export class CallMeter {
   #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     // The tallies of a name may change until it has been answered successfully, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
-    const { serverId, credential, method, tool } = call;
+    const { serverId, credential, userId = '', method, tool } = call;
     const named = tool === undefined ? '' : `=${tool}`;
-    const key = `${serverId} ${credential.type} ${credential.id} ${at} ${bucket} ${method}${named}`;
+    const key = `${serverId} ${credential.type} ${credential.id} ${userId} ${at} ${bucket} ${method}${named}`;
     const known = this.#alike.get(key);
     if (known) return known;
     const tallies = this.#findTallies(call, at, bucket);
@@ -79,7 +79,7 @@ export class CallMeter {
   }
 
   #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
-    const { serverId, credential, method, tool, outcome } = call;
+    const { serverId, credential, userId, method, tool, outcome } = call;
     const found: MutableTally[] = [];
     const find = (kind: CallKind, subject: string) => {
       const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
@@ -92,7 +92,8 @@ export class CallMeter {
       found.push(tally);
     };
     find('server', serverId);
-    find(credential.type, credential.id);
+    if (credential.type !== 'person') find(credential.type, credential.id);
+    if (userId !== undefined) find('person', userId);
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok';
     find('method', this.#names.subjectFor(serverId, 'method', method, isAnswered));

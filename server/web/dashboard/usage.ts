@@ -269,7 +269,7 @@ const kindWords: Readonly<Record<CallKind, { one: string; many: string; calls: s
   key: { one: 'API key', many: 'API keys', calls: 'with API keys' },
   tool: { one: 'Tool', many: 'Tools', calls: 'of tools' },
   method: { one: 'Method', many: 'Methods', calls: 'of MCP methods' },
-  person: { one: 'Person', many: 'People', calls: 'made on the Try it page' },
+  person: { one: 'Person', many: 'People', calls: 'by people' },
 };
 
 /** `API keys`, `servers`: abbreviations keep their capitals. */

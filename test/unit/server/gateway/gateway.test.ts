@@ -236,6 +236,13 @@ describe('a call is noted when it is over', () => {
     expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'refused' });
   });
 
+  test('as an error for a mistake of the caller', async () => {
+    await ask('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":7}}');
+
+    const { calls } = note.mock;
+    expect(calls.map(([{ outcome }]) => outcome)).toEqual(['tool-error']);
+  });
+
   test('and nothing else is: no notification, no listening, nobody who was not let in', async () => {
     await bodyText(await ask('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     byKey.mockResolvedValue(undefined);
@@ -261,7 +268,11 @@ describe('a person whom a page of ours vouches for', () => {
     });
     expect(used).not.toHaveBeenCalled();
     expect(note).toHaveBeenCalledWith(
-      expect.objectContaining({ credential: { type: 'person', id: 'user_dana' }, outcome: 'ok' }),
+      expect.objectContaining({
+        credential: { type: 'person', id: 'user_dana' },
+        userId: 'user_dana',
+        outcome: 'ok',
+      }),
     );
   });
 

@@ -50,6 +50,20 @@ function written(): string[] {
   );
 }
 
+test('a call counts for its person too, whether an application or a page makes it', async () => {
+  meter.note(call({ credential: { type: 'client', id: 'client_a' }, userId: 'user_dana' }));
+  meter.note(call({ credential: { type: 'client', id: 'client_a' }, userId: 'user_eli' }));
+  meter.note(call({ credential: { type: 'person', id: 'user_dana' }, userId: 'user_dana' }));
+  await meter.flush();
+
+  const rows = written();
+  expect(rows.filter((row) => /^(client|person)/.test(row)).toSorted()).toEqual([
+    'client client_a 2 0 0 0',
+    'person user_dana 2 0 0 0',
+    'person user_eli 1 0 0 0',
+  ]);
+});
+
 test('calls are counted for server, credential, method and tool, and written every five seconds', async () => {
   meter.note(call());
   meter.note(call());
@@ -72,6 +86,7 @@ test('calls are counted for server, credential, method and tool, and written eve
 test.each<[string, Partial<MeteredCall>, string]>([
   ['server', { serverId: 'srv_web' }, 'server srv_web 1 0 0 0'],
   ['credential', { credential: { type: 'key', id: 'key_b' } }, 'key key_b 1 0 0 0'],
+  ['person', { userId: 'user_dana' }, 'person user_dana 1 0 0 0'],
   ['kind of credential', { credential: { type: 'client', id: 'key_a' } }, 'client key_a 1 0 0 0'],
   ['method', { method: 'prompts/get', tool: undefined }, 'method prompts/get 1 0 0 0'],
   ['tool', { tool: 'other' }, 'tool other 1 0 0 0'],

@@ -1,0 +1,34 @@
+import { expect, test } from 'vitest';
+
+import { auditSentences } from '#server/audit/sentences';
+import {
+  auditedRefusal,
+  GatewayRefusal,
+  isDenial,
+  type RefusalCode,
+} from '#server/gateway/gateway-refusal';
+
+const request = { id: 'r1', organization: 'acme', server: 'sales' };
+
+const actionOf = (code: RefusalCode) =>
+  auditedRefusal(new GatewayRefusal(code), request, 'client:client_a:user_dana')?.action;
+
+test.each<[RefusalCode, string]>([
+  ['insufficient_scope', 'call.insufficient-scope'],
+  ['unknown_tool', 'call.unknown-tool'],
+  ['too_many_requests', 'call.too-many-requests'],
+  ['not_connected', 'call.not-connected'],
+  ['no_person', 'call.no-person'],
+])('a call that usage counts as denied is in the audit log: %s', (code, action) => {
+  expect(isDenial(new GatewayRefusal(code))).toBe(true);
+  expect(actionOf(code)).toBe(action);
+  expect(Object.hasOwn(auditSentences, action)).toBe(true);
+});
+
+test.each<RefusalCode>(['bad_params', 'unknown_method', 'unknown_session', 'too_large'])(
+  'a mistake of the caller is neither denied nor in the audit log: %s',
+  (code) => {
+    expect(isDenial(new GatewayRefusal(code))).toBe(false);
+    expect(actionOf(code)).toBeUndefined();
+  },
+);
