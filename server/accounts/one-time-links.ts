@@ -83,7 +83,7 @@ export async function isSetUpOpen(
  */
 export async function setUp(
   linkToken: string,
-  chosen: { email: string; password: string; organization: string },
+  chosen: { email: string; password: string; organization: string; title?: string },
   { address, requestId }: Visit,
   { db: database, hashing, clock }: SetUpPorts,
 ): Promise<User> {
@@ -94,8 +94,9 @@ export async function setUp(
     if (!isOpen || !(await takeLink(db, hashSecret(linkToken), createdAt))) {
       throw new AccountRefusal('set_up_expired');
     }
-    const { organization: name } = chosen;
-    await insertOrganization(db, { id: `org_${randomBase62(16)}`, name, createdAt });
+    const { organization: name, title } = chosen;
+    const id = `org_${randomBase62(16)}`;
+    await insertOrganization(db, { id, name, ...(title !== undefined && { title }), createdAt });
     const organization = await findOrganization(db, name);
     if (!organization) throw new Error(`the organization ${name} was removed while it was made`);
     const user = { id: newUserId(), email: chosen.email.trim(), createdAt };

@@ -8,6 +8,16 @@ export function isSlug(text: string): boolean {
   return slugPattern.test(text);
 }
 
+/**
+ * The name for URLs that a name as people write it stands for: `Acme GmbH` becomes `acme-gmbh`. Letters lose their accents; other
+ * characters separate words. Empty where nothing remains, as for a name in another script.
+ */
+export function slugOf(text: string): string {
+  const plain = text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().replaceAll('ß', 'ss');
+  const words = plain.split(/[^a-z0-9]+/).filter(Boolean);
+  return words.join('-').slice(0, 63).replace(/-+$/, '');
+}
+
 /** Splits `organization/server`; `undefined` if it is not two slugs. */
 export function parseServerPath(
   text: string,

@@ -86,24 +86,27 @@ ${helpText(name, help)}
 </div>`;
 }
 
-/** The fields `password` and `repeated`. */
+/** The fields `password` and `repeated`. `kept` is a valid password that was typed beside another field's error. */
 export function newPasswordFields({
   error,
+  kept = '',
   focus = false,
 }: {
   readonly error: string | undefined;
+  readonly kept?: string | undefined;
   readonly focus?: boolean;
 }): Html {
   return html`${textField({
     name: 'password',
     label: 'New password',
     type: 'password',
+    value: kept,
     autocomplete: 'new-password',
     error,
     focus,
     help: 'At least 12 characters. A sentence is easy to remember.',
   })}
-${textField({ name: 'repeated', label: 'Confirm new password', type: 'password', autocomplete: 'new-password' })}`;
+${textField({ name: 'repeated', label: 'Confirm new password', type: 'password', value: kept, autocomplete: 'new-password' })}`;
 }
 
 interface TextArea extends FieldOptions {

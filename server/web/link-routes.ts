@@ -9,7 +9,7 @@ import { findLink, takeLink } from '#db/one-time';
 import { findUser, type User } from '#db/people';
 import { transaction } from '#db/transaction';
 import { hashSecret } from '#oauth/secrets';
-import { isSlug } from '#organizations/slug';
+import { slugOf } from '#organizations/slug';
 import type { FieldError } from './forms.ts';
 import { redirectPage } from './messages.ts';
 import { readCookie, readPageForm, sendPage } from './page-request.ts';
@@ -34,16 +34,16 @@ export function linkRoutes(app: FastifyInstance, options: PeopleRoutesOptions): 
 
 function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { base, people, firstOrganization } = options;
-  type Typed = { email: string; organization: string };
+  type Typed = { email: string; organization: string; password?: string | undefined };
   const send = (
     request: FastifyRequest<Link>,
     reply: FastifyReply,
-    { email, organization }: Typed,
+    typed: Typed,
     errors: FieldError[],
   ) => {
     const action = `/set-up/${request.params.linkToken}`;
     const asksOrganization = firstOrganization === undefined;
-    const data = { action, email, organization, asksOrganization, errors };
+    const data = { ...typed, action, asksOrganization, errors };
     const csrfToken = browserCsrfToken(request, reply, base);
     return sendPage(reply, setUpPage, data, { csrfToken, status: errors.length > 0 ? 422 : 200 });
   };
@@ -59,13 +59,15 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const form = readPageForm(request, base, undefined);
     if (!(await isSetUpOpen(linkToken, people))) throw new AccountRefusal('set_up_expired');
     const email = form.get('email')?.trim() ?? '';
-    const organization = firstOrganization ?? form.get('organization')?.trim().toLowerCase() ?? '';
+    const title = firstOrganization ?? form.get('organization')?.trim() ?? '';
+    const organization = slugOf(title);
     const password = form.get('password') ?? '';
     const errors: FieldError[] = [];
-    if (!isSlug(organization)) {
+    if (organization === '' || title.length > 200) {
       errors.push({
         field: 'organization',
-        message: 'Enter an organization name of up to 63 lower-case letters, digits and hyphens.',
+        message:
+          'Enter a name of at most 200 characters with letters a to z or digits, for its URLs.',
       });
     }
     if (!isEmail(email)) {
@@ -76,8 +78,11 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     }
     const problem = passwordProblem(password, form.get('repeated') ?? '', email);
     if (problem !== undefined) errors.push({ field: 'password', message: problem });
-    if (errors.length > 0) return send(request, reply, { email, organization }, errors);
-    const chosen = { email, password, organization };
+    if (errors.length > 0) {
+      const kept = problem === undefined ? password : undefined;
+      return send(request, reply, { email, organization: title, password: kept }, errors);
+    }
+    const chosen = { email, password, organization, ...(title !== organization && { title }) };
     const owner = await setUp(linkToken, chosen, visitOf(request), people);
     await signInBrowser(request, reply, { userId: owner.id, factors: 1 }, options);
     return sendOnward(reply, '/dashboard', base);
@@ -139,7 +144,11 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
   const send = async (
     request: FastifyRequest<InvitationLink>,
     reply: FastifyReply,
-    { email = '', errors = [] }: { email?: string; errors?: FieldError[] } = {},
+    {
+      email = '',
+      password,
+      errors = [],
+    }: { email?: string; password?: string | undefined; errors?: FieldError[] } = {},
   ) => {
     const { linkToken } = request.params;
     const { organization, organizationTitle, role } = await openInvitation(linkToken, people);
@@ -150,6 +159,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
       role,
       signedInAs: person?.user.email,
       email,
+      password,
       provider: provider?.name,
       errors,
     };
@@ -188,14 +198,17 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
     }
     const problem = passwordProblem(password, form.get('repeated') ?? '', email);
     if (problem !== undefined) errors.push({ field: 'password', message: problem });
-    if (errors.length > 0) return send(request, reply, { email, errors });
+    if (errors.length > 0) {
+      const kept = problem === undefined ? password : undefined;
+      return send(request, reply, { email, password: kept, errors });
+    }
     const passwordHash = await people.hashing.hash(password);
     const made = { id: newUserId(), email, createdAt: clock.now(), passwordHash };
     const taken = await join(linkToken, made, visitOf(request), people);
     if (taken !== 'done') {
       const message =
         'An account with this address already exists. If it is yours, sign in instead.';
-      return send(request, reply, { email, errors: [{ field: 'email', message }] });
+      return send(request, reply, { email, password, errors: [{ field: 'email', message }] });
     }
     await signInBrowser(request, reply, { userId: made.id, factors: 1 }, options);
     return sendOnward(reply, `/dashboard/${organization}`, base);

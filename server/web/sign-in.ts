@@ -101,12 +101,14 @@ interface SetUpPageData {
   readonly organization: string;
   /** Whether the page asks for the organization's name. */
   readonly asksOrganization: boolean;
+  /** A valid password that was typed beside another field's error. */
+  readonly password?: string | undefined;
   readonly errors: readonly FieldError[];
 }
 
 /** Creates the first owner. */
 export function setUpPage(data: SetUpPageData, frame: Frame): Html {
-  const { action, email, organization, asksOrganization, errors } = data;
+  const { action, email, organization, asksOrganization, password, errors } = data;
   const title = errors.length > 0 ? 'Not set up yet' : 'Set up';
   const organizationField = textField({
     name: 'organization',
@@ -115,8 +117,8 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
     error: errorOf(errors, 'organization'),
     autocomplete: 'organization',
     focus: errors.length === 0,
-    attributes: html`spellcheck="false" autocapitalize="none"`,
-    help: 'Used in URLs; cannot be changed. Lower-case letters, digits and hyphens. Example: acme',
+    attributes: html`spellcheck="false" maxlength="200"`,
+    help: 'Example: Acme GmbH. Its URLs then contain acme-gmbh, which cannot be changed.',
   });
   const emailField = textField({
     name: 'email',
@@ -128,7 +130,7 @@ export function setUpPage(data: SetUpPageData, frame: Frame): Html {
     focus: !asksOrganization && errors.length === 0,
   });
   const fields = html`${asksOrganization && organizationField} ${emailField}
-${newPasswordFields({ error: errorOf(errors, 'password') })}
+${newPasswordFields({ error: errorOf(errors, 'password'), kept: password })}
 <button class="primary">Create account</button>`;
   const content = html`<div>
 <h1>Set up Latchkey</h1>
@@ -171,6 +173,8 @@ interface InvitationPageData {
   /** The signed-in person, who can join with that account. */
   readonly signedInAs: string | undefined;
   readonly email: string;
+  /** A valid password that was typed beside another field's error. */
+  readonly password?: string | undefined;
   /** The name of the identity provider, where there is one. */
   readonly provider: string | undefined;
   readonly errors: readonly FieldError[];
@@ -198,7 +202,7 @@ ${postForm(frame, { action: '/sign-out', className: 'others' }, signOut)}`;
 }
 
 function joinAsNew(data: InvitationPageData, frame: Frame): Html {
-  const { action, email, provider, errors } = data;
+  const { action, email, password, provider, errors } = data;
   const fields = html`${textField({
     name: 'email',
     label: 'E-mail',
@@ -208,7 +212,7 @@ function joinAsNew(data: InvitationPageData, frame: Frame): Html {
     autocomplete: 'username',
     focus: errors.length === 0,
   })}
-${newPasswordFields({ error: errorOf(errors, 'password') })}
+${newPasswordFields({ error: errorOf(errors, 'password'), kept: password })}
 <button class="primary">Create account and join</button>`;
   const byProvider = html`<button>Join with ${provider}</button>`;
   return html`${postForm(frame, { action: `${action}/account`, novalidate: true }, fields)}

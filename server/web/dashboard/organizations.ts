@@ -9,6 +9,7 @@ import {
 } from '#admin/organizations';
 import { ownsEveryOrganization } from '#db/organizations';
 import { listMemberships } from '#db/people';
+import { isSlug, slugOf } from '#organizations/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
@@ -83,7 +84,7 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     const sent = readPageForm(request, base, person);
-    const entered = newForm.read(sent);
+    const entered = withSlug(newForm.read(sent));
     try {
       const { name } = await perform(
         organizationCreate,
@@ -96,6 +97,14 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
       return form(reply, person, entered, newForm.errorsOf(refusal, entered, 'name'));
     }
   });
+}
+
+/** The name as URLs contain it; if that differs from what was entered, the latter becomes the title unless there is one. */
+function withSlug(entered: Entered): Entered {
+  const { name, title } = entered;
+  if (typeof name !== 'string' || isSlug(name)) return entered;
+  const slug = slugOf(name);
+  return slug === '' ? entered : { ...entered, name: slug, title: title || name.trim() };
 }
 
 /** A person's organizations, and whether they may create another. */

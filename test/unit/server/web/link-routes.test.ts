@@ -44,27 +44,56 @@ test('the sign-in page says that nobody can sign in yet, for as long as that is 
   expect(after.text).not.toContain('No account exists yet.');
 });
 
-test('the first owner lands on the first steps of their organization', async () => {
-  await using empty = await pageApp();
+/** An installation without people, and how the browser sends its form for the first owner. */
+async function emptyInstallation() {
+  const empty = await pageApp();
   const { stores, clock } = empty.server;
   for (const { user } of await listUsers(stores.db)) await deleteUser(stores.db, user.id);
   const linkToken = 'the-first-link';
   await insertLink(stores.db, hashSecret(linkToken), { type: 'set-up' }, clock.now() + 60);
   const token = randomBytes(24).toString('base64url');
-  const browser = `${cookieName('latchkey-browser', empty.server.base)}=${token}`;
-  const chosen = {
-    email: 'olga@example.com',
-    password,
-    repeated: password,
-    organization: 'newcomers',
-    csrf_token: csrfToken(token),
+  const cookie = `${cookieName('latchkey-browser', empty.server.base)}=${token}`;
+  const setUp = (chosen: { email: string; organization: string; repeated?: string }) => {
+    const form = { password, repeated: password, csrf_token: csrfToken(token), ...chosen };
+    const body = new URLSearchParams(form).toString();
+    return empty.post({ path: `/set-up/${linkToken}`, cookie, body });
   };
-  const body = new URLSearchParams(chosen).toString();
+  return { ...empty, setUp };
+}
 
-  const made = await empty.post({ path: `/set-up/${linkToken}`, cookie: browser, body });
-  const cookie = made.cookies.join('; ');
-  const home = await empty.get('/dashboard/newcomers', cookie);
+test('the first owner lands on the first steps of their organization', async () => {
+  await using empty = await emptyInstallation();
+
+  const made = await empty.setUp({ email: 'olga@example.com', organization: 'newcomers' });
+  const home = await empty.get('/dashboard/newcomers', made.cookies.join('; '));
 
   expect([made.status, made.location]).toEqual([303, '/dashboard']);
   expect(home.text).toContain('First steps');
+});
+
+test('set-up: a name as people write it becomes the title, and its form for URLs the name', async () => {
+  await using empty = await emptyInstallation();
+
+  const made = await empty.setUp({ email: 'olga@example.com', organization: 'Newcomers GmbH' });
+  const home = await empty.get('/dashboard/newcomers-gmbh', made.cookies.join('; '));
+
+  expect(made.status).toBe(303);
+  expect(home.text).toContain('Newcomers GmbH');
+});
+
+test('set-up: a valid password stays in the form beside an error in another field', async () => {
+  await using empty = await emptyInstallation();
+
+  const wrongAddress = await empty.setUp({ email: 'olga', organization: 'Newcomers GmbH' });
+  const wrongPassword = await empty.setUp({
+    email: 'olga@example.com',
+    organization: 'Newcomers GmbH',
+    repeated: 'another one',
+  });
+
+  expect(wrongAddress.status).toBe(422);
+  expect(wrongAddress.text.split(`value="${password}"`)).toHaveLength(3);
+  expect(wrongAddress.text).toContain('value="Newcomers GmbH"');
+  expect(wrongPassword.status).toBe(422);
+  expect(wrongPassword.text).not.toContain(password);
 });
