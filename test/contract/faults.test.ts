@@ -61,6 +61,7 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     for (const id of organizations)
       await insertOrganization(database.db, { id, name: id.replace('_', '-'), createdAt: 1 });
     let runs = 0;
+    let held = 0;
     const { promise: bothHold, resolve } = Promise.withResolvers<void>();
     const update = ({ db }: typeof other, order: readonly string[]) =>
       transaction(db, async (tx) => {
@@ -71,7 +72,8 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
             .set((row) => ({ created_at: row('created_at', '+', 1) }))
             .where('id', '=', id)
             .execute();
-          if (runs === 2) resolve();
+          held += 1;
+          if (held === 2) resolve();
           await bothHold;
         }
       });
