@@ -73,6 +73,7 @@ export async function readSkillFolder(
     }
   };
   await visit('');
+  await checkUnmoved(root, base);
   return { files: filesOf(folders, contents), problems };
 }
 
@@ -98,6 +99,7 @@ export async function fingerprintSkillFolder(
     }
   };
   await visit('');
+  await checkUnmoved(root, base);
   return lines.join('\n');
 }
 
@@ -107,6 +109,11 @@ async function rootOf(root: string): Promise<string> {
   } catch (cause) {
     throw new SkillFolderError(`the folder ${root} does not exist`, { cause });
   }
+}
+
+/** A root that goes away or is replaced while it is read is not mistaken for an empty folder. */
+async function checkUnmoved(root: string, base: string): Promise<void> {
+  if ((await rootOf(root)) !== base) throw new SkillFolderError(`${root} was moved`);
 }
 
 function countOf(folders: ReadonlyMap<string, readonly SkillFileEntry[]>): number {
@@ -139,6 +146,8 @@ async function entriesOf(
       }));
   } catch (cause) {
     if (cause instanceof SkillFolderError) throw cause;
+    // Removed since its parent was listed; `checkUnmoved` finds out whether the root was.
+    if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return [];
     throw new SkillFolderError(`${where} cannot be listed`, { cause });
   }
 }

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { renameSync } from 'node:fs';
 import { mkdir, rename, symlink, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -135,4 +136,40 @@ test('whatever changes in a folder, its print does', async () => {
 
   expect(prints[0]).toBe(prints[1]);
   expect(new Set(prints).size).toBe(4);
+});
+
+/** Limits that are read before each folder; before the second one, something happens. */
+function limitsBeforeSecond(happens: () => void): SkillFolderLimits {
+  let folders = 0;
+  return {
+    ...skillFolderLimits,
+    get maxDepth() {
+      folders += 1;
+      if (folders === 2) happens();
+      return skillFolderLimits.maxDepth;
+    },
+  };
+}
+
+test.each([
+  ['content', readSkillFolder],
+  ['fingerprint', fingerprintSkillFolder],
+])('a folder that goes away while its %s is read does not exist', async (_, read) => {
+  await using folder = await temporaryFolder();
+  const root = join(folder.path, 'skills');
+  await writeFiles(root, good);
+  const limits = limitsBeforeSecond(() => renameSync(root, `${root}.gone`));
+
+  await expect(read(root, limits)).rejects.toThrow(`the folder ${root} does not exist`);
+});
+
+test('a folder inside that goes away while the others are read is empty', async () => {
+  await using folder = await temporaryFolder();
+  await writeFiles(folder.path, { ...good, 'late/SKILL.md': skillText('late') });
+  const late = join(folder.path, 'late');
+  const limits = limitsBeforeSecond(() => renameSync(late, `${late}.gone`));
+
+  const { files } = await readSkillFolder(folder.path, limits);
+  expect(await files.list('good')).toHaveLength(2);
+  expect(await files.list('late')).toEqual([]);
 });
