@@ -66,7 +66,7 @@ export const doctor: FolderCommand = {
   async runOnFolder(input, ports) {
     const shared = databasePlace(input);
     // Before the database is opened: SQLite creates files beside it with the same permissions.
-    const folder = checkFolder(input, ports, { isNeeded: !shared });
+    const folder = shared && !input.isGiven('data-dir') ? [] : checkFolder(input, ports);
     const findings = [
       ...(shared ? await checkShared(shared.url, input) : await checkFile(input, ports)),
       ...folder,
@@ -215,8 +215,14 @@ async function checkMasterKey(db: Db, input: Input): Promise<Finding> {
   const check = 'master key';
   const keys = await listSigningKeys(db);
   const file = resolve(input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key'));
-  if (keys.length === 0 && !existsSync(file)) {
+  // A node must name its file: the one in the default folder belongs to another installation.
+  const isNamed =
+    !input.isGiven('database-url') || input.isGiven('master-key-file') || input.isGiven('data-dir');
+  if (keys.length === 0 && !(isNamed && existsSync(file))) {
     return { check, outcome: 'OK', detail: 'not created yet: there are no signing keys' };
+  }
+  if (!isNamed) {
+    return { check, outcome: 'warning', detail: 'not checked', remedy: 'Give --master-key-file' };
   }
   const remedy = 'Name the file of this installation in --master-key-file';
   try {
@@ -286,15 +292,11 @@ async function checkFile(input: Input, { isInUse, databaseFile }: FolderPorts): 
 }
 
 /** Everything in the data folder must be accessible to its owner only. */
-function checkFolder(
-  input: Input,
-  { databaseFile }: FolderPorts,
-  { isNeeded }: { isNeeded: boolean },
-): Finding[] {
+function checkFolder(input: Input, { databaseFile }: FolderPorts): Finding[] {
   const check = 'permissions';
   const folder = resolve(input.must('data-dir'));
   if (process.platform === 'win32' || !existsSync(folder)) {
-    if (isNeeded || !input.isGiven('data-dir')) return [];
+    if (!input.isGiven('database-url')) return [];
     const detail = `there is no folder ${folder}`;
     return [{ check, outcome: 'failure', detail, remedy: 'Correct --data-dir' }];
   }

@@ -1,4 +1,4 @@
-import { chmod, writeFile } from 'node:fs/promises';
+import { chmod, mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { sql } from 'kysely';
 import { afterEach, expect, test } from 'vitest';
@@ -155,6 +155,23 @@ test('doctor: a host is checked as the server checks it', async () => {
   ).rejects.toThrow('is not a host');
 });
 
+test('doctor: with --database-url, the data folder of another installation is not checked', async () => {
+  await using folder = await temporaryFolder('doctor');
+  const data = join(folder.path, 'data');
+  await mkdir(data);
+  await chmod(data, 0o755);
+  const before = process.cwd();
+  process.chdir(folder.path);
+  const url = ['--database-url', 'postgres://lk@127.0.0.1:1/none'];
+
+  const unnamed = await findings(...url);
+  const named = await findings(...url, '--data-dir', data);
+  process.chdir(before);
+
+  expect(unnamed.of('permissions')).toBeUndefined();
+  expect(named.of('permissions')).toMatchObject({ outcome: 'failure' });
+});
+
 test('doctor: a database that cannot be reached is a failure without the password', async () => {
   const { text, error } = await examine('--database-url', 'postgres://lk:hunter2@127.0.0.1:1/none');
 
@@ -189,6 +206,11 @@ await suite('postgres', 'doctor', () => {
     // The tests' connections confirm commits before they are on disk.
     expect(found.of('standby')).toMatchObject({ outcome: 'failure' });
     expect(found.error).toMatchObject({ message: '1 of 10 checks failed' });
+    const keyless = await findings('--database-url', database.url);
+    expect(keyless.of('master key')).toMatchObject({
+      outcome: 'warning',
+      remedy: 'Give --master-key-file',
+    });
   });
 
   test('doctor: a clock that is set differently on a node, and nodes of two versions', async () => {
