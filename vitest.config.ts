@@ -19,8 +19,12 @@ const level = (
     sequence: { groupOrder: order },
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
-    ...(name === 'contract' && { globalSetup: ['test/support/postgres-setup.ts'] }),
-    ...(timeoutMs > 20_000 && { globalSetup: ['test/support/end-to-end-setup.ts'] }),
+    globalSetup: [
+      'test/support/own-folder-setup.ts',
+      ...(name === 'contract' ? ['test/support/postgres-setup.ts'] : []),
+      ...(timeoutMs > 20_000 ? ['test/support/end-to-end-setup.ts'] : []),
+    ],
+    setupFiles: ['test/support/own-folder.ts'],
   },
 });
 
