@@ -22,13 +22,18 @@ export async function transaction<Result>(
   work: (db: Db) => Promise<Result>,
 ): Promise<Result> {
   if (db.isTransaction) return work(db);
-  for (let run = 1; ; run += 1) {
+  return untilNoDeadlock(() => db.transaction().execute(work));
+}
+
+/** Runs a transaction, or a statement outside of one, again if PostgreSQL rolled it back because of another one. */
+export async function untilNoDeadlock<Result>(run: () => Promise<Result>): Promise<Result> {
+  for (let runs = 1; ; runs += 1) {
     try {
-      return await db.transaction().execute(work);
+      return await run();
     } catch (error) {
-      if (run === mostRuns || databaseFault(error) !== 'retryable') throw error;
+      if (runs === mostRuns || databaseFault(error) !== 'retryable') throw error;
     }
-    await delay(2 ** run);
+    await delay(2 ** runs);
   }
 }
 

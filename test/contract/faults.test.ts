@@ -7,7 +7,9 @@ import { insertSigningKey } from '#server/db/signing-keys';
 import { isPostgres, transaction } from '#server/db/transaction';
 import { onEachDatabase, postgres } from '#support/databases';
 import { freePort } from '#support/loopback';
+import { patient } from '#support/patient';
 import { suite } from '#support/suite';
+import { waitedFor } from '#support/waited-for';
 import { wireProxy } from '#support/wire-proxy';
 
 const now = 1_800_000_000;
@@ -83,6 +85,29 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
     expect(runs).toBeGreaterThan(2);
     const rows = await database.db.selectFrom('organization').select('created_at').execute();
     expect(rows.map((row) => row.created_at)).toEqual([3, 3]);
+  });
+
+  test('a single statement that a deadlock has ended is run again', async () => {
+    await using database = await postgres.open();
+    for (const id of organizations)
+      await insertOrganization(database.db, { id, name: id.replace('_', '-'), createdAt: 1 });
+    const [first, second] = organizations;
+    const deleting = await transaction(database.db, async (tx) => {
+      const change = (id: string) =>
+        tx.updateTable('organization').set({ created_at: 2 }).where('id', '=', id).execute();
+      await change(second);
+      const isWaitedFor = await waitedFor(tx, database);
+      // It has locked the first row when it waits for the second one, and notices the deadlock before this transaction does.
+      const deleted = database.db
+        .deleteFrom('organization')
+        .where('created_at', '<', 3)
+        .executeTakeFirst();
+      await expect.poll(isWaitedFor, patient).toBe(true);
+      await change(first);
+      return { deleted };
+    });
+
+    expect(await deleting.deleted).toEqual({ numDeletedRows: 2n });
   });
 
   test('a database that is not there is unavailable', async () => {

@@ -12,6 +12,7 @@ import { postgres, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { patient } from '#support/patient';
 import { suite } from '#support/suite';
+import { waitedFor } from '#support/waited-for';
 import { wireProxy } from '#support/wire-proxy';
 
 const now = madeAt + 60;
@@ -147,13 +148,9 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     const order: string[] = [];
     const revoking = await database.db.transaction().execute(async (tx) => {
       const admissions = await lockAdmissions(tx);
+      const isWaitedFor = await waitedFor(tx, database);
       const revoked = revokeKey(other.db, 'key_a', now).then(() => void order.push('revoked'));
-      // It waits for the lock.
-      const waits = sql<{ count: number }>`select count(*) as count from pg_locks where not granted
-        and pid in (select pid from pg_stat_activity where datname = current_database())`;
-      await expect
-        .poll(async () => (await waits.execute(database.db)).rows[0]?.count, patient)
-        .toBe(1);
+      await expect.poll(isWaitedFor, patient).toBe(true);
       const found = await admissions.byKey({ ...place, keyHash: 'hash of a', now });
       order.push(found ? 'admitted' : 'refused');
       return { revoked };

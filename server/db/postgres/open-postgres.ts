@@ -1,9 +1,16 @@
-import { Kysely, PostgresAdapter, PostgresDialect } from 'kysely';
+import {
+  type DatabaseConnection,
+  Kysely,
+  PostgresAdapter,
+  PostgresDialect,
+  PostgresDriver,
+} from 'kysely';
 import { Pool, types, type PoolConfig } from 'pg';
 
 import { DatabaseUnavailable } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
+import { untilNoDeadlock } from '#db/transaction';
 import { reasonOf } from './check-postgres.ts';
 
 /** Object ids of PostgreSQL's types, from its table `pg_type`. */
@@ -29,7 +36,7 @@ export function postgresPool(config: PoolConfig): Pool {
 }
 
 export function overPool(pool: Pool): Kysely<Schema> {
-  const dialect = new PostgresDialect({
+  const config = {
     pool: {
       options: pool.options,
       async connect() {
@@ -41,10 +48,45 @@ export function overPool(pool: Pool): Kysely<Schema> {
       },
       end: () => pool.end(),
     },
-  });
+  };
+  const dialect = new PostgresDialect(config);
+  dialect.createDriver = () => new RepeatingDriver(config);
   dialect.createAdapter = () => new TransactionalAdapter();
   dialect.createIntrospector = tableNamesOnly;
   return new Kysely<Schema>({ dialect });
+}
+
+/**
+ * Runs a statement outside of a transaction again after a deadlock, which any statement that changes several rows may get into.
+ * Transactions are run again as a whole: see `transaction`.
+ */
+class RepeatingDriver extends PostgresDriver {
+  readonly #known = new WeakSet<DatabaseConnection>();
+  readonly #inTransaction = new WeakSet<DatabaseConnection>();
+
+  override async acquireConnection(): Promise<DatabaseConnection> {
+    const connection = await super.acquireConnection();
+    if (this.#known.has(connection)) return connection;
+    this.#known.add(connection);
+    const execute = connection.executeQuery.bind(connection);
+    connection.executeQuery = (query) =>
+      this.#inTransaction.has(connection) ? execute(query) : untilNoDeadlock(() => execute(query));
+    return connection;
+  }
+
+  override async beginTransaction(
+    ...[connection, settings]: Parameters<PostgresDriver['beginTransaction']>
+  ): Promise<void> {
+    this.#inTransaction.add(connection);
+    await super.beginTransaction(connection, settings);
+  }
+
+  override async releaseConnection(
+    ...[connection]: Parameters<PostgresDriver['releaseConnection']>
+  ): Promise<void> {
+    this.#inTransaction.delete(connection);
+    await super.releaseConnection(connection);
+  }
 }
 
 /** Omits Kysely's migration lock, which outlives a failed migration. `migrate` takes one that ends with the transaction. */
