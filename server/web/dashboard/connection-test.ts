@@ -1,12 +1,14 @@
 import { AdministrationRefusal } from '#admin/refusal';
+import { findServer } from '#db/servers';
 import { hostAndPort } from '#outbound/checked-addresses';
 import type { Inspection } from '#upstreams/inspect';
 import { html, type Html } from '#web/html';
-import { dashboardPath } from '#web/layout';
+import { dashboardPath, type Link } from '#web/layout';
 import { copyable, type Fact, factList } from '#web/tables';
+import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
 
-/** What a test of a connection found, as the form of a new server shows it. */
+/** What a test of a connection found, as pages show it. */
 export interface ConnectionTest {
   readonly outcome: Inspection['outcome'];
   readonly heading: string;
@@ -14,6 +16,10 @@ export interface ConnectionTest {
   readonly facts: readonly Fact[];
   /** For a private address: the form of an agent that reaches it, and the option by which the operator allows it. */
   readonly remedies: { readonly newAgent: string; readonly option: string } | undefined;
+  /** What to do next. */
+  readonly next?: Link;
+  /** Whether what was found is no reason to worry, though nothing was called. */
+  readonly isExpected?: boolean;
 }
 
 /** The server to be created. */
@@ -47,13 +53,18 @@ export function connectionTest(inspection: Inspection, wanted: Wanted): Connecti
   const rest = { outcome, facts: [], remedies };
   switch (outcome) {
     case 'connected':
-      return { ...rest, heading: 'Connected', text: '', facts: factsOf(inspection) };
+      return {
+        ...rest,
+        heading: 'Connected',
+        text: '',
+        facts: [...factsOf(inspection), { label: 'Authentication', text: 'None required' }],
+      };
     case 'sign-in-required': {
       const text =
         'You can create the server now and set up upstream authentication on the next page.';
       const how = inspection.isOAuth ? 'OAuth' : 'Credentials in a header';
       const facts = [{ label: 'Authentication', text: `${how} (the server answers HTTP 401)` }];
-      return { ...rest, heading: 'Connected; sign-in required', text, facts };
+      return { ...rest, heading: 'Connected; sign-in required', text, facts, isExpected: true };
     }
     case 'personal':
     case 'offline':
@@ -80,11 +91,64 @@ function factsOf({
   return [
     { label: 'Protocol', text: `MCP ${protocolVersion ?? ''}` },
     { label: 'Tools', text: names.length > 0 ? listed : 'None' },
-    { label: 'Authentication', text: 'None required' },
   ];
 }
 
 const mostNames = 8;
+
+/**
+ * Asks the MCP server of a server that was just changed, as calls of this person would, and says what to do next. `home` is the
+ * path of the server's page. `undefined` for a disabled server, and for one whose upstream is not asked over HTTP.
+ */
+export async function testSaved(
+  {
+    organization,
+    person,
+    server: { name },
+  }: Pick<DashboardVisit, 'organization' | 'person' | 'server'>,
+  home: string,
+  { db, inspectTools }: Pick<DashboardPorts, 'db' | 'inspectTools'>,
+): Promise<ConnectionTest | undefined> {
+  const server = await findServer(db, organization, name);
+  if (!server || server.disabledAt !== undefined || server.upstream.kind !== 'http')
+    return undefined;
+  const inspection = await inspectTools(server, person.user.id);
+  const { outcome } = inspection;
+  const rest = { outcome, facts: [], remedies: undefined };
+  switch (outcome) {
+    case 'connected':
+      return {
+        ...rest,
+        heading: 'The MCP server answers',
+        text: '',
+        facts: factsOf(inspection),
+        next: { text: 'Connect an assistant', href: home },
+      };
+    case 'personal':
+      return {
+        ...rest,
+        heading: 'Each person connects their own account',
+        isExpected: true,
+        text: 'Connect yours to test the connection. Other people find the link on the page of this server.',
+        next: { text: 'Connect your account', href: `${home}/account` },
+      };
+    case 'sign-in-required':
+      return {
+        ...rest,
+        heading: 'The MCP server refuses these settings',
+        text: `${inspection.reason} Check the kind of token below, and the name and value of each fixed header.`,
+      };
+    case 'offline':
+    case 'error':
+    case 'forbidden':
+      return {
+        ...rest,
+        heading: 'The connection test failed',
+        text: inspection.reason,
+        next: { text: 'Check the URL', href: `${home}/settings` },
+      };
+  }
+}
 
 function remediesFor({ organization, name, url = '' }: Wanted) {
   const query = new URLSearchParams({ ...(name && { server: name }), url });
@@ -96,8 +160,8 @@ function remediesFor({ organization, name, url = '' }: Wanted) {
 
 /** The result, within the form. `isRefused`: the form has a summary of errors, which takes the focus. */
 export function connectionTestSection(test: ConnectionTest, isRefused: boolean): Html {
-  const { outcome, heading, text, facts, remedies } = test;
-  const isGood = outcome === 'connected' || outcome === 'sign-in-required';
+  const { outcome, heading, text, facts, remedies, next } = test;
+  const isGood = outcome === 'connected' || test.isExpected === true;
   return html`<section class="${isGood ? 'notice' : 'notice warning'} group" role="status" aria-labelledby="test-heading">
 <h2 id="test-heading" tabindex="-1"${!isRefused && html` autofocus`}>${heading}</h2>
 ${text && html`<p dir="auto">${text}</p>`}
@@ -109,5 +173,6 @@ ${
 <p>Or the operator of Latchkey restarts it with this option:</p>
 ${copyable(remedies.option, 'the option')}`
 }
+${next && html`<p><a class="button" href="${next.href}">${next.text}</a></p>`}
 </section>`;
 }

@@ -20,7 +20,7 @@ import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
-import { healthOfAll, serverBadge } from './health.ts';
+import { applicationsOf, healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -234,11 +234,16 @@ const mostOwnServers = 100;
 async function ownServers({ organization, person }: DashboardVisit, ports: DashboardPorts) {
   const servers = await listUsableServers(ports.db, person.user.id, organization, mostOwnServers);
   const health = await healthOfAll(servers, ports);
+  const applications = await applicationsOf(person.user.id, ports.clock.now(), ports);
   return {
     servers: servers.map((server) => {
       const status = health.get(server.id);
-      const badgeOf = status && serverBadge(status);
-      return { server, href: serverPath(organization, server.name), status: badgeOf };
+      return {
+        server,
+        href: serverPath(organization, server.name),
+        status: status && serverBadge(status),
+        applications: applications.get(`${organization}/${server.name}`),
+      };
     }),
   };
 }
@@ -255,12 +260,13 @@ function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
   const content = html`${pageHeading({ heading, lead })}
 <ul class="cards" id="servers" data-row>
 ${servers.map(
-  ({ server, href, status }) => html`<li class="card">
+  ({ server, href, status, applications }) => html`<li class="card">
 <div class="card-head">
 <h2>${titleMarkup(server)}</h2>
 ${status && badge(status)}
 </div>
 ${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
+<p class="soft" dir="auto">${applications === undefined ? 'You do not use it yet.' : `You use it with ${applications}.`}</p>
 <p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a></p>
 </li>`,
 )}

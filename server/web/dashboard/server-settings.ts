@@ -20,6 +20,7 @@ import {
   connectionTest,
   privateNetworkRefusal,
   testUrl,
+  testSaved,
 } from './connection-test.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { queryCache } from './live.ts';
@@ -112,7 +113,8 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       }
       const { name, id } = await perform(serverCreate, input, actor, ports);
       if (found) await ports.learnHealth(id, found);
-      const next = `${serverPath(organization, name)}?done=created`;
+      const page = found?.outcome === 'sign-in-required' ? '/upstream' : '';
+      const next = `${serverPath(organization, name)}${page}?done=created`;
       return seeOther(reply, next);
     } catch (refusal) {
       return form(reply, visit, typed, { errors: serverErrors(refusal, typed, 'name') });
@@ -137,6 +139,7 @@ interface Shown {
   readonly typed: TypedServer;
   readonly errors: readonly FieldError[];
   readonly notice: string | undefined;
+  readonly test?: ConnectionTest | undefined;
   /** Default 200. */
   readonly status?: number;
 }
@@ -151,7 +154,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
     reply: FastifyReply,
     visit: DashboardVisit,
     server: Awaited<ReturnType<typeof read>>,
-    { status = 200, ...shown }: Shown,
+    { status = 200, test, ...shown }: Shown,
   ) => {
     const { organization } = visit;
     const { name, disabledAt } = server;
@@ -166,7 +169,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       cancel: home,
       agents: await agentsFor(visit),
       newAgent: `${dashboardPath(organization)}/new-agent`,
-      test: undefined,
+      test,
       isDisabled,
       dangers: [
         isDisabled
@@ -197,7 +200,9 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
   guard.get('/servers/:server/settings', toManage, async (visit, request, reply) => {
     const server = await read(visit, request);
     const notice = notices[queryText(request, 'done') ?? ''];
-    return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice });
+    const home = serverPath(visit.organization, server.name);
+    const test = notice === undefined ? undefined : await testSaved(visit, home, ports);
+    return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice, test });
   });
 
   guard.post('/servers/:server/settings', toManage, async (visit, sent, request, reply) => {

@@ -26,7 +26,7 @@ import { queryText } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
-import { healthCell, healthOfAll } from './health.ts';
+import { applicationsOf, healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -110,6 +110,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const server = await perform(serverRead, { organization, server: name }, actor, ports);
     const health = await ports.serverHealth(server.id);
     const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+    const applications = await applicationsOf(visit.person.user.id, clock.now(), ports);
     const home = serverPath(organization, name);
     const endpoint = base + server.endpoint;
     const credential = { kind: 'person' } as const;
@@ -126,6 +127,10 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       here: request.url,
       facts: [
         { label: 'Status', cell: healthCell(health, may('server.manage')) },
+        {
+          label: 'You use it with',
+          text: applications.get(`${organization}/${name}`) ?? 'No application yet',
+        },
         ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
         ...(may('server.manage') ? administrationFacts(server, health) : []),
       ],
@@ -162,7 +167,7 @@ function problemOf(
   if (!may('server.manage') || reason === undefined) return undefined;
   const home = serverPath(organization, name);
   if (status === 'sign-in-required') {
-    const link = { text: 'Set up upstream authentication', href: `${home}/upstream` };
+    const link = { text: 'Check upstream authentication', href: `${home}/upstream` };
     return { reason, link };
   }
   if (upstream.kind === 'agent') {

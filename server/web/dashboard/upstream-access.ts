@@ -18,6 +18,7 @@ import {
 import { queryText, seeOther } from '#web/page-request';
 import { copyButton, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
+import { type ConnectionTest, connectionTestSection, testSaved } from './connection-test.ts';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -35,6 +36,7 @@ import {
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
 const notices: Readonly<Record<string, string>> = {
+  created: 'Server created. Now choose how Latchkey authenticates to its MCP server.',
   saved: 'Saved.',
   disconnected: 'Account disconnected.',
   header: 'Header saved.',
@@ -42,6 +44,8 @@ const notices: Readonly<Record<string, string>> = {
   forgotten: 'Previous value deleted.',
   removed: 'Header removed.',
 };
+/** After which of them the connection is tested. */
+const tested: ReadonlySet<string> = new Set(['saved', 'header', 'restored', 'removed']);
 
 /**
  * `/servers/{server}/upstream`: how calls authenticate to the MCP server, and which people have connected an account.
@@ -65,11 +69,14 @@ export function upstreamAccessRoutes(
     const headers = await perform(headerList, at, actor, ports);
     const home = serverPath(organization, name);
     const url = credentialsUrl(server.upstream);
+    const done = queryText(request, 'done') ?? '';
+    const isTested = tested.has(done) || queryText(request, 'test') === 'now';
     const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
     const data = {
       heading: visit.server,
       tabs: serverTabs(visit, name, 'upstream'),
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: notices[done],
+      test: isTested && errors.length === 0 ? await testSaved(visit, home, ports) : undefined,
       action: `${home}/upstream`,
       cancel: home,
       entered: entered ?? accessForm.filled(access),
@@ -160,6 +167,8 @@ export interface AccessFormData {
   readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
+  /** What the test of the connection found, if there was one. */
+  readonly test: ConnectionTest | undefined;
   readonly action: string;
   readonly cancel: string;
   readonly entered: Entered;
@@ -190,7 +199,10 @@ function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const notHttp = html`<div class="empty">
 <p>Only an HTTP upstream needs authentication. This server has another kind of upstream.</p>
 </div>`;
-  const sections = html`${accessSection(data, frame)}
+  const testLink = html`<p><a class="button" href="${data.action}?test=now">${data.test ? 'Test again' : 'Test connection'}</a></p>`;
+  const sections = html`${data.test ? connectionTestSection(data.test, false) : undefined}
+${testLink}
+${accessSection(data, frame)}
 ${discoveredSection(data)}
 ${connectionsSection(data)}
 ${headersSection(data, frame)}`;

@@ -42,8 +42,7 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await owner.open('/new-server');
     await fill({ Name: 'sales', 'URL of the HTTP server': upstream.url });
     await owner.press('Create server');
-    await owner.page.waitForURL('**/servers/sales?done=created');
-    await owner.open('/servers/sales/upstream');
+    await owner.page.waitForURL('**/servers/sales/upstream?done=created');
     await owner.page.getByLabel('Each person’s own account').check();
     const problems = await pageProblems(owner.page);
     await fill({ 'Client ID': '' });
@@ -57,6 +56,8 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     await owner.press('Save');
     await owner.page.waitForURL('**/upstream?done=saved');
     const saved = await owner.page.content();
+    await owner.open('/servers/sales');
+    const next = await owner.page.locator('main').textContent();
 
     await owner.open(place);
     problems.push(...(await pageProblems(owner.page)));
@@ -86,6 +87,9 @@ await suite('browser', 'upstream access per person, in a browser', () => {
     );
     expect(saved).not.toContain(upstream.clientSecret);
     expect(saved).toContain(upstream.issuer);
+    expect(saved).toContain('Each person connects their own account');
+    expect(next).toContain('Available');
+    expect(next).not.toContain('Check upstream authentication');
     expect(connected).toContain('dana@example.com');
     expect(connected).toContain('eve@example.com');
     const subjects = upstream.seen.flatMap(({ subject }) =>

@@ -96,7 +96,7 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
       expect(agent).toMatch(/Connections[^0-9]*2/);
     }, patient);
     await vi.waitFor(
-      async () => expect(await page(third, '/servers/sales')).toContain('Connected'),
+      async () => expect(await page(third, '/servers/sales')).toContain('Available'),
       patient,
     );
     const tools = await page(third, '/servers/sales/try');
@@ -107,7 +107,7 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
       { 'x-test-node': third.name },
     );
 
-    expect(waiting).not.toContain('Connected');
+    expect(waiting).not.toContain('Available');
     expect(tools).toContain('secret');
     expect(tried.status).toBe(200);
     expect(times('"tools/call"')).toBe(1);

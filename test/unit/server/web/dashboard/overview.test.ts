@@ -19,7 +19,8 @@ test('home of a member: their servers with status and a way to connect, and noth
 
   expect(status).toBe(200);
   expect(text).toContain('<h1 dir="auto">Your servers</h1>');
-  expect(text).toMatch(/Connected<\/span>/);
+  expect(text).toMatch(/Available<\/span>/);
+  expect(text).toContain('You do not use it yet.');
   expect(text).toContain(
     'href="/dashboard/acme/servers/sales#connect-heading" aria-label="Connect to sales"',
   );

@@ -104,7 +104,7 @@ test('new server: one that requires authentication is created, since that is set
   const created = await create(wanted);
 
   expect(tested.text).toContain('OAuth (the server answers HTTP 401)');
-  expect(created.status).toBe(303);
+  expect(created.location).toBe('/dashboard/acme/servers/private/upstream?done=created');
 });
 
 test.each([

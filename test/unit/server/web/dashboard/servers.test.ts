@@ -53,7 +53,7 @@ test('server: pages show its status to everybody, and the reason to those who ma
     expect(text).toContain('<span class="badge care">Sign-in required</span>');
   }
   expect(admin.text).toContain('10.0.0.5 requires authentication (HTTP 401).');
-  expect(admin.text).toContain(`href="${path}/upstream">Set up upstream authentication</a>`);
+  expect(admin.text).toContain(`href="${path}/upstream">Check upstream authentication</a>`);
   for (const { text } of [member, ...lists]) expect(text).not.toContain('10.0.0.5');
 });
 

@@ -84,3 +84,43 @@ test('fixed header: to replace a value, its name is filled in and the value has 
     'Enter a new header, or a header from the list above to replace its value. Example: X-Api-Key',
   );
 });
+
+test('upstream access: what was saved is tested, and the page says what to do next', async () => {
+  const show = async (query: string) => (await app.get(path + query, owner.cookie)).text;
+  const reason = 'mcp.example requires authentication (HTTP 401).';
+  app.upstreams.inspection = { outcome: 'sign-in-required', isOAuth: false, reason };
+  const refused = await show('?done=header');
+  app.upstreams.inspection = { outcome: 'connected', protocolVersion: '2025-11-25', tools: [] };
+  const good = await show('?done=header');
+  app.upstreams.inspection = {
+    outcome: 'personal',
+    reason: 'Each person connects their own account.',
+  };
+  const personal = await show('?done=saved');
+  app.upstreams.inspection = { outcome: 'offline', reason: 'Connection refused at mcp.example.' };
+  const offline = await show('?test=now');
+  const untested = await show('');
+
+  expect(refused).toContain('The MCP server refuses these settings');
+  expect(refused).toContain(reason);
+  expect(good).toContain('The MCP server answers');
+  expect(good).toContain('href="/dashboard/acme/servers/sales">Connect an assistant</a>');
+  expect(personal).toContain(
+    'href="/dashboard/acme/servers/sales/account">Connect your account</a>',
+  );
+  expect(offline).toContain('Connection refused at mcp.example.');
+  expect(offline).toContain('href="/dashboard/acme/servers/sales/settings">Check the URL</a>');
+  expect(untested).not.toContain('test-heading');
+  expect(untested).toContain('?test=now">Test connection</a>');
+});
+
+test('server settings: what was saved is tested', async () => {
+  const settings = '/dashboard/acme/servers/sales/settings';
+  app.upstreams.inspection = { outcome: 'offline', reason: 'Connection refused at mcp.example.' };
+
+  const saved = await app.get(`${settings}?done=saved`, owner.cookie);
+  const opened = await app.get(settings, owner.cookie);
+
+  expect(saved.text).toContain('Connection refused at mcp.example.');
+  expect(opened.text).not.toContain('Connection refused at mcp.example.');
+});
