@@ -39,7 +39,7 @@ const setOptions: readonly Option[] = [
     doc: 'request tokens without a resource, if the authorization server refuses one: other servers may accept them',
   },
   {
-    name: 'tell-callers',
+    name: 'forward-caller',
     value: 'yes|no',
     doc: 'forward the caller’s identity in a signed assertion',
   },
@@ -73,7 +73,7 @@ export const serverSetAccess: Command = {
         ...(secretFile !== undefined && { clientSecret: secretIn(secretFile) }),
         ...(scopes.length > 0 && { scopes: [...scopes] }),
         ...(input.flag('omit-resource') && { omitsResource: true }),
-        ...tells(input.text('tell-callers')),
+        ...forwards(input.text('forward-caller')),
       },
       ports,
     );
@@ -141,7 +141,7 @@ function facts(at: { organization: string; server: string }, shown: AccessView) 
     resource: shown.resource,
     redirect_path: shown.redirectPath,
     connections: shown.connections,
-    tells_callers: shown.tellsCallers ? 'yes' : 'no',
+    forwards_caller: shown.forwardsCaller ? 'yes' : 'no',
   };
 }
 
@@ -156,18 +156,18 @@ function kindOf(input: Input): AccessView['kind'] | undefined {
     throw new UsageError('choose one of --none, --client-credentials, --per-person');
   }
   const [kind] = chosen;
-  if (kind === undefined && input.text('tell-callers') === undefined) {
+  if (kind === undefined && input.text('forward-caller') === undefined) {
     throw new UsageError(
-      'choose one of --none, --client-credentials, --per-person, --tell-callers',
+      'choose one of --none, --client-credentials, --per-person, --forward-caller',
     );
   }
   return kind;
 }
 
-function tells(text: string | undefined): { tellsCallers?: boolean } {
+function forwards(text: string | undefined): { forwardsCaller?: boolean } {
   if (text === undefined) return {};
-  if (text === 'yes' || text === 'no') return { tellsCallers: text === 'yes' };
-  throw new UsageError(`--tell-callers '${text}' is neither yes nor no`);
+  if (text === 'yes' || text === 'no') return { forwardsCaller: text === 'yes' };
+  throw new UsageError(`--forward-caller '${text}' is neither yes nor no`);
 }
 
 function given(name: string, value: string | undefined) {

@@ -5,7 +5,7 @@ import {
   findUpstreamAccess,
   removeUpstreamAccess,
   replaceUpstreamAccess,
-  updateTellsCallers,
+  updateForwardsCaller,
   type UpstreamAccess,
 } from '#db/upstream-access';
 import { listUpstreamConnections } from '#db/upstream-connections';
@@ -40,7 +40,7 @@ const accessViewSchema = z
     omitsResource: z.boolean().describe('Whether tokens are requested without a resource'),
     redirectPath: z.string().describe('The path of the redirect URI to register there'),
     connections: z.int().describe('How many people have connected an account'),
-    tellsCallers: z
+    forwardsCaller: z
       .boolean()
       .describe('Whether calls contain a signed assertion of the caller’s identity'),
   })
@@ -56,9 +56,9 @@ async function toAccessView(
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<AccessView> {
   const { upstream } = await ownServer(organization, name, ports);
-  const { accessId, tellsCallers } = takesCredentials(upstream)
+  const { accessId, forwardsCaller } = takesCredentials(upstream)
     ? upstream
-    : { accessId: undefined, tellsCallers: undefined };
+    : { accessId: undefined, forwardsCaller: undefined };
   const access = accessId === undefined ? undefined : await findUpstreamAccess(ports.db, accessId);
   const people = access ? await listUpstreamConnections(ports.db, access.id) : [];
   return {
@@ -72,7 +72,7 @@ async function toAccessView(
     omitsResource: access !== undefined && access.resource === undefined,
     redirectPath: `${accountPath({ organization, name })}/callback`,
     connections: people.length,
-    tellsCallers: tellsCallers === true,
+    forwardsCaller: forwardsCaller === true,
   };
 }
 
@@ -411,7 +411,7 @@ export const accessSet = organizationOperation({
           when: withToken,
         },
       }),
-    tellsCallers: z
+    forwardsCaller: z
       .boolean()
       .optional()
       .describe('Omit it to keep the current setting')
@@ -435,9 +435,9 @@ export const accessSet = organizationOperation({
   },
   async run(input, { organization, actor }, ports) {
     const server = await ownServer(organization.name, input.server, ports);
-    const { kind, tellsCallers } = input;
+    const { kind, forwardsCaller } = input;
     if (!takesCredentials(server.upstream)) {
-      if (kind !== 'none' || tellsCallers) throw onlyHttp();
+      if (kind !== 'none' || forwardsCaller) throw onlyHttp();
     } else if (kind === 'none') {
       await removeUpstreamAccess(ports.db, server.id);
     } else {
@@ -449,8 +449,8 @@ export const accessSet = organizationOperation({
         );
       }
     }
-    if (tellsCallers !== undefined) {
-      await updateTellsCallers(ports.db, server.id, tellsCallers);
+    if (forwardsCaller !== undefined) {
+      await updateForwardsCaller(ports.db, server.id, forwardsCaller);
     }
     return toAccessView(organization.name, input.server, ports);
   },

@@ -7,7 +7,7 @@ import { readServer, type ServerRow } from './servers.ts';
 import { isPostgres, type Db } from './transaction.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
-  s.upstream_access_id, s.upstream_tells_callers, s.upstream_headers,
+  s.upstream_access_id, s.upstream_forwards_caller, s.upstream_headers,
   s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.created_at`;
 
 const enabled = `o.name = :organization and s.name = :server

@@ -26,7 +26,7 @@ export interface Schema {
     /** The tokens that its upstream requires; null if it requires none. */
     upstream_access_id: Generated<string | null>;
     /** 1 if its calls contain the identity of the caller. */
-    upstream_tells_callers: Generated<number>;
+    upstream_forwards_caller: Generated<number>;
     /** JSON text: headers for its requests, with encrypted values; null for none. */
     upstream_headers: Generated<string | null>;
     /** When the upstream refused their current values and accepted the previous ones. */

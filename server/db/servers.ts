@@ -257,7 +257,7 @@ export async function updateServer(
     const before = upstream && (await lockUpstream(tx, serverId));
     // Tokens were issued for one location. They, and the identity of callers, must not be sent to another one.
     const isElsewhere = before && !isSameLocation(before, upstream);
-    const ended = isElsewhere && { upstream_access_id: null, upstream_tells_callers: 0 };
+    const ended = isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 };
     const isUpdated = await updateColumns(tx, serverId, change, revision, ended || {});
     if (isUpdated && changedTools) await renewWithheldTools(tx, serverId);
     return isUpdated;
@@ -435,7 +435,7 @@ export type ServerRow = Pick<
   | 'upstream_kind'
   | 'upstream_settings'
   | 'upstream_access_id'
-  | 'upstream_tells_callers'
+  | 'upstream_forwards_caller'
   | 'upstream_headers'
   | 'agent_id'
   | 'hidden_tools'
@@ -497,7 +497,7 @@ function upstreamOf(row: UpstreamRow): UpstreamKind {
     agentId: row.agent_id,
     credentials: {
       ...(row.upstream_access_id && { accessId: row.upstream_access_id }),
-      ...(row.upstream_tells_callers === 1 && { tellsCallers: true }),
+      ...(row.upstream_forwards_caller === 1 && { forwardsCaller: true }),
       ...(row.upstream_headers && { headers: readHeaders(row.upstream_headers) }),
       ...(row.upstream_headers_refused_at && { headersRefusedAt: row.upstream_headers_refused_at }),
     },

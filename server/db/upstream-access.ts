@@ -119,13 +119,17 @@ export async function removeUpstreamAccess(db: Db, serverId: string): Promise<vo
 }
 
 /** Sets whether the server's calls contain a signed assertion of the caller's identity. */
-export async function updateTellsCallers(db: Db, serverId: string, tells: boolean): Promise<void> {
+export async function updateForwardsCaller(
+  db: Db,
+  serverId: string,
+  tells: boolean,
+): Promise<void> {
   await transaction(db, async (tx) => {
     const upstream = await lockUpstream(tx, serverId);
     if (!upstream || credentialsUrl(upstream) === undefined) return;
     await tx
       .updateTable('mcp_server')
-      .set({ upstream_tells_callers: tells ? 1 : 0 })
+      .set({ upstream_forwards_caller: tells ? 1 : 0 })
       .where('id', '=', serverId)
       .execute();
   });

@@ -96,7 +96,7 @@ const credentials = {
   /** The `UpstreamAccess` that the server uses: the upstream requires a token. */
   accessId: z.string().optional(),
   /** Calls contain a signed assertion of the caller's identity. */
-  tellsCallers: z.literal(true).optional(),
+  forwardsCaller: z.literal(true).optional(),
   /** Sent with every request to the origin of `url`. The values can be decrypted only for this origin. */
   headers: z.custom<readonly FixedHeader[]>().optional(),
   /** When it last refused the current values of `headers` and accepted the previous ones; only read for pages. */

@@ -36,7 +36,7 @@ export interface ProbedUpstream extends Pick<Inspected, 'upstream' | 'name'> {
   /** Without the token that it requires, if it requires one; people's tokens are not for probes. */
   readonly withoutToken: Upstream | undefined;
   /** Whether calls say who the caller is, which a probe cannot. */
-  readonly tellsCallers: boolean;
+  readonly forwardsCaller: boolean;
 }
 
 export interface UpstreamHealthPorts {
@@ -257,7 +257,7 @@ export class UpstreamHealth {
   }
 
   async #inspect(server: ServerRecord): Promise<Inspection> {
-    const { upstream, withoutToken, tellsCallers, name } = this.#ports.open(server);
+    const { upstream, withoutToken, forwardsCaller, name } = this.#ports.open(server);
     const place = upstreamLocation(server.upstream);
     const asked = { key: server.id, place, name, timeoutMs, wantsTools: false };
     const found = await inspect({ ...asked, upstream }, this.#links);
@@ -266,7 +266,7 @@ export class UpstreamHealth {
       ? await inspect({ ...asked, upstream: withoutToken }, this.#links)
       : found;
     // With no person in front of it, a refusal is all that such a server has to say.
-    const isRefusal = bare.outcome === 'sign-in-required' && (isForPeople || tellsCallers);
+    const isRefusal = bare.outcome === 'sign-in-required' && (isForPeople || forwardsCaller);
     return isRefusal ? personal : bare;
   }
 

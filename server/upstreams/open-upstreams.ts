@@ -172,9 +172,9 @@ export async function openUpstreams(
     const send: Upstream['send'] = (request) => open.send(request);
     if (!isCredentialed(server)) {
       const withoutToken = undefined;
-      return { upstream: { send }, name: server.name, withoutToken, tellsCallers: false };
+      return { upstream: { send }, name: server.name, withoutToken, forwardsCaller: false };
     }
-    const { tellsCallers = false, ...upstream } = server.upstream;
+    const { forwardsCaller = false, ...upstream } = server.upstream;
     // There is no person whom an assertion could be about.
     const silent = userId === undefined ? { ...server, upstream } : server;
     const caller = { userId, credentialId: probeName, scopes: [] };
@@ -184,7 +184,7 @@ export async function openUpstreams(
     return {
       upstream: { send: throughSteps(steps, send) },
       withoutToken: required && { send: throughSteps([headers], send) },
-      tellsCallers,
+      forwardsCaller,
       name: new URL(upstream.url).host,
     };
   };

@@ -8,7 +8,7 @@ import {
   findUpstreamAccess,
   isUpstreamAccessActive,
   removeUpstreamAccess,
-  updateTellsCallers,
+  updateForwardsCaller,
   deleteUnusedUpstreamAccesses,
   listEndedRegistrations,
   postponeEndedRegistration,
@@ -127,7 +127,7 @@ await onEachDatabase('upstream access', ({ open }) => {
       accessWith({ url: 'https://evil.example/' }),
     );
     const access = await accessInForce();
-    await updateTellsCallers(stores.db, serverId, true);
+    await updateForwardsCaller(stores.db, serverId, true);
     await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
     const same = await upstream();
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
@@ -136,7 +136,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(other).toBe(false);
-    expect(same).toEqual({ kind: 'http', url, accessId: access.id, tellsCallers: true });
+    expect(same).toEqual({ kind: 'http', url, accessId: access.id, forwardsCaller: true });
     expect(after).toEqual(moved);
     expect(await upstream()).toEqual({ kind: 'http', url });
   });
@@ -149,7 +149,7 @@ await onEachDatabase('upstream access', ({ open }) => {
       await Promise.all([
         replaceUpstreamAccess(stores.db, accessWith({ id: `upa_${randomUUID()}` })),
         updateServer(stores.db, serverId, { upstream: moved }),
-        updateTellsCallers(stores.db, serverId, true),
+        updateForwardsCaller(stores.db, serverId, true),
       ]);
       races.push(Object.hasOwn((await upstream()) ?? {}, 'accessId'));
     }
@@ -169,12 +169,12 @@ await onEachDatabase('upstream access', ({ open }) => {
 
   test('the admission of a call contains its upstream’s access settings', async () => {
     const access = await accessInForce();
-    await updateTellsCallers(stores.db, serverId, true);
+    await updateForwardsCaller(stores.db, serverId, true);
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
 
     const admitted = await stores.admissions.byPerson(at);
 
-    expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, tellsCallers: true });
+    expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, forwardsCaller: true });
   });
 
   test('fixed headers are stored as given, returned by admission, and removed with the upstream', async () => {

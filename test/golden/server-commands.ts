@@ -138,7 +138,7 @@ export async function fillServer(
   const issuer = `--issuer ${account.issuer} ${inside}`;
   await run(`server set-access acme/crm --client-credentials ${known} ${issuer} --scope read`);
   await run('server set-access acme/crm --none');
-  await run(`server set-access acme/crm --per-person ${known} ${issuer} --tell-callers yes`);
+  await run(`server set-access acme/crm --per-person ${known} ${issuer} --forward-caller yes`);
   await run('server set-access acme/crm --none --per-person');
   await run('server show-access acme/crm');
   await run('server list-headers acme/old');

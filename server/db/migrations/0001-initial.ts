@@ -72,7 +72,7 @@ const tables = [
     upstream_kind text not null,
     upstream_settings text not null,
     upstream_access_id text references upstream_access (id),
-    upstream_tells_callers integer not null default 0,
+    upstream_forwards_caller integer not null default 0,
     upstream_headers text,
     upstream_headers_refused_at bigint,
     agent_id text references agent (id) check ((upstream_kind = 'agent') = (agent_id is not null)),

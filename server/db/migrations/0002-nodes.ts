@@ -63,7 +63,7 @@ const tables = [
 const epochEvents = {
   organization: 'update of name, disabled_at, open_clients_allowed or delete',
   mcp_server: `update of organization_id, name, upstream_kind, upstream_settings, upstream_access_id,
-    upstream_tells_callers, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, limits, disabled_at
+    upstream_forwards_caller, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, limits, disabled_at
     or delete`,
   api_key: 'update of hash, server_id, scopes, expires_at, revoked_at or delete',
   oauth_client: 'update of server_id, scopes, revoked_at or delete',

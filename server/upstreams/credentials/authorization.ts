@@ -188,13 +188,13 @@ export class UpstreamAuthorizations {
     server: CredentialedServer,
     caller: UpstreamCaller,
   ): UpstreamCredentials | undefined {
-    const { url, accessId, tellsCallers, headers = [] } = server.upstream;
-    if (accessId === undefined && !tellsCallers) return undefined;
+    const { url, accessId, forwardsCaller, headers = [] } = server.upstream;
+    if (accessId === undefined && !forwardsCaller) return undefined;
     const page = this.#options.base + accountPath(server);
     return {
       page,
       isAuthorizationFixed: headers.some(({ name }) => name === 'authorization'),
-      ...(tellsCallers && { assertion: () => this.#assertion(url, server, caller) }),
+      ...(forwardsCaller && { assertion: () => this.#assertion(url, server, caller) }),
       ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, server }, caller)),
     };
   }

@@ -247,7 +247,7 @@ test('fixed header: sent beside an upstream token, and during discovery of the a
   await made('server', 'update', path, ...url, ...header('X-Api-Key', value));
   const client = ['--client-id', guarded.clientId, '--client-secret-file', file];
   const inside = ['--issuer', guarded.issuer, '--outbound-host', '127.0.0.1'];
-  const access = ['--client-credentials', ...client, ...inside, '--tell-callers', 'yes'];
+  const access = ['--client-credentials', ...client, ...inside, '--forward-caller', 'yes'];
   await made('server', 'set-access', path, ...access);
   const asked = guarded.seen.length;
   const answer = await call({ body: rpc('tools/call', { name: 'whoami', arguments: {} }) });
@@ -269,7 +269,7 @@ test('fixed header: sent beside an upstream token, and during discovery of the a
 
 test('fixed header: beside a fixed Authorization the caller assertion has its own header', async () => {
   await made('server', 'set-header', path, ...header('Authorization', `Bearer ${value}`));
-  await made('server', 'set-access', path, '--tell-callers', 'yes');
+  await made('server', 'set-access', path, '--forward-caller', 'yes');
   await call();
 
   expect(new Set(sent(upstream.requests, 'authorization'))).toEqual(new Set([`Bearer ${value}`]));

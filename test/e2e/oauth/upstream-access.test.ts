@@ -574,7 +574,7 @@ describe('caller assertion', () => {
   });
 
   test('it is for the upstream alone, short-lived, new for each call, and names the person', async () => {
-    await command('server', 'set-access', 'acme/sales', '--tell-callers', 'yes');
+    await command('server', 'set-access', 'acme/sales', '--forward-caller', 'yes');
     const dana = await server.browser();
     const token = await tokenOf(dana);
     await whoami({ token });
@@ -593,7 +593,7 @@ describe('caller assertion', () => {
   });
 
   test('it has its own header beside an upstream token', async () => {
-    await setAccess('--client-credentials', '--tell-callers', 'yes');
+    await setAccess('--client-credentials', '--forward-caller', 'yes');
     const key = await keyOf();
     await whoami({ key });
     const last = upstream.seen.at(-1);

@@ -313,7 +313,7 @@ describe('Authorization', () => {
       message: expect.stringContaining('remove that header first'),
     });
     const untouched = upstream.seen.length === asked;
-    await place.perform(accessSet, { ...at, kind: 'none', tellsCallers: true });
+    await place.perform(accessSet, { ...at, kind: 'none', forwardsCaller: true });
     await place.perform(headerRemove, { ...at, header: 'authorization' });
     await place.perform(accessSet, access);
 

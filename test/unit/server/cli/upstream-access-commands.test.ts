@@ -17,7 +17,7 @@ describe('refused with a reason:', () => {
   test.each([
     ['no way', [], 'choose one of'],
     ['two ways', ['--none', '--per-person'], 'choose one of'],
-    ['a word that is no answer', ['--tell-callers', 'perhaps'], 'neither yes nor no'],
+    ['a word that is no answer', ['--forward-caller', 'perhaps'], 'neither yes nor no'],
     ['a server that is none over HTTP', ['--per-person', '--client-id', 'x'], 'only an HTTP'],
     [
       'a file that is not there',
@@ -33,7 +33,7 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
   await using upstream = await tokenUpstream();
   await admin.run('server', 'update', 'acme/web', '--http-url', upstream.url);
   const words = ['--per-person', '--client-id', 'ours', '--issuer', upstream.issuer];
-  await admin.run('server', 'set-access', 'acme/web', ...words, '--tell-callers', 'yes');
+  await admin.run('server', 'set-access', 'acme/web', ...words, '--forward-caller', 'yes');
   const shown = await admin.json('server', 'show-access', 'acme/web');
   const dana = ['user', 'create', 'dana@example.com', '--organization', 'acme', '--role', 'member'];
   await admin.run(...dana);
@@ -58,7 +58,7 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
     issuer: upstream.issuer,
     client_id: 'ours',
     redirect_path: '/dashboard/acme/servers/web/account/callback',
-    tells_callers: 'yes',
+    forwards_caller: 'yes',
   });
   expect(before).toEqual([
     { user: 'dana@example.com', created_at: 7, renewed_at: 7, failed_at: null },

@@ -16,7 +16,7 @@ let clock: StillClock;
 let health: UpstreamHealth;
 let upstreams: Map<string, Upstream>;
 let withoutToken: Upstream | undefined;
-let tellsCallers: boolean;
+let forwardsCaller: boolean;
 let presence: AgentPresence;
 let asked: string[];
 
@@ -25,7 +25,7 @@ beforeEach(async () => {
   clock = stillClock();
   upstreams = new Map();
   withoutToken = undefined;
-  tellsCallers = false;
+  forwardsCaller = false;
   presence = offlineAgent;
   asked = [];
   health = new UpstreamHealth({
@@ -36,7 +36,7 @@ beforeEach(async () => {
     open({ name }) {
       asked.push(name);
       const upstream = upstreams.get(name) ?? legacyServer();
-      return { upstream, withoutToken, tellsCallers, name: `${name}.example` };
+      return { upstream, withoutToken, forwardsCaller, name: `${name}.example` };
     },
     random: () => 0.5,
     onError(error) {
@@ -138,7 +138,7 @@ test('health: a refusal of the configured credentials is told from one of a serv
   await make('crm');
   expect((await looked('srv_crm'))?.status).toBe('sign-in-required');
 
-  tellsCallers = true;
+  forwardsCaller = true;
   clock.advance(11);
   expect((await looked('srv_crm'))?.status).toBe('connected');
 });
