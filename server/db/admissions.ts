@@ -8,7 +8,7 @@ import { isPostgres, type Db } from './transaction.ts';
 
 const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
   s.upstream_access_id, s.upstream_forwards_caller, s.upstream_headers,
-  s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.created_at`;
+  s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.open_tools, s.created_at`;
 
 const enabled = `o.name = :organization and s.name = :server
   and o.disabled_at is null and s.disabled_at is null`;

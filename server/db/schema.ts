@@ -35,6 +35,8 @@ export interface Schema {
     hidden_tools: string;
     changed_tools: string;
     withheld_tools: string;
+    /** JSON; null: all that are not hidden or withheld. */
+    open_tools: Generated<string | null>;
     /** JSON text. */
     limits: string | null;
     /** The number of changes to the row. */
@@ -53,6 +55,7 @@ export interface Schema {
     seen_digest: string | null;
     seen_text: string | null;
     changed_at: number | null;
+    listed_at: Generated<number>;
   };
   upstream_access: {
     id: string;

@@ -19,7 +19,7 @@ import {
 import { preparedQuery } from './prepared-query.ts';
 import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { lockTools, renewWithheldTools } from './tool-definitions.ts';
+import { lockTools, renewClosedTools } from './tool-definitions.ts';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
 /** A value of a fixed header, encrypted for one server, one header and one origin. */
@@ -55,6 +55,8 @@ export interface ServerRecord {
   readonly changedTools: 'flag' | 'withhold';
   /** The tools that are closed because they changed. */
   readonly withheldTools: readonly string[];
+  /** The only tools that can be called, of a server that lists as many as are remembered. */
+  readonly openTools?: readonly string[] | undefined;
   readonly limits?: ServerLimits;
   /** The number of changes so far; set when the record was read for display or for a change. */
   readonly revision?: number;
@@ -259,7 +261,7 @@ export async function updateServer(
     const isElsewhere = before && !isSameLocation(before, upstream);
     const ended = isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 };
     const isUpdated = await updateColumns(tx, serverId, change, revision, ended || {});
-    if (isUpdated && changedTools) await renewWithheldTools(tx, serverId);
+    if (isUpdated && changedTools) await renewClosedTools(tx, serverId);
     return isUpdated;
   });
 }
@@ -449,6 +451,7 @@ export type ServerRow = Pick<
       | 'description'
       | 'instructions'
       | 'limits'
+      | 'open_tools'
       | 'revision'
       | 'disabled_at'
       | 'upstream_headers_refused_at'
@@ -467,6 +470,7 @@ export function readServer(row: ServerRow): ServerRecord {
     hiddenTools: readStrings(row.hidden_tools),
     changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
     withheldTools: readStrings(row.withheld_tools),
+    ...(row.open_tools && { openTools: readStrings(row.open_tools) }),
     ...(row.limits && { limits: readLimits(row.limits) }),
     ...(row.revision !== undefined && { revision: row.revision }),
     createdAt: row.created_at,

@@ -1,4 +1,4 @@
-import type { Selectable } from 'kysely';
+import type { Insertable, Selectable, Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
 import type { ToolDefinition } from '#tools/tool-definition';
@@ -16,61 +16,154 @@ export interface KnownTool {
   readonly changedAt?: EpochSeconds;
 }
 
-/** How many tools of one server are stored. Of more, the first. */
+/** How many tools of one server are remembered. While a server has as many, any other that it lists is withheld. */
 export const mostKnownTools = 1_000;
 
+const daySeconds = 86_400;
+/** An unlisted tool is forgotten after this time, unless it is marked as changed. */
+const rememberedSeconds = 30 * daySeconds;
+
 type Row = Selectable<Schema['tool_definition']>;
+type KnownRow = Pick<Row, 'name' | 'accepted_digest' | 'seen_digest' | 'listed_at'>;
 
 /** The tools of a server, ordered by name. */
 export async function listToolDefinitions(db: Db, serverId: string): Promise<KnownTool[]> {
   return (await rowsOf(db, serverId)).map(readTool);
 }
 
+/** How a list of tools compares with the accepted definitions. */
+export interface ComparedTools {
+  /** What happens to tools that differ, as configured now; `undefined` if the server was deleted. */
+  readonly rule: 'flag' | 'withhold' | undefined;
+  /** The tools that differ from their accepted definition in a new way. */
+  readonly changed: readonly ToolDefinition[];
+  /** The names of all that differ from it. */
+  readonly differing: readonly string[];
+  /** The names of those that are not remembered, because the server has too many. They have no accepted definition. */
+  readonly beyond: readonly string[];
+}
+
 /**
- * Stores the tools that a server has just listed. A new tool is accepted as listed. A tool that is listed with its accepted
- * definition again is no longer marked as changed. Processes that see the same list at the same time get the same result.
+ * Compares the tools that a server has just listed with the accepted definitions, as they are in the database now, and stores what
+ * is new. A new tool is accepted as listed. A tool that is listed with its accepted definition again is no longer marked as changed.
+ * A tool that has not been listed for 30 days, while others were, is forgotten.
  *
- * @returns `changed`: the tools that differ from their accepted definition, and differ from it in a new way; `open`: the names of
- *   the tools that were listed with their accepted definition
+ * Only accepted definitions decide, so no order of lists, at any process, lets a tool with another definition through.
  */
 export async function noteToolDefinitions(
   db: Db,
   serverId: string,
   listed: readonly ToolDefinition[],
   now: EpochSeconds,
-): Promise<{ changed: ToolDefinition[]; open: string[] }> {
+): Promise<ComparedTools> {
+  const known = await knownOf(db, serverId);
+  const isFull = known.size >= mostKnownTools && forgettable(known, listed, now).length === 0;
+  const isNoted = ({ name, digest }: ToolDefinition) => {
+    const row = known.get(name);
+    return row ? shownDigest(row) === digest && !isStale(row, now) : isFull;
+  };
+  if (listed.every(isNoted)) return compared(await ruleOf(db, serverId), listed, known);
   return transaction(db, async (tx) => {
     await lockTools(tx, serverId);
-    const rows = await rowsOf(tx, serverId);
-    const known = new Map(rows.map((row) => [row.name, row]));
-    const moved = new Map<string, Row>();
-    const changed: ToolDefinition[] = [];
-    const open: string[] = [];
-    let isMoved = false;
-    for (const tool of listed) {
-      const { name, digest, text } = tool;
-      const row = known.get(name);
-      if (!row || row.accepted_digest === digest) open.push(name);
-      if (!row && known.size >= mostKnownTools) continue;
-      if (row && (row.seen_digest ?? row.accepted_digest) === digest) continue;
-      const accepted = row
-        ? { accepted_digest: row.accepted_digest, accepted_text: row.accepted_text }
-        : { accepted_digest: digest, accepted_text: text };
-      const isChanged = row !== undefined && row.accepted_digest !== digest;
-      const seen = isChanged
-        ? { seen_digest: digest, seen_text: text, changed_at: now }
-        : { seen_digest: null, seen_text: null, changed_at: null };
-      const at = { accepted_at: row?.accepted_at ?? now };
-      const next = { server_id: serverId, name, ...accepted, ...at, ...seen };
-      known.set(name, next);
-      moved.set(name, next);
-      isMoved ||= row !== undefined;
-      if (isChanged) changed.push(tool);
-    }
-    await putSeen(tx, [...moved.values()]);
-    if (isMoved) await renewWithheldTools(tx, serverId);
-    return { changed, open };
+    return storeListed(tx, serverId, listed, now);
   });
+}
+
+/** The digest that a tool was last listed with. */
+function shownDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
+  return seen ?? accepted;
+}
+
+/** Whether it was last written more than a day ago that a tool was listed. */
+function isStale({ listed_at: at }: KnownRow, now: EpochSeconds): boolean {
+  return at <= now - daySeconds;
+}
+
+function compared(
+  rule: ComparedTools['rule'],
+  listed: readonly ToolDefinition[],
+  known: ReadonlyMap<string, KnownRow>,
+): Omit<ComparedTools, 'changed'> & { readonly changed: ToolDefinition[] } {
+  const differing: string[] = [];
+  const beyond: string[] = [];
+  for (const { name, digest } of listed) {
+    const row = known.get(name);
+    if (!row) beyond.push(name);
+    else if (row.accepted_digest !== digest) differing.push(name);
+  }
+  return { rule, changed: [], differing, beyond };
+}
+
+async function storeListed(
+  tx: Db,
+  serverId: string,
+  listed: readonly ToolDefinition[],
+  now: EpochSeconds,
+): Promise<ComparedTools> {
+  const known = await knownOf(tx, serverId);
+  const sizeBefore = known.size;
+  const gone = forgettable(known, listed, now);
+  for (const name of gone) known.delete(name);
+  const rule = await ruleOf(tx, serverId);
+  if (rule === undefined) return compared(rule, listed, known);
+  const added: Insertable<Schema['tool_definition']>[] = [];
+  const changed: ToolDefinition[] = [];
+  const restored: string[] = [];
+  for (const tool of listed) {
+    const { name, digest, text } = tool;
+    const row = known.get(name);
+    if (!row) {
+      if (known.size >= mostKnownTools) continue;
+      const next = { name, accepted_digest: digest, seen_digest: null, listed_at: now };
+      known.set(name, next);
+      added.push({ ...next, server_id: serverId, accepted_text: text, accepted_at: now });
+    } else if (shownDigest(row) !== digest) {
+      const isChanged = row.accepted_digest !== digest;
+      if (isChanged) changed.push(tool);
+      else restored.push(name);
+      known.set(name, { ...row, seen_digest: isChanged ? digest : null });
+    }
+  }
+  await removeTools(tx, serverId, gone);
+  await insertTools(tx, added);
+  for (const { name, digest, text } of changed) {
+    const seen = { seen_digest: digest, seen_text: text, changed_at: now };
+    await updateTools(tx, serverId, [name], seen);
+  }
+  await updateTools(tx, serverId, restored, {
+    seen_digest: null,
+    seen_text: null,
+    changed_at: null,
+  });
+  const listedNow = listed.flatMap(({ name }) => known.get(name) ?? []);
+  const stale = listedNow.filter((row) => isStale(row, now)).map(({ name }) => name);
+  await updateTools(tx, serverId, stale, { listed_at: now });
+  const wasFull = sizeBefore >= mostKnownTools;
+  const isMoved = changed.length + restored.length > 0;
+  if (isMoved || wasFull || known.size >= mostKnownTools) await renewClosedTools(tx, serverId);
+  return { ...compared(rule, listed, known), changed };
+}
+
+/**
+ * The names of tools that were not listed within the 30 days before the last day on which their server listed others. Today does
+ * not count, because other pages of the same list may follow. A tool that is marked as changed is never forgotten, or its server
+ * could get its new definition accepted by not listing it.
+ */
+function forgettable(
+  known: ReadonlyMap<string, KnownRow>,
+  listed: readonly ToolDefinition[],
+  now: EpochSeconds,
+): string[] {
+  const rows = [...known.values()];
+  const before = rows.map(({ listed_at: at }) => at).filter((at) => at <= now - daySeconds);
+  const lastDay = before.reduce((latest, at) => Math.max(latest, at), 0);
+  const names = new Set(listed.map(({ name }) => name));
+  return rows
+    .filter(({ seen_digest: seen, listed_at: at, name }) => {
+      const isOld = at > 0 && at < lastDay - rememberedSeconds;
+      return isOld && seen === null && !names.has(name);
+    })
+    .map(({ name }) => name);
 }
 
 /**
@@ -105,34 +198,38 @@ export async function acceptToolDefinitions(
         .executeTakeFirst();
       if (numUpdatedRows === 1n) accepted.push(name);
     }
-    if (accepted.length > 0) await renewWithheldTools(tx, serverId);
+    if (accepted.length > 0) await renewClosedTools(tx, serverId);
     return accepted;
   });
 }
 
-/** Stores in the server's row, which every call reads, which of its tools are closed because they changed. */
-export async function renewWithheldTools(db: Db, serverId: string): Promise<void> {
+/** Stores in the server's row, which every call reads, which of its tools are closed because they changed, or are too many. */
+export async function renewClosedTools(db: Db, serverId: string): Promise<void> {
   const server = await db
     .selectFrom('mcp_server')
-    .select(['changed_tools', 'withheld_tools'])
+    .select(['changed_tools', 'withheld_tools', 'open_tools'])
     .where('id', '=', serverId)
     .executeTakeFirst();
   if (!server) return;
-  const changed = await db
+  const known = await db
     .selectFrom('tool_definition')
-    .select('name')
+    .select(['name', 'seen_digest'])
     .where('server_id', '=', serverId)
-    .where('seen_digest', 'is not', null)
     .orderBy('name')
     .execute();
-  const names = server.changed_tools === 'withhold' ? changed.map(({ name }) => name) : [];
-  const withheld = JSON.stringify(names);
-  if (withheld === server.withheld_tools) return;
+  const changed = known.filter(({ seen_digest: seen }) => seen !== null);
+  const withheld = server.changed_tools === 'withhold' ? namesOf(changed) : '[]';
+  const open = known.length >= mostKnownTools ? namesOf(known) : null;
+  if (withheld === server.withheld_tools && open === server.open_tools) return;
   await db
     .updateTable('mcp_server')
-    .set({ withheld_tools: withheld })
+    .set({ withheld_tools: withheld, open_tools: open })
     .where('id', '=', serverId)
     .execute();
+}
+
+function namesOf(rows: readonly { readonly name: string }[]): string {
+  return JSON.stringify(rows.map(({ name }) => name));
 }
 
 /** Within a transaction: locks the server's tools, and the setting whether changed ones are withheld, until it ends. */
@@ -142,21 +239,58 @@ export function lockTools(tx: Db, serverId: string): Promise<void> {
 
 const rowsAtOnce = 500;
 
-/** Inserts the rows; of existing ones, updates only the definition that was last seen. */
-async function putSeen(tx: Db, rows: readonly Row[]): Promise<void> {
+async function insertTools(
+  tx: Db,
+  rows: readonly Insertable<Schema['tool_definition']>[],
+): Promise<void> {
   for (let start = 0; start < rows.length; start += rowsAtOnce) {
+    const part = rows.slice(start, start + rowsAtOnce);
+    await tx.insertInto('tool_definition').values(part).execute();
+  }
+}
+
+async function updateTools(
+  tx: Db,
+  serverId: string,
+  names: readonly string[],
+  change: Updateable<Schema['tool_definition']>,
+): Promise<void> {
+  for (let start = 0; start < names.length; start += rowsAtOnce) {
     await tx
-      .insertInto('tool_definition')
-      .values(rows.slice(start, start + rowsAtOnce))
-      .onConflict((conflict) =>
-        conflict.columns(['server_id', 'name']).doUpdateSet((row) => ({
-          seen_digest: row.ref('excluded.seen_digest'),
-          seen_text: row.ref('excluded.seen_text'),
-          changed_at: row.ref('excluded.changed_at'),
-        })),
-      )
+      .updateTable('tool_definition')
+      .set(change)
+      .where('server_id', '=', serverId)
+      .where('name', 'in', names.slice(start, start + rowsAtOnce))
       .execute();
   }
+}
+
+async function removeTools(tx: Db, serverId: string, names: readonly string[]): Promise<void> {
+  for (let start = 0; start < names.length; start += rowsAtOnce) {
+    await tx
+      .deleteFrom('tool_definition')
+      .where('server_id', '=', serverId)
+      .where('name', 'in', names.slice(start, start + rowsAtOnce))
+      .execute();
+  }
+}
+
+async function ruleOf(db: Db, serverId: string): Promise<ComparedTools['rule']> {
+  const server = await db
+    .selectFrom('mcp_server')
+    .select('changed_tools')
+    .where('id', '=', serverId)
+    .executeTakeFirst();
+  return server && (server.changed_tools === 'withhold' ? 'withhold' : 'flag');
+}
+
+async function knownOf(db: Db, serverId: string): Promise<Map<string, KnownRow>> {
+  const rows = await db
+    .selectFrom('tool_definition')
+    .select(['name', 'accepted_digest', 'seen_digest', 'listed_at'])
+    .where('server_id', '=', serverId)
+    .execute();
+  return new Map(rows.map((row) => [row.name, row]));
 }
 
 function rowsOf(db: Db, serverId: string) {

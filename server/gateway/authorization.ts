@@ -22,9 +22,10 @@ export function authorize(envelope: Envelope, body: Buffer, { scopes, server }: 
   if (method === 'subscriptions/listen') {
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
-  const { hiddenTools, withheldTools } = server;
+  const { hiddenTools, withheldTools, openTools } = server;
+  const isOpen = (tool: string) => openTools?.includes(tool) ?? true;
   const isClosed = (tool: string) => hiddenTools.includes(tool) || withheldTools.includes(tool);
-  if (method === 'tools/call' && name !== undefined && isClosed(name)) {
+  if (method === 'tools/call' && name !== undefined && (isClosed(name) || !isOpen(name))) {
     throw new GatewayRefusal('unknown_tool', { detail: name });
   }
 }

@@ -1,6 +1,9 @@
 import { createHash } from 'node:crypto';
 
-/** The parts of a tool's definition that influence an assistant. */
+/**
+ * A tool's definition: all of its members except the name, because any of them may influence an assistant or its host.
+ * `_meta`, for example, can name the page that a host shows for the tool.
+ */
 export interface ToolDefinition {
   readonly name: string;
   /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
@@ -17,17 +20,20 @@ const longestName = 1_000;
 /** The definition of an element of `tools`; `undefined` if it is not a tool. MCP 2025-11-25 server/tools */
 export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   if (typeof tool !== 'object' || tool === null) return undefined;
-  const { name, title, description, inputSchema, outputSchema, annotations } = {
-    ...tool,
-  } as Readonly<Record<string, unknown>>;
-  if (typeof name !== 'string' || name === '' || name.length > longestName) return undefined;
-  const described = { title, description, inputSchema, outputSchema, annotations };
+  const { name, ...described } = { ...tool } as Readonly<Record<string, unknown>>;
+  if (typeof name !== 'string' || !isStorable(name)) return undefined;
   const digest = createHash('sha256')
     .update(JSON.stringify(described, inNameOrder))
     .digest('base64url');
   const whole = laidOutJson(described, longestText, { sorted: true });
   const text = whole.length > longestText ? `${whole.slice(0, longestText)}…` : whole;
   return { name, digest, text };
+}
+
+/** A database would store other characters than these for the name, or refuse it, and the tool could not be compared later. */
+function isStorable(name: string): boolean {
+  const isText = name.isWellFormed() && !name.includes('\0');
+  return name !== '' && name.length <= longestName && isText;
 }
 
 function inNameOrder(_: string, value: unknown): unknown {

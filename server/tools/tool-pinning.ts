@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { insertAuditEvent } from '#db/audit';
 import { noteToolDefinitions } from '#db/tool-definitions';
 import type { Db } from '#db/transaction';
@@ -25,8 +26,8 @@ export type PinTools = (answer: UpstreamAnswer, server: ServerRecord) => Promise
 
 /**
  * Compares every list of tools with what was accepted before a caller gets it. Anything ambiguous is refused, because
- * a client might find tools in it that were not checked. If changed tools are only flagged, the list passes
- * unchanged. If they are withheld, the list passes without them, and not at all if the change could not be recorded.
+ * a client might find tools in it that were not checked. The list passes without the tools that are withheld; where changed
+ * ones are, not at all if the change could not be recorded.
  */
 export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
   return pinned;
@@ -73,13 +74,10 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
   async function list(message: Buffer, server: ServerRecord): Promise<Buffer> {
     const tools = listedTools(message);
     if (!tools) return message;
-    const look = watch.look(server, tools);
-    if (server.changedTools === 'flag') {
-      look.catch(failed);
-      return message;
-    }
-    const withheld = await look.catch((cause: unknown) => {
-      throw new GatewayRefusal('unavailable', { cause });
+    const withheld = await watch.look(server, tools).catch((cause: unknown) => {
+      if (server.changedTools === 'withhold') throw new GatewayRefusal('unavailable', { cause });
+      failed(cause);
+      return [];
     });
     return messageWithoutTools(message, withheld);
   }
@@ -111,63 +109,66 @@ export interface ToolWatchPorts {
   readonly clock: Clock;
 }
 
-const mostServers = 1_000;
-/** A server can invent names endlessly, so of a longer list each name is compared with the database every time. */
-const mostSeen = 5_000;
 const maxRecorded = 10_000;
+const daySeconds = 86_400;
 
 /**
  * Compares every list of tools with the accepted definitions. A tool that changes behind its name is a classic attack
- * on assistants: it is recorded in the audit log, and withheld if the server's administrators want that.
+ * on assistants: it is recorded in the audit log, and withheld if the server's administrators want that. Tools beyond the
+ * number that is remembered could not be compared later, so they are withheld in any case.
  */
 export class ToolWatch {
   readonly #ports: ToolWatchPorts;
-  /** The digests seen last, by server and name: an unchanged one needs no further check. */
-  readonly #seen = new Map<string, Map<string, string>>();
-  /** Changes that were recorded, in case a server shows different tools to different callers. */
+  /** Changes that were recorded, in case a server shows different tools to different callers. The oldest first. */
   readonly #recorded = new Set<string>();
 
   constructor(ports: ToolWatchPorts) {
     this.#ports = ports;
   }
 
-  /** Checks the tools of an answer to `tools/list`. Returns the names of those that differ from what was accepted. */
+  /** How many recorded changes are remembered. */
+  get recorded(): number {
+    return this.#recorded.size;
+  }
+
+  /** Checks the tools of an answer to `tools/list`. Returns the names of those that no caller may see. */
   async look(server: ServerRecord, tools: readonly ToolDefinition[]): Promise<readonly string[]> {
-    const seen = this.#seenOf(server.id);
-    if (tools.every(({ name, digest }) => seen.get(name) === digest)) return server.withheldTools;
     const { db, clock } = this.#ports;
-    const { changed, open } = await noteToolDefinitions(db, server.id, tools, clock.now());
-    for (const tool of changed) await this.#tell(server, tool);
-    if (seen.size + tools.length > mostSeen) seen.clear();
-    for (const { name, digest } of tools.slice(0, mostSeen)) seen.set(name, digest);
-    return tools.map(({ name }) => name).filter((name) => !open.includes(name));
+    const now = clock.now();
+    const found = await noteToolDefinitions(db, server.id, tools, now);
+    const { rule, changed, differing, beyond } = found;
+    for (const { name, digest } of changed) {
+      const target = `tool:${server.organization}/${server.name}/${name}`;
+      await this.#tell(server, `${digest} ${name}`, { action: 'tool.changed', target });
+    }
+    if (beyond.length > 0) {
+      const target = `server:${server.organization}/${server.name}`;
+      const day = `day ${Math.floor(now / daySeconds)}`;
+      await this.#tell(server, day, { action: 'tool.limit', target });
+    }
+    return rule === 'flag' ? beyond : [...beyond, ...differing];
   }
 
-  #seenOf(serverId: string): Map<string, string> {
-    const known = this.#seen.get(serverId);
-    if (known) return known;
-    if (this.#seen.size >= mostServers) this.#seen.clear();
-    const made = new Map<string, string>();
-    this.#seen.set(serverId, made);
-    return made;
-  }
-
-  async #tell(server: ServerRecord, { name, digest }: ToolDefinition): Promise<void> {
-    const { organization, id } = server;
-    const change = `${id} ${digest} ${name}`;
+  async #tell(
+    { id, organization }: ServerRecord,
+    what: string,
+    { action, target }: { readonly action: string; readonly target: string },
+  ): Promise<void> {
+    const change = createHash('sha256').update(`${id} ${what}`).digest('base64url');
     if (this.#recorded.has(change)) return;
     await insertAuditEvent(this.#ports.db, {
       at: this.#ports.clock.now(),
       actor: 'system',
       organization,
-      action: 'tool.changed',
-      target: `tool:${organization}/${server.name}/${name}`.slice(0, 200),
+      action,
+      target: target.slice(0, 200),
       address: undefined,
       requestId: undefined,
       outcome: 'done',
     });
-    if (this.#recorded.size >= maxRecorded) this.#recorded.clear();
     this.#recorded.add(change);
+    const [oldest] = this.#recorded;
+    if (this.#recorded.size > maxRecorded && oldest !== undefined) this.#recorded.delete(oldest);
   }
 }
 
@@ -179,7 +180,7 @@ export class ToolWatch {
 export function listedTools(message: Buffer): ToolDefinition[] | undefined {
   return toolsIn(message)?.tools.map(({ span }) => {
     const tool = toolDefinition(JSON.parse(message.toString('utf8', span.start, span.end)));
-    if (!tool) throw unreadableTools('the name of a tool is empty or too long');
+    if (!tool) throw unreadableTools('the name of a tool is empty, too long or not text');
     return tool;
   });
 }

@@ -31,11 +31,12 @@ await onEachDatabase('tool definitions', ({ open }) => {
     const changed = await noteToolDefinitions(db, server, [liar], madeAt + 2);
     const again = await noteToolDefinitions(db, server, [liar, other], madeAt + 3);
 
+    const nothing = { rule: 'flag', changed: [], differing: [], beyond: [] };
     expect([first, same, changed, again]).toEqual([
-      { changed: [], open: ['echo', 'add'] },
-      { changed: [], open: ['add', 'echo'] },
-      { changed: [liar], open: [] },
-      { changed: [], open: ['add'] },
+      nothing,
+      nothing,
+      { ...nothing, changed: [liar], differing: ['echo'] },
+      { ...nothing, differing: ['echo'] },
     ]);
     expect(await listToolDefinitions(db, server)).toEqual([
       {
@@ -93,24 +94,67 @@ await onEachDatabase('tool definitions', ({ open }) => {
     expect([stale, accepted]).toEqual([[], ['echo']]);
     expect(await closed()).toEqual([]);
     expect(await noteToolDefinitions(db, server, [echo], madeAt + 6)).toEqual({
+      rule: 'withhold',
       changed: [echo],
-      open: [],
+      differing: ['echo'],
+      beyond: [],
     });
     expect(await closed()).toEqual(['echo']);
     await updateServer(db, server, { changedTools: 'flag' });
     expect(await closed()).toEqual([]);
   });
 
-  test('a server keeps at most the maximum number of tools, and they are deleted with it', async () => {
+  test('110: a server has at most the maximum number of tools, others are closed to calls, and all are deleted with it', async () => {
     await using database = await open();
     await makeServer(database);
     const { db } = database;
+    const elsewhere = await database.connectAgain();
+    const openTools = async () => (await findServer(elsewhere.db, 'acme', 'sales'))?.openTools;
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
-    await noteToolDefinitions(db, server, many, madeAt);
+    await noteToolDefinitions(db, server, many.slice(0, -2), madeAt);
+    const before = await openTools();
+    const noted = await noteToolDefinitions(elsewhere.db, server, many, madeAt);
     const kept = await listToolDefinitions(db, server);
+    const now = await openTools();
     await deleteServer(db, server);
 
-    expect(kept).toHaveLength(mostKnownTools);
+    expect(before).toBeUndefined();
+    expect(noted).toEqual({ rule: 'flag', changed: [], differing: [], beyond: ['t1000'] });
+    expect(kept.map(({ name }) => name)).toEqual(now);
+    expect(now).toHaveLength(mostKnownTools);
     expect(await listToolDefinitions(db, server)).toEqual([]);
+    expect(await noteToolDefinitions(db, server, many.slice(0, 1), madeAt)).toMatchObject({
+      rule: undefined,
+      beyond: ['t0'],
+    });
+  });
+
+  test('110: a tool that is no longer listed is forgotten, which opens the server to calls of others again', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    const many = Array.from({ length: mostKnownTools - 1 }, (_, i) => tool(`t${i}`, 'x'));
+    await noteToolDefinitions(db, server, [echo, ...many], madeAt);
+    for (const day of [1, 31, 32]) {
+      await noteToolDefinitions(db, server, many, madeAt + day * 86_400);
+    }
+
+    expect(await listToolDefinitions(db, server)).toHaveLength(mostKnownTools - 1);
+    expect((await findServer(db, 'acme', 'sales'))?.openTools).toBeUndefined();
+  });
+
+  test('109: the same changed tool, listed at two processes at once, differs at both', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    const elsewhere = await database.connectAgain();
+    await noteToolDefinitions(db, server, [echo], madeAt);
+    const all = await Promise.all(
+      [liar, echo, liar, echo, liar].map((one, at) =>
+        noteToolDefinitions(at % 2 === 0 ? db : elsewhere.db, server, [one], madeAt),
+      ),
+    );
+
+    expect(all.map(({ differing }) => differing.length)).toEqual([1, 0, 1, 0, 1]);
   });
 });

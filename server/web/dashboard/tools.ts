@@ -5,6 +5,7 @@ import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
 import type { EpochSeconds } from '#clock/clock';
+import { mostKnownTools } from '#db/tool-definitions';
 import { type ToolField, toolFields } from '#console/tool-fields';
 import type { Inspection } from '#upstreams/inspect';
 import { type ExplainedChoice, hiddenField, postForm, radioButtons } from '#web/forms';
@@ -72,6 +73,7 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
       more: others.slice(mostCompared).length,
       tools: tools.slice(0, mostListed),
       unlisted: tools.slice(mostListed).length,
+      isFull: items.length >= mostKnownTools,
       changedTools,
       choices: [
         {
@@ -165,6 +167,8 @@ interface ToolsPageData {
   readonly tools: readonly ListedTool[];
   /** How many more tools there are. */
   readonly unlisted: number;
+  /** Whether any other tool of this server is blocked, because it has too many. */
+  readonly isFull: boolean;
   readonly changedTools: 'flag' | 'withhold';
   readonly choices: readonly ExplainedChoice[];
   readonly mayManage: boolean;
@@ -180,19 +184,22 @@ interface ChangedTool {
 
 /** The tools of a server, with those that changed first. */
 function toolsPage(data: ToolsPageData, frame: Frame): Html {
-  const { heading, tabs, problem, changed, more, mayManage } = data;
+  const { heading, tabs, problem, changed, more, isFull, mayManage } = data;
   const lead =
     'An assistant follows what a tool’s description says. Latchkey accepts each description when it first sees the tool, and reports every later change here.';
   const content = html`${pageHeading({ heading, lead })}
 ${tabNavigation(tabs)}
 ${statusNotice(data.notice)}
 ${problem && problemNotice(problem)}
+${isFull && problemNotice({ text: fullText, link: undefined })}
 ${changed.map((tool) => changedTool(tool, data, frame))}
 ${more > 0 && html`<p>${more === 1 ? 'One more tool has' : `${more} more tools have`} changed. Accept some of the changes above to see the rest.</p>`}
 ${toolsSection(data, frame)}
 ${mayManage && changeRuleSection(data, frame)}`;
   return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
+
+const fullText = `This server has listed ${mostKnownTools.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists makes room after 30 days.`;
 
 function problemNotice({ text, link }: Problem): Html {
   return html`<div class="notice warning" role="status">

@@ -9,6 +9,23 @@ describe('authorize', () => {
   const allow = ({ envelope, body }: ScannedMessage, scopes: Scope[], hiddenTools: string[] = []) =>
     authorize(envelope, body, someAdmission({ scopes, server: someServer({ hiddenTools }) }));
 
+  test.each([
+    ['one that is withheld', { withheldTools: ['drop'] }],
+    ['110: one beyond those of a server that are compared', { openTools: ['query'] }],
+    [
+      'one that is withheld of those that are compared',
+      { withheldTools: ['drop'], openTools: ['drop', 'query'] },
+    ],
+  ])('a call of a tool is refused like one of an unknown tool: %s', (_, but) => {
+    const callOf = (name: string) => {
+      const { envelope, body } = scannedRequest('tools/call', { name });
+      return () => authorize(envelope, body, someAdmission({ server: someServer(but) }));
+    };
+
+    expect(callOf('query')).not.toThrow();
+    expect(callOf('drop')).toThrow(expect.objectContaining({ code: 'unknown_tool' }));
+  });
+
   test('a credential without any scope may still say hello', () => {
     expect(() => allow(scannedRequest('initialize'), [])).not.toThrow();
     expect(() => allow(scannedRequest('ping'), [])).not.toThrow();

@@ -6,11 +6,10 @@ describe('a tool definition', () => {
   const tool = { name: 'echo', description: 'Echoes.', inputSchema: { type: 'object', a: 1 } };
   const digest = (but: object) => toolDefinition({ ...tool, ...but })?.digest;
 
-  test('the order of members is no difference, and neither is what no assistant acts on', () => {
+  test('the order of members is no difference', () => {
     const turned = { inputSchema: { a: 1, type: 'object' }, description: 'Echoes.', name: 'echo' };
 
     expect(toolDefinition(turned)?.digest).toBe(toolDefinition(tool)?.digest);
-    expect(digest({ icons: [], _meta: { x: 1 } })).toBe(digest({}));
   });
 
   test.each([
@@ -20,14 +19,36 @@ describe('a tool definition', () => {
     { inputSchema: { type: 'object', a: '1' } },
     { outputSchema: {} },
     { annotations: { readOnlyHint: true } },
-  ])('%j is another tool', (but) => {
-    expect(digest(but)).not.toBe(digest({}));
+    { _meta: { ui: { resourceUri: 'ui://other/page' } } },
+    { icons: [] },
+    { icons: [{ src: 'https://example.com/icon.png' }] },
+    { execution: { taskSupport: 'required' } },
+    { unknown: null },
+    JSON.parse('{ "__proto__": { "description": "Lies." } }'),
+  ])('110: %j is another tool, and people can read why', (but) => {
+    const [before, after] = [toolDefinition(tool), toolDefinition({ ...tool, ...but })];
+
+    expect(after?.digest).not.toBe(before?.digest);
+    expect(after?.text).not.toBe(before?.text);
+  });
+
+  test('110: what differs far inside any member makes another tool', () => {
+    const of = (uri: string) => digest({ _meta: { a: [{ b: [{ uri }] }] } });
+
+    expect(of('ui://one')).not.toBe(of('ui://other'));
   });
 
   test('a name that is too long to be accepted is no tool’s', () => {
     expect(toolDefinition({ ...tool, name: 'x'.repeat(1000) })).toBeDefined();
     expect(toolDefinition({ ...tool, name: 'x'.repeat(1001) })).toBeUndefined();
   });
+
+  test.each(['a\0', 'a\ud800'])(
+    'a name that databases store as another, %j, is no tool’s',
+    (name) => {
+      expect(toolDefinition({ ...tool, name })).toBeUndefined();
+    },
+  );
 
   test.each([undefined, null, 'echo', {}, { name: '' }, { name: 1 }])('%j is no tool', (value) => {
     expect(toolDefinition(value)).toBeUndefined();

@@ -1,10 +1,11 @@
 import { describe, expect, test, vi } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
-import { insertServer } from '#server/db/servers';
+import { findServerById, insertServer, updateServer } from '#server/db/servers';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { asksForTools } from '#server/gateway/tool-list';
-import { ToolWatch, listedTools, pinnedTools } from '#server/tools/tool-pinning';
+import { type ToolDefinition, toolDefinition } from '#server/tools/tool-definition';
+import { ToolWatch, pinnedTools } from '#server/tools/tool-pinning';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { openDatabase } from '#support/open-database';
 import { someServer } from '#support/some-admission';
@@ -32,7 +33,7 @@ describe('a list of tools', () => {
   function watched(
     answer: ScriptedAnswer,
     rule: 'flag' | 'withhold',
-    look = () => Promise.resolve(['liar', 'closed']),
+    look = (): Promise<string[]> => Promise.resolve(['liar', 'closed']),
   ) {
     const looked: string[][] = [];
     const failures: unknown[] = [];
@@ -76,7 +77,8 @@ describe('a list of tools', () => {
         `event: message\n${eventStream(list)}`,
       ],
     ])('%s', async (_, mediaType, text, goes) => {
-      const { ask, looked } = watched({ mediaType, text }, 'flag');
+      const none = () => Promise.resolve([]);
+      const { ask, looked } = watched({ mediaType, text }, 'flag', none);
       const { text: got } = await ask(request('tools/list'));
 
       expect(got).toBe(goes);
@@ -166,6 +168,10 @@ describe('a list of tools', () => {
     ['a tool without a name', answered('{"description":"EVIL"}')],
     ['a tool whose name is no string', answered('{"name":["echo"],"description":"EVIL"}')],
     ['a tool whose name is empty', answered('{"name":"","description":"EVIL"}')],
+    [
+      'a tool whose name PostgreSQL cannot store',
+      answered('{"name":"\\u0000","description":"EVIL"}'),
+    ],
     ['a tool whose name is too long to be kept', answered(`{"name":"${'n'.repeat(1001)}EVIL"}`)],
     ['two tools of one name', answered(`${good},${evil}`)],
     ['a result and an error', `{"jsonrpc":"2.0","id":1,"error":{},"result":{"tools":[${evil}]}}`],
@@ -257,58 +263,173 @@ describe('a list of tools', () => {
 });
 
 describe('the tools of a server', () => {
-  const list = (count: number, from = 0) =>
-    Buffer.from(
-      JSON.stringify({
-        jsonrpc: '2.0',
-        id: 1,
-        result: {
-          tools: Array.from({ length: count }, (_, place) => ({ name: `t${from + place}` })),
-        },
-      }),
-    );
+  const said = (description: string, names = ['echo', 'keep']) =>
+    names.map((name) => toolDefinition({ name, description }) ?? expect.fail('no tool'));
 
-  /** A server whose tools are watched; `noted` has the length of each list that was compared with the database. */
-  async function watch() {
+  /** Servers at one database, as several nodes have it. Each look has the record that was read before the list was requested. */
+  async function nodes(changedTools: 'flag' | 'withhold') {
     const stores = await openDatabase();
     const { db } = stores;
-    const server = { ...someServer(), createdAt: 1 };
+    const server = { ...someServer({ changedTools }), createdAt: 1 };
     await insertOrganization(db, { id: 'org', name: server.organization, createdAt: 1 });
     await insertServer(db, { ...server, organizationId: 'org' });
+    await updateServer(db, server.id, { changedTools });
+    const clock = stillClock(1_800_000_000);
     const transactions = vi.spyOn(db, 'transaction');
-    const tools = new ToolWatch({ db, clock: stillClock() });
-    const noted: number[] = [];
+    const watches = [new ToolWatch({ db, clock }), new ToolWatch({ db, clock })] as const;
     return {
-      noted,
-      look: async (message: Buffer) => {
-        const before = transactions.mock.calls.length;
-        const listed = listedTools(message) ?? [];
-        await tools.look(someServer(), listed);
-        if (transactions.mock.calls.length > before) noted.push(listed.length);
+      watches,
+      clock,
+      db,
+      written: () => transactions.mock.calls.length,
+      look: (tools: ToolDefinition[], node: 0 | 1 = 0) => watches[node].look(server, tools),
+      isOpen: async (name: string) => {
+        const { withheldTools = [], openTools } = (await findServerById(db, server.id)) ?? {};
+        return !withheldTools.includes(name) && (openTools?.includes(name) ?? true);
+      },
+      audited: async () => {
+        const rows = await db.selectFrom('audit_event').select(['action', 'target']).execute();
+        return rows.map(({ action, target }) => `${action} ${target}`);
       },
       [Symbol.asyncDispose]: () => stores[Symbol.asyncDispose](),
     };
   }
 
-  test('a list that was seen before is not looked up again', async () => {
-    await using watched = await watch();
-    const { noted, look } = watched;
-    await look(list(5000));
-    await look(list(5000));
+  const [good, evil] = [said('Echoes.'), said('Lies.')];
 
-    expect(noted).toEqual([5000]);
+  test('a list that was seen before writes nothing', async () => {
+    await using server = await nodes('flag');
+    await server.look(good);
+    const before = server.written();
+    await server.look(good, 1);
+
+    expect([before, server.written()]).toEqual([1, 1]);
   });
 
-  test('of a server that makes up ever more names, the last five thousand are remembered', async () => {
-    await using watched = await watch();
-    const { noted, look } = watched;
-    await look(list(3000));
-    await look(list(3000, 3000));
-    await look(list(3000, 3000));
-    await look(list(3000));
-    await look(list(5001));
-    await look(list(5001));
+  const lists = [good, evil, evil];
+  const orders = permutations([0, 1, 2]);
+  const nodesOf = Array.from({ length: 8 }, (_, bits) => [bits & 1, (bits >> 1) & 1, bits >> 2]);
 
-    expect(noted).toEqual([3000, 3000, 3000, 5001, 5001]);
+  test.each(orders)(
+    '109: lists that are answered in the order %i, %i, %i show no changed tool, at any node',
+    async (...order) => {
+      for (const at of nodesOf) {
+        await using server = await nodes('withhold');
+        await server.look(good);
+        for (const n of order) {
+          const withheld = await server.look(lists[n] ?? [], at[n] === 1 ? 1 : 0);
+
+          expect(withheld).toEqual(lists[n] === evil ? ['echo', 'keep'] : []);
+          expect(await server.isOpen('echo')).toBe(lists[n] === good);
+        }
+        const overlapping = order.map((n) => server.look(lists[n] ?? [], at[n] === 1 ? 1 : 0));
+
+        expect(await Promise.all(overlapping)).toEqual(
+          order.map((n) => (lists[n] === evil ? ['echo', 'keep'] : [])),
+        );
+      }
+    },
+  );
+
+  test('109: a list that was requested before changed tools were withheld is compared under the new rule', async () => {
+    await using server = await nodes('flag');
+    const { db, look } = server;
+    await look(good);
+    await look(evil);
+    const flagged = await look(evil);
+    await updateServer(db, someServer().id, { changedTools: 'withhold' });
+
+    expect([flagged, await look(evil)]).toEqual([[], ['echo', 'keep']]);
   });
+
+  const many = (count: number, from = 0) =>
+    said(
+      'One of many.',
+      Array.from({ length: count }, (_, n) => `t${from + n}`),
+    );
+
+  test.each(['flag', 'withhold'] as const)(
+    '110: with changed tools set to %s, tools beyond the limit are withheld, closed and recorded once a day',
+    async (rule) => {
+      await using server = await nodes(rule);
+      const { look, isOpen, audited, clock } = server;
+      const first = await look(many(1002));
+      const second = await look(many(1, 5000));
+      await look(many(1, 6000));
+      const recorded = await audited();
+      clock.advance(86_400);
+      await look(many(1, 7000));
+
+      expect([first, second]).toEqual([['t1000', 't1001'], ['t5000']]);
+      expect(await Promise.all(['t999', 't1000', 't5000', 'never listed'].map(isOpen))).toEqual([
+        true,
+        false,
+        false,
+        false,
+      ]);
+      expect(recorded).toEqual(['tool.limit server:acme/sales']);
+      expect(await audited()).toHaveLength(2);
+    },
+  );
+
+  test('110: tools that are no longer listed make room for others after 30 days, and those in use stay pinned', async () => {
+    await using server = await nodes('withhold');
+    const { look, isOpen, clock } = server;
+    await look([...good, ...many(998)]);
+    const outcomes: boolean[] = [];
+    for (let day = 1; day <= 32; day += 1) {
+      clock.advance(86_400);
+      await look(good);
+      outcomes.push((await look(many(1, 2000))).length === 0);
+    }
+
+    expect(outcomes.indexOf(true) + 1).toBe(32);
+    expect(await look(many(997, 2000))).toEqual([]);
+    expect(await isOpen('never listed')).toBe(true);
+    expect(await look(evil)).toEqual(['echo', 'keep']);
+  });
+
+  test('110: nothing is forgotten because nobody listed anything, nor between the pages of a list', async () => {
+    await using server = await nodes('withhold');
+    const { look, clock } = server;
+    for (const tool of good) await look([tool]);
+    clock.advance(100 * 86_400);
+    await look(good.slice(0, 1));
+    clock.advance(3600);
+
+    expect(await look(evil.slice(1))).toEqual(['keep']);
+  });
+
+  test('110: a changed tool is not forgotten, however long it is not listed', async () => {
+    await using server = await nodes('withhold');
+    const { look, clock } = server;
+    await look(good);
+    await look(evil.slice(0, 1));
+    for (let day = 1; day <= 40; day += 1) {
+      clock.advance(86_400);
+      await look(good.slice(1));
+    }
+
+    expect(await look(evil.slice(0, 1))).toEqual(['echo']);
+  });
+
+  test('107: of the changes that were recorded, the last ten thousand are remembered', async () => {
+    await using server = await nodes('flag');
+    const { watches, look } = server;
+    const names = Array.from({ length: 1000 }, (_, n) => `t${n}`);
+    for (let round = 0; round < 12; round += 1) await look(said(`Round ${round}.`, names));
+
+    expect(watches[0].recorded).toBe(10_000);
+    expect(await look(good)).toEqual(['echo', 'keep']);
+  }, 60_000);
 });
+
+function permutations(items: readonly number[]): [number, number, number][] {
+  return items.flatMap((a) =>
+    items.flatMap((b) =>
+      items.flatMap((c): [number, number, number][] =>
+        a === b || b === c || a === c ? [] : [[a, b, c]],
+      ),
+    ),
+  );
+}

@@ -166,3 +166,20 @@ test('changed lines: texts with little in common are shown one after the other',
   expect(result).toHaveLength(6_000);
   expect([result[0], result[3_000]]).toEqual(['−a0', '+b0']);
 });
+
+test('tools page: it says so if a server has as many tools as can be compared', async () => {
+  await using app = await pageApp();
+  const { stores, clock } = app.server;
+  const many = Array.from(
+    { length: 1000 },
+    (_, n) => toolDefinition({ name: `t${n}` }) ?? [],
+  ).flat();
+  const { cookie } = await app.browser('user_mia');
+  await noteToolDefinitions(stores.db, 'srv_sales', many.slice(1), clock.now());
+  const { text: before } = await app.get(path, cookie);
+  await noteToolDefinitions(stores.db, 'srv_sales', many, clock.now());
+  const { text } = await app.get(path, cookie);
+
+  expect(before).not.toContain('as many as Latchkey can compare');
+  expect(text).toContain('This server has listed 1,000 tools, as many as Latchkey can compare.');
+});
