@@ -219,6 +219,7 @@ async function open(
   closers.push(async () => metrics?.close());
   const gateway = new Gateway({
     base,
+    maxBodyBytes: options.maxBodyBytes,
     endpointUrl,
     tokens,
     clock,

@@ -18,6 +18,7 @@ import { givenUp, passCall, type Progress } from './pipeline.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
+import { RequestMemory } from './request-memory.ts';
 import type { Mac } from './seal.ts';
 import { LegacySessions } from './sessions.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
@@ -41,6 +42,8 @@ export interface GatewayPorts extends AdmitPorts {
   readonly note: NoteCall;
   /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
+  /** The longest body that is accepted. */
+  readonly maxBodyBytes?: number | undefined;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
   /** Whether another process answers the calls to a server; its admitted callers get `elsewhere`. Default: none. */
   readonly isElsewhere?: ((server: ServerRecord) => boolean) | undefined;
@@ -54,6 +57,7 @@ export interface GatewayPorts extends AdmitPorts {
 export interface GatewayParts {
   readonly ports: GatewayPorts;
   readonly open: OpenAnswers;
+  readonly memory: RequestMemory;
   readonly limits: CallLimits;
   readonly reaper: Reaper;
   readonly legacy: LegacyState;
@@ -96,6 +100,7 @@ export class Gateway {
       legacy,
       reaper,
       open: new OpenAnswers(),
+      memory: new RequestMemory(ports.maxBodyBytes),
       limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
       changeToken: undefined,

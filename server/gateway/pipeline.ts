@@ -6,7 +6,7 @@
  *             admission      what it may do at this server, now
  *             elsewhere      a call that needs what only another process has is forwarded whole
  *             node           a call in the session of another node goes there once, and is admitted there again
- *             capacity       not too much open by this caller
+ *             capacity       not too much open by this caller, and not too much memory for what it sends
  *             message        the body, read and scanned once; the era that it speaks
  *             authorization  its method and tool, by the caller's scopes
  *             limits         of this server
@@ -106,7 +106,7 @@ export function passCall(
       return passInSession(node, call, progress, parts);
     }
     if (request.method !== 'POST') return passStream(call, progress, parts);
-    const message = readMessage(request);
+    const message = readMessage(request, call.arrived);
     if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
     return message.then((read) => passLateMessage(read, call, progress, parts));
   });
@@ -120,7 +120,7 @@ async function passInSession(
   parts: GatewayParts,
 ): Promise<GatewayAnswer> {
   const { request } = call;
-  const message = request.method === 'POST' ? await readMessage(request) : undefined;
+  const message = request.method === 'POST' ? await readMessage(request, call.arrived) : undefined;
   if (message) progress.id = message.envelope.id ?? 'null';
   const proved = await proofOf(request, parts);
   return passToNode(node, call, { proved, body: message?.body }, parts.ports);
@@ -308,7 +308,7 @@ function begun(
   request: GatewayRequest,
   admission: Admission,
   { metering }: Progress,
-  { ports, open, reaper }: GatewayParts,
+  { ports, open, reaper, memory }: GatewayParts,
 ): Call {
   if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
     throw new GatewayRefusal('too_many_requests', {
@@ -321,13 +321,15 @@ function begun(
   reaper.note(owner, admission.access);
   const upstream = ports.upstreamOf(admission.server, owner, admission);
   const { over, endless } = open.add(whileConnected(admission, upstream), ending);
-  const afterwards = [over];
+  const { take: arrived, release } = memory.body(countedFor(admission));
+  const afterwards = [over, release];
   const finish = (outcome?: AnsweredOutcome) => {
     for (const act of afterwards.splice(0)) act();
     if (outcome) metering.answered(outcome);
   };
   const seal = principalSeal(owner, ports.mac);
-  return { request, admission, upstream, ending, owner, seal, endless, afterwards, finish };
+  const handles = { arrived, endless, afterwards, finish };
+  return { request, admission, upstream, ending, owner, seal, ...handles };
 }
 
 /** An admission that also ends when the account at the upstream is disconnected. */

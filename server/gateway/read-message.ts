@@ -13,11 +13,15 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayRequest } from './request.ts';
 
 /**
- * The message of a POST, once its headers allow one and an answer to it.
+ * The message of a POST, once its headers allow one and an answer to it. `arrived` is told the length of each part.
  *
- * @throws {GatewayRefusal} `unsupported_media_type`, `not_acceptable`, `too_large`, `not_json`, `not_a_message`
+ * @throws {GatewayRefusal} `unsupported_media_type`, `not_acceptable`, `too_large`, `not_json`, `not_a_message`, and what
+ *   `arrived` throws
  */
-export function readMessage(request: GatewayRequest): Awaitable<Message> {
+export function readMessage(
+  request: GatewayRequest,
+  arrived?: (bytes: number) => void,
+): Awaitable<Message> {
   const { headers } = request;
   const type = headers['content-type'];
   const isJson =
@@ -25,7 +29,7 @@ export function readMessage(request: GatewayRequest): Awaitable<Message> {
   if (!isJson) throw new GatewayRefusal('unsupported_media_type');
   const accepts = parseAccept(headers.accept);
   if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
-  return whenReady(request.readBody(), scanned);
+  return whenReady(request.readBody(arrived), scanned);
 }
 
 function scanned(body: Buffer): Message {

@@ -29,11 +29,11 @@ export interface GatewayRequest {
   /** Whether another node passed it here. It is answered here then, whatever it names: no call is passed on twice. */
   readonly isPassedOn?: boolean;
   /**
-   * The whole body, read once.
+   * The whole body, read once. `arrived` is told the length of each part, and ends the reading if it throws.
    *
-   * @throws {GatewayRefusal} `too_large`
+   * @throws {GatewayRefusal} `too_large`, `cancelled`
    */
-  readonly readBody: () => Buffer | Promise<Buffer>;
+  readonly readBody: (arrived?: (bytes: number) => void) => Buffer | Promise<Buffer>;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;
 }
@@ -74,6 +74,8 @@ export interface Call {
   readonly owner: string;
   /** Binds to this owner what the upstream hands out. */
   readonly seal: PrincipalSeal;
+  /** Counts a part of the request's body that has arrived. @throws {GatewayRefusal} `too_many_requests`, `cancelled` */
+  readonly arrived: (bytes: number) => void;
   /** Marks the answer as endless. */
   readonly endless: () => void;
   /** Run when the answer was sent to its end or abandoned. */

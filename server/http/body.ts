@@ -4,11 +4,15 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
 
 /**
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
- * refused as soon as its length is known.
+ * refused as soon as its length is known. `arrived` is told the length of each part.
  *
- * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end.
+ * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end, and what `arrived` throws.
  */
-export function readBody(request: IncomingMessage, maxBytes: number): Buffer | Promise<Buffer> {
+export function readBody(
+  request: IncomingMessage,
+  maxBytes: number,
+  arrived: (bytes: number) => void = () => {},
+): Buffer | Promise<Buffer> {
   const tooLarge = () =>
     new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are accepted` });
   if (Number(request.headers['content-length'] ?? 0) > maxBytes) throw tooLarge();
@@ -17,6 +21,7 @@ export function readBody(request: IncomingMessage, maxBytes: number): Buffer | P
   if (request.complete) {
     const whole: Buffer = request.read() ?? Buffer.alloc(0);
     if (whole.length > maxBytes) throw tooLarge();
+    arrived(whole.length);
     return whole;
   }
   return new Promise<Buffer>((resolve, reject) => {
@@ -24,11 +29,15 @@ export function readBody(request: IncomingMessage, maxBytes: number): Buffer | P
     let bytes = 0;
     request.on('data', (chunk: Buffer) => {
       bytes += chunk.length;
-      if (bytes > maxBytes) {
-        request.removeAllListeners('data').resume();
-        reject(tooLarge());
-      } else {
+      try {
+        if (bytes > maxBytes) throw tooLarge();
+        arrived(chunk.length);
         chunks.push(chunk);
+      } catch (refusal) {
+        // What was read is not kept while the rest arrives.
+        chunks.length = 0;
+        request.removeAllListeners('data').resume();
+        reject(refusal);
       }
     });
     request.on('end', () =>

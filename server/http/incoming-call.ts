@@ -64,7 +64,7 @@ export class IncomingCall implements GatewayRequest {
     });
   }
 
-  readBody(): Buffer | Promise<Buffer> {
-    return readBody(this.#request, this.#maxBodyBytes);
+  readBody(arrived?: (bytes: number) => void): Buffer | Promise<Buffer> {
+    return readBody(this.#request, this.#maxBodyBytes, arrived);
   }
 }

@@ -104,7 +104,7 @@ export async function answerNode(
     proved,
     isPassedOn: true,
     rawHeaders: [],
-    readBody: () => wholeBody(stream, maxBodyBytes),
+    readBody: (arrived) => wholeBody(stream, maxBodyBytes, arrived),
     gone: stream.gone,
   });
   const { status, headers: answered, body = '' } = answer;
@@ -124,8 +124,16 @@ export function sendBody(stream: LinkStream, body: Uint8Array | undefined): void
   void stream.write(body).then(() => stream.end());
 }
 
-/** The whole body of a stream. @throws {GatewayRefusal} `too_large`, `cancelled` */
-export async function wholeBody(stream: LinkStream, maxBytes: number): Promise<Buffer> {
+/**
+ * The whole body of a stream. `arrived` is told the length of each part.
+ *
+ * @throws {GatewayRefusal} `too_large`, `cancelled`, and what `arrived` throws
+ */
+export async function wholeBody(
+  stream: LinkStream,
+  maxBytes: number,
+  arrived: (bytes: number) => void = () => {},
+): Promise<Buffer> {
   const chunks: Uint8Array[] = [];
   let bytes = 0;
   try {
@@ -134,6 +142,7 @@ export async function wholeBody(stream: LinkStream, maxBytes: number): Promise<B
       if (bytes > maxBytes) {
         throw new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
       }
+      arrived(chunk.length);
       chunks.push(chunk);
     }
   } catch (cause) {

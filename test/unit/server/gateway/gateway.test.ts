@@ -106,6 +106,23 @@ describe('nobody is asked and no body read for', () => {
   });
 });
 
+test('107: a caller whose open bodies take too much memory gets 429, and is served again when they are gone', async () => {
+  const bytes = 4 * 1024 * 1024;
+  const body = Promise.withResolvers<Buffer>();
+  const open: Partial<GatewayRequest> = {
+    readBody: (arrived) => (arrived?.(bytes), body.promise),
+  };
+  const waiting = Array.from({ length: 16 }, () => ask(list, open));
+  const tooMany = await ask(list, open);
+  const short = await ask(list, { readBody: (arrived) => (arrived?.(100), Buffer.from(list)) });
+  body.resolve(Buffer.from(list));
+  const statuses = (await Promise.all(waiting)).map(({ status }) => status);
+
+  expect([tooMany.status, short.status]).toEqual([429, 200]);
+  expect(statuses).toEqual(Array(16).fill(200));
+  expect((await ask(list, open)).status).toBe(200);
+});
+
 test('the body of a caller who is not let in is never read', async () => {
   byKey.mockResolvedValue(undefined);
 

@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
+import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { readBody as readNow } from '#server/http/body';
 
 /** The same as a promise, whether the body was there or is waited for. */
@@ -82,3 +83,25 @@ test('a caller who went away before anybody read has cancelled, whatever they ha
     await expect(readBody(gone, 4)).rejects.toMatchObject({ code: 'cancelled' });
   }
 });
+
+test.each([true, false])(
+  'each part of a body is told, and reading ends when no more may be held (all there: %s)',
+  async (isWhole) => {
+    const refusal = new GatewayRefusal('too_many_requests');
+    let held = 0;
+    const take = (bytes: number) => {
+      held += bytes;
+      if (held > 4) throw refusal;
+    };
+    const fits = arriving();
+    fits.push('1234');
+    fits.push(null);
+    const next = arriving();
+    next.push('5');
+    if (isWhole) next.push(null);
+
+    expect((await readBody(fits, 100, take)).toString()).toBe('1234');
+    await expect(readBody(next, 100, take)).rejects.toBe(refusal);
+    expect(held).toBe(5);
+  },
+);
