@@ -1,4 +1,4 @@
-import { hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
+import { createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
 import type { MasterKey } from '#oauth/master-key';
 import { Link } from './link.ts';
@@ -84,41 +84,42 @@ export class NodeLinks {
     return [...this.#links.values()].reduce((sum, { streams }) => sum + streams, 0);
   }
 
-  /** Lets other nodes find an agent here, while `mayAnswer`, until the returned function is called. */
-  announce(agentId: string, mayAnswer: () => boolean): () => void {
+  /**
+   * Lets other nodes find an agent here, while `mayAnswer`, until the returned function is called; or with `process`, one of the
+   * processes of the agent.
+   */
+  announce(agentId: string, mayAnswer: () => boolean, process?: string): () => void {
     const { bus, instance } = this.#options;
     const [here, nowhere] = [Buffer.from(instance), Buffer.alloc(0)];
+    const subject = this.#agentSubject(agentId, { process });
     const stops = [
       // Another node may answer.
-      bus.subscribe(this.#subject('agent', agentId), ({ respond }) => {
+      bus.subscribe(subject, ({ respond }) => {
         if (mayAnswer()) respond(here);
       }),
-      bus.subscribe(this.#subject('agent', `${agentId}.${instance}`), ({ respond }) =>
-        respond(mayAnswer() ? here : nowhere),
-      ),
     ];
+    if (process === undefined) {
+      const own = this.#agentSubject(agentId, { node: instance });
+      stops.push(bus.subscribe(own, ({ respond }) => respond(mayAnswer() ? here : nowhere)));
+    }
     return () => {
       for (const stop of stops) stop();
     };
   }
 
   /**
-   * Another node that has this agent, `preferred` if it has; `undefined` when none has. NATS knows at once when a process
-   * has died, much earlier than a link to it falls silent.
+   * Another node that has this agent, or a process of it, or `node` if it has the agent; `undefined` when there is none. NATS knows
+   * at once when a process has died, much earlier than a link to it falls silent.
    *
    * @throws {NodeLinkError} `unreachable`
    */
-  async findAgent(agentId: string, preferred?: string): Promise<string | undefined> {
-    const found = preferred && (await this.#askFor(`${agentId}.${preferred}`));
-    return found ?? this.#askFor(agentId);
-  }
-
-  async #askFor(name: string): Promise<string | undefined> {
+  async findAgent(
+    agentId: string,
+    at: { process?: string; node?: string } = {},
+  ): Promise<string | undefined> {
+    const subject = this.#agentSubject(agentId, at);
     try {
-      const answer = await this.#options.bus.request(
-        this.#subject('agent', name),
-        new Uint8Array(),
-      );
+      const answer = await this.#options.bus.request(subject, new Uint8Array());
       // The writer does not matter: the node of this name gets the call only if it has the master key.
       const found = instanceSchema.safeParse(Buffer.from(answer).toString('latin1')).data;
       return found === this.#options.instance ? undefined : found;
@@ -278,6 +279,16 @@ export class NodeLinks {
 
   #subject(kind: 'node' | 'agent', name: string): string {
     return `${this.#prefix}.${kind}.${name}`;
+  }
+
+  #agentSubject(
+    agentId: string,
+    { node, process }: { node?: string; process?: string | undefined },
+  ): string {
+    // The agent chose the name of its process.
+    const hashed = process && createHash('sha256').update(process).digest('base64url').slice(0, 22);
+    const at = hashed ?? node;
+    return this.#subject('agent', at === undefined ? agentId : `${agentId}.${at}`);
   }
 
   #linkSubject(id: string, direction: 'there' | 'back'): string {

@@ -27,6 +27,7 @@ const agentCallSchema = z.discriminatedUnion('to', [
     agent: z.string(),
     server: z.string(),
     caller: z.string().min(1),
+    process: z.string().optional(),
     isProbe: z.boolean(),
     method: z.enum(['POST', 'GET', 'DELETE']),
     headers: z.record(z.string(), z.string()),
@@ -38,6 +39,8 @@ const answerSchema = z.object({
   status: z.int().min(200).max(599),
   mediaType: z.string(),
   sessionId: z.string().optional(),
+  /** The process of the agent that has the session. */
+  process: z.string().optional(),
   retryAfterSeconds: z.number().optional(),
   bytes: z.number().optional(),
 });
@@ -52,7 +55,10 @@ interface AgentCall {
   readonly isProbe: boolean;
 }
 
-export type LocalAgents = Pick<AgentTunnels, 'upstreamOf' | 'takesCalls' | 'endCaller'>;
+export type LocalAgents = Pick<
+  AgentTunnels,
+  'upstreamOf' | 'takesCalls' | 'processOf' | 'hasProcess' | 'endCaller'
+>;
 
 export interface RemoteAgentsOptions {
   /** Whether this process may answer: one that is cut off from the database does not know which agents lost their keys. */
@@ -62,12 +68,16 @@ export interface RemoteAgentsOptions {
 
 /**
  * The agents of all nodes. A call goes through a tunnel of this node where there is one, else to a node that has one. The
- * calls of a session go to the node that its first one went to, as long as the agent is connected there.
+ * calls of a session go to the process of the agent that has it, through whichever node it is connected to; without a process
+ * that can be found, to the node that the first call went to.
  */
 export class RemoteAgents {
   readonly #links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>;
-  readonly #announced = new Map<string, () => void>();
-  readonly #sessions = new LastInstances(maxSessions);
+  /** What ends each announcement: of an agent under '', and of its processes. */
+  readonly #announced = new Map<string, Map<string, () => void>>();
+  /** The nodes, and the processes of agents, that sessions were opened at through other nodes. */
+  readonly #nodes = new LastInstances(maxSessions);
+  readonly #processes = new LastInstances(maxSessions);
   /** Nodes whose agents may keep something for callers of this one. */
   readonly #used = new Set<string>();
   /** Callers who lost access, for each node that has not confirmed that it knows. */
@@ -89,27 +99,42 @@ export class RemoteAgents {
     this.#tunnels = tunnels;
   }
 
-  /** An agent came to this node, or went. */
-  notePresence(agentId: string, takesCalls: boolean): void {
-    const isAnnounced = this.#announced.has(agentId);
-    if (takesCalls === isAnnounced || this.#isDraining) return;
+  /** An agent, or one of its processes, came to this node, or went. */
+  notePresence(
+    agentId: string,
+    { takesCalls, processes }: { takesCalls: boolean; processes: readonly string[] },
+  ): void {
+    if (this.#isDraining) return;
     const { mayAnswer } = this.#options;
-    if (takesCalls) this.#announced.set(agentId, this.#links.announce(agentId, mayAnswer));
-    else {
-      this.#announced.get(agentId)?.();
-      this.#announced.delete(agentId);
+    const announced = this.#announced.get(agentId) ?? new Map<string, () => void>();
+    const names = new Set(takesCalls ? ['', ...processes] : []);
+    for (const [name, stop] of announced) {
+      if (names.has(name)) continue;
+      stop();
+      announced.delete(name);
     }
+    for (const name of names) {
+      if (announced.has(name)) continue;
+      announced.set(name, this.#links.announce(agentId, mayAnswer, name || undefined));
+    }
+    if (names.size > 0) this.#announced.set(agentId, announced);
+    else this.#announced.delete(agentId);
   }
 
   /** For other nodes, there are no agents here any more. */
   drain(): void {
     this.#isDraining = true;
-    for (const stop of this.#announced.values()) stop();
+    for (const stops of this.#announced.values()) for (const stop of stops.values()) stop();
     this.#announced.clear();
   }
 
   /** As `AgentTunnels.upstreamOf`, at any node. */
-  upstreamOf(agent: string, server: string, caller: string, isProbe = false): Upstream {
+  upstreamOf(
+    agent: string,
+    server: string,
+    caller: string,
+    { isProbe = false }: { isProbe?: boolean } = {},
+  ): Upstream {
     const call = { agent, server, caller, isProbe };
     return { send: (request) => this.#send(request, call) };
   }
@@ -140,16 +165,18 @@ export class RemoteAgents {
       stream.sendHead({});
       return stream.end();
     }
-    const { agent, server, caller, isProbe, method, headers } = call;
+    const { agent, server, caller, process, isProbe, method, headers } = call;
     // It went away after it was found. It is not looked for elsewhere, so that no call goes in circles.
     const isHere = tunnels.takesCalls(agent) && this.#options.mayAnswer();
     if (!isHere) return stream.reset('offline', 'the agent is not connected');
     try {
       const body = await wholeBody(stream, maxRequestBytes);
       const { body: answered, ...head } = await tunnels
-        .upstreamOf(agent, server, caller, isProbe)
+        .upstreamOf(agent, server, caller, { isProbe, process })
         .send({ method, headers, ...(body.length > 0 && { body }), signal: stream.gone });
-      await sendAnswer(stream, head, answered);
+      const { sessionId } = head;
+      const opened = sessionId && tunnels.processOf(agent, { server, caller, sessionId });
+      await sendAnswer(stream, { ...head, ...(opened && { process: opened }) }, answered);
     } catch (error) {
       if (!(error instanceof UpstreamError)) return stream.reset('broken');
       stream.reset(error.code, error.detail ?? error.message);
@@ -189,35 +216,49 @@ export class RemoteAgents {
     const tunnels = this.#tunnels;
     if (!tunnels) throw new UpstreamError('offline', 'the server is starting');
     const { agent, server, caller, isProbe } = call;
-    const own = tunnels.upstreamOf(agent, server, caller, isProbe);
-    const session = sessionName(call, request.headers['mcp-session-id']);
-    const known = session === undefined ? undefined : this.#sessions.get(session);
+    const id = request.headers['mcp-session-id'];
+    const process = id && this.#processOf(call, id, tunnels);
+    const own = tunnels.upstreamOf(agent, server, caller, { isProbe, process });
     try {
-      if (known === undefined && tunnels.takesCalls(agent)) return await own.send(request);
-      const node = await this.#links.findAgent(agent, known);
-      // The session is in the process of the agent, which may have another tunnel: perhaps here.
-      if (node === undefined || (node !== known && tunnels.takesCalls(agent))) {
-        return await own.send(request);
-      }
+      if (process && tunnels.hasProcess(agent, process)) return await own.send(request);
+      const node =
+        (process && (await this.#links.findAgent(agent, { process }))) ??
+        (await this.#nodeOf(call, id));
+      if (node === undefined && tunnels.takesCalls(agent)) return await own.send(request);
+      const first = node ?? (await this.#links.findAgent(agent));
+      if (first === undefined) return await own.send(request);
       try {
-        return await this.#sendTo(node, request, call);
+        return await this.#sendTo(first, request, { ...call, process });
       } catch (error) {
         // It was not sent. The agent may be connected to another node now, or to this one.
         if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
         if (tunnels.takesCalls(agent)) return await own.send(request);
         const next = await this.#links.findAgent(agent);
-        if (next === undefined || next === node) throw error;
-        return await this.#sendTo(next, request, call);
+        if (next === undefined || next === first) throw error;
+        return await this.#sendTo(next, request, { ...call, process });
       }
     } catch (error) {
       throw error instanceof NodeLinkError ? agentRefusal(error) : error;
     }
   }
 
+  /** The process of the agent that has a session, through whichever node it was opened. */
+  #processOf(call: AgentCall, id: string, tunnels: LocalAgents): string | undefined {
+    const { agent, server, caller } = call;
+    const here = tunnels.processOf(agent, { server, caller, sessionId: id });
+    return here ?? this.#processes.get(sessionName(call, id));
+  }
+
+  /** The node that a session was opened through, if the agent is still there. */
+  async #nodeOf(call: AgentCall, id: string | undefined): Promise<string | undefined> {
+    const node = id && this.#nodes.get(sessionName(call, id));
+    return node ? this.#links.findAgent(call.agent, { node }) : undefined;
+  }
+
   async #sendTo(
     node: string,
     { method, headers, body, signal }: UpstreamRequest,
-    call: AgentCall,
+    call: AgentCall & { readonly process: string | undefined },
   ): Promise<UpstreamAnswer> {
     const opening = { to: 'agent', ...call, method, headers: requestHeaders(headers) };
     try {
@@ -225,9 +266,12 @@ export class RemoteAgents {
       this.#used.add(node);
       cancelWith(signal, stream);
       sendBody(stream, body);
-      const { bytes, ...head } = await headIn(stream, answerSchema);
-      const opened = sessionName(call, head.sessionId);
-      if (opened !== undefined) this.#sessions.set(opened, node);
+      const { bytes, process, ...head } = await headIn(stream, answerSchema);
+      if (head.sessionId !== undefined) {
+        const opened = sessionName(call, head.sessionId);
+        this.#nodes.set(opened, node);
+        if (process !== undefined) this.#processes.set(opened, process);
+      }
       const answered = await bodyIn(stream, bytes);
       return {
         status: head.status,
@@ -243,8 +287,8 @@ export class RemoteAgents {
   }
 }
 
-function sessionName({ agent, server, caller }: AgentCall, id: string | undefined) {
-  return id === undefined ? undefined : `${agent} ${server} ${caller} ${id}`;
+function sessionName({ agent, server, caller }: AgentCall, id: string): string {
+  return `${agent} ${server} ${caller} ${id}`;
 }
 
 async function* passed(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {

@@ -103,7 +103,7 @@ export async function openUpstreams(
     clock,
     nowMs: () => performance.now(),
     nodes: () => nodes && { node: nodes.instance, nodes: nodes.alive },
-    onPresence: (agentId, takesCalls) => remoteAgents?.notePresence(agentId, takesCalls),
+    onPresence: (agentId, agent) => remoteAgents?.notePresence(agentId, agent),
     onError: (err) => log.error({ err }, 'agents not looked up'),
   });
   remoteAgents?.serve(tunnels);
@@ -138,7 +138,7 @@ export async function openUpstreams(
   const resources: UpstreamResources = {
     http: (url, publicOnly) => pools.upstream(url, publicOnly),
     agent: (agentId, server, owner) =>
-      agents.upstreamOf(agentId, server, callerName(owner), isProbe(owner)),
+      agents.upstreamOf(agentId, server, callerName(owner), { isProbe: isProbe(owner) }),
     demo: demo.upstream,
     stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
   };

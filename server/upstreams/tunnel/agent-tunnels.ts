@@ -19,8 +19,10 @@ export interface AgentTunnelsOptions {
   readonly nowMs: () => number;
   /** The nodes of this installation; `undefined` if there can be only one. */
   readonly nodes?: (() => TunnelNodes | undefined) | undefined;
-  /** Called when an agent may have begun or ceased to take calls here. */
-  readonly onPresence?: ((agentId: string, takesCalls: boolean) => void) | undefined;
+  /** Called when an agent, or one of its processes, may have begun or ceased to take calls here. */
+  readonly onPresence?:
+    | ((agentId: string, agent: Pick<ConnectedAgent, 'takesCalls' | 'processes'>) => void)
+    | undefined;
   /** Called when the agents' keys could not be looked up. */
   readonly onError: (error: unknown) => void;
 }
@@ -65,7 +67,7 @@ export class AgentTunnels {
       nodes: () => this.#options.nodes?.(),
       onChange: () => {
         this.#touch(agent.organization);
-        this.#options.onPresence?.(agent.id, connected.takesCalls);
+        this.#options.onPresence?.(agent.id, connected);
         connected.serveWaiting();
       },
       recentlyEndedCallers: () => connected.recentlyEndedCallers(),
@@ -92,12 +94,33 @@ export class AgentTunnels {
     connected.remove(tunnel);
     this.#count -= 1;
     this.#touch(organization);
-    this.#options.onPresence?.(id, connected.takesCalls);
+    this.#options.onPresence?.(id, connected);
   }
 
-  /** `isProbe`: its requests are not calls of a person, and not counted as such. */
-  upstreamOf(agentId: string, server: string, caller: string, isProbe = false): Upstream {
-    return this.#agentOf(agentId).upstream(server, caller, isProbe);
+  /**
+   * `isProbe`: its requests are not calls of a person, and not counted as such. `process` of the agent has the session of the request,
+   * if another node remembers it.
+   */
+  upstreamOf(
+    agentId: string,
+    server: string,
+    caller: string,
+    { isProbe, process }: { isProbe?: boolean; process?: string | undefined } = {},
+  ): Upstream {
+    return this.#agentOf(agentId).upstream(server, caller, isProbe, process);
+  }
+
+  /** The process of the agent that has a session, if it was opened through this node. */
+  processOf(
+    agentId: string,
+    { server, caller, sessionId }: { server: string; caller: string; sessionId: string },
+  ): string | undefined {
+    return this.#agents.get(agentId)?.processOf(server, caller, sessionId);
+  }
+
+  /** Whether a process of the agent takes calls here. */
+  hasProcess(agentId: string, process: string): boolean {
+    return this.#agents.get(agentId)?.processes.includes(process) ?? false;
   }
 
   /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */

@@ -14,6 +14,8 @@ const waitTimeoutMs = 30_000;
 /** How many bytes of requests, and of responses, this process buffers for all tunnels of an agent together. */
 const maxRequestBytes = 64 * 1024 * 1024;
 const maxAnswerBytes = 64 * 1024 * 1024;
+/** Begins what stands for the process of a tunnel whose agent does not name it. */
+const unnamed = 'unnamed process: tunnel ';
 /** A request that is no longer than this is not worth evicting. */
 const shortBytes = 64 * 1024;
 
@@ -104,7 +106,7 @@ export class ConnectedAgent {
 
   add(tunnel: Tunnel): void {
     this.#tunnelCount += 1;
-    this.#tunnels.set(tunnel, `tunnel ${this.#tunnelCount}`);
+    this.#tunnels.set(tunnel, `${unnamed}${this.#tunnelCount}`);
   }
 
   remove(tunnel: Tunnel): void {
@@ -120,6 +122,20 @@ export class ConnectedAgent {
   /** Whether a tunnel takes new calls. One whose agent leaves it offers no server any more. */
   get takesCalls(): boolean {
     return this.tunnels.some(({ isReady, hello }) => isReady && hello?.servers.length !== 0);
+  }
+
+  /** The processes that take new calls. A process of an old agent has no name, and is not among them. */
+  get processes(): readonly string[] {
+    const takeCalls = this.tunnels.filter(
+      ({ isReady, hello }) => isReady && hello?.servers.length !== 0,
+    );
+    return [...new Set(takeCalls.flatMap(({ hello }) => hello?.instance ?? []))];
+  }
+
+  /** The process that has a session, if it was opened through this node. */
+  processOf(server: string, caller: string, sessionId: string): string | undefined {
+    const found = this.#sessions.get(sessionName({ server, caller }, sessionId));
+    return found?.startsWith(unnamed) ? undefined : found;
   }
 
   /** Stores a failure for display on pages. */
@@ -191,9 +207,9 @@ export class ConnectedAgent {
     };
   }
 
-  /** Returns a server of this agent as an upstream for one caller. */
-  upstream(server: string, caller: string, isProbe = false): Upstream {
-    return { send: (request) => this.#send({ ...request, server, caller }, isProbe) };
+  /** Returns a server of this agent as an upstream for one caller. `process` has its session, if another node remembers it. */
+  upstream(server: string, caller: string, isProbe = false, process?: string): Upstream {
+    return { send: (request) => this.#send({ ...request, server, caller, process }, isProbe) };
   }
 
   async #send(request: TunnelRequest, isProbe: boolean): Promise<UpstreamAnswer> {
@@ -241,7 +257,10 @@ export class ConnectedAgent {
       throw new UpstreamError('unreachable', `the agent does not serve '${server}'`);
     }
     const listens = isListening(request);
-    const inSession = this.#at(able, this.#sessions.get(sessionOf(request) ?? ''));
+    const inSession = this.#at(
+      able,
+      this.#sessions.get(sessionOf(request) ?? '') ?? request.process,
+    );
     const free = (inSession.length > 0 ? inSession : able).filter((tunnel) =>
       tunnel.hasRoom(caller, listens),
     );
@@ -309,7 +328,10 @@ export class ConnectedAgent {
 }
 
 /** Two processes, or two callers, may have sessions with the same id. */
-function sessionName({ server, caller }: TunnelRequest, sessionId: string): string {
+function sessionName(
+  { server, caller }: Pick<TunnelRequest, 'server' | 'caller'>,
+  sessionId: string,
+): string {
   return `${server} ${caller} ${sessionId}`;
 }
 

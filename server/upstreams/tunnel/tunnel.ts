@@ -58,6 +58,8 @@ export interface TunnelOptions {
 export interface TunnelRequest extends UpstreamRequest {
   readonly server: string;
   readonly caller: string;
+  /** The process of the agent that has its session, if another node remembers it. */
+  readonly process?: string | undefined;
   /** Called when no part of the body is kept any more; perhaps more than once. */
   readonly onSent?: () => void;
 }

@@ -18,7 +18,12 @@ class TestNode {
   failures = 0;
   /** Whether it cannot ask the database which agents lost their keys. */
   isCutOff = false;
-  readonly #online = new Set<string>();
+  /** The processes of agents that are connected. */
+  readonly #online = new Map<string, readonly string[]>();
+  /** The process that each call to an agent here was led to. */
+  readonly asked: (string | undefined)[] = [];
+  /** The process that the session was opened at through this node. */
+  #opened: string | undefined;
 
   constructor(name: string, common: { bus: MemoryBus; masterKey: ReturnType<typeof masterKey> }) {
     this.links = new NodeLinks({
@@ -38,8 +43,8 @@ class TestNode {
           this.failures -= 1;
           throw new NodeLinkError('unreachable', 'NATS cannot be reached');
         },
-        announce: (agent, mayAnswer) => links.announce(agent, mayAnswer),
-        findAgent: (agent, preferred) => links.findAgent(agent, preferred),
+        announce: (...announced) => links.announce(...announced),
+        findAgent: (...found) => links.findAgent(...found),
       },
       {
         mayAnswer: () => !this.isCutOff,
@@ -49,27 +54,33 @@ class TestNode {
         },
       },
     );
-    const upstream: Upstream = {
-      send: async () => ({
-        status: 200,
-        mediaType: 'application/json',
-        sessionId: 'session',
-        retryAfterSeconds: undefined,
-        body: Buffer.from(JSON.stringify(name)),
-      }),
-    };
+    const upstreamOf = (process?: string): Upstream => ({
+      send: async () => {
+        this.asked.push(process);
+        this.#opened = process ?? this.#online.get('agt_a')?.[0];
+        return {
+          status: 200,
+          mediaType: 'application/json',
+          sessionId: 'session',
+          retryAfterSeconds: undefined,
+          body: Buffer.from(JSON.stringify(name)),
+        };
+      },
+    });
     const tunnels: LocalAgents = {
-      upstreamOf: () => upstream,
+      upstreamOf: (...call) => upstreamOf(call[3]?.process),
       takesCalls: (agent) => this.#online.has(agent),
+      hasProcess: (agent, process) => this.#online.get(agent)?.includes(process) ?? false,
+      processOf: () => this.#opened,
       endCaller: (caller) => void this.ended.push(caller),
     };
     this.agents.serve(tunnels);
   }
 
-  connect(agent: string, isOnline = true): void {
-    if (isOnline) this.#online.add(agent);
+  connect(agent: string, isOnline = true, processes: readonly string[] = []): void {
+    if (isOnline) this.#online.set(agent, processes);
     else this.#online.delete(agent);
-    this.agents.notePresence(agent, isOnline);
+    this.agents.notePresence(agent, { takesCalls: isOnline, processes });
   }
 
   /** Which node answers a call of a session, or one that opens it. */
@@ -88,12 +99,14 @@ class TestNode {
 let a: TestNode;
 let b: TestNode;
 let c: TestNode;
+let d: TestNode;
 beforeEach(() => {
   const common = { bus: new MemoryBus(), masterKey: masterKey(randomBytes(32)) };
-  [a, b, c] = [new TestNode('a', common), new TestNode('b', common), new TestNode('c', common)];
+  [a, b] = [new TestNode('a', common), new TestNode('b', common)];
+  [c, d] = [new TestNode('c', common), new TestNode('d', common)];
 });
 afterEach(async () => {
-  for (const { links } of [a, b, c]) await links.close();
+  for (const { links } of [a, b, c, d]) await links.close();
 });
 
 test('remote agents: a session stays with its node while the agent is there, and then goes to another', async () => {
@@ -118,6 +131,32 @@ test('remote agents: a session goes to a tunnel of this node when its node has l
   a.connect('agt_a', false);
 
   expect([before, await c.call('session')]).toEqual(['a', 'c']);
+});
+
+test('remote agents: a session whose node died goes to the process of the agent that has it', async () => {
+  a.connect('agt_a', true, ['process 1']);
+  b.connect('agt_a', true, ['process 2']);
+  const opened = await d.call();
+  c.connect('agt_a', true, ['process 2', 'process 1']);
+  await a.links.close();
+  a.connect('agt_a', false);
+  const after = await d.call('session');
+  d.connect('agt_a', true, ['process 2']);
+  const besideAnother = await d.call('session');
+  d.connect('agt_a', true, ['process 1']);
+  const here = await d.call('session');
+
+  expect([opened, after, besideAnother, here]).toEqual(['a', 'c', 'c', 'd']);
+  expect([c.asked, d.asked]).toEqual([['process 1', 'process 1'], ['process 1']]);
+});
+
+test('remote agents: a session whose process is gone goes to any other, for a 404', async () => {
+  a.connect('agt_a', true, ['process 1']);
+  await d.call();
+  b.connect('agt_a', true, ['process 2']);
+  a.connect('agt_a', false);
+
+  expect(await d.call('session')).toBe('b');
 });
 
 test('remote agents: that a caller lost access is repeated every second until the other node knows', async () => {

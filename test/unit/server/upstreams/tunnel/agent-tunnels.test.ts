@@ -46,6 +46,42 @@ test('a session stays with the process that opened it, also through a new tunnel
   expect([two.opened().length, again.opened().length]).toEqual([0, 1]);
 });
 
+test('a session that another node remembers goes to the process that it names', async () => {
+  using server = handTunnels();
+  const [one, two] = ['one', 'two'].map((instance) => server.connect(['sales'], { instance }));
+  const names = ['two', 'one', 'two', 'gone'];
+  const answers = names.map((process) => {
+    const upstream = server.tunnels.upstreamOf('agent_a', 'sales', 'dana', { process });
+    return upstream.send({
+      method: 'POST',
+      headers: { 'mcp-session-id': 's1' },
+      signal: new AbortController().signal,
+    });
+  });
+  for (const agent of [one, two]) for (const { stream } of agent!.opened()) agent!.answer(stream);
+  await Promise.all(answers);
+
+  expect([one?.opened().length, two?.opened().length]).toEqual([2, 2]);
+  expect(['one', 'gone'].map((name) => server.tunnels.hasProcess('agent_a', name))).toEqual([
+    true,
+    false,
+  ]);
+});
+
+test('the process of a session is known by the name that the agent gave it, and only here', async () => {
+  using server = handTunnels();
+  const opened = async (agent: ReturnType<typeof server.connect>, caller: string) => {
+    const opening = server.send({ caller });
+    agent.answer(1, '{}', { 'mcp-session-id': 's1' });
+    await opening;
+    server.tunnels.remove(agent.tunnel);
+    return server.tunnels.processOf('agent_a', { server: 'sales', caller, sessionId: 's1' });
+  };
+
+  expect(await opened(server.connect(['sales'], { instance: 'one' }), 'dana')).toBe('one');
+  expect(await opened(server.connect(), 'eve')).toBeUndefined();
+});
+
 test('the same session id of another caller is another session', async () => {
   using server = handTunnels();
   const one = server.connect(['sales'], { instance: 'one' });
