@@ -115,3 +115,30 @@ test('error page: without the required second factor nothing of the organization
   expect(forged.text).not.toContain('class="side"');
   expect(shown.text).toContain(sideOf('strict'));
 });
+
+/** All pages of the organization that a person reaches by links, from its start on, with the status of each. */
+async function reachable(cookie: string): Promise<ReadonlyMap<string, number>> {
+  const seen = new Map<string, number>();
+  const waiting = ['/dashboard/acme'];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    if (seen.has(path)) continue;
+    const { status, text } = await app.get(path, cookie);
+    seen.set(path, status);
+    for (const [, href = ''] of text.matchAll(/href="(\/dashboard\/acme[^"#]*)/g)) {
+      waiting.push(href.replaceAll('&amp;', '&'));
+    }
+  }
+  return seen;
+}
+
+test.each(['viewer', 'member', 'admin', 'owner'] as const)(
+  'links: no page leads a person with the role %s to one that their role may not open',
+  async (role) => {
+    const { cookie } = await app.browser(`user_link_${role}`, { organizationId: 'org_acme', role });
+
+    const pages = await reachable(cookie);
+
+    expect(pages.size).toBeGreaterThan(4);
+    expect([...pages].filter(([, status]) => status >= 400)).toEqual([]);
+  },
+);
