@@ -48,16 +48,18 @@ export type SignInInput = {
   more?: readonly string[];
   /** What people call the assistant that will use the connection. */
   assistant?: string | undefined;
+  /** What the page says to do next, where more follows. */
+  next?: string | undefined;
   /** The user's word that a stored secret may go to another issuer than before. */
   rebind?: boolean;
   timeoutMs: number;
   signal: AbortSignal;
 };
 
-const done = (signedInAs: string | undefined) => ({
+const done = (signedInAs: string | undefined, next = 'You can close this page.') => ({
   status: 200,
   title: signedInAs === undefined ? 'You are signed in' : `You are signed in as ${signedInAs}`,
-  text: 'You can close this page.',
+  text: next,
 });
 
 /**
@@ -130,7 +132,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
         ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
       });
       if (credentials.clientSecret === 'keychain') await bindSecret(url, client, issuer, store);
-      await redirect.answer(done(signedInAs));
+      await redirect.answer(done(signedInAs, input.next));
       return record;
     } catch (error) {
       await redirect.answer({ status: 400, title: 'You are not signed in', text: reason(error) });
@@ -194,12 +196,14 @@ export type SignInAccountOptions = {
   rebind?: boolean;
   /** What people call the assistant that will use the connection. */
   assistant?: string | undefined;
+  /** What the page says to do next, where more follows. */
+  next?: string | undefined;
 };
 
 /** Signs in to a connection, as a person or as the client itself; the token is stored then. */
 export async function signInAccount(
   account: Account,
-  { show, signal, known = { wider: false }, rebind = false, assistant }: SignInAccountOptions,
+  { show, signal, known = { wider: false }, rebind = false, assistant, next }: SignInAccountOptions,
 ): Promise<TokenRecord> {
   const { connection, vault, lock, marks, store } = account;
   const { url, credentials } = connection;
@@ -224,6 +228,7 @@ export async function signInAccount(
       more: await marks.wantedScopes(),
       rebind,
       assistant,
+      next,
       timeoutMs,
       signal,
     },

@@ -72,6 +72,8 @@ type Terminal = {
   openBrowser: (url: URL) => Promise<boolean>;
   /** What people call the assistant that will use the connection. */
   assistant?: string | undefined;
+  /** What the page says to do next, where more follows. */
+  next?: string | undefined;
 };
 
 /**
@@ -103,6 +105,7 @@ export async function login(
     signal,
     rebind: true,
     assistant: terminal.assistant,
+    next: terminal.next,
   });
   const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
   // A different person may have signed in, who sees other tools.

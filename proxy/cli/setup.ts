@@ -267,9 +267,13 @@ async function signInTo(
   const [only = '', ...others] = flags.get('assistant') ?? [];
   const assistant = others.length === 0 ? assistantNamed(only)?.title : undefined;
   const { name, url } = connection;
+  const next = asksForAssistants(flags, host)
+    ? 'Go back to the terminal to choose your assistants.'
+    : 'Go back to the terminal.';
   const terminal = {
     ...host,
     assistant,
+    next,
     async openBrowser(page: URL) {
       const isOpen = await host.openBrowser(page);
       if (isOpen || host.interactive || !asksNothing) return isOpen;
@@ -290,6 +294,13 @@ async function signInTo(
   await host.askProxies('sign_in_done', connection, options).catch(() => 0);
 }
 
+function asksForAssistants(
+  flags: CommandInput['flags'],
+  { interactive }: Pick<CommandHost, 'interactive'>,
+): boolean {
+  return interactive && !['assistant', 'yes', 'json'].some((flag) => flags.has(flag));
+}
+
 /** The assistants to install into, by the names that commands take. */
 async function choose(
   name: string,
@@ -301,7 +312,7 @@ async function choose(
   const views = await assistantViews(host);
   const found = views.filter((view) => view.found).map(({ id }) => id);
   if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
-  if (flags.has('yes') || flags.has('json') || !host.interactive) return found;
+  if (!asksForAssistants(flags, host)) return found;
   for (const line of choiceLines(name, views)) host.warn(line);
   const stop = host.stop();
   const stopped = new Promise<undefined>((resolve) => {

@@ -244,7 +244,7 @@ const mappingsPath = `${groupPath}/external-names`;
 
 export const groupMap = organizationOperation({
   name: 'group.map',
-  doc: 'Map a group of the OpenID provider to a group here',
+  doc: 'Map an identity-provider group to a group here',
   route: { method: 'POST', path: mappingsPath },
   ...ofMapping,
   async run({ groupId, externalName }, { organization }, ports) {
@@ -339,13 +339,13 @@ export const groupCommands: readonly Command[] = [
   command(groupMap, {
     words: 'group map',
     positionals: mappingArguments,
-    doc: 'map a group of the OpenID provider to a group here',
+    doc: 'map an identity-provider group to a group here',
     prints: ['id', 'name', 'members'],
   }),
   command(groupUnmap, {
     words: 'group unmap',
     positionals: mappingArguments,
-    doc: 'remove the mapping of a group of the OpenID provider',
+    doc: 'remove the mapping of an identity-provider group',
     prints: ['id', 'name', 'members'],
   }),
   command(groupDelete, {

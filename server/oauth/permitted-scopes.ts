@@ -18,7 +18,7 @@ export type Permitted =
 
 /** The error description for a client when a person cannot grant it anything. */
 export const notPermittedWords = {
-  stranger: 'the signed-in account cannot use this server',
+  stranger: 'this server does not exist, or you have no access to it',
   closed: 'this organization accepts only applications that its administrators created',
   nothing: 'the role of this person does not include these scopes',
 } as const;

@@ -110,7 +110,7 @@ function consentPage(data: ConsentPageData, frame: Frame): Html {
 <p class="lead">${titleMarkup(organization)} / ${titleMarkup(server)}</p>
 ${isClaimed && html`<p class="help">The application gave this name; Latchkey cannot verify it.</p>`}
 </div>
-${destination(data.place)}
+${destination(data.place, name)}
 <section class="group" aria-labelledby="scopes-heading">
 <h2 id="scopes-heading">It will be able to</h2>
 <ul class="rows">
@@ -124,20 +124,20 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 </ul>
 ${withheld.map(({ text }) => html`<p class="help">The application also requested the following, which your role does not allow: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
 </section>
-<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time> at the latest. You can withdraw this consent at any time on <a href="/account">your account page</a>.</p>
+<p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>.</p>
 ${postForm(frame, { action: '/oauth/consent' }, decision)}
 ${postForm(frame, { action: '/sign-out' }, signOut)}`;
   return layout({ title: `Connect ${name}${via}?`, width: 'form' }, frame, content);
 }
 
-function destination({ kind, host }: ConsentPageData['place']): Html {
+function destination({ kind, host }: ConsentPageData['place'], name: string): Html {
   switch (kind) {
     case 'site':
-      return html`<p class="lead">Access goes to <strong>${host}</strong>. Anyone can choose a name, so check that you know this address.</p>`;
+      return html`<p class="lead"><strong>${host}</strong> asks for access. Any site can call itself <bdi>${name}</bdi>, so check that you know this address.</p>`;
     case 'loopback':
-      return html`<p class="notice warning"><strong>Access goes to a program on this computer</strong> (<code>${host}</code>). Any program can use this name. Allow it only if you started this connection yourself just now.</p>`;
+      return html`<p class="notice warning"><strong>A program on this computer asks for access</strong> (<code>${host}</code>). Any program can call itself <bdi>${name}</bdi>. Allow it only if you started this connection yourself just now.</p>`;
     case 'program':
-      return html`<p class="notice warning"><strong>Access goes to the program that opens <code>${host}</code> links</strong>. Any program can use this name. Allow it only if you started this connection yourself just now.</p>`;
+      return html`<p class="notice warning"><strong>The program that opens <code>${host}</code> links asks for access</strong>. Any program can call itself <bdi>${name}</bdi>. Allow it only if you started this connection yourself just now.</p>`;
   }
 }
 

@@ -241,7 +241,7 @@ function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
       return plainErrorPage(
         403,
         'Not signed in',
-        'That account is not linked to an account here. Sign in another way, then link it on your account page.',
+        'That account is not linked to an account here. If you have one, sign in another way and link it on your account page. Otherwise, ask your administrator for an invitation.',
       );
   }
 }

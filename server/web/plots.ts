@@ -57,7 +57,7 @@ export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPl
   const bars = steps.map(({ at, values, words }, index) => {
     const isCurrent = index === count - 1;
     const span = spanOf(at, plot);
-    const soFar = isCurrent ? ', so far' : '';
+    const soFar = isCurrent ? ', until now' : '';
     const rects = values.map((value, part) => {
       const barHeight = Math.max(bottom - y(value), value > 0 ? 2 : 1);
       const className = value === 0 ? 'zero' : `part-${part + 1}`;
@@ -76,7 +76,7 @@ ${rects}
 <svg class="plot-area" height="${height}" role="group" aria-label="${summary}">
 <g class="plot-grid">${ticks.map((tick) => html`<line x1="0" x2="100%" y1="${round(y(tick))}" y2="${round(y(tick))}"/>`)}</g>
 ${bars}
-<g aria-hidden="true">${axisLabels(plot)}${label('100%', height - 6, 'so far', 'end', 'current')}</g>
+<g aria-hidden="true">${axisLabels(plot)}${label('100%', height - 6, 'now', 'end', 'current')}</g>
 </svg>
 </div>
 </figure>`;
@@ -154,9 +154,9 @@ export function usagePlots(usage: PlottedUsage): readonly Html[] {
   const { total } = usage;
   const latencyPlot = barPlot({
     ...usage,
-    title: 'How long calls took',
-    summary: `How long calls took: ${latencyWords(total)}`,
-    names: ['p99', 'p90', 'p50'],
+    title: 'Response time',
+    summary: `Response time: ${latencyWords(total)}`,
+    names: ['p99', 'p90', 'median'],
     step(point) {
       const values = [point?.p99, point?.p90, point?.p50].filter((ms) => ms !== undefined);
       return { values, words: values.length > 0 && point ? latencyWords(point) : 'no calls' };
@@ -191,7 +191,7 @@ function countWords(count: number, one: string, many: string): string {
 }
 
 function latencyWords({ p50, p90, p99 }: PlottedLatencies): string {
-  return `p50 ${msWords(p50)}, p90 ${msWords(p90)}, p99 ${msWords(p99)}`;
+  return `median ${msWords(p50)}, p90 ${msWords(p90)}, p99 ${msWords(p99)}`;
 }
 
 function stepWords(seconds: number): string {
@@ -211,13 +211,13 @@ ${values.map((value) => html`<td>${value}</td>`)}
 </tr>`;
   });
   return html`<details>
-<summary>The same numbers as a table</summary>
+<summary>Show as table</summary>
 <div class="numbers" tabindex="0" role="region" aria-label="Numbers over time">
 <table>
 <caption class="unseen">Numbers over time</caption>
 <thead>
 <tr>
-${['From', 'Calls', 'Errors', 'p50', 'p90', 'p99'].map((text) => html`<th scope="col">${text}</th>`)}
+${['From', 'Calls', 'Errors', 'Median', 'p90', 'p99'].map((text) => html`<th scope="col">${text}</th>`)}
 </tr>
 </thead>
 <tbody>

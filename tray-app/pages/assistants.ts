@@ -82,15 +82,15 @@ function card(one: AssistantView): TemplateResult {
         ? nothing
         : html`${problemNotice(
               `The file ${problem}.`,
-              'Correct it in an editor. Latchkey does not change it until then, and reads it again when you come back.',
+              'Fix the file in an editor. Latchkey changes nothing in it until then, and reads it again when you come back.',
             )}
             <div class="actions">
               <button
                 type="button"
-                aria-label=${`Fix by hand: the file of ${title}`}
+                aria-label=${`Open the file of ${title}`}
                 @click=${() => act(id, ask('openAssistantFile', { assistant: id }))}
               >
-                Fix by hand
+                Open the file
               </button>
             </div>`
     }

@@ -86,7 +86,7 @@ export function auditRoutes(
         isChosen: value === typed(name),
       }));
     const outcomeChoices = [
-      { value: '', text: 'Done and denied', isChosen: typed('outcome') === '' },
+      { value: '', text: 'Any outcome', isChosen: typed('outcome') === '' },
       { value: 'done', text: 'Done', isChosen: typed('outcome') === 'done' },
       { value: 'refused', text: 'Denied', isChosen: typed('outcome') === 'refused' },
     ];
@@ -226,8 +226,8 @@ function auditPage(data: AuditPageData, frame: Frame): Html {
   const { path, retentionDays, typed, actions, outcomes, next, exports } = data;
   const lead =
     retentionDays === undefined
-      ? 'A permanent record of what happened here. Entries cannot be changed or removed.'
-      : `A record of what happened here. Entries cannot be changed. They are removed after ${retentionDays} days.`;
+      ? 'A record of what happened here. Entries cannot be edited. The operator sets how long they are kept.'
+      : `A record of what happened here. Entries cannot be edited. The operator keeps them for ${retentionDays} days.`;
   const content = html`${pageHeading({ heading: 'Audit log', lead })}
 <form class="filter many" method="get" action="${path}" role="search">
 <label class="unseen" for="actor">E-mail address</label>
@@ -236,8 +236,8 @@ function auditPage(data: AuditPageData, frame: Frame): Html {
 <select id="action" name="action">
 ${selectOptions(actions)}
 </select>
-<label class="unseen" for="target">Exact target</label>
-<input id="target" name="target" value="${typed.target}" placeholder="Exact target" autocomplete="off">
+<label class="unseen" for="target">ID of a server, key or person</label>
+<input id="target" name="target" value="${typed.target}" placeholder="ID of a server, key or person" autocomplete="off">
 <label class="unseen" for="outcome">Outcome</label>
 <select id="outcome" name="outcome">
 ${selectOptions(outcomes)}

@@ -286,7 +286,7 @@ ${people.map(
   ({ id, email, source }) =>
     html`<li>
 <div dir="auto">${email}</div>
-${source === 'provider' ? html`<span class="badge">added by the OpenID provider</span>` : mayManage && remove(id, email)}
+${source === 'provider' ? html`<span class="badge">added by the identity provider</span>` : mayManage && remove(id, email)}
 </li>`,
 )}
 ${people.length === 0 && html`<li>No members yet.</li>`}
@@ -307,8 +307,8 @@ function mappingSection(data: GroupPageData, frame: Frame): Html {
   const map = html`${mapForm.fields(entered, errors, { focus: false })}
 <div class="actions"><button>Add mapping</button></div>`;
   return html`<section class="section" aria-labelledby="mapping-heading">
-<h2 id="mapping-heading">OpenID provider groups</h2>
-<p class="help">Members of these groups at the OpenID provider join this group when they next sign in with the provider.</p>
+<h2 id="mapping-heading">Identity-provider groups</h2>
+<p class="help">Members of these identity-provider groups join this group when they next sign in with single sign-on.</p>
 <ul class="rows">
 ${externalNames.map(
   (name) =>

@@ -216,7 +216,7 @@ ${mayManage && html`<div class="actions"><button class="primary">Save</button></
 ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${postForm(frame, { action, novalidate: true }, fields)}
-<p class="help">To map groups of the OpenID provider, open a group under Groups.</p>
+<p class="help">To map identity-provider groups, open a group under Groups.</p>
 ${
   webhooks &&
   html`<section class="section" aria-labelledby="webhooks-heading">

@@ -206,7 +206,7 @@ function oldKeyTable(
         ],
       };
     }),
-    empty: { text: 'No rotation is due. A key appears here when it is 90 days old.' },
+    empty: { text: 'No API keys are due for rotation. A key appears here when it is 90 days old.' },
     now,
   };
 }

@@ -317,7 +317,7 @@ ${
     : html`<div class="plots">${plots}</div>
 ${numbers}
 ${dataTable(subjects)}
-<p><a href="${csv}">Download as CSV</a> ${zoneNote()} <span class="soft">Latencies are accurate to 10%.</span></p>`
+<p><a href="${csv}">Download as CSV</a> ${zoneNote()} <span class="soft">Response times are approximate (within 10%).</span></p>`
 }`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
@@ -343,7 +343,7 @@ ${credentials.map(({ label, choices }) => html`<optgroup label="${label}">${sele
 </form>`;
 }
 
-const columns = ['Calls', 'Errors', 'Denied', 'p50', 'p90', 'p99'];
+const columns = ['Calls', 'Errors', 'Denied', 'Median', 'p90', 'p99'];
 
 /** The busiest subjects, each with a link, and the sums of the others and of all. */
 function usageTable(

@@ -110,7 +110,7 @@ await suite('browser', 'usage and tool page in a browser', () => {
     await page.keyboard.press('ArrowLeft');
 
     expect(await bars.last().getAttribute('aria-label')).toMatch(
-      /^\d\d:30–\d\d:30, so far: \d+ calls$/,
+      /^\d\d:30–\d\d:30, until now: \d+ calls$/,
     );
     expect(
       await page.evaluate('document.activeElement.querySelector(".readout").textContent'),

@@ -238,7 +238,7 @@ await suite('browser', 'tray app windows', () => {
 
   test('a file that cannot be read is opened in an editor', async () => {
     const page = await desktop.window('assistants');
-    await button(page, 'Fix by hand: the file of VS Code').click();
+    await button(page, 'Open the file of VS Code').click();
     await page.getByText('The file opened in your editor.').first().waitFor();
 
     expect(await desktop.nextOpened()).toBe('/home/dana/.config/Code/User/mcp.json');

@@ -44,7 +44,7 @@ export function openAccounts(): AccountsService {
     if (message.act === 'scripted') change(message.connections);
     if (message.act === 'scriptedGoOn') goOn();
     if (message.act === 'scriptedFailure') {
-      failure = new AccountsError('configuration', message.words, 'mend it by hand');
+      failure = new AccountsError('configuration', message.words, 'fix the file in an editor');
       change(connections);
     }
   });

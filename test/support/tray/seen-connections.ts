@@ -73,7 +73,7 @@ export function everyState(): ConnectionView[] {
       name: 'wiki',
       url: 'https://wiki.example.org/mcp',
       state: 'offline',
-      reason: 'wiki.example.org cannot be reached; it is tried again by itself.',
+      reason: 'wiki.example.org cannot be reached. Latchkey keeps retrying.',
       scopes: [],
     }),
   ];

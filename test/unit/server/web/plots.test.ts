@@ -69,7 +69,7 @@ describe('bar plot', () => {
 
     expect(bars.filter(([, current]) => current === ' current')).toHaveLength(1);
     expect(bars.filter(([, , tabindex]) => tabindex === '0')).toHaveLength(1);
-    expect(bars.at(-1)?.slice(1)).toEqual([' current', '0', '19:00–20:00, so far: 2 calls']);
+    expect(bars.at(-1)?.slice(1)).toEqual([' current', '0', '19:00–20:00, until now: 2 calls']);
     expect(bars[0]?.[3]).toBe('08:00–09:00: no calls');
   });
 

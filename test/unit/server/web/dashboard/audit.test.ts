@@ -130,8 +130,8 @@ test('audit log: every action that the server records has a sentence', () => {
 });
 
 test.each([
-  [undefined, 'Entries cannot be changed or removed.'],
-  [365, 'Entries cannot be changed. They are removed after 365 days.'],
+  [undefined, 'Entries cannot be edited. The operator sets how long they are kept.'],
+  [365, 'Entries cannot be edited. The operator keeps them for 365 days.'],
 ])('audit log: kept for %s days, it says so', async (auditRetentionDays, sentence) => {
   await using app = await pageApp({ auditRetentionDays });
   const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });

@@ -107,9 +107,9 @@ test('usage: every hour has a bar, an hour without calls says so, and the curren
 
   expect(numbersOn(text).steps).toBe(24);
   expect(text.match(/: 0 calls"/g)).toHaveLength(21);
-  expect(text.match(/class="bar current"[^>]*aria-label="[^"]*, so far: 7 calls"/g)).toHaveLength(
-    1,
-  );
+  expect(
+    text.match(/class="bar current"[^>]*aria-label="[^"]*, until now: 7 calls"/g),
+  ).toHaveLength(1);
 });
 
 test('usage: an id of another organization reveals nothing', async () => {
