@@ -247,7 +247,7 @@ export function bundleNote(bundles: BundleOffer, isForAdministrators: boolean): 
 }
 
 const howToBuild = html`Run <code>npm run bundle</code> in the folder of the server’s source code, then reload this page. The server’s log has the reason.`;
-const forOthers = html`For all systems, run <code>npm run bundle</code> in the folder of the server’s source code, with a way to the npm registry, and restart the server.`;
+const forOthers = html`For all systems, run <code>npm run bundle</code> in the folder of the server’s source code, with access to the npm registry, and restart the server.`;
 
 function bundleLink(path: string, bundles: BundleOffer, isForAdministrators: boolean): Html {
   return html`<div class="group">
@@ -321,7 +321,7 @@ export function agentSteps(
     },
     {
       heading: 'Keep it running',
-      help: 'Installs a service of systemd or launchd that runs as you. Without --user, the service runs for the whole machine and needs --key-file.',
+      help: 'Installs a systemd or launchd service that runs under your account. Without --user, the service runs for the whole machine and needs --key-file.',
       text: `${typedInstallation(proxy)}\nlatchkey agent install --user ${at} --config agent.json`,
     },
   ];

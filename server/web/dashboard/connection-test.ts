@@ -158,8 +158,12 @@ function remediesFor({ organization, name, url = '' }: Wanted) {
   };
 }
 
-/** The result, within the form. `isRefused`: the form has a summary of errors, which takes the focus. */
-export function connectionTestSection(test: ConnectionTest, isRefused: boolean): Html {
+/** The result. `isRefused`: the form has a summary of errors, which takes the focus. `again` tests once more. */
+export function connectionTestSection(
+  test: ConnectionTest,
+  isRefused: boolean,
+  again?: string,
+): Html {
   const { outcome, heading, text, facts, remedies, next } = test;
   const isGood = outcome === 'connected' || test.isExpected === true;
   return html`<section class="${isGood ? 'notice' : 'notice warning'} group" role="status" aria-labelledby="test-heading">
@@ -173,6 +177,12 @@ ${
 <p>Or the operator of Latchkey restarts it with this option:</p>
 ${copyable(remedies.option, 'the option')}`
 }
-${next && html`<p><a class="button" href="${next.href}">${next.text}</a></p>`}
+${
+  (next ?? again) !== undefined &&
+  html`<p class="actions">
+${next && html`<a class="button" href="${next.href}">${next.text}</a>`}
+${again !== undefined && html`<a class="button" href="${again}">Test again</a>`}
+</p>`
+}
 </section>`;
 }

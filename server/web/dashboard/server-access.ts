@@ -51,7 +51,7 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
       groups: items.map(({ id, name, members }) => ({
         value: id,
         text: name,
-        help: counted(members, 'person', 'people'),
+        help: members === 0 ? 'No members' : counted(members, 'person', 'people'),
       })),
       entered: entered ?? accessForm.filled(present),
       errors,
@@ -61,9 +61,18 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
     return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs, status });
   };
 
-  guard.get('/servers/:server/access', toRead, (visit, request, reply) =>
-    show(reply, visit, request),
-  );
+  const chosen = ({ organization }: DashboardVisit, request: DashboardRequest) => {
+    const { searchParams } = new URL(request.url, 'http://localhost');
+    const { server = '' } = request.params;
+    const access = searchParams.get('access');
+    return { organization, server, access, groupIds: searchParams.getAll('group') };
+  };
+  // Back from the review, the page shows what was chosen.
+  guard.get('/servers/:server/access', toRead, (visit, request, reply) => {
+    const { access, groupIds } = chosen(visit, request);
+    const entered = access === null ? {} : { entered: { access, group: groupIds } };
+    return show(reply, visit, request, entered);
+  });
 
   guard.post('/servers/:server/access', toManage, async (visit, sent, request, reply) => {
     const { organization, actor } = visit;
@@ -82,12 +91,6 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
     return seeOther(reply, `${home}?done=saved`);
   });
 
-  const chosen = ({ organization }: DashboardVisit, request: DashboardRequest) => {
-    const { searchParams } = new URL(request.url, 'http://localhost');
-    const { server = '' } = request.params;
-    const access = searchParams.get('access');
-    return { organization, server, access, groupIds: searchParams.getAll('group') };
-  };
   questionRoutes(guard, '/servers/:server/access/review', toManage, {
     async ask(visit, request) {
       const input = chosen(visit, request);
@@ -99,7 +102,7 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
         heading: isForEveryone ? `Open ${title} to everyone?` : `Change who can use ${title}?`,
         consequences: consequencesOf(preview, isForEveryone),
         verb: isForEveryone ? 'Open to everyone' : 'Change access',
-        cancel: home,
+        cancel: `${home}?${query({ access: input.access ?? '', group: input.groupIds })}`,
         crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
       };
     },
@@ -129,7 +132,9 @@ function consequencesOf({ gains, loses, allowed }: AccessPreview, isForEveryone:
   const lose = `${loses.count === 1 ? 'loses' : 'lose'} access immediately, also through applications`;
   const gain = `${gains.count === 1 ? 'gains' : 'gain'} access`;
   return [
-    ...(allowed === 0 ? ['Nobody can use this server then: the groups have no members.'] : []),
+    ...(allowed === 0
+      ? ['Nobody will be able to use this server: the groups have no members.']
+      : []),
     ...(loses.count > 0
       ? [`${counted(loses.count, 'person', 'people')} ${lose}: ${named(loses)}.`]
       : []),

@@ -106,6 +106,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
 @media (min-width: 700px) { .filter:not(:has(> input:not([type='hidden']))) { flex-wrap: nowrap; } }
 .filter > select { min-width: 0; }
 .filter.many > input { flex-basis: 120px; }
+.filter.many > #target { flex-basis: 240px; }
 .filter .days { display: flex; gap: var(--space-2); align-items: center; }
 .filter .day input { min-width: 0; }
 @media (min-width: 560px) and (max-width: 699px) {
