@@ -16,6 +16,7 @@ import type { DocumentedClient } from '#db/clients';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findServer, type ServerRecord } from '#db/servers';
 import { listSigningKeys } from '#db/signing-keys';
+import { findListedTools } from '#db/tool-definitions';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { AdmissionStore } from '#gateway/admission';
@@ -160,6 +161,7 @@ async function open(
   const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
   const meter = new CallMeter(await listCountedNames(stores.db), {
     record: (tallies) => recordCalls(stores.db, tallies),
+    listed: (tools) => findListedTools(stores.db, tools),
     deleteOld: async (now) => (isOwner ? deleteOldRollups(stores.db, now) : undefined),
     clock,
     failed,
