@@ -35,6 +35,7 @@ import { readMasterKey } from '#oauth/master-key';
 import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
 import { fetchText } from '#outbound/guarded-fetch';
+import { NameResolver } from '#outbound/name-resolver';
 import { Metrics } from './metrics/metrics.ts';
 import type { MetricsAddress } from './metrics/serve-metrics.ts';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
@@ -168,9 +169,15 @@ async function open(
   });
   closers.push(() => meter.close());
 
+  const names = new NameResolver({
+    lookup: (host) => lookup(host, { all: true }),
+    nodePath: options.nodePath,
+    env: options.env ?? {},
+  });
+  closers.push(async () => names.close());
   const guard = {
     allowedHosts: options.outboundHosts ?? [],
-    resolve: (host: string) => lookup(host, { all: true }),
+    resolve: (host: string) => names.resolve(host),
   };
   const {
     directory,
