@@ -82,6 +82,8 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
 }
 
 const checkNetwork = 'check the network and that the server is running';
+const suspendedHint =
+  'ask an administrator of the organization to turn it on again; you need not sign in again then';
 const tellAdministrator = 'contact the administrator of the server';
 
 function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
@@ -129,6 +131,8 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
   switch (oauthError.code) {
     case 'refused':
       return { ...noToken, hint: `check clientId, clientSecret and scopes of ${who}` };
+    case 'suspended':
+      return { message: errorDescription ?? oauthError.message, hint: suspendedHint, data };
     case 'issuer':
       return {
         ...noToken,
@@ -205,6 +209,8 @@ function upstreamWords(error: UpstreamError, who: string): Words {
         ...known,
         hint: `check the credential of ${who}; it may have expired or been revoked`,
       };
+    case 'suspended':
+      return { ...known, hint: suspendedHint };
     case 'forbidden':
       return { ...known, hint: `the credential of ${who} lacks a required scope` };
     case 'redirected':
@@ -270,10 +276,13 @@ function unavailableWords(
 export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed_out' | undefined {
   if (error instanceof UnavailableError)
     return error.code === 'signed_out' ? 'signed_out' : 'offline';
-  if (error instanceof OAuthError && error.code === 'unreachable') return 'offline';
+  // A suspension ends as an outage does: without the user.
+  if (error instanceof OAuthError && ['unreachable', 'suspended'].includes(error.code))
+    return 'offline';
   if (error instanceof UpstreamError) {
     const { code, status = 0 } = error;
-    return code === 'unreachable' || [502, 503, 504].includes(status) ? 'offline' : undefined;
+    const isAway = code === 'unreachable' || code === 'suspended';
+    return isAway || [502, 503, 504].includes(status) ? 'offline' : undefined;
   }
   // In the mode `always`, requests wait for the person to sign in. This one is answered with its error, the next waits.
   if (!(error instanceof TokenError) || mode === 'always') return undefined;

@@ -1,7 +1,6 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { connectingAssistant } from '#config/assistant-views';
 import { ConfigurationError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import { connectionNames, checkDocument } from '#config/find-entry';
@@ -44,7 +43,6 @@ export async function connectionViews(
     vaultOf: async (connection) =>
       signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
     complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
-    connectedBy: async (connection) => connectingAssistant(connection, host),
     clock: host.clock,
     excuse,
   });
@@ -52,8 +50,6 @@ export async function connectionViews(
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
-    // Nobody signs in to it through us.
-    if (status.state === 'assistant' && running.length === 0) continue;
     const secret = await secretView(connection, options, host).catch((error: unknown) => {
       if (excuse(error) === undefined) throw error;
       return undefined;
@@ -128,8 +124,6 @@ export type StatusPorts = {
   vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
   /** Whether the secrets that the configuration leaves to the keychain are there. */
   complete: (connection: Connection) => Promise<boolean>;
-  /** The assistant that connects to a server itself, by a URL in its own file. */
-  connectedBy: (connection: Connection) => Promise<string | undefined>;
   clock: Clock;
   /** The reason why a connection cannot be read, if the others are to be listed all the same. */
   excuse?: (error: unknown) => string | undefined;
@@ -150,7 +144,7 @@ export async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, vaultOf, complete, connectedBy, clock, excuse }: StatusPorts,
+  { read, vaultOf, complete, clock, excuse }: StatusPorts,
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
@@ -161,11 +155,7 @@ export async function connectionStatuses(
     if (vault) listed.add(vault.account);
     try {
       const whole = await complete(connection);
-      const stored = await accountStatus(connection, vault, clock.now(), whole);
-      const isOut = stored.state === 'signed_out' && stored.as === 'person';
-      const assistant = isOut ? await connectedBy(connection) : undefined;
-      const status =
-        assistant === undefined ? stored : { ...stored, state: 'assistant' as const, assistant };
+      const status = await accountStatus(connection, vault, clock.now(), whole);
       found.statuses.push({ status, connection });
     } catch (error) {
       const broken = excuse?.(error);
@@ -193,10 +183,8 @@ export type AccountStatus = {
   name: string;
   url: string;
   source: string;
-  /** `ready`: a credential is there, or can be fetched without a person. `assistant`: the assistant signs in itself. */
-  state: 'ready' | 'signed_out' | 'assistant';
-  /** The title of that assistant. */
-  assistant?: string;
+  /** `ready`: a credential is there, or can be fetched without a person. */
+  state: 'ready' | 'signed_out';
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;

@@ -155,7 +155,8 @@ export async function personGrant(
         refresh,
       };
     } catch (error) {
-      if (!(error instanceof OAuthError && error.details.error === 'invalid_grant')) throw error;
+      const isEnded = error instanceof OAuthError && error.details.error === 'invalid_grant';
+      if (!isEnded || error.code === 'suspended') throw error;
       // A process without our lock may have renewed it first. Then its token is the valid one.
       const now = await vault.refresh(issuer);
       if (!now || now.refreshToken === refreshToken) {

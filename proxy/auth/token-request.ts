@@ -98,8 +98,9 @@ function refusal(
   const errorDescription = plainText(json?.['error_description'], secrets);
   const said = [error, errorDescription].filter(Boolean).join(': ') || 'no reason given';
   const later = status >= 500 || status === 429;
+  const isSuspended = error === 'invalid_grant' && errorDescription?.startsWith('suspended: ');
   return new OAuthError(
-    later ? 'unreachable' : 'refused',
+    later ? 'unreachable' : isSuspended ? 'suspended' : 'refused',
     `${endpoint} answered ${status} (${said})`,
     { endpoint, status, ...(error && { error }), ...(errorDescription && { errorDescription }) },
   );

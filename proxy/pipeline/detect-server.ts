@@ -102,7 +102,8 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
       await sse.open();
     } catch (error) {
       const other =
-        error instanceof UpstreamError && !['unauthorized', 'redirected'].includes(error.code);
+        error instanceof UpstreamError &&
+        !['unauthorized', 'suspended', 'redirected'].includes(error.code);
       if (!other) throw error;
       log.debug('no event stream', { reason: error.message });
       return false;

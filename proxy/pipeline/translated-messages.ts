@@ -42,6 +42,7 @@ const unsupportedVersion = '-32022';
 const inconclusive = new Set<UpstreamError['code']>([
   'unreachable',
   'unauthorized',
+  'suspended',
   'forbidden',
   'aborted',
 ]);

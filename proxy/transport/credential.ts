@@ -94,7 +94,7 @@ export function withHeaders(credential: Credential, headers: Headers): Credentia
  * Sends a request with a credential. After a 401, or a 403 that names a missing scope, it renews the credential and repeats
  * the request once.
  *
- * @throws {UpstreamError} `unauthorized`, `unreachable`, `aborted`
+ * @throws {UpstreamError} `unauthorized`, `suspended`, `unreachable`, `aborted`
  */
 export async function authorizedRequest(
   request: HttpRequest,
@@ -106,6 +106,7 @@ export async function authorizedRequest(
   let response = await send(proof);
   if (response.statusCode === 401) {
     response.resume();
+    refuseSuspended(response);
     const renewed = await credential.renewed(proof, response.headers['www-authenticate']);
     if (!renewed) throw unauthorized(request.url, proof);
     proof = renewed;
@@ -120,7 +121,20 @@ export async function authorizedRequest(
   }
   if (response.statusCode !== 401) return response;
   response.resume();
+  refuseSuspended(response);
   throw unauthorized(request.url, proof);
+}
+
+/**
+ * A Latchkey server verified the credential, and a setting suspends it. It will be valid again, so it is neither renewed
+ * nor forgotten.
+ *
+ * @throws {UpstreamError} `suspended`
+ */
+function refuseSuspended({ headers }: IncomingMessage): void {
+  const challenge = headers['www-authenticate'] ?? '';
+  const why = /\berror_description="(suspended: [^"\\]{1,200})"/.exec(challenge)?.[1];
+  if (why !== undefined) throw new UpstreamError('suspended', why, { status: 401 });
 }
 
 function unreached(error: unknown): never {

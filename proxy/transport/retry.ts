@@ -227,6 +227,7 @@ export function mayHaveRun(error: unknown): error is UpstreamError {
     case 'forbidden':
     case 'redirected':
     case 'unauthorized':
+    case 'suspended':
       return false;
   }
 }

@@ -32,7 +32,8 @@ type UpstreamErrorDetails = {
 };
 
 /**
- * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `forbidden`: the
+ * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `suspended`: the
+ * credential is valid, but an administrator's setting refuses it for now. `forbidden`: the
  * credential lacks a right. `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer
  * is something else. `no_answer`: the response ended early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
  */
@@ -41,6 +42,7 @@ export class UpstreamError extends Error {
   readonly code:
     | 'unreachable'
     | 'unauthorized'
+    | 'suspended'
     | 'forbidden'
     | 'redirected'
     | 'status'

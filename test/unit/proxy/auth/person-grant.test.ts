@@ -80,6 +80,20 @@ test('refresh token: when it is rejected it is deleted and the sign-in ends', as
   expect(await vault.refresh(issuer)).toBeUndefined();
 });
 
+test('refresh token: while a setting suspends the sign-in it is kept, and the reason is told', async () => {
+  const words = 'suspended: an administrator disabled this MCP server';
+  const { renew, vault } = await signedIn(() => ({
+    status: 400,
+    json: { error: 'invalid_grant', error_description: words },
+  }));
+
+  await expect(renew()).rejects.toMatchObject({
+    code: 'suspended',
+    details: { errorDescription: words },
+  });
+  expect(await vault.refresh(issuer)).toMatchObject({ refreshToken: 'r1' });
+});
+
 test('refresh token: one that another process has just rotated is read again and kept', async () => {
   const { renew, vault, sent } = await signedIn((request) => {
     if (request.form.get('refresh_token') !== 'r1') return granted('r3');

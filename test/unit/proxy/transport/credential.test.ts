@@ -36,3 +36,28 @@ test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
     );
   },
 );
+
+test('suspended credential: it is not renewed, and the reason of the server is told', async () => {
+  const why = 'suspended: an administrator disabled this MCP server';
+  const challenge = `Bearer error="invalid_token", error_description="${why}", scope="a"`;
+  const refusal = Object.assign(new IncomingMessage(new Socket()), {
+    statusCode: 401,
+    headers: { 'www-authenticate': challenge },
+  });
+  let asked = 0;
+  const http: HttpClient = {
+    request: () => Promise.resolve(((asked += 1), refusal)),
+    networkOf: () => Promise.resolve('public'),
+    close: () => undefined,
+  };
+  const credential = {
+    ...staticCredential({ authorization: 'Bearer a' }),
+    renewed: () => Promise.reject(new Error('renewed')),
+  };
+  const url = new URL('https://mcp.example.com/mcp');
+
+  await expect(
+    authorizedRequest({ url, method: 'GET', headers: {} }, { credential, http }),
+  ).rejects.toMatchObject({ code: 'suspended', message: why, status: 401 });
+  expect(asked).toBe(1);
+});
