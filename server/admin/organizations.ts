@@ -18,10 +18,10 @@ import {
   type Operation,
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
-import { findSettings, updateSettings } from '#db/settings';
+import { countConnectedApps, findSettings, updateSettings } from '#db/settings';
 import { ownMember } from './people.ts';
 import { json } from '#config/option';
-import { UsageError } from '#config/usage-error';
+import { CommandError, UsageError } from '#config/usage-error';
 import { administer, command, listCommand, type Command } from './command.ts';
 import { checkSlug, namedOrganization, type Positional } from './positionals.ts';
 import { printMade } from './print.ts';
@@ -143,9 +143,28 @@ const settings = {
   openClientsAllowed: z
     .boolean()
     .describe('Whether self-registered applications have access if members consent'),
+  latchkeyProxyAllowed: z
+    .boolean()
+    .describe(
+      'Whether Latchkey’s own proxy, or what claims to be it, has access if members consent',
+    ),
 };
+const connectedSchema = z
+  .object({
+    people: z.int().describe('How many people'),
+    apps: z.int().describe('How many different applications'),
+    connections: z.int().describe('How many grants'),
+  })
+  .meta({ id: 'ConnectedApps' });
 const rules = { name: 'rule', label: 'Rules' };
-const settingsViewSchema = z.object(settings).meta({ id: 'OrganizationSettings' });
+const settingsViewSchema = z
+  .object({
+    ...settings,
+    connected: z
+      .object({ selfRegistered: connectedSchema, latchkeyProxy: connectedSchema })
+      .describe('Who uses such applications, and loses access if they are not allowed'),
+  })
+  .meta({ id: 'OrganizationSettings' });
 
 export const settingsRead = organizationOperation({
   name: 'organization.settings',
@@ -154,7 +173,7 @@ export const settingsRead = organizationOperation({
   permission: 'organization.read',
   input: z.strictObject({ organization: fields.organization }),
   output: settingsViewSchema,
-  run: async (_input, { organization }, ports) => settingsOf(organization.name, ports),
+  run: async (_input, { organization }, ports) => settingsOf(organization, ports),
 });
 
 export const settingsUpdate = organizationOperation({
@@ -177,7 +196,15 @@ export const settingsUpdate = organizationOperation({
         kind: 'checkbox',
         group: rules,
         label: 'Let members connect self-registered apps',
-        help: 'An app registers itself by dynamic registration or by a metadata document on the web. When you turn this off, only clients that an administrator created have access: the others lose it immediately, with all their tokens. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+        help: 'An app registers itself by dynamic registration or by a metadata document on the web. When you turn this off, such apps stop working immediately; Latchkey’s own proxy and clients that an administrator created go on. When you turn it on again, what members allowed is valid again, unless it was revoked or expired.',
+      },
+    }),
+    latchkeyProxyAllowed: settings.latchkeyProxyAllowed.optional().register(surfaces, {
+      control: {
+        kind: 'checkbox',
+        group: rules,
+        label: 'Let members connect Latchkey’s own proxy',
+        help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, and nobody has to sign in again.',
       },
     }),
     title: words(200)
@@ -196,10 +223,9 @@ export const settingsUpdate = organizationOperation({
       }),
   }),
   output: settingsViewSchema,
-  target: ({ organization, secondFactorRequired, openClientsAllowed, title }) =>
-    `organization:${organization} ${JSON.stringify({ secondFactorRequired, openClientsAllowed, title })}`,
+  target: ({ organization, ...change }) => `organization:${organization} ${JSON.stringify(change)}`,
   async run(input, { organization, actor }, ports) {
-    const { secondFactorRequired, openClientsAllowed, title } = input;
+    const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed, title } = input;
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
@@ -211,15 +237,19 @@ export const settingsUpdate = organizationOperation({
     await updateSettings(ports.db, organization.id, {
       ...(secondFactorRequired !== undefined && { secondFactorRequired }),
       ...(openClientsAllowed !== undefined && { openClientsAllowed }),
+      ...(latchkeyProxyAllowed !== undefined && { latchkeyProxyAllowed }),
     });
-    return settingsOf(organization.name, ports);
+    return settingsOf(organization, ports);
   },
 });
 
-async function settingsOf(organization: string, { db }: Pick<AdministrationPorts, 'db'>) {
-  const found = await findSettings(db, organization);
-  if (!found) throw new Error(`the organization ${organization} was removed in the meantime`);
-  return { ...found };
+async function settingsOf(
+  { id, name }: Organization,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+) {
+  const found = await findSettings(db, name);
+  if (!found) throw new Error(`the organization ${name} was removed in the meantime`);
+  return { ...found, connected: await countConnectedApps(db, id, clock.now()) };
 }
 
 export const organizationOperations: readonly Operation[] = [
@@ -247,6 +277,15 @@ const updateCommand: Command = {
       value: 'YES|NO',
       doc: 'whether self-registered applications have access',
     },
+    {
+      name: 'latchkey-proxy',
+      value: 'YES|NO',
+      doc: "whether Latchkey's own proxy, or what claims to be it, has access",
+    },
+    {
+      name: 'yes',
+      doc: 'change it; without this option, a change that stops applications only shows how many',
+    },
     json,
   ],
   doc: 'change the title and the settings of an organization',
@@ -254,12 +293,20 @@ const updateCommand: Command = {
     const { name } = await namedOrganization(input.positionals[0] ?? '', ports.stores);
     const place = { organization: name };
     const title = input.text('title');
-    const secondFactorRequired = yesOrNo('second-factor', input.text('second-factor'));
-    const openClientsAllowed = yesOrNo('open-clients', input.text('open-clients'));
+    const change = {
+      secondFactorRequired: yesOrNo('second-factor', input.text('second-factor')),
+      openClientsAllowed: yesOrNo('open-clients', input.text('open-clients')),
+      latchkeyProxyAllowed: yesOrNo('latchkey-proxy', input.text('latchkey-proxy')),
+    };
+    const before = await administer(settingsRead, place, ports);
+    const stopped = stoppedBy(change, before);
+    if (stopped.length > 0 && !input.flag('yes')) {
+      const why = `nothing was changed: in ${name}, ${stopped.join(', and ')}`;
+      throw new CommandError(why, 'to change it, repeat the command with --yes');
+    }
     if (title !== undefined) await administer(organizationUpdate, { ...place, title }, ports);
-    if (secondFactorRequired !== undefined || openClientsAllowed !== undefined) {
-      const change = { ...place, secondFactorRequired, openClientsAllowed };
-      await administer(settingsUpdate, change, ports);
+    if (Object.values(change).some((value) => value !== undefined)) {
+      await administer(settingsUpdate, { ...place, ...change }, ports);
     }
     const now = await administer(settingsRead, place, ports);
     const word = (holds: boolean) => (holds ? 'yes' : 'no');
@@ -268,10 +315,33 @@ const updateCommand: Command = {
       ...(title !== undefined && { title }),
       second_factor: word(now.secondFactorRequired),
       open_clients: word(now.openClientsAllowed),
+      latchkey_proxy: word(now.latchkeyProxyAllowed),
     };
     printMade(facts, { json: input.flag('json'), out });
   },
 };
+
+/** Who loses access by a change of settings, one sentence for each setting that is turned off. */
+export function stoppedBy(
+  change: Readonly<Record<string, unknown>>,
+  before: z.output<typeof settingsViewSchema>,
+): string[] {
+  const { selfRegistered, latchkeyProxy } = before.connected;
+  const isTurnedOff = (rule: 'openClientsAllowed' | 'latchkeyProxyAllowed') =>
+    before[rule] && change[rule] === false;
+  return [
+    isTurnedOff('openClientsAllowed') && selfRegistered.people > 0
+      ? `${several(selfRegistered.people, 'person loses', 'people lose')} access through ${several(selfRegistered.apps, 'self-registered app', 'self-registered apps')}`
+      : [],
+    isTurnedOff('latchkeyProxyAllowed') && latchkeyProxy.people > 0
+      ? `${several(latchkeyProxy.people, 'person loses', 'people lose')} access through Latchkey’s own proxy, which has ${several(latchkeyProxy.connections, 'connection', 'connections')}`
+      : [],
+  ].flat();
+}
+
+function several(count: number, one: string, more: string): string {
+  return `${count} ${count === 1 ? one : more}`;
+}
 
 /** @throws {UsageError} */
 function yesOrNo(option: string, text: string | undefined): boolean | undefined {

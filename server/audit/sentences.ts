@@ -33,6 +33,7 @@ export const auditSentences = {
   'call.not-connected': ['called', 'call', '{server} before connecting an account there'],
   'call.not-theirs': ['used', 'use', 'a session or an id of another caller at {server}'],
   'call.too-many-requests': ['called', 'call', '{server} more often than allowed'],
+  'call.suspended': ['called', 'call', '{server}, which a setting suspends for this caller'],
   'call.two-credentials': ['called', 'call', '{server} with two credentials at once'],
   'call.unknown-tool': ['called', 'call', 'a hidden or unknown tool of {server}'],
   'call.unreadable-tools': ['listed', 'list', 'the tools of {server}, which could not be read'],

@@ -1,7 +1,8 @@
 import { sql } from 'kysely';
 import { isRole, roleScopes } from '#accounts/people';
 import { type Awaitable, whenReady } from '#awaitable';
-import type { AdmissionStore, AdmittedClient, AdmittedKey } from '#gateway/admission';
+import type { AdmissionStore, AdmittedClient, AdmittedKey, Suspended } from '#gateway/admission';
+import type { Suspension } from '#oauth/suspension';
 import { readScopes } from './columns.ts';
 import { readServer, type ServerRow } from './servers.ts';
 import { isPostgres, type Db } from './transaction.ts';
@@ -10,8 +11,9 @@ const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstrea
   s.upstream_access_id, s.upstream_forwards_caller, s.upstream_headers,
   s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.open_tools, s.created_at`;
 
-const enabled = `o.name = :organization and s.name = :server
-  and o.disabled_at is null and s.disabled_at is null`;
+const named = `o.name = :organization and s.name = :server and o.disabled_at is null`;
+
+const disabled = `when s.disabled_at is not null then 'server'`;
 
 /** If a server is restricted to groups, only their members may use it. `m` is the membership. */
 const inGroup = `(s.access = 'everyone'
@@ -19,41 +21,44 @@ const inGroup = `(s.access = 'everyone'
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
     where r.server_id = s.id))`;
 
-const byKeySql = `select ${server}, k.id as key_id, k.scopes, k.expires_at
+const byKeySql = `select ${server}, case ${disabled} end as suspension, k.id as key_id, k.scopes, k.expires_at
   from api_key k
   join mcp_server s on s.id = k.server_id
   join organization o on o.id = s.organization_id
-  where k.hash = :hash and k.revoked_at is null and ${enabled}`;
+  where k.hash = :hash and k.revoked_at is null and ${named}`;
 
-const byClientSql = `select ${server}, c.scopes
+const byClientSql = `select ${server}, case ${disabled} end as suspension, c.scopes
   from oauth_client c
   join mcp_server s on s.id = c.server_id
   join organization o on o.id = s.organization_id
-  where c.id = :client and c.revoked_at is null and ${enabled}
+  where c.id = :client and c.revoked_at is null and ${named}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
 /** An organization may accept only clients that an administrator created for one of its servers. */
-const acceptedClient = `(c.server_id is not null or o.open_clients_allowed = 1)`;
+const refusedClient = `when c.server_id is not null then null
+  when c.is_latchkey_proxy = 1 and o.latchkey_proxy_allowed = 0 then 'latchkey_proxy'
+  when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 
 /** `c.id || ''` is not what an index can find: a client may have very many grants, but a grant has one client. */
-const byGrantSql = `select ${server}, c.scopes, m.role
+const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as suspension, c.scopes, m.role
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
   join mcp_server s on s.id = g.server_id
   join organization o on o.id = s.organization_id
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id || '' = :client
-    and g.revoked_at is null and c.revoked_at is null and ${enabled}
-    and ${inGroup} and ${acceptedClient}
+    and g.revoked_at is null and c.revoked_at is null and ${named}
+    and ${inGroup}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
-const byPersonSql = `select ${server}, m.role
+const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.role
   from organization o
   join mcp_server s on s.organization_id = o.id
   join membership m on m.person_id = :person and m.organization_id = o.id
-  where ${enabled} and ${inGroup}`;
+  where ${named} and ${inGroup}`;
 
 interface AdmissionRow extends ServerRow {
+  readonly suspension: Suspension | null;
   readonly key_id: string;
   readonly scopes: string;
   readonly expires_at: number | null;
@@ -70,41 +75,62 @@ export interface AdmissionQuery<Answer extends object> {
   readonly read: (row: AdmissionRow) => Answer | undefined;
 }
 
-const byKey: AdmissionQuery<{ readonly key: AdmittedKey; readonly expiresAt: number | null }> = {
+/** What a row admits, unless a setting suspends it. */
+function unlessSuspended<Admitted>(
+  { suspension }: AdmissionRow,
+  admitted: () => Admitted,
+): Admitted | Suspended {
+  return suspension === null ? admitted() : { suspension };
+}
+
+const byKey: AdmissionQuery<{
+  readonly key: AdmittedKey | Suspended;
+  readonly expiresAt: number | null;
+}> = {
   name: 'key',
   sql: byKeySql,
   parameters: ['organization', 'server', 'hash'],
   read: (row) => ({
-    key: { server: readServer(row), keyId: row.key_id, scopes: readScopes(row.scopes) },
+    key: unlessSuspended(row, () => ({
+      server: readServer(row),
+      keyId: row.key_id,
+      scopes: readScopes(row.scopes),
+    })),
     expiresAt: row.expires_at,
   }),
 };
 
-const byClient: AdmissionQuery<AdmittedClient> = {
+const byClient: AdmissionQuery<AdmittedClient | Suspended> = {
   name: 'client',
   sql: byClientSql,
   parameters: ['organization', 'server', 'client', 'token'],
-  read: (row) => ({ server: readServer(row), scopes: readScopes(row.scopes) }),
+  read: (row) =>
+    unlessSuspended(row, () => ({ server: readServer(row), scopes: readScopes(row.scopes) })),
 };
 
-const byGrant: AdmissionQuery<AdmittedClient> = {
+const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
   name: 'grant',
   sql: byGrantSql,
   parameters: ['organization', 'server', 'client', 'token', 'grant', 'person'],
   read(row) {
     if (!isRole(row.role)) return undefined;
     const most = roleScopes(row.role);
-    const scopes = readScopes(row.scopes).filter((scope) => most.includes(scope));
-    return { server: readServer(row), scopes };
+    return unlessSuspended(row, () => ({
+      server: readServer(row),
+      scopes: readScopes(row.scopes).filter((scope) => most.includes(scope)),
+    }));
   },
 };
 
-const byPerson: AdmissionQuery<AdmittedClient> = {
+const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
   name: 'person',
   sql: byPersonSql,
   parameters: ['organization', 'server', 'person'],
-  read: (row) =>
-    isRole(row.role) ? { server: readServer(row), scopes: roleScopes(row.role) } : undefined,
+  read({ role, ...row }) {
+    if (!isRole(role)) return undefined;
+    const scopes = roleScopes(role);
+    return unlessSuspended({ role, ...row }, () => ({ server: readServer(row), scopes }));
+  },
 };
 
 /** All queries of admission. */

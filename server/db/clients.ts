@@ -33,6 +33,8 @@ export interface OAuthClient {
    * A client that an administrator created with a secret may redeem a code without it.
    */
   readonly authenticationRequired: boolean;
+  /** Whether this is the client of Latchkey's own proxy, which belongs to no server either. */
+  readonly isLatchkeyProxy: boolean;
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
@@ -69,6 +71,8 @@ export interface DocumentedClient {
   readonly redirectUris: readonly string[];
   /** Public keys for `private_key_jwt`, as JSON text. */
   readonly jwks: string | undefined;
+  /** Whether the document is this server's own, about Latchkey's proxy; default `false`. */
+  readonly isLatchkeyProxy?: boolean;
 }
 
 export interface ClientQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt'> {
@@ -249,13 +253,14 @@ export async function findDocumentedClient(
 /** Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. */
 export async function putDocumentedClient(
   db: Db,
-  { id, name, redirectUris, jwks }: DocumentedClient,
+  { id, name, redirectUris, jwks, isLatchkeyProxy }: DocumentedClient,
   fetchedAt: EpochSeconds,
 ): Promise<void> {
   const described = {
     name,
     redirect_uris: JSON.stringify(redirectUris),
     jwks: jwks ?? null,
+    is_latchkey_proxy: isLatchkeyProxy ? 1 : 0,
     fetched_at: fetchedAt,
   };
   await db
@@ -314,6 +319,7 @@ function readClient(row: ClientRow): OAuthClient {
     redirectUris: readStrings(row.redirect_uris),
     jwks: row.jwks ?? undefined,
     authenticationRequired: row.jwks !== null || row.authentication_required === 1,
+    isLatchkeyProxy: row.is_latchkey_proxy === 1,
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,

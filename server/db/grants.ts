@@ -88,6 +88,8 @@ export interface RefreshToken {
   readonly expiresAt: EpochSeconds;
   readonly spentAt: EpochSeconds | undefined;
   readonly grant: NamedGrant;
+  /** Whether its server is disabled, and refuses it until it is enabled again. */
+  readonly isSuspended: boolean;
 }
 
 export interface Successor {
@@ -321,17 +323,27 @@ export async function revokeGrantsOfPerson(
   });
 }
 
-/** Finds spent and expired tokens too. `undefined` when the server or its organization is disabled. */
+/** Finds spent, expired and suspended tokens too. `undefined` when the organization is disabled. */
 export async function findRefreshToken(db: Db, hash: string): Promise<RefreshToken | undefined> {
   const row = await namedGrants(db)
     .innerJoin('refresh_token', 'refresh_token.grant_id', 'oauth_grant.id')
-    .select(['refresh_token.expires_at as idle_at', 'refresh_token.spent_at'])
+    .select([
+      'refresh_token.expires_at as idle_at',
+      'refresh_token.spent_at',
+      'mcp_server.disabled_at as server_disabled_at',
+    ])
     .where('refresh_token.hash', '=', hash)
     .where('organization.disabled_at', 'is', null)
-    .where('mcp_server.disabled_at', 'is', null)
     .executeTakeFirst();
-  const spentAt = row?.spent_at ?? undefined;
-  return row && { hash, expiresAt: row.idle_at, spentAt, grant: readGrant(row) };
+  return (
+    row && {
+      hash,
+      expiresAt: row.idle_at,
+      spentAt: row.spent_at ?? undefined,
+      grant: readGrant(row),
+      isSuspended: row.server_disabled_at !== null,
+    }
+  );
 }
 
 /** Replaces the token with its successor, for the first caller. Later callers get the successor that the first one received. */

@@ -12,6 +12,7 @@ export interface Schema {
     second_factor_required: Generated<number>;
     /** 1 if clients that registered themselves have access. */
     open_clients_allowed: Generated<number>;
+    latchkey_proxy_allowed: Generated<number>;
   };
   mcp_server: {
     id: string;
@@ -112,6 +113,8 @@ export interface Schema {
     jwks: string | null;
     /** 1 for a client that registered itself with a secret. */
     authentication_required: Generated<number>;
+    /** 1 for the client of Latchkey's own proxy. */
+    is_latchkey_proxy: Generated<number>;
     /** When its metadata document was last read; null for a client without one. */
     fetched_at: number | null;
     created_at: number;

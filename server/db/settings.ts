@@ -1,3 +1,4 @@
+import type { EpochSeconds } from '#clock/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 
@@ -10,12 +11,17 @@ export interface OrganizationSettings {
    * grants of such applications and does not revoke them.
    */
   readonly openClientsAllowed: boolean;
+  /**
+   * The same for what uses the client ID of Latchkey's own proxy. The ID proves nothing: any program on a member's
+   * computer can use it.
+   */
+  readonly latchkeyProxyAllowed: boolean;
 }
 
 const settingsByName = preparedQuery((db, name: string) =>
   db
     .selectFrom('organization')
-    .select(['second_factor_required', 'open_clients_allowed'])
+    .select(['second_factor_required', 'open_clients_allowed', 'latchkey_proxy_allowed'])
     .where('name', '=', name)
     .where('disabled_at', 'is', null),
 );
@@ -30,6 +36,7 @@ export async function findSettings(
     row && {
       secondFactorRequired: row.second_factor_required === 1,
       openClientsAllowed: row.open_clients_allowed === 1,
+      latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
     }
   );
 }
@@ -38,7 +45,7 @@ export async function findSettings(
 export async function updateSettings(
   db: Db,
   organizationId: string,
-  { secondFactorRequired, openClientsAllowed }: Partial<OrganizationSettings>,
+  { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed }: Partial<OrganizationSettings>,
 ): Promise<void> {
   const change = {
     ...(secondFactorRequired !== undefined && {
@@ -47,7 +54,54 @@ export async function updateSettings(
     ...(openClientsAllowed !== undefined && {
       open_clients_allowed: openClientsAllowed ? 1 : 0,
     }),
+    ...(latchkeyProxyAllowed !== undefined && {
+      latchkey_proxy_allowed: latchkeyProxyAllowed ? 1 : 0,
+    }),
   };
   if (Object.keys(change).length === 0) return;
   await db.updateTable('organization').set(change).where('id', '=', organizationId).execute();
+}
+
+/** Whom a setting about applications affects. */
+export interface ConnectedApps {
+  /** Different people. */
+  readonly people: number;
+  /** Different OAuth clients. */
+  readonly apps: number;
+  /** One for each grant: a person may connect one application to several servers, or twice. */
+  readonly connections: number;
+}
+
+const none: ConnectedApps = { people: 0, apps: 0, connections: 0 };
+
+/** The active grants in an organization to applications that no administrator created. Grants that a setting suspends count. */
+export async function countConnectedApps(
+  db: Db,
+  organizationId: string,
+  now: EpochSeconds,
+): Promise<{ readonly selfRegistered: ConnectedApps; readonly latchkeyProxy: ConnectedApps }> {
+  const rows = await db
+    .selectFrom('oauth_grant as g')
+    .innerJoin('oauth_client as c', 'c.id', 'g.client_id')
+    .innerJoin('mcp_server as s', 's.id', 'g.server_id')
+    .select(({ fn }) => [
+      'c.is_latchkey_proxy as is_latchkey_proxy',
+      fn.count('g.person_id').distinct().as('people'),
+      fn.count('g.client_id').distinct().as('apps'),
+      fn.countAll().as('connections'),
+    ])
+    .where('s.organization_id', '=', organizationId)
+    .where('c.server_id', 'is', null)
+    .where('c.revoked_at', 'is', null)
+    .where('g.revoked_at', 'is', null)
+    .where('g.expires_at', '>', now)
+    .groupBy('c.is_latchkey_proxy')
+    .execute();
+  const of = (isLatchkeyProxy: number): ConnectedApps => {
+    const row = rows.find((each) => each.is_latchkey_proxy === isLatchkeyProxy);
+    if (!row) return none;
+    const { people, apps, connections } = row;
+    return { people: Number(people), apps: Number(apps), connections: Number(connections) };
+  };
+  return { selfRegistered: of(0), latchkeyProxy: of(1) };
 }

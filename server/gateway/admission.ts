@@ -1,10 +1,10 @@
 import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { Scope } from '#oauth/scopes';
+import { suspended, type Suspension } from '#oauth/suspension';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
 import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
 import { type Awaitable, whenReady } from '#awaitable';
-import { headerLines } from 'latchkey-mcp/headers';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { MeteredCall } from './metering.ts';
 
@@ -40,9 +40,14 @@ export interface AdmittedClient {
   readonly scopes: readonly Scope[];
 }
 
+/** A valid credential that a setting suspends. It admits nobody until the setting is changed back. */
+export interface Suspended {
+  readonly suspension: Suspension;
+}
+
 /**
  * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
- * server, a revoked grant, a person who left, or a missing or disabled server or organization. Deliberately not
+ * server, a revoked grant, a person who left, a missing server, or a missing or disabled organization. Deliberately not
  * distinguished.
  *
  * With `asOf`, the result of `changeToken()` in the same turn and after the request arrived, the answer is returned
@@ -55,7 +60,7 @@ export interface AdmissionStore {
     keyHash: string;
     now: EpochSeconds;
     asOf?: string | undefined;
-  }): Awaitable<AdmittedKey | undefined>;
+  }): Awaitable<AdmittedKey | Suspended | undefined>;
 
   byClient(at: {
     organization: string;
@@ -66,14 +71,14 @@ export interface AdmissionStore {
     /** The grant and the person, for a token that was issued for a grant. */
     grant?: { id: string; userId: string } | undefined;
     asOf?: string | undefined;
-  }): Awaitable<AdmittedClient | undefined>;
+  }): Awaitable<AdmittedClient | Suspended | undefined>;
 
   /** Admits a member of the server's organization, with the scopes of their role. */
   byPerson(at: {
     organization: string;
     server: string;
     userId: string;
-  }): Awaitable<AdmittedClient | undefined>;
+  }): Awaitable<AdmittedClient | Suspended | undefined>;
 
   /** A token that changes whenever any process writes to the database. Very cheap. */
   changeToken(): string;
@@ -117,7 +122,14 @@ export type ProvedCredential =
  * @throws {GatewayRefusal} `no_credential`, `two_credentials`, `bad_credential`
  */
 export function presentedCredential(rawHeaders: readonly string[]): PresentedCredential {
-  const [only, another] = headerLines(rawHeaders, 'authorization', 'x-api-key');
+  const found: { name: string; value: string }[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]?.toLowerCase();
+    if (name === 'authorization' || name === 'x-api-key') {
+      found.push({ name, value: rawHeaders[index + 1] ?? '' });
+    }
+  }
+  const [only, another] = found;
   if (!only) throw new GatewayRefusal('no_credential');
   if (another) throw new GatewayRefusal('two_credentials');
   if (only.name === 'x-api-key') return { type: 'key', key: only.value };
@@ -169,12 +181,12 @@ export function admit(
 }
 
 /**
- * Lets a proved credential in to the server it is for, or says `bad_credential`, the same for every cause.
- * A store that cannot be asked means `unavailable`, never an unchecked yes. `asOf` as `AdmissionStore` has it.
+ * Lets a proved credential in to the server it is for, or says `bad_credential`, the same for every cause. Only the holder
+ * of a credential that would be valid learns that a setting suspends it. A store that cannot be asked means `unavailable`, never an unchecked yes. `asOf` as `AdmissionStore` has it.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *
- * @throws {GatewayRefusal} `bad_credential`, `unavailable`
+ * @throws {GatewayRefusal} `bad_credential`, `suspended`, `unavailable`
  */
 export function admitProved(
   proved: ProvedCredential,
@@ -203,16 +215,14 @@ function admitKey(
   return whenReady(
     asked(() => ask(asOf)),
     (found): Admission => {
-      if (!found) throw new GatewayRefusal('bad_credential');
-      const { keyId, scopes } = found;
+      const { keyId, scopes, server: record } = admitted(found, {});
       return {
         principal: `key:${keyId}`,
         credential: { type: 'key', id: keyId },
         scopes,
-        server: found.server,
+        server: record,
         reference: keyId,
-        scopesNow: async () => (await ask())?.scopes,
-        access: { name: `key ${keyId}`, isActive: async () => (await ask()) !== undefined },
+        ...whileAsked(`key ${keyId}`, ask),
       };
     },
   );
@@ -233,20 +243,21 @@ function admitToken(
   const at = { organization, server, clientId, grant };
   const ask = (readAsOf?: string) => admissions.byClient({ ...at, tokenId, asOf: readAsOf });
   const askForAny = () => admissions.byClient(at);
+  const principal = `client:${clientId}:${subject}`;
   const within = (most: AdmittedClient) => scopes.filter((scope) => most.scopes.includes(scope));
   return whenReady(
     asked(() => ask(asOf)),
     (found): Admission => {
-      if (!found) throw new GatewayRefusal('bad_credential', { cause: 'revoked' });
+      const most = admitted(found, { principal, cause: 'revoked' });
       return {
-        principal: `client:${clientId}:${subject}`,
+        principal,
         credential: { type: 'client', id: clientId },
         ...(grantId !== undefined && { grantId, userId: subject }),
-        scopes: within(found),
-        server: found.server,
+        scopes: within(most),
+        server: most.server,
         reference: tokenId,
         async scopesNow() {
-          const now = expiresAt > clock.now() ? await ask() : undefined;
+          const now = expiresAt > clock.now() ? active(await ask()) : undefined;
           return now && within(now);
         },
         access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
@@ -261,26 +272,44 @@ async function admitPerson(
   { admissions }: AdmitPorts,
 ): Promise<Admission> {
   const ask = () => admissions.byPerson({ organization, server, userId });
-  const found = await asked(ask);
-  if (!found) throw new GatewayRefusal('bad_credential', { cause: 'no member' });
+  const principal = `user:${userId}`;
+  const found = admitted(await asked(ask), { principal, cause: 'no member' });
   return {
-    principal: `user:${userId}`,
+    principal,
     credential: { type: 'person', id: userId },
     userId,
     scopes: found.scopes,
     server: found.server,
-    reference: `user:${userId}`,
+    reference: principal,
     ...whileAsked('person', ask),
   };
 }
 
-/** For as long as the same question finds something. */
+/** For as long as the same question finds something that no setting suspends. */
 function whileAsked(
   name: string,
-  ask: () => Awaitable<Pick<AdmittedClient, 'scopes'> | undefined>,
+  ask: () => Awaitable<Pick<AdmittedClient, 'scopes'> | Suspended | undefined>,
 ): Pick<Admission, 'scopesNow' | 'access'> {
-  const scopesNow = async () => (await ask())?.scopes;
-  return { scopesNow, access: { name, isActive: async () => (await ask()) !== undefined } };
+  const scopesNow = async () => active(await ask())?.scopes;
+  return { scopesNow, access: { name, isActive: async () => (await scopesNow()) !== undefined } };
+}
+
+/** What was found, unless a setting suspends it. */
+export function active<Found extends object>(
+  found: Found | Suspended | undefined,
+): Found | undefined {
+  return found && !('suspension' in found) ? found : undefined;
+}
+
+/** @throws {GatewayRefusal} `suspended`, or `bad_credential`, of which only the log learns the cause */
+function admitted<Found extends object>(
+  found: Found | Suspended | undefined,
+  { principal, cause }: { readonly principal?: string; readonly cause?: string },
+): Found {
+  if (!found) throw new GatewayRefusal('bad_credential', { cause });
+  if (!('suspension' in found)) return found;
+  const detail = suspended(found.suspension);
+  throw new GatewayRefusal('suspended', { detail, ...(principal !== undefined && { principal }) });
 }
 
 function asked<Answer>(ask: () => Awaitable<Answer>): Awaitable<Answer> {

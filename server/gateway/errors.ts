@@ -63,6 +63,17 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
           error: 'invalid_token',
         }),
       };
+    case 'suspended':
+      return {
+        status: 401,
+        code: -32001,
+        message: detail,
+        headers: challenge(request, {
+          scope: formatScopes(ordinaryScopes),
+          error: 'invalid_token',
+          description: detail,
+        }),
+      };
     case 'two_credentials':
       return {
         status: 400,
@@ -213,11 +224,12 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
 /** `WWW-Authenticate`. RFC 6750 §3, RFC 9728 §5.1 */
 function challenge(
   { base, serverPath }: FailedRequest,
-  { scope, error }: { scope: string; error?: string },
+  { scope, error, description }: { scope: string; error?: string; description?: string },
 ): Record<string, string> {
   const metadata = `resource_metadata="${protectedResourceMetadataUrl(base, serverPath)}"`;
   const parts = [
     ...(error === undefined ? [] : [`error="${error}"`]),
+    ...(description === undefined ? [] : [`error_description="${description}"`]),
     metadata,
     `scope="${scope}"`,
   ];

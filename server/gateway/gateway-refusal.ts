@@ -6,6 +6,8 @@ import type { GatewayRequest } from './request.ts';
 export type RefusalCode =
   | 'no_credential'
   | 'bad_credential'
+  /** Valid, but suspended by a setting that an administrator can change back. */
+  | 'suspended'
   | 'two_credentials'
   | 'insufficient_scope'
   | 'foreign_origin'
@@ -56,6 +58,8 @@ export interface RefusalDetails {
   readonly showsUrls?: boolean;
   /** The MCP server may have executed the request, or a part of it. */
   readonly isOutcomeUnknown?: boolean;
+  /** For `suspended`: who calls. */
+  readonly principal?: string;
   /** For the log only. */
   readonly cause?: unknown;
 }
@@ -85,6 +89,7 @@ export function answerBrokeOff(cause: unknown): GatewayRefusal {
 /** Refusals for a missing permission rather than a mistake or a fault: usage counts them as denied, and the audit log records them. */
 const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'bad_credential',
+  'suspended',
   'two_credentials',
   'insufficient_scope',
   'foreign_origin',
@@ -105,7 +110,7 @@ export function isDenial({ code }: GatewayRefusal): boolean {
  * a client discovers where to get one.
  */
 export function auditedRefusal(
-  { code }: GatewayRefusal,
+  { code, details }: GatewayRefusal,
   {
     id,
     organization,
@@ -116,7 +121,7 @@ export function auditedRefusal(
 ): RepeatableRefusal | undefined {
   if (!denials.has(code) && code !== 'unreadable_tools') return undefined;
   return {
-    actor: principal ?? 'anonymous',
+    actor: principal ?? details.principal ?? 'anonymous',
     organization,
     action: `call.${code.replaceAll('_', '-')}`,
     target: `${organization}/${server}`,

@@ -193,7 +193,8 @@ function refusalAnswer(refusal: GatewayRefusal, base: string, serverPath: string
   });
   const message =
     /"message":("(?:[^"\\]|\\.)*")/.exec(typeof body === 'string' ? body : '')?.[1] ?? '""';
-  const error = refusal.code === 'bad_credential' ? 'invalid_token' : refusal.code;
+  const isInvalid = refusal.code === 'bad_credential' || refusal.code === 'suspended';
+  const error = isInvalid ? 'invalid_token' : refusal.code;
   return { status, headers, words: { error, error_description: String(JSON.parse(message)) } };
 }
 

@@ -85,10 +85,8 @@ export class ClientDocuments {
   constructor(ports: ClientDocumentPorts) {
     this.#ports = ports;
     const own = ownClientDocument(ports.base);
-    const provided = [
-      ...(ports.provided ?? []),
-      readClientDocument(own.client_id, JSON.stringify(own)),
-    ];
+    const proxy = readClientDocument(own.client_id, JSON.stringify(own));
+    const provided = [...(ports.provided ?? []), { ...proxy, isLatchkeyProxy: true }];
     this.#provided = new Map(provided.map((client) => [client.id, client]));
   }
 
@@ -163,9 +161,11 @@ export class ClientDocuments {
 }
 
 /** Whether a stored client is what a document says. */
-function describes({ name, redirectUris, jwks }: DocumentedClient, client: OAuthClient): boolean {
+function describes(document: DocumentedClient, client: OAuthClient): boolean {
+  const { name, redirectUris, jwks, isLatchkeyProxy = false } = document;
   const uris = JSON.stringify(redirectUris) === JSON.stringify(client.redirectUris);
-  return uris && name === client.name && jwks === client.jwks;
+  const isSame = name === client.name && jwks === client.jwks;
+  return uris && isSame && isLatchkeyProxy === client.isLatchkeyProxy;
 }
 
 /** The same refusal, with the time until the document is fetched again. */

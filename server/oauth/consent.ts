@@ -299,7 +299,7 @@ export type ConsentTermsOutcome =
   /** Not a member, not in a group with access, or the server is missing or disabled. Deliberately not distinguished. */
   | { readonly outcome: 'stranger' }
   /** The person is a member. */
-  | Extract<Permitted, { outcome: 'closed' | 'nothing' }>
+  | Extract<Permitted, { outcome: 'closed' | 'proxy-closed' | 'nothing' }>
   /** The person is a member but has to sign in with the second factor that the organization requires. */
   | { readonly outcome: 'second-factor' };
 

@@ -5,6 +5,7 @@ import { listMemberships } from '#db/people';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { Scope } from './scopes.ts';
+import { suspensionWords } from './suspension.ts';
 
 export type Permitted =
   /** At least one scope. */
@@ -13,13 +14,16 @@ export type Permitted =
   | { readonly outcome: 'stranger' }
   /** The client registered itself, and the organization accepts only clients that its administrators created. */
   | { readonly outcome: 'closed' }
+  /** The client is Latchkey's own proxy, which the organization does not let its members connect. */
+  | { readonly outcome: 'proxy-closed' }
   /** The person's role covers none of the scopes. */
   | { readonly outcome: 'nothing' };
 
 /** The error description for a client when a person cannot grant it anything. */
 export const notPermittedWords = {
   stranger: 'this server does not exist, or you have no access to it',
-  closed: 'this organization accepts only applications that its administrators created',
+  closed: suspensionWords.self_registered,
+  'proxy-closed': suspensionWords.latchkey_proxy,
   nothing: 'the role of this person does not include these scopes',
 } as const;
 
@@ -33,7 +37,7 @@ export async function permittedScopes(
   about: {
     userId: string;
     serverPath: string;
-    client: Pick<OAuthClient, 'scopes' | 'serverId'>;
+    client: Pick<OAuthClient, 'scopes' | 'serverId' | 'isLatchkeyProxy'>;
   },
   { db }: { readonly db: Db },
 ): Promise<Permitted> {
@@ -44,7 +48,10 @@ export async function permittedScopes(
   const rules = await findSettings(db, organization);
   if (!membership || !rules) return { outcome: 'stranger' };
   if (!(await mayUseServer(db, userId, serverPath))) return { outcome: 'stranger' };
-  if (client.serverId === undefined && !rules.openClientsAllowed) return { outcome: 'closed' };
+  if (client.serverId === undefined) {
+    if (client.isLatchkeyProxy && !rules.latchkeyProxyAllowed) return { outcome: 'proxy-closed' };
+    if (!client.isLatchkeyProxy && !rules.openClientsAllowed) return { outcome: 'closed' };
+  }
   const most = roleScopes(membership.role);
   const permitted = scopes.filter((scope) => most.includes(scope) && client.scopes.includes(scope));
   if (permitted.length === 0) return { outcome: 'nothing' };

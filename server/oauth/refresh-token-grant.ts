@@ -8,6 +8,7 @@ import { masterKey } from './master-key.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
 import { withoutOpenIdScopes, requestedScopes } from './scopes.ts';
+import { suspended, type Suspension } from './suspension.ts';
 import { hashSecret, isWellFormedSecret, mintSecret } from './secrets.ts';
 import {
   idleLifeSeconds,
@@ -47,7 +48,10 @@ export async function refreshTokenGrant(
   if (grant.authenticated && !authenticated) throw notAuthenticated();
   if (grant.revokedAt !== undefined) throw refused('revoked');
   if (Math.min(found.expiresAt, grant.expiresAt) <= clock.now()) throw refused('expired');
+  if (found.isSuspended) throw suspendedGrant('server');
   const permitted = await permittedScopes(grant.scopes, { ...grant, client }, ports);
+  if (permitted.outcome === 'closed') throw suspendedGrant('self_registered');
+  if (permitted.outcome === 'proxy-closed') throw suspendedGrant('latchkey_proxy');
   if (permitted.outcome !== 'permitted') throw refused(notPermittedWords[permitted.outcome]);
   const resource = form.get('resource');
   if (resource !== undefined && resource !== endpointUrl(grant.serverPath)) {
@@ -93,6 +97,11 @@ async function replayed(
     outcome: 'refused',
   });
   return refused('already used');
+}
+
+/** The token is not spent: it is valid again when the setting is changed back. */
+function suspendedGrant(by: Suspension): OAuthError {
+  return new OAuthError('invalid_grant', suspended(by));
 }
 
 function refused(why: string): OAuthError {

@@ -9,6 +9,7 @@ import {
   type RightsChange,
 } from '#oauth/consent';
 import { OAuthError } from '#oauth/oauth-error';
+import type { notPermittedWords } from '#oauth/permitted-scopes';
 import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-uris';
 import type { Scope } from '#oauth/scopes';
 import { hiddenField, postForm } from './forms.ts';
@@ -281,7 +282,7 @@ interface AskedAt {
 
 /** The page for a member, or someone who is not, who cannot grant anything there. */
 function notPermittedPage(
-  why: 'stranger' | 'closed' | 'nothing',
+  why: keyof typeof notPermittedWords,
   { email, serverPath }: AskedAt,
 ): ErrorPageData {
   const [organization = ''] = serverPath.split('/');
@@ -293,6 +294,10 @@ function notPermittedPage(
     case 'closed': {
       const text = `The organization ${organization} accepts only applications that its administrators created, and this one registered itself. Ask an administrator to create an OAuth client for it.`;
       return { heading: 'This application is not accepted', text, next: undefined };
+    }
+    case 'proxy-closed': {
+      const text = `The organization ${organization} does not let its members connect Latchkey’s own proxy. Ask an owner to turn that on in the settings of the organization.`;
+      return { heading: 'Latchkey’s proxy is turned off', text, next: undefined };
     }
     case 'nothing': {
       const text = `You are signed in as ${email}, and your role in ${organization} does not allow anything that the application requested. Ask an owner or an admin to change your role, then start again from the application.`;
@@ -343,6 +348,7 @@ function changedText(why: RightsChange, at: AskedAt): string {
       return secondFactorPage(serverPath).text;
     case 'stranger':
     case 'closed':
+    case 'proxy-closed':
     case 'nothing':
       return notPermittedPage(why, at).text;
   }

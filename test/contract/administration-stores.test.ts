@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import { active } from '#server/gateway/admission';
 import {
   checkClientSecret,
   insertClientSecret,
@@ -92,7 +93,7 @@ await onEachDatabase('servers', ({ open }) => {
     await insertKey(database.db, newKey({ hash: 'a hash' }));
     const admitted = async () => {
       const at = { organization: 'acme', server: 'sales', keyHash: 'a hash', now };
-      return (await database.admissions.byKey(at))?.server;
+      return active(await database.admissions.byKey(at))?.server;
     };
     const limits = { callsPerMinute: 60, answerBytes: 4096 };
     const unlimited = await admitted();

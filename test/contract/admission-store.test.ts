@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { lockAdmissions } from '#server/db/admissions';
+import { active } from '#server/gateway/admission';
 import { insertClient, revokeClient } from '#server/db/clients';
 import { revokeAccessToken } from '#server/db/grants';
 import { insertAgent } from '#server/db/agents';
@@ -158,19 +159,25 @@ await onEachDatabase('admission', ({ open }) => {
     expect(await byClient(other, { tokenId: undefined })).toBeUndefined();
   });
 
-  test.each(['organization', 'mcp_server'] as const)(
-    'denies access while the %s is disabled, and admits again once it is enabled',
-    async (table) => {
+  test.each([
+    ['organization', undefined],
+    ['mcp_server', { suspension: 'server' }],
+  ] as const)(
+    'admits nothing while the %s is disabled, and admits again once it is enabled',
+    async (table, found) => {
       await using database = await open();
       await prepared(database);
       const other = await database.connectAgain();
       await database.db.updateTable(table).set({ disabled_at: now }).execute();
 
-      expect([await byKey(other), await byClient(other)]).toEqual([undefined, undefined]);
+      expect([await byKey(other), await byClient(other)]).toEqual([found, found]);
 
       await database.db.updateTable(table).set({ disabled_at: null }).execute();
 
-      expect([await byKey(other), await byClient(other)]).not.toContain(undefined);
+      expect([await byKey(other), await byClient(other)]).toEqual([
+        expect.objectContaining({ server: expect.anything() }),
+        expect.objectContaining({ server: expect.anything() }),
+      ]);
     },
   );
 
@@ -189,7 +196,7 @@ await onEachDatabase('admission', ({ open }) => {
 
     const membership = { person_id: 'user_dana', organization_id: 'org_acme', role: 'member' };
     await db.insertInto('membership').values(membership).execute();
-    const admitted = await admissions.byPerson(at);
+    const admitted = active(await admissions.byPerson(at));
 
     expect(admitted).toMatchObject({ server: { id: 'srv_sales' } });
     expect(admitted?.scopes).toContain('mcp:tools:execute');
@@ -199,7 +206,7 @@ await onEachDatabase('admission', ({ open }) => {
 
     await db.updateTable('mcp_server').set({ disabled_at: now }).execute();
 
-    expect(await admissions.byPerson(at)).toBeUndefined();
+    expect(await admissions.byPerson(at)).toEqual({ suspension: 'server' });
 
     await db.updateTable('mcp_server').set({ disabled_at: null }).execute();
     await db.deleteFrom('membership').execute();

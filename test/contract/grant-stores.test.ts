@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
+import { active } from '#server/gateway/admission';
 import { markAssertionUsed } from '#server/db/client-secrets';
 import {
   findClient,
@@ -34,7 +35,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import type { Scope } from '#server/oauth/scopes';
 import { insertUser, deleteUser } from '#server/db/people';
-import { updateSettings } from '#server/db/settings';
+import { countConnectedApps, updateSettings } from '#server/db/settings';
 import { insertGroup, insertGroupMember, removeGroupMember } from '#server/db/groups';
 import { setServerAccess } from '#server/db/server-access';
 import { updateLastUses } from '#server/db/last-uses';
@@ -220,7 +221,7 @@ await onEachDatabase('grants', ({ open }) => {
     ).toMatchObject({ outcome: 'spent-before', successorUsed: true });
   });
 
-  test('refresh token: none of a disabled server is found', async () => {
+  test('refresh token: one of a disabled server is found as suspended', async () => {
     const { refreshToken } = await grant();
     const disable = (at: number | null) =>
       stores.db.updateTable('mcp_server').set({ disabled_at: at }).execute();
@@ -228,8 +229,10 @@ await onEachDatabase('grants', ({ open }) => {
     const found = await findRefreshToken(stores.db, refreshToken.hash);
     await disable(null);
 
-    expect(found).toBeUndefined();
-    expect(await findRefreshToken(stores.db, refreshToken.hash)).toBeDefined();
+    expect(found).toMatchObject({ isSuspended: true });
+    expect(await findRefreshToken(stores.db, refreshToken.hash)).toMatchObject({
+      isSuspended: false,
+    });
   });
 
   test('grant: one of a self-registered client is inactive while the organization disallows such clients', async () => {
@@ -242,7 +245,7 @@ await onEachDatabase('grants', ({ open }) => {
       Promise.all(
         grants.map(async ({ begun: { id, userId, clientId } }) => {
           const at = { organization: 'acme', server: 'sales', clientId, grant: { id, userId } };
-          return (await stores.admissions.byClient(at)) !== undefined;
+          return active(await stores.admissions.byClient(at)) !== undefined;
         }),
       );
     const before = await all();
@@ -256,6 +259,49 @@ await onEachDatabase('grants', ({ open }) => {
       [false, true],
       [true, true],
     ]);
+  });
+
+  test('grant: one of Latchkey’s proxy is inactive only while the organization disallows the proxy', async () => {
+    const id = `https://latchkey.example/${randomUUID()}`;
+    const none = { name: 'Latchkey', redirectUris: [], jwks: undefined };
+    await putDocumentedClient(stores.db, { id, ...none, isLatchkeyProxy: true }, now);
+    const { begun } = await grant(id);
+    const at = { organization: 'acme', server: 'sales', clientId: id };
+    const found = async () =>
+      stores.admissions.byClient({ ...at, grant: { id: begun.id, userId: begun.userId } });
+
+    await updateSettings(stores.db, 'org_1', { openClientsAllowed: false });
+    const admitted = await found();
+    await updateSettings(stores.db, 'org_1', { latchkeyProxyAllowed: false });
+    const refused = await found();
+    await updateSettings(stores.db, 'org_1', {
+      openClientsAllowed: true,
+      latchkeyProxyAllowed: true,
+    });
+
+    expect(active(admitted)).toBeDefined();
+    expect(refused).toEqual({ suspension: 'latchkey_proxy' });
+    expect(active(await found())).toBeDefined();
+  });
+
+  test('settings: people, applications and connections that they affect are counted', async () => {
+    const before = await countConnectedApps(stores.db, 'org_1', now);
+    const proxy = `https://latchkey.example/${randomUUID()}`;
+    const described = `https://client.example/${randomUUID()}`;
+    const none = { name: 'D', redirectUris: [], jwks: undefined };
+    await putDocumentedClient(stores.db, { id: proxy, ...none, isLatchkeyProxy: true }, now);
+    await putDocumentedClient(stores.db, { id: described, ...none }, now);
+    for (const id of [proxy, proxy, described]) await grant(id);
+    const { begun } = await grant(described);
+    await revokeGrant(stores.db, begun.id, now);
+    await grant();
+
+    const { selfRegistered, latchkeyProxy } = await countConnectedApps(stores.db, 'org_1', now);
+
+    expect(latchkeyProxy.connections - before.latchkeyProxy.connections).toBe(2);
+    expect(latchkeyProxy.people - before.latchkeyProxy.people).toBe(2);
+    expect(selfRegistered.connections - before.selfRegistered.connections).toBe(1);
+    expect(selfRegistered.apps - before.selfRegistered.apps).toBe(1);
   });
 
   test('client: one that registered itself and is unused for thirty days is deleted', async () => {
@@ -440,7 +486,9 @@ await onEachDatabase('grants', ({ open }) => {
     ) => {
       const { userId = begun.userId, server = 'sales', clientId = begun.clientId } = but;
       const place = { organization: 'acme', server, clientId, tokenId: 'jti' };
-      return stores.admissions.byClient({ ...place, grant: { id: begun.id, userId } });
+      return active(
+        await stores.admissions.byClient({ ...place, grant: { id: begun.id, userId } }),
+      );
     };
 
     test('with the scopes that its client and role currently have', async () => {

@@ -384,11 +384,16 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     const before = await findSettings(stores.db, name);
     await updateSettings(stores.db, org, { secondFactorRequired: true });
     await updateSettings(stores.db, org, { openClientsAllowed: false });
+    const closed = await findSettings(stores.db, name);
+    await updateSettings(stores.db, org, { latchkeyProxyAllowed: false });
 
-    expect(before).toEqual({ secondFactorRequired: false, openClientsAllowed: true });
+    const allowed = { openClientsAllowed: true, latchkeyProxyAllowed: true };
+    expect(before).toEqual({ secondFactorRequired: false, ...allowed });
+    expect(closed).toEqual({ secondFactorRequired: true, ...allowed, openClientsAllowed: false });
     expect(await findSettings(stores.db, name)).toEqual({
       secondFactorRequired: true,
       openClientsAllowed: false,
+      latchkeyProxyAllowed: false,
     });
     expect(await findSettings(stores.db, 'nothing')).toBeUndefined();
   });

@@ -21,6 +21,7 @@ await onEachDatabase('OAuth client records', ({ open }) => {
       redirectUris: ['http://127.0.0.1/callback'],
       jwks: '{"keys":[]}',
       authenticationRequired: true,
+      isLatchkeyProxy: false,
       createdAt: madeAt,
       lastUsedAt: undefined,
       revokedAt: undefined,

@@ -81,6 +81,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
       'close to open clients',
       `update organization set open_clients_allowed = 0`,
     ],
+    ['an organization', 'close to our proxy', `update organization set latchkey_proxy_allowed = 0`],
     ['an organization', 'delete', `delete from organization`],
     ['a token', 'revoke', `insert into revoked_token (jti, expires_at) values ('jti', 1)`],
     ['a person', 'delete', `delete from person`],

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 
+import { active } from '#server/gateway/admission';
 import {
   type UpstreamAccess,
   replaceUpstreamAccess,
@@ -172,7 +173,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await updateForwardsCaller(stores.db, serverId, true);
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
 
-    const admitted = await stores.admissions.byPerson(at);
+    const admitted = active(await stores.admissions.byPerson(at));
 
     expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, forwardsCaller: true });
   });
@@ -187,7 +188,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers } });
     const kept = await upstream();
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
-    const admitted = await stores.admissions.byPerson(at);
+    const admitted = active(await stores.admissions.byPerson(at));
     await updateServer(stores.db, serverId, { title: 'Web' });
     const later = await upstream();
     await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });

@@ -14,6 +14,7 @@ type All<Code extends string> = Record<Code, true>;
 const gatewayCodes = {
   no_credential: true,
   bad_credential: true,
+  suspended: true,
   two_credentials: true,
   insufficient_scope: true,
   foreign_origin: true,

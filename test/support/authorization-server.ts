@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
+import { active } from '#server/gateway/admission';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { accessTokens, type AccessTokenClaims } from '#server/oauth/access-tokens';
@@ -156,7 +157,7 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
       const { id: tokenId, clientId, grantId, subject } = await claims(accessToken);
       const grant = grantId === undefined ? undefined : { id: grantId, userId: subject };
       const place = { organization: 'acme', server: 'sales' };
-      return (await admissions.byClient({ ...place, clientId, tokenId, grant }))?.scopes;
+      return active(await admissions.byClient({ ...place, clientId, tokenId, grant }))?.scopes;
     },
     claims,
     audited: async () => (await newestEvents(stores.db, 20)).map(({ action }) => action),

@@ -15,6 +15,7 @@ export function someClient(but: Partial<OAuthClient> = {}): OAuthClient {
     redirectUris: [],
     jwks: undefined,
     authenticationRequired: false,
+    isLatchkeyProxy: false,
     createdAt: 1_700_000_000,
     lastUsedAt: undefined,
     revokedAt: undefined,

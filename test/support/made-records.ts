@@ -1,4 +1,4 @@
-import { listClients, type NewOAuthClient } from '#server/db/clients';
+import { listClients, type NewOAuthClient, putDocumentedClient } from '#server/db/clients';
 import { listKeys, type NewApiKey } from '#server/db/keys';
 import { findOrganization, insertOrganization } from '#server/db/organizations';
 import { findServer, insertServer, type NewServer } from '#server/db/servers';
@@ -55,6 +55,29 @@ export function newKey(but: Partial<NewApiKey> = {}): NewApiKey {
     expiresAt: undefined,
     ...but,
   };
+}
+
+/** Lets people use Latchkey's own proxy at a server, whose client it stores. */
+export async function connectProxy(
+  db: Db,
+  { people, serverId, now }: { people: readonly string[]; serverId: string; now: number },
+): Promise<void> {
+  const id = 'http://127.0.0.1:8787/oauth/clients/latchkey.json';
+  const document = { id, name: 'Latchkey', redirectUris: [], jwks: undefined };
+  await putDocumentedClient(db, { ...document, isLatchkeyProxy: true }, now);
+  const grants = people.map((person) => ({
+    id: `grant_of_${person}`,
+    person_id: person,
+    client_id: id,
+    server_id: serverId,
+    scopes: '[]',
+    redirect_host: '127.0.0.1',
+    authenticated: 0,
+    created_at: now,
+    expires_at: now + 3600,
+    revoked_at: null,
+  }));
+  await db.insertInto('oauth_grant').values(grants).execute();
 }
 
 /** The keys of an organization's servers, or of one of them, the oldest first. */

@@ -141,10 +141,9 @@ export function answers(ports: AnswersPorts): Answers {
     assistants: async () => assistantViews(accounts),
     install: async ({ assistant, name }) =>
       outcomeOf(
-        accounts.install(assistant, name).then(({ backup, note }) => {
-          const known = note === undefined ? '' : ` ${note}.`;
+        accounts.install(assistant, name).then(({ backup }) => {
           const kept = backup === undefined ? '' : ` Backup: ${backup}`;
-          return `Restart the assistant to use ${name}.${known}${kept}`;
+          return `Restart the assistant to use ${name}.${kept}`;
         }),
         name,
       ),

@@ -32,6 +32,7 @@ const tables = [
     title text not null default '',
     second_factor_required integer not null default 0,
     open_clients_allowed integer not null default 1,
+    latchkey_proxy_allowed integer not null default 1,
     created_at bigint not null,
     disabled_at bigint
   )`,
@@ -106,6 +107,7 @@ const tables = [
     redirect_uris text not null,
     jwks text,
     authentication_required integer not null default 0,
+    is_latchkey_proxy integer not null default 0,
     fetched_at bigint,
     created_at bigint not null,
     last_used_at bigint,

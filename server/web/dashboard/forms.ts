@@ -25,6 +25,8 @@ type EnteredValue = string | readonly string[] | boolean;
 /** What a control has on one page, instead of what its field declares. */
 export interface ControlHere {
   readonly help?: string;
+  /** Added to the help that it declares. */
+  readonly note?: string | undefined;
   readonly choices?: readonly FieldChoice[];
   /** Shown before it. */
   readonly before?: Html;
@@ -196,8 +198,10 @@ function unwrapped(schema: z.ZodType): z.ZodType {
 }
 
 /** The control as one page has it. */
-function onPage(one: Control, { help, choices }: ControlHere = {}): Control {
-  const changed = { ...one.control, ...(help !== undefined && { help }) };
+function onPage(one: Control, here: ControlHere = {}): Control {
+  const { help = one.control.help, note, choices } = here;
+  const words = [help, note].filter((text) => text !== undefined).join(' ');
+  const changed = { ...one.control, ...(words !== '' && { help: words }) };
   const control = choices && 'choices' in changed ? { ...changed, choices } : changed;
   return { ...one, control };
 }

@@ -6,9 +6,11 @@ import {
   organizationRead,
   settingsRead,
   settingsUpdate,
+  stoppedBy,
 } from '#admin/organizations';
 import { ownsEveryOrganization } from '#db/organizations';
 import { listMemberships } from '#db/people';
+import type { ConnectedApps } from '#db/settings';
 import { isSlug, slugOf } from '#organizations/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
@@ -20,6 +22,7 @@ import { type Entered, formFor } from './forms.ts';
 import { type DashboardGuard, type DashboardVisit, personActor, titledOf } from './guard.ts';
 import { dashboardScripts, sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
+import { counted, questionPage } from './questions.ts';
 import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
@@ -165,6 +168,7 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
       entered,
       mayManage: may('organization.manage'),
       webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
+      connected: rules.connected,
       notice,
       errors,
     };
@@ -184,6 +188,16 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
     const entered = settingsForm.read(sent);
     try {
       const change = { ...settingsForm.inputOf(entered), organization };
+      const before = await perform(settingsRead, { organization }, actor, ports);
+      const stopped = stoppedBy(change, before);
+      if (stopped.length > 0 && sent.get(confirmed) === undefined) {
+        const question = settingsQuestion(`${dashboardPath(organization)}/settings`, {
+          stopped,
+          entered,
+        });
+        const crumbs = [{ text: 'Settings' }];
+        return sendDashboardPage(reply, visit, questionPage, question, { crumbs });
+      }
       await perform(settingsUpdate, change, actor, ports);
     } catch (refusal) {
       const errors = settingsForm.errorsOf(refusal, entered, 'rule');
@@ -194,6 +208,37 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
   });
 }
 
+/** The field of a form whose consequences were shown. */
+const confirmed = 'confirmed';
+
+/** Asks before applications lose access, and keeps what was entered. */
+function settingsQuestion(
+  action: string,
+  { stopped, entered }: { readonly stopped: readonly string[]; readonly entered: Entered },
+) {
+  const kept = Object.entries(entered).flatMap(([name, value]): [string, string][] => {
+    if (typeof value === 'string') return [[name, value]];
+    return value === true ? [[name, 'on']] : [];
+  });
+  return {
+    heading: 'Turn off access for connected apps?',
+    consequences: [
+      ...stopped.map((sentence) => `${sentence}.`),
+      'They lose it immediately, and calls in progress end. When you turn it on again, they have access again, unless it was revoked or expired.',
+    ],
+    action,
+    verb: 'Turn off access',
+    cancel: action,
+    kept: { ...Object.fromEntries(kept), [confirmed]: 'yes' },
+  };
+}
+
+/** Who uses such applications now, for the help of a setting. */
+function usedNow({ people, connections }: ConnectedApps): string {
+  if (people === 0) return 'No one uses them now.';
+  return `Now: ${counted(people, 'person', 'people')} with ${counted(connections, 'connection')}.`;
+}
+
 /** The settings of an organization, and errors in the entered ones. */
 interface SettingsPageData {
   readonly action: string;
@@ -201,16 +246,24 @@ interface SettingsPageData {
   readonly mayManage: boolean;
   /** The page of its webhooks, for people who may see it. */
   readonly webhooks: string | undefined;
+  readonly connected: {
+    readonly selfRegistered: ConnectedApps;
+    readonly latchkeyProxy: ConnectedApps;
+  };
   readonly notice: string | undefined;
   readonly errors: readonly FieldError[];
 }
 
 /** The title of an organization and its rules. */
 function settingsPage(data: SettingsPageData, frame: Frame): Html {
-  const { action, entered, mayManage, webhooks, errors } = data;
+  const { action, entered, mayManage, webhooks, connected, errors } = data;
   const title = errors.length > 0 ? 'Not saved' : 'Settings';
   const lead = mayManage ? '' : 'Only an owner can change these settings.';
-  const fields = html`${settingsForm.fields(entered, errors, { focus: false })}
+  const here = {
+    'rule.openClientsAllowed': { note: usedNow(connected.selfRegistered) },
+    'rule.latchkeyProxyAllowed': { note: usedNow(connected.latchkeyProxy) },
+  };
+  const fields = html`${settingsForm.fields(entered, errors, { focus: false, here })}
 ${mayManage && html`<div class="actions"><button class="primary">Save</button></div>`}`;
   const content = html`${pageHeading({ heading: 'Settings', lead })}
 ${statusNotice(data.notice)}

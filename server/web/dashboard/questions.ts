@@ -1,4 +1,4 @@
-import { postForm, textField } from '#web/forms';
+import { hiddenField, postForm, textField } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { type Crumb, type Frame, layout } from '#web/layout';
 import { seeOther } from '#web/page-request';
@@ -21,6 +21,8 @@ interface QuestionPageData {
   readonly cancel: string;
   /** Text to be typed as confirmation, if a mistake would be costly. */
   readonly typed?: TypedConfirmation | undefined;
+  /** Fields of the form that led here, posted again with the confirmation. */
+  readonly kept?: Readonly<Record<string, string>>;
 }
 
 interface TypedConfirmation {
@@ -33,7 +35,7 @@ interface TypedConfirmation {
 
 /** A confirmation page, shown as a dialog if scripts run. */
 export function questionPage(data: QuestionPageData, frame: Frame): Html {
-  const { heading, consequences, action, verb, isHarmless, cancel, typed } = data;
+  const { heading, consequences, action, verb, isHarmless, cancel, typed, kept = {} } = data;
   const confirmation =
     typed &&
     textField({
@@ -43,7 +45,8 @@ export function questionPage(data: QuestionPageData, frame: Frame): Html {
       error: typed.error,
       attributes: html`autocomplete="off" spellcheck="false"`,
     });
-  const fields = html`${confirmation}
+  const hidden = Object.entries(kept).map(([name, value]) => hiddenField(name, value));
+  const fields = html`${hidden}${confirmation}
 <div class="actions"><button class="${isHarmless ? 'primary' : 'danger strong'}">${verb}</button><a class="button" href="${cancel}" data-cancel>Cancel</a></div>`;
   const content = html`<div id="question" class="group">
 <h1 id="question-heading">${heading}</h1>

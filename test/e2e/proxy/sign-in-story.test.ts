@@ -6,6 +6,8 @@ import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import type { Browser, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { findOrganization } from '#server/db/organizations';
+import { updateSettings } from '#server/db/settings';
 import { browserHandover, type BrowserHandover } from '#support/browser-handover';
 import { chromium } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
@@ -234,6 +236,29 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     expect(routes.filter((route) => route === '/api/oauth/token')).toHaveLength(1);
     expect(after.accessToken).not.toBe(before.accessToken);
     expect(after.refreshToken).not.toBe(before.refreshToken);
+  });
+
+  test('while the organization has turned off the proxy, calls say so, and work again without a sign-in', async () => {
+    const client = await connected();
+    await client.callTool(count);
+    const before = await kept();
+    const stores = await server.openStores();
+    const organization = await findOrganization(stores.db, 'demo');
+    const allow = (latchkeyProxyAllowed: boolean) =>
+      updateSettings(stores.db, organization?.id ?? '', { latchkeyProxyAllowed });
+    await allow(false);
+    const refused = await client.callTool(count).catch(String);
+    const held = await kept();
+    await allow(true);
+    await stores.close();
+    const another = await connected();
+    const answer = await another.callTool(count);
+    await Promise.all([client.close(), another.close()]);
+
+    expect(refused).toContain('suspended: an administrator of this organization turned off');
+    expect(refused).toContain('you need not sign in again');
+    expect(held).toEqual(before);
+    expect(JSON.stringify(answer)).toMatch(/\d{3,}/);
   });
 
   test('after Dana withdraws consent the very next call fails and says what to do', async () => {

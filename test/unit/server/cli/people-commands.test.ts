@@ -2,7 +2,9 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { insertAuditEvent } from '#server/db/audit';
+import { findServer } from '#server/db/servers';
 import { administrationWithServer, type Administration } from '#support/administration';
+import { connectProxy } from '#support/made-records';
 
 const made = z.object({ id: z.string() });
 const link = z.object({ id: z.string(), link: z.string() });
@@ -137,10 +139,33 @@ test('an organization asks for a second factor, and keeps strangers’ applicati
     title: 'Acme',
     second_factor: 'yes',
     open_clients: 'no',
+    latchkey_proxy: 'yes',
   });
   await expect(
     admin.run('organization', 'update', 'acme', '--second-factor', 'maybe'),
   ).rejects.toThrow('neither yes nor no');
+});
+
+test('an organization turns off our proxy only with --yes while people use it', async () => {
+  await using admin = await withPeople();
+  const [user] = z
+    .array(z.looseObject({ id: z.string() }))
+    .parse(await admin.json('user', 'members', 'acme'));
+  const server = await findServer(admin.stores.db, 'acme', 'web');
+  const people = [user?.id ?? ''];
+  const now = admin.clock.now();
+  await connectProxy(admin.stores.db, { people, serverId: server?.id ?? '', now });
+  const off = ['organization', 'update', 'acme', '--latchkey-proxy', 'no'] as const;
+
+  await expect(admin.run(...off)).rejects.toMatchObject({
+    message:
+      'nothing was changed: in acme, 1 person loses access through Latchkey’s own proxy, which has 1 connection',
+    hint: 'to change it, repeat the command with --yes',
+  });
+  expect(await admin.json('organization', 'update', 'acme')).toMatchObject({
+    latchkey_proxy: 'yes',
+  });
+  expect(await admin.json(...off, '--yes')).toMatchObject({ latchkey_proxy: 'no' });
 });
 
 test('the record is shown narrowed down, and leaves as lines or as a table', async () => {

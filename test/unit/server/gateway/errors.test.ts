@@ -34,6 +34,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
   test.each<[RefusalCode, number, number]>([
     ['no_credential', 401, -32001],
     ['bad_credential', 401, -32001],
+    ['suspended', 401, -32001],
     ['two_credentials', 400, -32600],
     ['insufficient_scope', 403, -32003],
     ['foreign_origin', 403, -32600],
@@ -105,6 +106,12 @@ describe('a challenge leads to the metadata and names', () => {
       'bad_credential',
       {},
       `Bearer error="invalid_token", ${metadata}, ${ordinary}`,
+    ],
+    [
+      'the error and its reason for a suspended one',
+      'suspended',
+      { detail: 'suspended: by a setting' },
+      `Bearer error="invalid_token", error_description="suspended: by a setting", ${metadata}, ${ordinary}`,
     ],
     [
       'granted and needed together for a scope that is missing',

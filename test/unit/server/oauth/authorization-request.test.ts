@@ -17,6 +17,7 @@ const client: OAuthClient = {
   redirectUris: ['https://app.example/cb', 'http://127.0.0.1/cb', 'http://[::1]/cb'],
   jwks: undefined,
   authenticationRequired: false,
+  isLatchkeyProxy: false,
   createdAt: 0,
   lastUsedAt: undefined,
   revokedAt: undefined,

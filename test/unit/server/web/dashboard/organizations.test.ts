@@ -3,6 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findOrganization } from '#server/db/organizations';
 import { insertPasskey } from '#server/db/authenticators';
 import { findSettings } from '#server/db/settings';
+import { hiddenFields } from '#support/granting-server';
+import { connectProxy } from '#support/made-records';
 import { pageApp, type PageApp } from '#support/page-app';
 
 let app: PageApp;
@@ -50,9 +52,50 @@ test('organization settings: what was refused comes back as it was entered', asy
 
 test('organization settings: the title and the rules are saved together', async () => {
   const { status } = await save({ title: 'Acme Ltd', 'rule.openClientsAllowed': 'on' });
-  const rules = { secondFactorRequired: false, openClientsAllowed: true };
+  const rules = {
+    secondFactorRequired: false,
+    openClientsAllowed: true,
+    latchkeyProxyAllowed: false,
+  };
 
   expect([status, await kept()]).toEqual([303, { title: 'Acme Ltd', ...rules }]);
+});
+
+test('organization settings: a rule that people depend on is turned off only after a question that counts them', async () => {
+  const { stores, clock } = app.server;
+  for (const name of ['ann', 'ben']) {
+    await app.browser(name, { organizationId: 'org_acme', role: 'member' });
+  }
+  const now = clock.now();
+  await connectProxy(stores.db, { people: ['ann', 'ben'], serverId: 'srv_sales', now });
+  const apps = { 'rule.openClientsAllowed': 'on' };
+  await save({ title: 'Acme', ...apps, 'rule.latchkeyProxyAllowed': 'on' });
+  const before = await kept();
+
+  const asked = await save({ title: 'Acme and Co', ...apps });
+  const unchanged = await kept();
+  // Each save signs in again, with a token of its own.
+  const { csrf_token: _, ...fields } = hiddenFields(asked.text, '/dashboard/acme/settings');
+  const confirmed = await save(fields);
+
+  expect([asked.status, unchanged]).toEqual([200, before]);
+  expect(asked.text).toContain(
+    '2 people lose access through Latchkey’s own proxy, which has 2 connections.',
+  );
+  expect([confirmed.status, await kept()]).toEqual([
+    303,
+    { ...before, title: 'Acme and Co', latchkeyProxyAllowed: false },
+  ]);
+});
+
+test('organization settings: each rule about applications says how many people use them now', async () => {
+  const { cookie } = await app.browser('olaf', { organizationId: 'org_acme', role: 'owner' });
+
+  const { text } = await app.get('/dashboard/acme/settings', cookie);
+
+  expect(text).toContain('any program on a member’s computer can call itself Latchkey');
+  expect(text).toContain('Now: 2 people with 2 connections.');
+  expect(text).toContain('No one uses them now.');
 });
 
 test('organization settings: an owner without a second factor can require one', async () => {
@@ -63,6 +106,11 @@ test('organization settings: an owner without a second factor can require one', 
 
   expect([status, await kept()]).toEqual([
     303,
-    { title: 'Strict', secondFactorRequired: true, openClientsAllowed: false },
+    {
+      title: 'Strict',
+      secondFactorRequired: true,
+      openClientsAllowed: false,
+      latchkeyProxyAllowed: false,
+    },
   ]);
 });
