@@ -207,9 +207,9 @@ test('admin API: a body that is not a JSON object, fields in the URL and request
   expect(await send({ headers: json, body: '{' })).toBe(400);
   expect(await send({ headers: { 'content-type': 'text/plain' }, body: '{}' })).toBe(400);
   expect(await send({ headers: json, body: '{"name":"q"}' }, '?name=q')).toBe(400);
-  expect(await send({ headers: { ...json, origin: 'https://evil.example' }, body: '{}' })).toBe(
-    403,
-  );
+  for (const origin of ['https://evil.example', `${server.base}.evil.example`, `${server.base}0`]) {
+    expect(await send({ headers: { ...json, origin }, body: '{}' })).toBe(403);
+  }
   expect(await send({ headers: json, body: `{"name":"${'x'.repeat(300_000)}"}` })).toBe(413);
 });
 

@@ -48,6 +48,20 @@ test.for([
   expect(upstream.requests).toEqual([]);
 });
 
+test.for(['.evil.example', '0', '@evil.example', ', http://evil.example'])(
+  '115: own origin: an Origin or Host that is ours followed by %j is foreign',
+  async (suffix) => {
+    const { status } = await mcpCall(endpoint, { key, headers: { origin: base + suffix } });
+    const host = `127.0.0.1:${port}${suffix}`;
+    const head = ['POST /mcp/acme/fixture HTTP/1.1', `Host: ${host}`, `X-API-Key: ${key}`];
+    const rest = ['Connection: close', `Content-Length: ${toolsList.length}`, '', toolsList];
+    const { statuses } = await rawHttp(port, [...head, ...rest].join('\r\n'));
+
+    expect([status, statuses]).toEqual([403, [421]]);
+    expect(upstream.requests).toEqual([]);
+  },
+);
+
 test('64: Origin: an allowed one and the server’s own may call, and only the allowed one gets CORS headers', async () => {
   const allowed = await mcpCall(endpoint, { key, headers: { origin: page } });
   const refused = await mcpCall(endpoint, { headers: { origin: page } });

@@ -287,6 +287,8 @@ describe('81: page routes: a state-changing request needs the CSRF token and the
       await send(name, route, { cookie, token: other.csrfToken }),
       await send(name, route, { cookie, token: '' }),
       await from({ origin: 'https://evil.example' }),
+      await from({ origin: `${app.server.base}.evil.example` }),
+      await from({ origin: `${app.server.base}0` }),
       await from({ origin: 'null' }),
       await from({ 'sec-fetch-site': 'cross-site' }),
       await from({ 'sec-fetch-site': 'same-site' }),

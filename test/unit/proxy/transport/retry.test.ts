@@ -195,6 +195,15 @@ test('repeatable requests: a call is if the last list says its tool is read-only
   expect(['read', 'more'].some((name) => requests.has(call(name)))).toBe(false);
 });
 
+test('repeatable requests: a call is not if a later page of the list takes the hint of its tool back', () => {
+  const requests = repeatableRequests();
+  const hinted = { name: 'send', annotations: { readOnlyHint: true } };
+  requests.learn(list(), tools(hinted, { name: 'read', annotations: { readOnlyHint: true } }));
+  requests.learn(list('2'), tools({ name: 'send', annotations: { readOnlyHint: false } }));
+
+  expect(['read', 'send'].map((name) => requests.has(call(name)))).toEqual([true, false]);
+});
+
 const now = Date.parse('2026-11-20T09:00:00Z') / 1000;
 
 test.each([
