@@ -3,6 +3,29 @@ import type { Envelope } from './message.ts';
 /** Headers as `node:http` returns them: lower-case names, a list for a repeated header. */
 export type ReceivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
 
+/** One line of a header. */
+export interface HeaderLine {
+  /** In lower case. */
+  readonly name: string;
+  readonly value: string;
+}
+
+/**
+ * All lines of a request with one of `names`, which are in lower case, in their order. `rawHeaders` holds names and
+ * values in turn, as `node:http` received them. Checks that allow a header only once use this: of repeated lines,
+ * `headers` holds the first or all of them, depending on the name.
+ */
+export function headerLines(rawHeaders: readonly string[], ...names: string[]): HeaderLine[] {
+  const found: HeaderLine[] = [];
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    const sent = rawHeaders[index] ?? '';
+    // Comparing lengths first spares most lines the conversion.
+    const name = names.find((one) => one.length === sent.length && one === sent.toLowerCase());
+    if (name !== undefined) found.push({ name, value: rawHeaders[index + 1] ?? '' });
+  }
+  return found;
+}
+
 /** Revisions without a handshake: every request names its version in `_meta`. */
 export const modernVersions: readonly string[] = ['2026-07-28'];
 

@@ -11,6 +11,7 @@ import {
 } from '#auth/accounts-service';
 import { fileMarks } from '#auth/sign-in-marks';
 import { systemClock, wakeWatch } from '#clock/clock';
+import { assistantFiles } from '#config/assistants';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { readOptions, type Options, type OptionTexts } from '#config/options';
@@ -148,7 +149,8 @@ export function openConnections({
     const watch = await watchOwnProxies(state, platform);
     try {
       await watch.ready();
-      const paths = [...userFiles(host), join(state, 'sign-ins'), join(state, 'keys')];
+      const files = new Set([...userFiles(host), ...assistantFiles(host)]);
+      const paths = [...files, join(state, 'sign-ins'), join(state, 'keys')];
       const view = async () => connectionViews(watch.proxies(), viewPorts);
       const news = async (until: AbortSignal) => watch.next(until);
       yield* connectionChanges({ view, news, paths, clock: host.clock }, signal);
@@ -280,13 +282,13 @@ export function openAssistants({
       await checkRegistered(name, ownOptions, host);
       const target = assistantFile(assistant, undefined, host);
       const launchEnv = launchEnvironment(ownOptions, given, host);
-      const replace = how?.replace ?? false;
-      return installLaunch(name, target, {
+      const installed = await installLaunch(name, target, {
         options: ownOptions,
         env: launchEnv,
         host,
-        replace,
+        replace: how?.replace ?? false,
       });
+      return { ...installed, ...(target.note !== undefined && { note: target.note }) };
     },
     async uninstall(assistant, name) {
       const [{ uninstallLaunch }, { assistantFile }] = await Promise.all([

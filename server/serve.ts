@@ -16,6 +16,7 @@ import type { DocumentedClient } from '#db/clients';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findServer, type ServerRecord } from '#db/servers';
 import { listSigningKeys } from '#db/signing-keys';
+import { findListedTools } from '#db/tool-definitions';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
 import type { ProxyReference } from '#download/proxy-reference';
 import { active, type AdmissionStore } from '#gateway/admission';
@@ -34,6 +35,7 @@ import { readMasterKey } from '#oauth/master-key';
 import { KeyRing } from '#oauth/signing-keys';
 import { parseServerPath } from '#organizations/slug';
 import { fetchText } from '#outbound/guarded-fetch';
+import { NameResolver } from '#outbound/name-resolver';
 import { Metrics } from './metrics/metrics.ts';
 import type { MetricsAddress } from './metrics/serve-metrics.ts';
 import { clientsOf } from '#upstreams/credentials/authorization-client';
@@ -160,15 +162,22 @@ async function open(
   const failed = (err: unknown) => log.error({ err }, 'calls not counted yet');
   const meter = new CallMeter(await listCountedNames(stores.db), {
     record: (tallies) => recordCalls(stores.db, tallies),
+    listed: (tools) => findListedTools(stores.db, tools),
     deleteOld: async (now) => (isOwner ? deleteOldRollups(stores.db, now) : undefined),
     clock,
     failed,
   });
   closers.push(() => meter.close());
 
+  const names = new NameResolver({
+    lookup: (host) => lookup(host, { all: true }),
+    nodePath: options.nodePath,
+    env: options.env ?? {},
+  });
+  closers.push(async () => names.close());
   const guard = {
     allowedHosts: options.outboundHosts ?? [],
-    resolve: (host: string) => lookup(host, { all: true }),
+    resolve: (host: string) => names.resolve(host),
   };
   const {
     directory,

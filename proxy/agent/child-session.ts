@@ -52,6 +52,9 @@ export type ChildSessionOptions = {
 
 /** How many messages are held for a caller that is not listening. */
 const maxHeldMessages = 100;
+/** How many requests of a child may wait for the caller's answer. */
+const maxPending = 1_000;
+const tooManyRequests = { code: -32603, message: 'too many requests are waiting for the caller' };
 const eventStream = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' };
 
 /** MCP 2025-11-25 transports, "Streamable HTTP" */
@@ -74,8 +77,10 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
         message: 'the caller has no session, so it cannot receive requests',
       };
       if (!hasSession) return link.send(errorAnswer(id, refusal));
+      if (pending.size >= maxPending) return link.send(errorAnswer(id, tooManyRequests));
       pending.add(idKey(id));
-    }
+    } else if (message.method === 'notifications/cancelled')
+      pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
     const only = link.openCount === 1 ? link.latest : undefined;
     if (only) only.onMessage(message);
     else if (listener) listener.push(message);
@@ -87,7 +92,11 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
     if (!hasSession) return;
     if (listener) return listener.push(message);
     held.push(message);
-    if (held.length > maxHeldMessages) held.shift();
+    if (held.length <= maxHeldMessages) return;
+    const dropped = held.shift();
+    // A request without an answer would keep the call that asks from its end.
+    if (dropped?.kind !== 'request' || !pending.delete(idKey(dropped.id ?? 'null'))) return;
+    link.send(errorAnswer(dropped.id ?? 'null', tooManyRequests));
   }
 
   return {

@@ -136,8 +136,8 @@ export type AssistantView = {
   backups: readonly string[];
 };
 
-/** `changed`: false where it stood there already. */
-export type Installed = { file: string; changed: boolean; backup?: string };
+/** `changed`: false where it stood there already. `note`: what a person has to know of this assistant. */
+export type Installed = { file: string; changed: boolean; backup?: string; note?: string };
 
 export type Uninstalled = {
   file: string;

@@ -1,6 +1,7 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { connectingAssistant } from '#config/assistant-views';
 import { ConfigurationError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import { connectionNames, checkDocument } from '#config/find-entry';
@@ -43,6 +44,7 @@ export async function connectionViews(
     vaultOf: async (connection) =>
       signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
     complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
+    connectedBy: async (connection) => connectingAssistant(connection, host),
     clock: host.clock,
     excuse,
   });
@@ -50,6 +52,8 @@ export async function connectionViews(
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
+    // Nobody signs in to it through us.
+    if (status.state === 'assistant' && running.length === 0) continue;
     const secret = await secretView(connection, options, host).catch((error: unknown) => {
       if (excuse(error) === undefined) throw error;
       return undefined;
@@ -124,6 +128,8 @@ export type StatusPorts = {
   vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
   /** Whether the secrets that the configuration leaves to the keychain are there. */
   complete: (connection: Connection) => Promise<boolean>;
+  /** The assistant that connects to a server itself, by a URL in its own file. */
+  connectedBy: (connection: Connection) => Promise<string | undefined>;
   clock: Clock;
   /** The reason why a connection cannot be read, if the others are to be listed all the same. */
   excuse?: (error: unknown) => string | undefined;
@@ -144,7 +150,7 @@ export async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, vaultOf, complete, clock, excuse }: StatusPorts,
+  { read, vaultOf, complete, connectedBy, clock, excuse }: StatusPorts,
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
@@ -155,7 +161,11 @@ export async function connectionStatuses(
     if (vault) listed.add(vault.account);
     try {
       const whole = await complete(connection);
-      const status = await accountStatus(connection, vault, clock.now(), whole);
+      const stored = await accountStatus(connection, vault, clock.now(), whole);
+      const isOut = stored.state === 'signed_out' && stored.as === 'person';
+      const assistant = isOut ? await connectedBy(connection) : undefined;
+      const status =
+        assistant === undefined ? stored : { ...stored, state: 'assistant' as const, assistant };
       found.statuses.push({ status, connection });
     } catch (error) {
       const broken = excuse?.(error);
@@ -183,8 +193,10 @@ export type AccountStatus = {
   name: string;
   url: string;
   source: string;
-  /** `ready`: a credential is there, or can be fetched without a person. */
-  state: 'ready' | 'signed_out';
+  /** `ready`: a credential is there, or can be fetched without a person. `assistant`: the assistant signs in itself. */
+  state: 'ready' | 'signed_out' | 'assistant';
+  /** The title of that assistant. */
+  assistant?: string;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;

@@ -11,9 +11,9 @@ export const installCommand: Command = {
   arity: [2, 2],
   summary: 'add a connection to an assistant',
   about: `Adds an entry that starts the connection to the configuration file of an assistant: claude-desktop, claude-code,
-gemini, cursor or vscode. Nothing else in the file changes, and a backup is stored next to it. If npm installed
-Latchkey, the assistant starts a copy in your data folder, which still works after an update of Node.js. uninstall
-reverts both.`,
+gemini, cursor, vscode, codex, copilot-cli or opencode. Nothing else in the file changes, and a backup is stored next
+to it. If npm installed Latchkey, the assistant starts a copy in your data folder, which still works after an update of
+Node.js. uninstall reverts both.`,
   flags: {
     replace: { doc: 'replace another entry with this name' },
     json: { doc: 'print one JSON object' },
@@ -70,6 +70,7 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
       : `${target.title} already starts ${name}: ${file}`,
   );
   if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
+  if (target.note !== undefined) host.warn(`note: ${target.note}`);
   if (changed) host.warn(`next: restart ${target.title}`);
 }
 

@@ -60,7 +60,7 @@ connection. latchkey remove NAME reverts everything.`,
 type Found = { connection: Connection; as: Checked['as']; isNew: boolean };
 
 /** What became of an assistant; `problem` where its file was left as it is. */
-type Written = { assistant: string; title: string; file: string } & (
+type Written = { assistant: string; title: string; file: string; note?: string } & (
   | { changed: boolean }
   | { problem: string }
 );
@@ -102,10 +102,11 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
         url,
         added: found.isNew,
         checked: { as: found.as },
-        assistants: written.map(({ title: __, ...one }) => one),
+        assistants: written.map(({ title: __, note: ___, ...one }) => one),
         tools: tools.length,
       }),
     );
+  for (const { note } of written) if (note !== undefined) host.warn(`note: ${note}`);
   const restart = written.filter(isChanged).map(({ title }) => title);
   if (restart.length > 0) host.warn(`next: restart ${restart.join(', ')}`);
   if (chosen.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
@@ -379,11 +380,11 @@ async function install(
   host: CommandHost,
 ): Promise<Written> {
   const target = assistantFile(assistant, undefined, host);
-  const { title, file } = target;
+  const { title, file, note } = target;
   try {
     const env = launchEnvironment(options, given, host);
     const { changed } = await installLaunch(name, target, { options, env, host, replace: false });
-    return { assistant, title, file, changed };
+    return { assistant, title, file, changed, ...(note !== undefined && { note }) };
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
     return { assistant, title, file, problem: error.message };

@@ -33,6 +33,10 @@ and contacts no server.`,
       vaultOf: async (connection) =>
         signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
       complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
+      connectedBy: async (connection) => {
+        const { connectingAssistant } = await import('#config/assistant-views');
+        return connectingAssistant(connection, host);
+      },
       clock: host.clock,
     });
     const found = statuses.map(({ status }) => status);
@@ -60,15 +64,16 @@ function statusLines(
   now: number,
 ): string[] {
   const blocks = statuses.flatMap((status) => {
-    const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
+    const { name, url, state, issuer, scope, signedInAs, expiresAt, renewable } = status;
     const facts = [
-      `${name}: ${state === 'ready' ? `ready, ${words[as]}` : missing(as)}`,
+      `${name}: ${stateWords(status)}`,
       `  server ${url}`,
       signedInAs && `  signed in as ${signedInAs}`,
       issuer && `  issuer ${issuer}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
       state === 'signed_out' && `  hint: ${remedy(status)}`,
+      state === 'assistant' && `  hint: to connect it through Latchkey, run latchkey setup ${url}`,
     ];
     return facts.flatMap((fact) => (fact ? [fact] : []));
   });
@@ -90,7 +95,9 @@ function statusJson(
   return JSON.stringify({ connections, problems });
 }
 
-function missing(as: AccountStatus['as']): string {
+function stateWords({ state, as, assistant }: AccountStatus): string {
+  if (state === 'ready') return `ready, ${words[as]}`;
+  if (state === 'assistant') return `${assistant} connects and signs in itself`;
   return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';
 }
 

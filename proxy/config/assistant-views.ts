@@ -3,9 +3,10 @@ import { basename, dirname } from 'node:path';
 import type { AccountsHost } from '#host';
 import type { AssistantView } from '#auth/accounts-service';
 import { assistants, type Assistant } from './assistants.ts';
+import type { Connection } from './connection.ts';
 import { findDocuments } from './find-entry.ts';
-import { parseJsonc } from './jsonc.ts';
-import { isLaunch } from './launch-entry.ts';
+import { parseFile } from './edit-file.ts';
+import { entriesIn, isLaunch, launchedName, launchWords } from './launch-entry.ts';
 
 /** The assistants of this machine, also those that are not there. */
 export async function assistantViews(host: AccountsHost): Promise<AssistantView[]> {
@@ -48,27 +49,15 @@ async function launchedNames(
   try {
     const text = host.readText(file);
     if (text === undefined || text.trim() === '') return { names: [] };
-    const document = objectOf(parseJsonc(text));
-    const entries = Object.entries(objectOf(document[servers]));
-    const ours = entries.filter(([, entry]) => isLaunch(entry));
-    return { names: ours.map(([key, entry]) => launchedName(entry) ?? key) };
+    const entries = entriesIn(await parseFile(text, file), servers);
+    const ours = entries.filter(({ entry }) => isLaunch(entry));
+    return { names: ours.map(({ key, entry }) => launchedName(entry) ?? key) };
   } catch (error) {
     // The parser's own message quotes the text, which may be a secret.
     const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
-    return { names: [], problem: unread ? `cannot be read (${unread})` : 'is not valid JSON' };
+    const format = file.endsWith('.toml') ? 'TOML' : 'JSON';
+    return { names: [], problem: unread ? `cannot be read (${unread})` : `is not valid ${format}` };
   }
-}
-
-/** `… connect NAME`, as `install` writes it. */
-function launchedName(entry: unknown): string | undefined {
-  const { args } = objectOf(entry);
-  const words: unknown[] = Array.isArray(args) ? args : [];
-  const name = words[words.indexOf('connect') + 1];
-  return words.includes('connect') && typeof name === 'string' ? name : undefined;
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
 /** The assistants whose own files start the connection, by the names that commands take. */
@@ -76,14 +65,22 @@ export async function startingAssistants(name: string, host: AccountsHost): Prom
   const found: string[] = [];
   for (const [assistant, { file, servers }] of Object.entries(assistants)) {
     const documents = await findDocuments([file(host)], (path) => host.readText(path));
-    const entries = documents.flatMap((document) => Object.values(membersOf(document, servers)));
-    if (entries.some((entry) => isLaunch(entry, name))) found.push(assistant);
+    const entries = documents.flatMap((document) => entriesIn(document, servers));
+    if (entries.some(({ entry }) => isLaunch(entry, name))) found.push(assistant);
   }
   return found;
 }
 
-function membersOf(document: unknown, name: string): object {
-  const members = typeof document === 'object' && document !== null ? document : {};
-  const found: unknown = Object.entries(members).find(([key]) => key === name)?.[1];
-  return typeof found === 'object' && found !== null ? found : {};
+/** The title of the assistant that connects to a server itself, by a URL in its own file, and so signs in itself. */
+export async function connectingAssistant(
+  { name, source, account }: Connection,
+  host: AccountsHost,
+): Promise<string | undefined> {
+  const known: readonly Assistant[] = Object.values(assistants);
+  const owner = known.find((one) => one.connectsItself && one.file(host) === source);
+  if (!owner || account !== undefined) return undefined;
+  const documents = await findDocuments([source], (path) => host.readText(path));
+  const entries = documents.flatMap((document) => entriesIn(document, owner.servers));
+  const isStarted = entries.some(({ key, entry }) => key === name && launchWords(entry).length > 0);
+  return isStarted ? undefined : owner.title;
 }

@@ -1,6 +1,8 @@
+import { existsSync } from 'node:fs';
 import { posix, win32, basename } from 'node:path';
 import type { AccountsHost, UserHost } from '#host';
 import { UsageError } from './errors.ts';
+import type { EntryShape } from './launch-entry.ts';
 
 /** An assistant whose configuration we read and write. */
 export type Assistant = {
@@ -9,14 +11,19 @@ export type Assistant = {
   /** What it calls itself in the `clientInfo` of a handshake. */
   clientNames: readonly string[];
   /** The member of its file that holds the servers. */
-  servers: 'mcpServers' | 'servers';
-  /** Its entries say `"type": "stdio"` where they start a program. */
-  typed: boolean;
+  servers: ServersMember;
+  shape: EntryShape;
   /** It connects to URLs without a program of ours, so it sends the secret of such an entry itself. */
   connectsItself: boolean;
   /** The user's own file: absolute, and it need not exist. */
   file: (host: UserHost) => string;
+  /** A file that it reads besides. */
+  secondFile?: (host: UserHost) => string;
+  /** What a person has to know after an installation. */
+  note?: string;
 };
+
+export type ServersMember = 'mcpServers' | 'servers' | 'mcp_servers' | 'mcp';
 
 /** Every assistant by the name that commands take, in the order that their files are read. */
 export const assistants = {
@@ -24,7 +31,7 @@ export const assistants = {
     title: 'Claude Desktop',
     clientNames: ['claude-ai'],
     servers: 'mcpServers',
-    typed: false,
+    shape: 'plain',
     connectsItself: false,
     file: (host) => inApplications(host, 'Claude', 'claude_desktop_config.json'),
   },
@@ -32,7 +39,7 @@ export const assistants = {
     title: 'Claude Code',
     clientNames: ['claude-code'],
     servers: 'mcpServers',
-    typed: true,
+    shape: 'typed',
     connectsItself: true,
     file: (host) => inHome(host, '.claude.json'),
   },
@@ -40,15 +47,16 @@ export const assistants = {
     title: 'Gemini CLI',
     clientNames: ['gemini-cli-mcp-client'],
     servers: 'mcpServers',
-    typed: false,
+    shape: 'plain',
     connectsItself: true,
     file: (host) => inHome(host, '.gemini', 'settings.json'),
+    note: 'Gemini CLI ignores MCP servers in folders that you have not trusted',
   },
   cursor: {
     title: 'Cursor',
     clientNames: ['cursor', 'cursor-vscode'],
     servers: 'mcpServers',
-    typed: false,
+    shape: 'plain',
     connectsItself: true,
     file: (host) => inHome(host, '.cursor', 'mcp.json'),
   },
@@ -56,9 +64,38 @@ export const assistants = {
     title: 'VS Code',
     clientNames: ['Visual Studio Code'],
     servers: 'servers',
-    typed: true,
+    shape: 'typed',
     connectsItself: true,
     file: (host) => inApplications(host, 'Code', 'User', 'mcp.json'),
+  },
+  codex: {
+    title: 'Codex',
+    clientNames: ['codex-mcp-client'],
+    servers: 'mcp_servers',
+    shape: 'plain',
+    connectsItself: true,
+    file: (host) => inFolder(host.env['CODEX_HOME'] || inHome(host, '.codex'), host, 'config.toml'),
+  },
+  'copilot-cli': {
+    title: 'Copilot CLI',
+    clientNames: ['github-copilot-developer', 'copilot-cli'],
+    servers: 'mcpServers',
+    shape: 'copilot',
+    connectsItself: true,
+    file: (host) =>
+      inFolder(host.env['COPILOT_HOME'] || inHome(host, '.copilot'), host, 'mcp-config.json'),
+  },
+  opencode: {
+    title: 'opencode',
+    clientNames: ['opencode'],
+    servers: 'mcp',
+    shape: 'opencode',
+    connectsItself: true,
+    file: (host) => {
+      const withComments = inOpencode(host, 'opencode.jsonc');
+      return existsSync(withComments) ? withComments : inOpencode(host, 'opencode.json');
+    },
+    secondFile: (host) => inOpencode(host, 'opencode.json'),
   },
 } as const satisfies Record<string, Assistant>;
 
@@ -96,16 +133,33 @@ function inHome({ platform, home }: UserHost, ...names: string[]): string {
   return pathsOf(platform).join(home, ...names);
 }
 
+/** The same folder on every platform. */
+function inOpencode(host: UserHost, name: string): string {
+  const folder = host.env['XDG_CONFIG_HOME'] || inHome(host, '.config');
+  return inFolder(folder, host, 'opencode', name);
+}
+
+function inFolder(folder: string, { platform }: UserHost, ...names: string[]): string {
+  return pathsOf(platform).join(folder, ...names);
+}
+
+/** Every file in which the assistants keep this user's own servers. */
+export function assistantFiles(host: UserHost): string[] {
+  const known: readonly Assistant[] = Object.values(assistants);
+  return [
+    ...new Set(
+      known.flatMap(({ file, secondFile }) => [file(host), secondFile?.(host) ?? []].flat()),
+    ),
+  ];
+}
+
 function pathsOf(platform: NodeJS.Platform): typeof posix {
   return platform === 'win32' ? win32 : posix;
 }
 
 /** The file of an assistant that a command is about, and how entries look there. */
-export type AssistantFile = {
-  title: string;
+export type AssistantFile = Pick<Assistant, 'title' | 'servers' | 'shape' | 'note'> & {
   file: string;
-  servers: 'mcpServers' | 'servers';
-  typed: boolean;
 };
 
 /**
@@ -125,9 +179,15 @@ export function assistantFile(
       'unknown assistant',
       `the assistants are ${Object.keys(assistants).join(', ')}`,
     );
-  const { title, servers, typed } = assistant;
+  const { title, servers, shape, note } = assistant;
   const file = config ?? assistant.file(host);
   // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
   const shared = basename(file) === '.mcp.json';
-  return { title, file, servers: shared ? 'mcpServers' : servers, typed };
+  return {
+    title,
+    file,
+    servers: shared ? 'mcpServers' : servers,
+    shape,
+    ...(note !== undefined && { note }),
+  };
 }

@@ -3,7 +3,7 @@ import { readdir, mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { EpochSeconds } from '#clock/clock';
 import { ConfigurationError } from './errors.ts';
-import { maskedStrings } from './jsonc.ts';
+import { maskedFile } from './edit-file.ts';
 import { fileSnapshot, type FileSnapshot, replaceFile, writeDurably } from './replace-file.ts';
 
 /** The permission bits of a file's owner. */
@@ -40,7 +40,7 @@ export async function backUpFile(
 
 /** Takes out of a file's earlier backups what `mask` changes, such as secrets that have moved since. */
 export async function maskBackups(
-  { realPath }: FileSnapshot,
+  { path, realPath }: FileSnapshot,
   mask: (text: string) => string,
   records: InstallRecords,
 ): Promise<void> {
@@ -54,7 +54,7 @@ export async function maskBackups(
     const backup = await fileSnapshot(join(folder, name));
     const { bytes } = backup;
     if (bytes === undefined) continue;
-    const masked = await maskedStrings(bytes, mask);
+    const masked = await maskedFile(bytes, path, mask);
     if (masked.equals(bytes)) continue;
     await replaceFile(backup, masked);
     await records.masked(backup.path, hashOf(masked));

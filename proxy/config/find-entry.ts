@@ -113,22 +113,20 @@ async function readDocument(
     if (required) problems.push({ source, key: '', problem: 'does not exist' });
     return undefined;
   }
+  const isToml = source.endsWith('.toml');
   try {
-    return JSON.parse(text);
+    if (!isToml) return JSON.parse(text);
   } catch {
-    // Most files are plain JSON, so the slower reader is loaded only when it is needed.
-    const { parseJsonc } = await import('./jsonc.ts');
-    try {
-      return parseJsonc(text);
-    } catch {
-      // The parser's own message quotes the text, which may be a secret.
-      problems.push({
-        source,
-        key: '',
-        problem: 'is not valid JSON; check for a missing comma or quote',
-      });
-      return undefined;
-    }
+    // Most files are plain JSON, so the slower readers are loaded only when they are needed.
+  }
+  try {
+    const { parseFile } = await import('./edit-file.ts');
+    return await parseFile(text, source);
+  } catch {
+    // The parser's own message quotes the text, which may be a secret.
+    const problem = `is not valid ${isToml ? 'TOML' : 'JSON'}; check for a missing comma or quote`;
+    problems.push({ source, key: '', problem });
+    return undefined;
   }
 }
 

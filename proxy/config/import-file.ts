@@ -10,8 +10,9 @@ import {
 import { setRegistered } from '#auth/registry';
 import { noteStored } from '#auth/secret-trial';
 import { storeSecrets } from '#auth/stored-secrets';
-import { assistants } from './assistants.ts';
+import { assistantFiles } from './assistants.ts';
 import { inKeychain, connectionEntry } from './connection.ts';
+import { editFile, maskedFile, valueAt } from './edit-file.ts';
 import { UsageError } from './errors.ts';
 import {
   backUpFile,
@@ -20,10 +21,11 @@ import {
   maskBackups,
   type InstallRecord,
 } from './file-backups.ts';
+import { plainEntry } from './import-entry.ts';
 import { importPlan, signInRequired, type ImportFile, type ImportStep } from './import-plan.ts';
 import { recordsFolder } from './install.ts';
-import { editJson, type JsonChange, maskedStrings, memberAt } from './jsonc.ts';
-import { launchEntry, launchEnvironment } from './launch-entry.ts';
+import type { JsonChange } from './jsonc.ts';
+import { launchEnvironment, shapedEntry } from './launch-entry.ts';
 import type { Options, OptionTexts } from './options.ts';
 import { fileSnapshot, replaceFile } from './replace-file.ts';
 import { stableLauncher } from './stable-launcher.ts';
@@ -81,7 +83,7 @@ export async function importFile(
 }
 
 async function takeOver(
-  { file, typed, steps }: ImportFile,
+  { file, shape, steps }: ImportFile,
   options: Options,
   given: OptionTexts,
   host: AccountsHost,
@@ -90,38 +92,35 @@ async function takeOver(
   const env = launchEnvironment(options, given, host);
   const launcher = await stableLauncher(host);
   const changes: JsonChange[] = [];
-  for (const { connection, secrets, secretHeaders, entry, servers } of steps) {
+  for (const { connection, secrets, secretHeaders, settings, entry, path } of steps) {
     await storeSecrets(connection, secrets, store);
     await noteStored(connection, secrets, options, host);
-    const path = [servers, entry.key];
     if (entry.inPlace) {
       for (const place of entry.inPlace)
         changes.push({ path: [...path, ...place], value: inKeychain });
       continue;
     }
     await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
-    const launch = launchEntry(launcher, connection.name, {
-      typed: typed || servers === 'servers',
-      env,
-    });
-    changes.push({ path, value: launch });
+    // VS Code's member, in whichever file.
+    const own = shape === 'plain' && path[0] === 'servers' ? 'typed' : shape;
+    const launch = shapedEntry(launcher, connection.name, { shape: own, env });
+    changes.push({ path, value: { ...launch, ...settings } });
   }
   return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
-    const edited = await editJson(snapshot.bytes, file, changes);
+    const edited = await editFile(snapshot.bytes, file, changes);
     if (snapshot.bytes?.equals(edited)) return undefined;
     const { bytes } = snapshot;
-    const entries = await Promise.all(
-      steps.map(({ entry, servers }) => memberAt(bytes, [servers, entry.key])),
-    );
+    const written = steps.map(async ({ path }) => valueAt(bytes, file, path));
+    const entries = (await Promise.all(written)).map((entry) => plainEntry(entry, shape));
     const mask = movedSecretsMask(steps, entries);
     // The keychain has the secrets by now, and until its end the file has them, too.
     await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
-    const kept = bytes && { ...snapshot, bytes: await maskedStrings(bytes, mask) };
+    const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
     // Entries of other files are found by their records alone, when the copy that they start may go.
-    const isOwn = Object.values(assistants).some((assistant) => assistant.file(host) === file);
+    const isOwn = assistantFiles(host).includes(file);
     const record: InstallRecord = { after: hashOf(edited), masked: true };
     for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
       await installRecords(recordsFolder(options, host)).keep(snapshot.realPath, entry.key, record);

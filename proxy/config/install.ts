@@ -2,11 +2,11 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { AccountsHost } from '#host';
 import { registered, checkName } from '#auth/registry';
-import { assistants, type AssistantFile } from './assistants.ts';
+import { assistantFiles, type AssistantFile } from './assistants.ts';
 import { UsageError } from './errors.ts';
 import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
-import { editJson, memberAt } from './jsonc.ts';
-import { isLaunch, launchEntry } from './launch-entry.ts';
+import { editFile, valueAt } from './edit-file.ts';
+import { entriesIn, isLaunch, shapedEntry } from './launch-entry.ts';
 import type { Options } from './options.ts';
 import { fileSnapshot, replaceFile, type FileSnapshot } from './replace-file.ts';
 import { dataFolder, removeStableLauncher, stableLauncher } from './stable-launcher.ts';
@@ -43,15 +43,15 @@ export async function checkRegistered(
  */
 export async function installLaunch(
   name: string,
-  { title, file, servers, typed }: AssistantFile,
+  { title, file, servers, shape }: AssistantFile,
   { options, env, host, replace }: InstallOptions,
 ): Promise<Installed> {
-  const entry = launchEntry(await stableLauncher(host), name, { typed, env });
+  const entry = shapedEntry(await stableLauncher(host), name, { shape, env });
   return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
-    const path = [servers, name];
-    const edited = await editJson(snapshot.bytes, file, [{ path, value: entry }]);
-    const found = await memberAt(snapshot.bytes, path);
+    const path = await placeOf(snapshot, servers, name);
+    const edited = await editFile(snapshot.bytes, file, [{ path, value: entry }]);
+    const found = await valueAt(snapshot.bytes, file, path);
     if (JSON.stringify(found) === JSON.stringify(entry)) return { file, changed: false };
     if (found !== undefined && !isLaunch(found, name) && !replace)
       throw new UsageError(
@@ -68,6 +68,16 @@ export async function installLaunch(
     });
     return { file, changed: true, ...(backup !== undefined && { backup }) };
   });
+}
+
+/** Where the entry of that name stands, or a new one goes. */
+async function placeOf(
+  { bytes, path }: FileSnapshot,
+  servers: string,
+  name: string,
+): Promise<readonly string[]> {
+  const entries = entriesIn({ [servers]: await valueAt(bytes, path, [servers]) }, servers);
+  return entries.find(({ key }) => key === name)?.path ?? [servers, name];
 }
 
 export function recordsFolder({ stateDir }: Options, host: AccountsHost): string {
@@ -93,7 +103,8 @@ export async function uninstallLaunch(
     const snapshot = await fileSnapshot(file);
     const records = installRecords(recordsFolder(options, host));
     const record = await records.of(snapshot.realPath, name);
-    const done = await takeBack(snapshot, record, [servers, name], { title, host });
+    const path = await placeOf(snapshot, servers, name);
+    const done = await takeBack(snapshot, record, path, { title, host });
     await records.drop(snapshot.realPath, name);
     if (await records.isEmpty()) await removeUnusedCopy(host);
     return done;
@@ -104,9 +115,9 @@ export async function uninstallLaunch(
 async function removeUnusedCopy(host: AccountsHost): Promise<void> {
   const folder = dataFolder(host);
   const spellings = [folder, JSON.stringify(folder).slice(1, -1)];
-  const isUsed = Object.values(assistants).some((assistant) => {
+  const isUsed = assistantFiles(host).some((file) => {
     try {
-      const text = host.readText(assistant.file(host)) ?? '';
+      const text = host.readText(file) ?? '';
       return spellings.some((spelling) => text.includes(spelling));
     } catch {
       return true; // Not readable now.
@@ -118,7 +129,7 @@ async function removeUnusedCopy(host: AccountsHost): Promise<void> {
 async function takeBack(
   snapshot: FileSnapshot,
   record: InstallRecord | undefined,
-  path: [servers: string, name: string],
+  path: readonly string[],
   { title, host }: { title: string; host: AccountsHost },
 ): Promise<Uninstalled> {
   const { bytes } = snapshot;
@@ -128,16 +139,17 @@ async function takeBack(
     if (record.backup !== undefined) await rm(record.backup, { force: true });
     return { did: 'restored' };
   }
-  const found = await memberAt(bytes, path);
+  const name = path.at(-1);
+  const found = await valueAt(bytes, snapshot.path, path);
   if (found === undefined) return { did: 'absent' };
   if (!isLaunch(found))
     throw new UsageError(
-      `the entry ${path[1]} of ${title} starts something else: ${snapshot.path}`,
+      `the entry ${name} of ${title} starts something else: ${snapshot.path}`,
       'remove the entry there if you do not need it',
     );
-  const earlier = before === 'lost' ? undefined : await memberAt(before, path);
-  const value = isLaunch(earlier, path[1]) ? undefined : earlier;
-  const edited = await editJson(bytes, snapshot.path, [{ path, value }]);
+  const earlier = before === 'lost' ? undefined : await valueAt(before, snapshot.path, path);
+  const value = isLaunch(earlier, name) ? undefined : earlier;
+  const edited = await editFile(bytes, snapshot.path, [{ path, value }]);
   const backup = await backUpFile(snapshot, host.clock.now());
   await replaceFile(snapshot, edited);
   return { did: 'removed', ...(backup !== undefined && { backup }) };

@@ -34,7 +34,7 @@ export async function editJson(
   changes: readonly JsonChange[],
 ): Promise<Buffer> {
   const jsonc = await import('jsonc-parser');
-  const whole = decoded(bytes, source);
+  const whole = decodedText(bytes, source);
   const mark = whole.startsWith(byteOrderMark) ? byteOrderMark : '';
   let text = whole.slice(mark.length);
   if (text.trim() === '') text = `{}${endOfLine(text)}`;
@@ -44,9 +44,9 @@ export async function editJson(
     const [first] = errors;
     if (first) {
       const what = jsonc.printParseErrorCode(first.error).replaceAll(/\B[A-Z]/g, ' $&');
-      throw refusal(source, text, first.offset, `is not valid JSON (${what.toLowerCase()})`);
+      throw editRefusal(source, text, first.offset, `is not valid JSON (${what.toLowerCase()})`);
     }
-    checkPlace(tree, path, (node, problem) => refusal(source, text, node.offset, problem));
+    checkPlace(tree, path, (node, problem) => editRefusal(source, text, node.offset, problem));
     if (tree) text = changedMember(text, tree, { path, value }, jsonc);
   }
   return Buffer.from(mark + text);
@@ -70,7 +70,8 @@ function checkPlace(
   }
 }
 
-function decoded(bytes: Buffer | undefined, source: string): string {
+/** @throws {ConfigurationError} */
+export function decodedText(bytes: Buffer | undefined, source: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
   } catch {
@@ -78,7 +79,8 @@ function decoded(bytes: Buffer | undefined, source: string): string {
   }
 }
 
-function refusal(source: string, text: string, offset: number, problem: string): Error {
+/** What is wrong with a file that was to be changed, with line and column. */
+export function editRefusal(source: string, text: string, offset: number, problem: string): Error {
   const before = text.slice(0, offset).split('\n');
   const place = `${source}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`;
   const remedy = 'nothing was changed; fix the file, then try again';

@@ -16,6 +16,26 @@ export type LaunchEntry = {
   env?: Record<string, string>;
 };
 
+/**
+ * How an assistant writes an entry that starts a program. `typed`: with `"type": "stdio"`. `copilot`: also with the tools
+ * that it may use. `opencode`: the command and its arguments are one list.
+ */
+export type EntryShape = 'plain' | 'typed' | 'copilot' | 'opencode';
+
+/** The entry as an assistant writes it. */
+export function shapedEntry(
+  launcher: Launcher,
+  name: string,
+  { shape, env = {} }: { shape: EntryShape; env?: Readonly<Record<string, string>> },
+): object {
+  const typed = shape === 'typed' || shape === 'copilot';
+  const entry = launchEntry(launcher, name, { typed, env });
+  if (shape === 'copilot') return { ...entry, tools: ['*'] };
+  if (shape !== 'opencode') return entry;
+  const { command, args, env: environment } = entry;
+  return { type: 'local', command: [command, ...args], ...(environment && { environment }) };
+}
+
 /** The object that the started Node reads; this one reads it in main alone. */
 const nodesOwn = 'process';
 
@@ -53,10 +73,49 @@ export function launchEntry(
 
 /** Whether an entry of a configuration file starts this program, for the connection `name` if given. */
 export function isLaunch(value: unknown, name?: string): boolean {
-  if (typeof value !== 'object' || value === null || !('command' in value)) return false;
-  const args = 'args' in value && Array.isArray(value.args) ? value.args : [];
-  const words: string[] = [value.command, ...args].filter((word) => typeof word === 'string');
+  const words = launchWords(value);
   return startsLatchkey(words) && (name === undefined || words.slice(1).includes(name));
+}
+
+/** The command of an entry of any shape, and its arguments. */
+export function launchWords(entry: unknown): string[] {
+  const { command, args }: { command?: unknown; args?: unknown } = Object(entry);
+  return [command, args].flat().filter((word) => typeof word === 'string');
+}
+
+/** The connection that an entry starts, as `install` writes it: `… connect NAME`. */
+export function launchedName(entry: unknown): string | undefined {
+  const words = launchWords(entry);
+  const connect = words.indexOf('connect');
+  return connect < 0 ? undefined : words[connect + 1];
+}
+
+/** The entries of an assistant's file, with the path of each. opencode has a second place for them since version 2. */
+export function entriesIn(
+  document: unknown,
+  servers: string,
+): { path: readonly string[]; key: string; entry: unknown }[] {
+  const under = (path: readonly string[], value: unknown) =>
+    Object.entries(isObject(value) ? value : {}).map(([key, entry]) => ({
+      path: [...path, key],
+      key,
+      entry,
+    }));
+  const members = memberOf(document, servers);
+  const all = under([servers], members);
+  if (servers !== 'mcp') return all;
+  const nested = memberOf(members, 'servers');
+  const isEntry = isObject(nested) && ('command' in nested || 'url' in nested);
+  if (nested === undefined || isEntry) return all;
+  return [...all.filter(({ key }) => key !== 'servers'), ...under([servers, 'servers'], nested)];
+}
+
+function memberOf(value: unknown, name: string): unknown {
+  return isObject(value) ? new Map(Object.entries(value)).get(name) : undefined;
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the app in its one file. */

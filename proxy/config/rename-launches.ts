@@ -4,8 +4,9 @@ import { assistants } from './assistants.ts';
 import { ConfigurationError } from './errors.ts';
 import { backUpFile, hashOf, installRecords } from './file-backups.ts';
 import { recordsFolder } from './install.ts';
-import { editJson, memberAt, type JsonChange } from './jsonc.ts';
-import { isLaunch } from './launch-entry.ts';
+import { editFile, valueAt } from './edit-file.ts';
+import type { JsonChange } from './jsonc.ts';
+import { entriesIn, isLaunch } from './launch-entry.ts';
 import type { Options } from './options.ts';
 import { fileSnapshot, replaceFile } from './replace-file.ts';
 
@@ -44,18 +45,20 @@ export async function renameLaunches(
 
 /** Returns the backup. */
 async function renameIn(
-  { file, servers }: { file: string; servers: string },
+  { file, servers: member }: { file: string; servers: string },
   { from, to }: { from: string; to: string },
   options: Options,
   host: AccountsHost,
 ): Promise<string | undefined> {
   return host.exclusively(`file ${file}`, options, async () => {
     const snapshot = await fileSnapshot(file);
-    const entries = objectOf(await memberAt(snapshot.bytes, [servers]));
-    const changes = Object.entries(entries)
-      .filter(([, entry]) => isLaunch(entry, from))
-      .flatMap(([key, entry]) => changesOf([servers, key], entry, { from, to, entries }));
-    const edited = await editJson(snapshot.bytes, file, changes);
+    const servers = await valueAt(snapshot.bytes, file, [member]);
+    const entries = entriesIn({ [member]: servers }, member);
+    const keys = entries.map(({ key }) => key);
+    const changes = entries
+      .filter(({ entry }) => isLaunch(entry, from))
+      .flatMap(({ path, entry }) => changesOf(path, entry, { from, to, keys }));
+    const edited = await editFile(snapshot.bytes, file, changes);
     const records = installRecords(recordsFolder(options, host));
     const record = await records.of(snapshot.realPath, from);
     const backup = await backUpFile(snapshot, host.clock.now());
@@ -72,19 +75,21 @@ async function renameIn(
 
 /** The entry takes the new name as its key, too, unless another entry has it. */
 function changesOf(
-  [servers, key]: [servers: string, key: string],
+  path: readonly string[],
   entry: unknown,
-  { from, to, entries }: { from: string; to: string; entries: Record<string, unknown> },
+  { from, to, keys }: { from: string; to: string; keys: readonly string[] },
 ): JsonChange[] {
   const members = objectOf(entry);
-  const args: unknown[] = Array.isArray(members['args']) ? members['args'] : [];
-  const connect = args.indexOf('connect');
-  const at = args[connect + 1] === from ? connect + 1 : args.indexOf(from);
-  const value = { ...members, args: args.map((word, index) => (index === at ? to : word)) };
-  if (key !== from || Object.hasOwn(entries, to)) return [{ path: [servers, key], value }];
+  // opencode has the arguments behind the command.
+  const list = Array.isArray(members['command']) ? 'command' : 'args';
+  const words: unknown[] = Array.isArray(members[list]) ? members[list] : [];
+  const connect = words.indexOf('connect');
+  const at = words[connect + 1] === from ? connect + 1 : words.indexOf(from);
+  const value = { ...members, [list]: words.map((word, index) => (index === at ? to : word)) };
+  if (path.at(-1) !== from || keys.includes(to)) return [{ path, value }];
   return [
-    { path: [servers, key], value: undefined },
-    { path: [servers, to], value },
+    { path, value: undefined },
+    { path: [...path.slice(0, -1), to], value },
   ];
 }
 

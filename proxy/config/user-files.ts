@@ -3,11 +3,15 @@ import type { UserHost } from '#host';
 import { assistants, applicationsFolder } from './assistants.ts';
 
 /**
- * Our own connections, then the files in which the assistants keep this user's own servers. Files
- * inside projects are left out: the author of a repository must not choose where our credentials go.
+ * The files that connections are looked up in: our own, then those in which the assistants keep this user's own servers.
+ * Files inside projects are left out: the author of a repository must not choose where our credentials go. So are those
+ * in a format of their own: no entry there can leave a secret to us.
  */
 export function userFiles(host: UserHost): string[] {
-  return [registryFile(host), ...Object.values(assistants).map(({ file }) => file(host))];
+  const known = Object.values(assistants).filter(
+    ({ servers }) => servers === 'mcpServers' || servers === 'servers',
+  );
+  return [registryFile(host), ...known.map(({ file }) => file(host))];
 }
 
 /**

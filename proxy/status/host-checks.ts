@@ -5,7 +5,7 @@ import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assistants } from '#config/assistants';
 import { findDocuments, type ReadText } from '#config/find-entry';
-import { isLaunch } from '#config/launch-entry';
+import { entriesIn, isLaunch, launchedName, launchWords } from '#config/launch-entry';
 import type { UserHost } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
@@ -100,20 +100,19 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
           findings.push(
             warn(
               'assistants',
-              `${title}: ${path} is not valid JSON`,
+              `${title}: ${path} is not valid ${path.endsWith('.toml') ? 'TOML' : 'JSON'}`,
               'check for a missing comma or quote',
             ),
           );
         else {
           const version = name === 'vscode' ? vscodeVersion(readText) : ownVersion(document);
           findings.push(ok('assistants', `${title}${version && ` ${version}`}: ${path}`));
-          const entries = Object.entries(membersOf(membersOf(document)[servers]));
-          for (const [key, entry] of entries) {
+          for (const { key, entry } of entriesIn(document, servers)) {
             const missing = missingFile(entry);
             if (missing === undefined) continue;
             const what = `${title}: ${path}: ${key} starts ${missing}, which does not exist`;
             findings.push(
-              fail('assistants', what, `latchkey install ${name} ${nameIn(entry) ?? key}`),
+              fail('assistants', what, `latchkey install ${name} ${launchedName(entry) ?? key}`),
             );
           }
         }
@@ -133,9 +132,9 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
 /** The missing file that an entry needs to start this program, as after an update of Node. */
 function missingFile(entry: unknown): string | undefined {
   if (!isLaunch(entry)) return undefined;
-  const { command, args, env } = membersOf(entry);
-  const words: unknown[] = [command, ...(Array.isArray(args) ? args : [])];
-  return [...words, pathOf(membersOf(env)['LATCHKEY_LAUNCHER'])]
+  const { env, environment } = membersOf(entry);
+  const launcher = membersOf(env ?? environment)['LATCHKEY_LAUNCHER'];
+  return [...launchWords(entry), pathOf(launcher)]
     .filter((word) => typeof word === 'string')
     .filter((word, at) => isAbsolute(word) && (at === 0 || /\.[jt]s$/.test(word)))
     .find((path) => !existsSync(path));
@@ -147,14 +146,6 @@ function pathOf(fileUrl: unknown): string | undefined {
   } catch {
     return undefined; // Absent, or not written by install.
   }
-}
-
-/** The connection of an entry that `install` wrote. */
-function nameIn(entry: unknown): string | undefined {
-  const { args } = membersOf(entry);
-  const words: unknown[] = Array.isArray(args) ? args : [];
-  const name = words[words.indexOf('connect') + 1];
-  return words.includes('connect') && typeof name === 'string' ? name : undefined;
 }
 
 /** Claude Code writes the version that last greeted its user. */

@@ -2,6 +2,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#clock/clock';
 import type { ToolDefinition } from '#tools/tool-definition';
+import type { CallSubject } from './rollups.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
@@ -230,6 +231,26 @@ export async function renewClosedTools(db: Db, serverId: string): Promise<void> 
 
 function namesOf(rows: readonly { readonly name: string }[]): string {
   return JSON.stringify(rows.map(({ name }) => name));
+}
+
+/** Which of these tools their servers have listed, as far as they are remembered. */
+export async function findListedTools(
+  db: Db,
+  tools: readonly CallSubject[],
+): Promise<readonly CallSubject[]> {
+  const found: CallSubject[] = [];
+  const ofServers = Map.groupBy(tools, ({ serverId }) => serverId);
+  for (const [serverId, ofServer] of ofServers) {
+    const names = [...new Set(ofServer.map(({ subject }) => subject))];
+    const rows = await db
+      .selectFrom('tool_definition')
+      .select('name as subject')
+      .where('server_id', '=', serverId)
+      .where('name', 'in', names.slice(0, rowsAtOnce))
+      .execute();
+    found.push(...rows.map(({ subject }) => ({ serverId, subject })));
+  }
+  return found;
 }
 
 /** Within a transaction: locks the server's tools, and the setting whether changed ones are withheld, until it ends. */

@@ -104,20 +104,34 @@ const emptyHead: UpstreamAnswer = {
 const maxWaiting = 1000;
 
 /**
- * A queue of messages for one reader. Writers never wait; notifications are dropped while the reader is a thousand
- * messages behind.
+ * A queue of messages for one reader. Writers never wait; while the reader is a thousand messages behind, only
+ * responses are added.
  */
 export class Inbox {
   readonly #waiting: Message[] = [];
+  readonly #begun = Promise.withResolvers<void>();
   #isOver = false;
   #failure: unknown;
   #news = Promise.withResolvers<void>();
 
-  push(message: Message): void {
-    const isTold = message.envelope.kind === 'notification';
-    if (this.#isOver || (isTold && this.#waiting.length >= maxWaiting)) return;
+  /** Resolves with the first message. */
+  get begun(): Promise<void> {
+    return this.#begun.promise;
+  }
+
+  /** `false` if the message was not added. */
+  push(message: Message): boolean {
+    const isLast = message.envelope.kind === 'response';
+    if (this.#isOver || (!isLast && this.#waiting.length >= maxWaiting)) return false;
     this.#waiting.push(message);
+    this.#begun.resolve();
     this.#wake();
+    return true;
+  }
+
+  /** Takes the messages that were not read. */
+  rest(): Message[] {
+    return this.#waiting.splice(0);
   }
 
   /** Nothing more follows. The reader gets `failure` after the queued messages. */

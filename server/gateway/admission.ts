@@ -5,6 +5,7 @@ import { suspended, type Suspension } from '#oauth/suspension';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
 import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
 import { type Awaitable, whenReady } from '#awaitable';
+import { headerLines } from 'latchkey-mcp/headers';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { MeteredCall } from './metering.ts';
 
@@ -122,14 +123,7 @@ export type ProvedCredential =
  * @throws {GatewayRefusal} `no_credential`, `two_credentials`, `bad_credential`
  */
 export function presentedCredential(rawHeaders: readonly string[]): PresentedCredential {
-  const found: { name: string; value: string }[] = [];
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]?.toLowerCase();
-    if (name === 'authorization' || name === 'x-api-key') {
-      found.push({ name, value: rawHeaders[index + 1] ?? '' });
-    }
-  }
-  const [only, another] = found;
+  const [only, another] = headerLines(rawHeaders, 'authorization', 'x-api-key');
   if (!only) throw new GatewayRefusal('no_credential');
   if (another) throw new GatewayRefusal('two_credentials');
   if (only.name === 'x-api-key') return { type: 'key', key: only.value };

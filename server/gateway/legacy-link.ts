@@ -10,11 +10,12 @@ import {
   textAt,
   valueAt,
 } from 'latchkey-mcp/message';
-import { type Changes, allChanged, filterMembers } from 'latchkey-mcp/subscriptions';
+import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import { Inbox, carriesMessages, messagesOf } from './adapter-messages.ts';
-import { discardAnswer, endUpstreamSession } from './answers.ts';
+import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
 import type { Handshake } from './legacy-links.ts';
+import { LinkListeners } from './link-listeners.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 const requestTimeoutMs = 30_000;
@@ -33,9 +34,19 @@ export type Started =
   | { readonly outcome: 'lost' }
   | { readonly outcome: 'refused'; readonly answer: UpstreamAnswer };
 
+/** Of the request that a call is made for. */
+export interface CallersRequest {
+  readonly headers: UpstreamRequest['headers'];
+  /** Aborted when the caller disconnected. */
+  readonly signal: AbortSignal;
+}
+
 /**
  * A handshake with a legacy upstream and its session, for one owner and one of their clients. Messages go to the call
- * they belong to; others go to listeners, or, if they are questions, to the latest call.
+ * they belong to; others go to listeners, or, if they are questions, to the latest call whose caller is waiting.
+ *
+ * A question is never dropped, because the call that asked it waits for the response, and may be another one: over
+ * stdio, upstreams do not say which. If the call it went to ends first, it goes to the next one.
  *
  * MCP 2025-11-25 lifecycle, transports
  */
@@ -89,57 +100,48 @@ export class LegacyLink {
   }
 
   /**
-   * Sends a request. The id of `message` comes from `nextId`; `callers` are the headers of the request that caused
-   * it.
+   * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when
+   * it gets a question: some upstreams begin their answer only once that has its response.
    */
-  async start(message: Message, callers: UpstreamRequest['headers'] = {}): Promise<Started> {
-    const call = new LegacyCall(message.envelope.id ?? '', (notification) =>
-      this.tell(notification),
-    );
-    this.#calls.set(call.id, call);
-    call.ended.addEventListener('abort', () => this.#calls.delete(call.id), { once: true });
+  async start(message: Message, { headers, signal }: CallersRequest): Promise<Started> {
+    const call = this.#open(message.envelope.id ?? '', { isCallers: true });
+    const stop = () => call.cancel();
+    signal.addEventListener('abort', stop, { once: true });
+    if (signal.aborted) stop();
     // An upstream may ask over the stream that belongs to no call.
     if (this.#hasSession && this.#canAsk.size > 0) void this.listen();
+    const sending = this.#send(message, call, traceHeaders(headers));
     try {
-      const headers = { ...this.#headers, ...traceHeaders(callers) };
-      const { body } = message;
-      const answer = await this.#upstream.send({
-        method: 'POST',
-        headers,
-        body,
-        signal: call.ended,
-      });
-      if (answer.status === 404 && this.#hasSession) {
-        call.over();
-        await discardAnswer(answer);
-        return { outcome: 'lost' };
-      }
-      if (!carriesMessages(answer)) {
-        call.over();
-        return { outcome: 'refused', answer };
-      }
-      void this.#read(answer, call);
-      return { outcome: 'started', call };
-    } catch (error) {
-      call.over();
-      throw error;
+      const started = await Promise.race([sending, call.inbox.begun]);
+      if (started) return started;
+    } finally {
+      signal.removeEventListener('abort', stop);
     }
+    // Its failure is known later, and then ends its messages.
+    sending.then(
+      async (later) => later.outcome === 'refused' && discardAnswer(later.answer),
+      () => undefined,
+    );
+    return { outcome: 'started', call };
   }
 
   /** Sends a request of the link's own; `undefined` if there is no response. `params` is JSON text. */
   async request(method: string, params: string): Promise<Message | undefined> {
-    const id = this.nextId();
-    const text = `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(method)},"params":${params}}`;
-    const started = await this.start(messageOf(text));
-    if (started.outcome !== 'started') return undefined;
-    const { call } = started;
-    const giveUp = setTimeout(() => call.cancel(), requestTimeoutMs).unref();
+    const call = this.#open(this.nextId(), { isCallers: false });
+    const text = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${params}}`;
+    let isLate = false;
+    const giveUp = setTimeout(() => {
+      isLate = true;
+      call.cancel();
+    }, requestTimeoutMs).unref();
     try {
-      let message = await call.inbox.next();
-      while (message && message.envelope.kind !== 'response') message = await call.inbox.next();
-      return message;
-    } catch {
-      return undefined;
+      const started = await this.#send(messageOf(text), call);
+      if (started.outcome === 'refused') await discardAnswer(started.answer);
+      if (started.outcome !== 'started') return undefined;
+      return await responseTo(call);
+    } catch (error) {
+      if (isLate) return undefined;
+      throw error;
     } finally {
       clearTimeout(giveUp);
       call.over();
@@ -187,6 +189,46 @@ export class LegacyLink {
     await discardAnswer(await this.#upstream.send({ method: 'POST', headers, body, signal }));
   }
 
+  #open(id: string, { isCallers }: { isCallers: boolean }): LegacyCall {
+    const call = new LegacyCall(id, { isCallers, tell: (message) => this.tell(message) });
+    this.#calls.set(id, call);
+    call.ended.addEventListener(
+      'abort',
+      () => {
+        this.#calls.delete(id);
+        for (const left of call.inbox.rest()) this.#route(left);
+      },
+      { once: true },
+    );
+    return call;
+  }
+
+  async #send(
+    { body }: Message,
+    call: LegacyCall,
+    more: UpstreamRequest['headers'] = {},
+  ): Promise<Started> {
+    const { ended: signal } = call;
+    const headers = { ...this.#headers, ...more };
+    try {
+      const answer = await this.#upstream.send({ method: 'POST', headers, body, signal });
+      if (answer.status === 404 && this.#hasSession) {
+        call.fail(failure(answer));
+        await discardAnswer(answer);
+        return { outcome: 'lost' };
+      }
+      if (!carriesMessages(answer)) {
+        call.fail(failure(answer));
+        return { outcome: 'refused', answer };
+      }
+      void this.#read(answer, call);
+      return { outcome: 'started', call };
+    } catch (error) {
+      call.fail(error);
+      throw error;
+    }
+  }
+
   /** Reads the upstream's messages on the stream of one call. */
   async #read(answer: UpstreamAnswer, call: LegacyCall): Promise<void> {
     try {
@@ -199,17 +241,43 @@ export class LegacyLink {
 
   #route(message: Message, about?: LegacyCall): void {
     const { kind, id = '', method = '' } = message.envelope;
-    const latest = about ?? [...this.#calls.values()].at(-1);
     if (kind === 'response') {
-      if (id === about?.id) about.inbox.push(message);
-    } else if (kind === 'request') {
-      if (method === 'ping') this.tell(resultTo(id, '{}'));
-      else if (latest && this.#canAsk.has(method)) latest.inbox.push(message);
-      else this.tell(errorTo(id, -32601, 'Method not found'));
-    } else if (this.listeners.take(message)) return;
-    else if (method !== 'notifications/progress') latest?.inbox.push(message);
+      if (id === about?.id) about.answer(message);
+    } else if (kind === 'request') this.#ask(message, about);
+    else if (this.listeners.take(message)) return;
+    else if (method !== 'notifications/progress') this.#waiting(about)?.inbox.push(message);
     else this.#calls.get(textAt(message, 'params', 'progressToken') ?? '')?.inbox.push(message);
   }
+
+  #ask(question: Message, about?: LegacyCall): void {
+    const { id = '', method = '' } = question.envelope;
+    if (method === 'ping') return this.tell(resultTo(id, '{}'));
+    const call = this.#canAsk.has(method) ? this.#waiting(about) : undefined;
+    if (!call) this.tell(errorTo(id, -32601, 'Method not found'));
+    else if (!call.inbox.push(question))
+      this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
+  }
+
+  /** `about`, if its caller can get a message, or else the latest call whose caller can, now or when it retries. */
+  #waiting(about: LegacyCall | undefined): LegacyCall | undefined {
+    if (about?.isOpen) return about;
+    const open = [...this.#calls.values()].filter(({ isOpen }) => isOpen);
+    return open.findLast(({ isAsked }) => !isAsked) ?? open.at(-1);
+  }
+}
+
+async function responseTo({ inbox }: LegacyCall): Promise<Message | undefined> {
+  for (let message = await inbox.next(); message; message = await inbox.next()) {
+    if (message.envelope.kind === 'response') return message;
+  }
+  return undefined;
+}
+
+interface CallOptions {
+  /** Whether a caller reads its messages, and can be asked. */
+  readonly isCallers: boolean;
+  /** Sends a message to the upstream. */
+  readonly tell: (message: Message) => void;
 }
 
 /** A request that a legacy upstream has not answered yet. */
@@ -220,15 +288,46 @@ export class LegacyCall {
   readonly inbox = new Inbox();
   readonly #ended = new AbortController();
   readonly #tell: (message: Message) => void;
+  readonly #isCallers: boolean;
+  #isAnswered = false;
+  #question: Message | undefined;
 
-  constructor(id: string, tell: (message: Message) => void) {
+  constructor(id: string, { isCallers, tell }: CallOptions) {
     this.id = id;
+    this.#isCallers = isCallers;
     this.#tell = tell;
   }
 
   /** Aborted when the call is over, answered or not. */
   get ended(): AbortSignal {
     return this.#ended.signal;
+  }
+
+  /** Whether its caller gets further messages. */
+  get isOpen(): boolean {
+    return this.#isCallers && !this.#isAnswered && !this.#ended.signal.aborted;
+  }
+
+  /** Whether its caller was asked something, and has not responded. */
+  get isAsked(): boolean {
+    return this.#question !== undefined;
+  }
+
+  /** Its caller is being asked this. */
+  ask(question: Message): void {
+    this.#question = question;
+  }
+
+  /** The caller's response to the question. */
+  respond(response: Message): void {
+    this.#question = undefined;
+    this.#tell(response);
+  }
+
+  /** The upstream's response: the last message. */
+  answer(response: Message): void {
+    this.#isAnswered = true;
+    this.inbox.push(response);
   }
 
   /** The caller no longer waits: notifies the upstream and closes its stream. */
@@ -241,7 +340,18 @@ export class LegacyCall {
     this.over();
   }
 
+  /** There will be no answer. */
+  fail(error: unknown): void {
+    this.inbox.end(error);
+    this.over();
+  }
+
   over(): void {
+    if (this.#ended.signal.aborted) return;
+    // Another call may be waiting for this response.
+    const { id } = this.#question?.envelope ?? {};
+    if (id !== undefined)
+      this.respond(errorTo(id, -32603, 'the client did not answer the question'));
     this.#ended.abort();
     this.inbox.end(new DOMException('the call was ended', 'AbortError'));
   }
@@ -297,105 +407,4 @@ export function unaskedStream(
   };
   void follow();
   return begun.promise;
-}
-
-/** Each is a request to the upstream, and one message of a caller must not cause an unlimited number of them. */
-const maxUris = 1000;
-
-/** What listeners need of a link. */
-export interface ListenedLink {
-  readonly initialized: Message;
-  listen(): Promise<boolean>;
-  request(method: string, params: string): Promise<Message | undefined>;
-}
-
-export interface Listener {
-  /** The accepted part of what was requested. */
-  readonly honoured: Changes;
-  readonly inbox: Inbox;
-}
-
-/** The listeners of one link, each with its own subscription. */
-export class LinkListeners {
-  readonly #link: ListenedLink;
-  readonly #listeners = new Set<Listener>();
-  /** The number of listeners per resource. */
-  readonly #uris = new Map<string, number>();
-
-  constructor(link: ListenedLink) {
-    this.#link = link;
-  }
-
-  get size(): number {
-    return this.#listeners.size;
-  }
-
-  /** Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts. */
-  async add(wanted: Changes, signal: AbortSignal): Promise<Listener> {
-    const announces = (...path: string[]) =>
-      valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
-    const isThere = await this.#link.listen();
-    const lists = isThere ? wanted.lists.filter((list) => announces(list, 'listChanged')) : [];
-    const uris: string[] = [];
-    const may = isThere && announces('resources', 'subscribe');
-    for (const uri of may ? new Set(wanted.uris.slice(0, maxUris)) : []) {
-      if (signal.aborted) break;
-      if (await this.#subscribe(uri)) uris.push(uri);
-    }
-    const listener = { honoured: { lists, uris }, inbox: new Inbox() };
-    this.#listeners.add(listener);
-    return listener;
-  }
-
-  /** Removes a listener, and the subscriptions that no other listener has. */
-  async remove(listener: Listener): Promise<void> {
-    if (!this.#listeners.delete(listener)) return;
-    listener.inbox.end();
-    for (const uri of listener.honoured.uris) await this.#unsubscribe(uri);
-  }
-
-  /** Passes a change notification to its listeners; `false` for other messages. */
-  take(message: Message): boolean {
-    const { method = '' } = message.envelope;
-    const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
-    const isOfList = Object.hasOwn(filterMembers, list);
-    if (!isOfList && method !== 'notifications/resources/updated') return false;
-    const uri = stringAt(message, 'params', 'uri') ?? '';
-    for (const { honoured, inbox } of this.#listeners) {
-      const isWanted = isOfList ? honoured.lists.includes(list) : honoured.uris.includes(uri);
-      if (isWanted) inbox.push(message);
-    }
-    return true;
-  }
-
-  /** The union of all subscriptions. */
-  wanted(): Changes {
-    const all = [...this.#listeners].map(({ honoured }) => honoured);
-    return {
-      lists: [...new Set(all.flatMap(({ lists }) => lists))],
-      uris: [...new Set(all.flatMap(({ uris }) => uris))],
-    };
-  }
-
-  end(): void {
-    for (const { inbox } of this.#listeners) inbox.end();
-    this.#listeners.clear();
-  }
-
-  async #subscribe(uri: string): Promise<boolean> {
-    const count = this.#uris.get(uri) ?? 0;
-    this.#uris.set(uri, count + 1);
-    if (count > 0) return true;
-    const response = await this.#link.request('resources/subscribe', JSON.stringify({ uri }));
-    if (response && textAt(response, 'result') !== undefined) return true;
-    this.#uris.delete(uri);
-    return false;
-  }
-
-  async #unsubscribe(uri: string): Promise<void> {
-    const count = (this.#uris.get(uri) ?? 0) - 1;
-    if (count > 0) return void this.#uris.set(uri, count);
-    this.#uris.delete(uri);
-    await this.#link.request('resources/unsubscribe', JSON.stringify({ uri }));
-  }
 }

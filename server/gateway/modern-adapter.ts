@@ -75,7 +75,7 @@ export class ModernAdapter {
       if (!link) return undefined;
       if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen') return streamOf(listening(link, message, signal));
-      const started = await link.start(legacyRequest(message, link.nextId()), request.headers);
+      const started = await link.start(legacyRequest(message, link.nextId()), request);
       if (started.outcome === 'started')
         return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;
@@ -109,9 +109,10 @@ export class ModernAdapter {
   ): Promise<UpstreamAnswer> {
     const interrupted = this.#interrupted.take(state, owner);
     if (!interrupted) throw new GatewayRefusal('not_theirs', { detail: 'requestState' });
-    const response = givenResponse(retry, interrupted.question);
+    const { call, question } = interrupted;
+    const response = givenResponse(retry, question);
     if (!response) return jsonOf(this.#ask(retry, interrupted));
-    interrupted.link.tell(response);
+    call.respond(response);
     return this.#follow(retry, interrupted, signal);
   }
 
@@ -120,7 +121,10 @@ export class ModernAdapter {
     { owner, link, call }: { owner: string; link: LegacyLink; call: LegacyCall },
     signal: AbortSignal,
   ): Promise<UpstreamAnswer> {
-    const ask = (question: Message) => this.#ask(message, { owner, link, call, question });
+    const ask = (question: Message) => {
+      call.ask(question);
+      return this.#ask(message, { owner, link, call, question });
+    };
     const isLogged = link.client.logLevel !== undefined;
     return answerOf(modernCall(message, call, { ask, isLogged, signal }), modernStatus);
   }

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { headerLines } from 'latchkey-mcp/headers';
 import { networkOf } from '#accounts/guess-limit';
 import { fieldsInPath, filledPath, openApiDocument } from '#admin/openapi';
 import {
@@ -95,8 +96,7 @@ async function callerOf(
       'requests from pages of other sites are not allowed',
     );
   }
-  const names = request.raw.rawHeaders.filter((_, index) => index % 2 === 0);
-  if (names.filter((name) => name.toLowerCase() === 'authorization').length > 1) {
+  if (headerLines(request.raw.rawHeaders, 'authorization').length > 1) {
     throw new OAuthError('invalid_request', 'the header authorization is repeated');
   }
   const token = /^Bearer +([\w-]+)$/i.exec(authorization ?? '')?.[1];

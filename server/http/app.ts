@@ -111,6 +111,9 @@ export function createApp(options: AppOptions): FastifyInstance {
   let isWarned = trustedProxies.length > 0;
   // Instead of fastify's own server, which would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
+  // By default, older versions of Node drop all lines of a header after the first thousand without a word, so that our
+  // checks would not see them. The size of a header is limited anyway.
+  app.server.maxHeadersCount = 0;
   const route = (request: IncomingMessage, response: ServerResponse) => {
     // A request that could be framed differently is refused here.
     if (forwarder && !isAmbiguous(request)) {

@@ -2,6 +2,9 @@ import { randomUUID } from 'node:crypto';
 import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
+
+import { headerLines } from 'latchkey-mcp/headers';
+
 import type { Logger } from '#log/log';
 
 /**
@@ -22,11 +25,7 @@ function isAmbiguous({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
   const isOld = httpVersion === '1.0';
   const coding = headers['transfer-encoding'];
   if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || isOld)) return true;
-  let hosts = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index];
-    if (name?.length === 4 && name.toLowerCase() === 'host') hosts += 1;
-  }
+  const hosts = headerLines(rawHeaders, 'host').length;
   return isOld ? hosts > 1 : hosts !== 1;
 }
 

@@ -1,5 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
+import { headerLines } from 'latchkey-mcp/headers';
+
 import { networkOf } from '#accounts/guess-limit';
 import type { CountedRefusals } from '#audit/counted-refusals';
 import { type Awaitable, whenFailed, whenReady } from '#awaitable';
@@ -133,21 +135,11 @@ function formOf(request: FormRequest): Form {
   if (/[?#]/.test(url)) {
     throw new OAuthError('invalid_request', 'send parameters in the body, not in the URL');
   }
-  const repeated = singleHeaders.find((name) => countOf(name, rawHeaders) > 1);
+  const repeated = singleHeaders.find((name) => headerLines(rawHeaders, name).length > 1);
   if (repeated !== undefined) {
     throw new OAuthError('invalid_request', `the header ${repeated} is repeated`);
   }
   return parseForm(headers['content-type'], bytesOf(request));
-}
-
-/** How often a header was sent. `rawHeaders` holds names and values in turn. */
-function countOf(name: string, rawHeaders: readonly string[]): number {
-  let count = 0;
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const sent = rawHeaders[index];
-    if (sent?.length === name.length && sent.toLowerCase() === name) count += 1;
-  }
-  return count;
 }
 
 function bytesOf({ body }: FormRequest): Buffer {

@@ -15,7 +15,7 @@ export class OutboundError extends Error {
 export interface OutboundGuard {
   /** Hosts that the operator named and that may be in a private network: `host:port`, or `host` for all its ports. */
   readonly allowedHosts: readonly string[];
-  /** Returns all addresses of a host name. */
+  /** Returns all addresses of a host name: `NameResolver` in a server. */
   readonly resolve: (host: string) => Promise<readonly LookupAddress[]>;
 }
 
@@ -89,6 +89,7 @@ async function resolved(
   resolve: OutboundGuard['resolve'],
 ): Promise<LookupAddress[]> {
   const addresses = await resolve(hostname).catch((cause: unknown) => {
+    if (cause instanceof OutboundError) throw cause;
     throw new OutboundError('unreachable', `${hostname} is unknown`, { cause });
   });
   if (addresses.length === 0) throw new OutboundError('unreachable', `${hostname} is unknown`);

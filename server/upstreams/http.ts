@@ -1,8 +1,8 @@
 // HTTP upstreams: MCP servers over Streamable HTTP, each behind a pool of connections.
-import { isIP } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
 import { Readable } from 'node:stream';
 
-import { type Dispatcher, Pool, errors } from 'undici';
+import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
 import {
@@ -11,7 +11,13 @@ import {
   UpstreamError,
   type UpstreamRequest,
 } from '#gateway/upstream';
-import { checkedAddresses, checkedLookup, type OutboundGuard } from '#outbound/checked-addresses';
+import {
+  checkedLookup,
+  hostAndPort,
+  isPlainlyForbidden,
+  OutboundError,
+  type OutboundGuard,
+} from '#outbound/checked-addresses';
 
 const idleSeconds = 300;
 const closeIntervalMs = 60_000;
@@ -22,7 +28,7 @@ const closeIntervalMs = 60_000;
  */
 export class HttpPools {
   readonly #pools = new Map<string, { readonly http: HttpUpstream; usedAt: EpochSeconds }>();
-  /** Applies to URLs that the operator did not enter. */
+  /** Its allowed hosts apply to URLs that the operator did not enter. */
   readonly #guard: OutboundGuard;
   readonly #clock: Clock;
   readonly #timer: NodeJS.Timeout;
@@ -66,7 +72,9 @@ export class HttpPools {
       known.usedAt = usedAt;
       return known.http;
     }
-    const http = httpUpstream(url, publicOnly ? this.#guard : undefined);
+    // The operator entered the others, and so named their host.
+    const allowedHosts = publicOnly ? this.#guard.allowedHosts : [hostAndPort(new URL(url))];
+    const http = httpUpstream(url, { ...this.#guard, allowedHosts });
     this.#pools.set(name, { http, usedAt });
     return http;
   }
@@ -76,6 +84,8 @@ const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
 // Several times what one credential may have open, so that no one can take all connections.
 const maxConnections = 4096;
+/** How many of them may be opening, so that a host that never accepts one does not cost as many sockets. */
+const maxOpening = 128;
 
 /** An MCP server over Streamable HTTP, reached through a pool of keep-alive connections. */
 export interface HttpUpstream extends Upstream {
@@ -86,34 +96,60 @@ export interface HttpUpstream extends Upstream {
 
 /**
  * Returns the MCP server at `url`. Redirects are not followed and cookies are not stored, so that no answer leads to
- * another URL than the configured one. With a `guard` only addresses on the public internet are dialled, whatever the
- * name resolves to.
+ * another URL than the configured one. Only addresses that the guard allows are dialled, whatever the name resolves to.
  */
-export function httpUpstream(url: string, guard?: OutboundGuard): HttpUpstream {
+export function httpUpstream(url: string, guard: OutboundGuard): HttpUpstream {
   const asked = new URL(url);
   const { origin, hostname, pathname, search } = asked;
   const pool = new Pool(origin, {
     connections: maxConnections,
-    connect: { timeout: connectTimeoutMs, ...(guard && { lookup: checkedLookup(asked, guard) }) },
+    connect: boundedConnector({ lookup: checkedLookup(asked, guard) }),
     headersTimeout: answerTimeoutMs,
     bodyTimeout: 0,
   });
   const path = pathname + search;
   // A literal address is dialled without a lookup.
-  const isChecked = guard && isLiteral(hostname) ? () => checkedAddresses(asked, guard) : undefined;
+  const isForbidden = isLiteral(hostname) && isPlainlyForbidden(asked, guard);
   return {
     send(request) {
-      const exchange = () => new Exchange(request, `${request.method} ${origin}`).begin(pool, path);
-      return isChecked
-        ? isChecked().then(exchange, (cause: unknown) => {
-            throw faultOf(cause, request, origin);
-          })
-        : exchange();
+      const name = `${request.method} ${origin}`;
+      if (!isForbidden) return new Exchange(request, name).begin(pool, path);
+      const cause = new OutboundError('forbidden', `${hostname} is not on the public internet`);
+      return Promise.reject(new UpstreamError('unreachable', name, { cause }));
     },
 
     isBusy: () => pool.stats.size > 0,
 
     close: () => pool.destroy(),
+  };
+}
+
+/** Connects as undici does, to at most `maxOpening` places at a time. The others wait in order, no longer than connecting may take. */
+function boundedConnector({ lookup }: { lookup: LookupFunction }): buildConnector.connector {
+  const connect = buildConnector({ timeout: connectTimeoutMs, lookup });
+  const waiting = new Set<() => void>();
+  let opening = 0;
+  return (options, found) => {
+    const begin = () => {
+      opening += 1;
+      connect(options, (...outcome) => {
+        opening -= 1;
+        const [next] = waiting;
+        next?.();
+        found(...outcome);
+      });
+    };
+    if (opening < maxOpening) return begin();
+    const turn = () => {
+      waiting.delete(turn);
+      clearTimeout(late);
+      begin();
+    };
+    const late = setTimeout(() => {
+      waiting.delete(turn);
+      found(new errors.ConnectTimeoutError('too many connections are being opened'), null);
+    }, connectTimeoutMs).unref();
+    waiting.add(turn);
   };
 }
 
@@ -169,7 +205,10 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   /** The signal was aborted. */
   handleEvent(): void {
-    this.#controller?.abort(ended());
+    if (this.#controller) return this.#controller.abort(ended());
+    // It waits for a connection, and is ended when there is one.
+    this.#settle();
+    this.#reject(ended());
   }
 
   onRequestStart(controller: Dispatcher.DispatchController): void {
@@ -260,10 +299,4 @@ function ended(): DOMException {
 
 function oneBuffer(chunks: readonly Buffer[]): Buffer {
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
-}
-
-/** What it means that an address was not allowed, or could not be found out. */
-function faultOf(cause: unknown, { method, signal }: UpstreamRequest, origin: string): unknown {
-  if (signal.aborted || cause instanceof UpstreamError) return cause;
-  return new UpstreamError('unreachable', `${method} ${origin}`, { cause });
 }

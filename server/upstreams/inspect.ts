@@ -240,6 +240,9 @@ function networkReason(chain: readonly unknown[], name: string): string {
   if (/^(?:ENOTFOUND|ENODATA|EAI_\w+)$/.test(code)) {
     return `The host name of ${name} was not found.`;
   }
+  if (chain.some((one) => one instanceof OutboundError && one.code === 'timeout')) {
+    return `The host name of ${name} could not be resolved: no name server answers in time.`;
+  }
   if (chain.some((one) => one instanceof OutboundError)) {
     return `The host name of ${name} was not found.`;
   }

@@ -8,11 +8,16 @@ const flushEveryMs = 5000;
 const deleteEverySeconds = 60;
 const talliesPerTransaction = 500;
 const maxTallies = 50_000;
+const maxUnproved = 10_000;
+/** Callers choose the names of tools, and most of those of methods. */
+const maxKeyLength = 512;
 
 type MutableTally = { -readonly [Member in keyof CallTally]: CallTally[Member] };
 
 interface CallMeterPorts {
   readonly record: (tallies: readonly CallTally[]) => Promise<void>;
+  /** Which of these tools their servers have listed. */
+  readonly listed: (tools: readonly CallSubject[]) => Promise<readonly CallSubject[]>;
   /** Deletes expired rows. */
   readonly deleteOld: (now: EpochSeconds) => Promise<void>;
   readonly clock: Clock;
@@ -28,6 +33,9 @@ export class CallMeter {
   #tallies = new Map<string, MutableTally>();
   /** The tallies of calls with the same properties, found in one lookup. */
   readonly #alike = new Map<string, readonly MutableTally[]>();
+  /** Tallies of calls of tools that failed and have no rows of their own yet. At most a hundred names per server. */
+  #unproved = new Map<string, MutableTally>();
+  readonly #unprovedNames = new Map<string, Set<string>>();
   readonly #names: CountedNames;
   readonly #ports: CallMeterPorts;
   readonly #timer: NodeJS.Timeout;
@@ -46,7 +54,7 @@ export class CallMeter {
 
   /** How many counts wait to be written. */
   get pending(): number {
-    return this.#tallies.size;
+    return this.#tallies.size + this.#unproved.size;
   }
 
   /** Counts a call that has ended. */
@@ -72,7 +80,8 @@ export class CallMeter {
     const known = this.#alike.get(key);
     if (known) return known;
     const tallies = this.#findTallies(call, at, bucket);
-    if (this.#tallies.size < maxTallies && this.#alike.size < maxTallies) {
+    const isFull = this.#tallies.size >= maxTallies || this.#alike.size >= maxTallies;
+    if (!isFull && key.length <= maxKeyLength) {
       this.#alike.set(key, tallies);
     }
     return tallies;
@@ -81,15 +90,13 @@ export class CallMeter {
   #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     const { serverId, credential, userId, method, tool, outcome } = call;
     const found: MutableTally[] = [];
-    const find = (kind: CallKind, subject: string) => {
-      const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
-      let tally = this.#tallies.get(key);
-      if (!tally) {
-        if (this.#tallies.size >= maxTallies) return;
-        tally = { at, serverId, kind, subject, bucket, ...nothing };
-        this.#tallies.set(key, tally);
-      }
-      found.push(tally);
+    const find = (kind: CallKind, subject: string, among = this.#tallies) => {
+      const tally = { at, serverId, kind, subject, bucket, ...nothing };
+      const key = keyOf(tally);
+      const known = among.get(key) ?? (among.size < maxTallies ? tally : undefined);
+      if (!known) return;
+      among.set(key, known);
+      found.push(known);
     };
     find('server', serverId);
     if (credential.type !== 'person') find(credential.type, credential.id);
@@ -98,8 +105,41 @@ export class CallMeter {
     const isAnswered = outcome === 'ok';
     find('method', this.#names.subjectFor(serverId, 'method', method, isAnswered));
     if (tool === undefined) return found;
-    find('tool', this.#names.subjectFor(serverId, 'tool', tool, isAnswered));
+    const subject = this.#names.subjectFor(serverId, 'tool', tool, isAnswered);
+    if (subject === otherNames && !isAnswered && this.#mayProve(serverId, tool)) {
+      find('tool', tool, this.#unproved);
+    } else {
+      find('tool', subject);
+    }
     return found;
+  }
+
+  /** Whether it will be looked up if the server has listed the tool. */
+  #mayProve(serverId: string, tool: string): boolean {
+    if (!isCountable(tool) || this.#unproved.size >= maxUnproved) return false;
+    const names = this.#unprovedNames.get(serverId) ?? new Set();
+    if (!names.has(tool) && names.size >= maxNames) return false;
+    this.#unprovedNames.set(serverId, names.add(tool));
+    return true;
+  }
+
+  /** Counts failed calls under the names of tools that their servers have listed, and the others together. */
+  async #prove(): Promise<void> {
+    const unproved = [...this.#unproved.values()];
+    if (unproved.length === 0) return;
+    this.#unproved = new Map();
+    this.#unprovedNames.clear();
+    const listed = await this.#ports.listed(unproved).catch((error: unknown) => {
+      for (const tally of unproved) add(tally, this.#unproved);
+      throw error;
+    });
+    const isListed = new Set(listed.map(({ serverId, subject }) => `${serverId} ${subject}`));
+    for (const tally of unproved) {
+      const { serverId, subject: tool } = tally;
+      const isProved = isListed.has(`${serverId} ${tool}`);
+      const subject = this.#names.subjectFor(serverId, 'tool', tool, isProved);
+      add({ ...tally, subject }, this.#tallies);
+    }
   }
 
   /** Adds the counts to the store and removes expired rows. Never rejects. */
@@ -110,10 +150,12 @@ export class CallMeter {
 
   async #write(): Promise<void> {
     const { record, deleteOld, clock, failed } = this.#ports;
-    const tallies = [...this.#tallies.values()];
-    this.#tallies = new Map();
-    this.#alike.clear();
+    let tallies: CallTally[] = [];
     try {
+      await this.#prove();
+      tallies = [...this.#tallies.values()];
+      this.#tallies = new Map();
+      this.#alike.clear();
       // In several transactions, because no one else can write during one.
       while (tallies.length > 0) {
         await record(tallies.slice(0, talliesPerTransaction));
@@ -123,24 +165,8 @@ export class CallMeter {
       await deleteOld(clock.now());
       this.#deletedAt = clock.now();
     } catch (error) {
-      this.#putBack(tallies);
+      for (const tally of tallies) add(tally, this.#tallies);
       failed(error);
-    }
-  }
-
-  #putBack(tallies: readonly CallTally[]): void {
-    for (const tally of tallies) {
-      const { kind, serverId, at, bucket, subject } = tally;
-      const key = `${kind} ${serverId} ${at} ${bucket} ${subject}`;
-      const counted = this.#tallies.get(key);
-      if (!counted) {
-        if (this.#tallies.size < maxTallies) this.#tallies.set(key, { ...tally });
-        continue;
-      }
-      counted.calls += tally.calls;
-      counted.toolErrors += tally.toolErrors;
-      counted.refused += tally.refused;
-      counted.upstreamErrors += tally.upstreamErrors;
     }
   }
 
@@ -151,43 +177,70 @@ export class CallMeter {
   }
 }
 
+function add(tally: CallTally, to: Map<string, MutableTally>): void {
+  const key = keyOf(tally);
+  const counted = to.get(key);
+  if (!counted) {
+    if (to.size < maxTallies) to.set(key, { ...tally });
+    return;
+  }
+  counted.calls += tally.calls;
+  counted.toolErrors += tally.toolErrors;
+  counted.refused += tally.refused;
+  counted.upstreamErrors += tally.upstreamErrors;
+}
+
+function keyOf({ kind, serverId, at, bucket, subject }: CallTally): string {
+  return `${kind} ${serverId} ${at} ${bucket} ${subject}`;
+}
+
 const nothing = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
 
 const maxNames = 100;
 const maxLength = 128;
+const maxGroups = 20_000;
 
 /** The subject for all names without rows of their own. */
 export const otherNames = '(other)';
 
 /**
  * Decides which tool and method names get rows of their own. Names come from callers, who can send anything, so a
- * name is accepted only after its MCP server has answered it successfully, and at most a hundred of each kind per
- * server.
+ * name is accepted only after its MCP server has answered it successfully or listed it, and at most a hundred of each kind
+ * per server. The names of the server that was called longest ago are forgotten first.
  */
 export class CountedNames {
   readonly #known = new Map<string, Set<string>>();
+
+  /** How many groups of names are remembered: two for each server. */
+  get size(): number {
+    return this.#known.size;
+  }
 
   constructor(stored: readonly (CallSubject & { kind: CallKind })[] = []) {
     for (const { serverId, kind, subject } of stored) this.#of(serverId, kind).add(subject);
   }
 
   /** The subject to count a name under: the name itself or `otherNames`. */
-  subjectFor(serverId: string, kind: 'tool' | 'method', name: string, isAnswered: boolean): string {
+  subjectFor(serverId: string, kind: 'tool' | 'method', name: string, isProved: boolean): string {
     const names = this.#of(serverId, kind);
     if (names.has(name)) return name;
-    if (!isAnswered || names.size >= maxNames || name.length > maxLength) return otherNames;
-    // Callers choose names freely, and an upstream may accept any, even a secret.
-    if (redact(name) !== name) return otherNames;
+    if (!isProved || names.size >= maxNames || !isCountable(name)) return otherNames;
     names.add(name);
     return name;
   }
 
   #of(serverId: string, kind: CallKind): Set<string> {
     const key = `${kind} ${serverId}`;
-    const known = this.#known.get(key);
-    if (known) return known;
-    const names = new Set<string>();
+    const names = this.#known.get(key) ?? new Set<string>();
+    this.#known.delete(key);
     this.#known.set(key, names);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > maxGroups && oldest !== undefined) this.#known.delete(oldest);
     return names;
   }
+}
+
+/** Callers choose names freely, and an upstream may accept any, even a secret. */
+function isCountable(name: string): boolean {
+  return name.length <= maxLength && redact(name) === name;
 }

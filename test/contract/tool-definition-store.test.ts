@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 
 import {
+  findListedTools,
   mostKnownTools,
   noteToolDefinitions,
   listToolDefinitions,
@@ -141,6 +142,22 @@ await onEachDatabase('tool definitions', ({ open }) => {
 
     expect(await listToolDefinitions(db, server)).toHaveLength(mostKnownTools - 1);
     expect((await findServer(db, 'acme', 'sales'))?.openTools).toBeUndefined();
+  });
+
+  test('of some names, those that their servers have listed are found', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    await noteToolDefinitions(db, server, [echo, other], madeAt);
+    const asked = [
+      { serverId: server, subject: 'echo' },
+      { serverId: server, subject: 'made-up' },
+      { serverId: 'srv_other', subject: 'add' },
+      { serverId: server, subject: 'echo' },
+    ];
+
+    expect(await findListedTools(db, asked)).toEqual([{ serverId: server, subject: 'echo' }]);
+    expect(await findListedTools(db, [])).toEqual([]);
   });
 
   test('109: the same changed tool, listed at two processes at once, differs at both', async () => {

@@ -88,6 +88,13 @@ export const requirements = {
     commands: ['ip'],
     isRoot: true,
   },
+  mountNamespaces: {
+    reason:
+      'names are resolved with files of a test in the place of /etc/hosts and /etc/resolv.conf',
+    install: 'apt-get install util-linux mount, and run the tests as root',
+    commands: ['unshare', 'mount'],
+    isRoot: true,
+  },
   registry: {
     reason: 'a published package is installed from its registry',
     install: 'let npm reach its registry',

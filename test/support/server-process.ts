@@ -30,6 +30,8 @@ export interface ServerProcessOptions {
   readonly host?: '127.0.0.1' | 'localhost';
   readonly args?: readonly string[];
   readonly frontPort?: number;
+  /** The command that starts it, with its first arguments; Node and ours follow. */
+  readonly startedBy?: readonly string[];
 }
 
 /**
@@ -37,7 +39,7 @@ export interface ServerProcessOptions {
  * in front of it, which everybody asks instead.
  */
 export async function serverProcess(options: ServerProcessOptions = {}): Promise<ServerProcess> {
-  const { host = '127.0.0.1', args = [], frontPort } = options;
+  const { host = '127.0.0.1', args = [], frontPort, startedBy = [] } = options;
   if (nodesOfTests > 1) return clusterAsServer(options);
   const folder = await temporaryFolder('server');
   const dataDir = join(folder.path, 'data');
@@ -45,8 +47,9 @@ export async function serverProcess(options: ServerProcessOptions = {}): Promise
   const base = `http://${host}:${frontPort ?? port}`;
   const env = { LATCHKEY_DATA_DIR: dataDir };
   const start = async (): Promise<Program> => {
-    const started = startProgram(process.execPath, {
-      args: [launcher, 'start', '--port', String(port), '--base-url', base, ...args],
+    const [command, ...first] = [...startedBy, process.execPath];
+    const started = startProgram(command, {
+      args: [...first, launcher, 'start', '--port', String(port), '--base-url', base, ...args],
       env,
     });
     await started.line(/^listening on /m, { timeoutMs: 30_000 });

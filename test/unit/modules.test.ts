@@ -257,7 +257,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
   'server/usage': { imports: ['clock', 'db', 'gateway', 'log'] },
-  'server/outbound': { packages: ['undici'] },
+  'server/outbound': { packages: ['undici', 'zod'] },
   'server/tools': {
     imports: ['audit', 'clock', 'db', 'gateway', 'organizations'],
     packages: ['latchkey-mcp'],

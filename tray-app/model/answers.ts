@@ -141,9 +141,10 @@ export function answers(ports: AnswersPorts): Answers {
     assistants: async () => assistantViews(accounts),
     install: async ({ assistant, name }) =>
       outcomeOf(
-        accounts.install(assistant, name).then(({ backup }) => {
+        accounts.install(assistant, name).then(({ backup, note }) => {
+          const known = note === undefined ? '' : ` ${note}.`;
           const kept = backup === undefined ? '' : ` Backup: ${backup}`;
-          return `Restart the assistant to use ${name}.${kept}`;
+          return `Restart the assistant to use ${name}.${known}${kept}`;
         }),
         name,
       ),

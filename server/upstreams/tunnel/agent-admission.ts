@@ -1,3 +1,5 @@
+import { headerLines } from 'latchkey-mcp/headers';
+
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
 
@@ -37,18 +39,9 @@ export async function admitAgent(
   rawHeaders: readonly string[],
   { directory, clock }: { directory: AgentDirectory; clock: Clock },
 ): Promise<AdmittedAgent | undefined> {
-  const keys = valuesOf('x-api-key', rawHeaders);
-  const [key = ''] = keys;
-  if (keys.length !== 1 || !isWellFormedSecret('pk_live_', key)) return undefined;
-  return directory.byKey({ keyHash: hashSecret(key), now: clock.now() });
-}
-
-function valuesOf(name: string, rawHeaders: readonly string[]): string[] {
-  const values: string[] = [];
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    if (rawHeaders[index]?.toLowerCase() === name) values.push(rawHeaders[index + 1] ?? '');
-  }
-  return values;
+  const [only, another] = headerLines(rawHeaders, 'x-api-key');
+  if (!only || another || !isWellFormedSecret('pk_live_', only.value)) return undefined;
+  return directory.byKey({ keyHash: hashSecret(only.value), now: clock.now() });
 }
 
 /** Why an agent is refused. `http/error-answers.ts` maps it to a status and a message. */

@@ -5,7 +5,7 @@ import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
 import { headerList } from '#admin/upstream-headers';
 import { credentialsUrl } from '#upstreams/drivers';
-import { errorSummary, type FieldError, postForm } from '#web/forms';
+import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   type Frame,
@@ -199,7 +199,7 @@ function upstreamAccessPage(data: AccessFormData, frame: Frame): Html {
   const notHttp = html`<div class="empty">
 <p>Only an HTTP upstream needs authentication. This server has another kind of upstream.</p>
 </div>`;
-  const sections = html`${data.test && connectionTestSection(data.test, false, testPath(data))}
+  const sections = html`${data.test && connectionTestSection(data.test, false, `${data.action}?test=now`)}
 ${accessSection(data, frame)}
 ${discoveredSection(data)}
 ${connectionsSection(data)}
@@ -210,11 +210,6 @@ ${statusNotice(data.notice)}
 ${errorSummary(errors)}
 ${data.takesCredentials ? sections : notHttp}`;
   return layout({ title, width: 'form' }, frame, content);
-}
-
-/** The page that tests the connection with what is saved. */
-function testPath({ action }: AccessFormData): string {
-  return `${action}?test=now`;
 }
 
 function accessSection(data: AccessFormData, frame: Frame): Html {
@@ -229,11 +224,7 @@ function accessSection(data: AccessFormData, frame: Frame): Html {
     },
   };
   const fields = html`${accessForm.fields(entered, errors, { focus: false, here })}
-<div class="actions">
-<button class="primary">Save</button>
-<a class="button" href="${testPath(data)}">Test connection</a>
-<a class="button" href="${cancel}">Cancel</a>
-</div>`;
+${formActions('Save', cancel)}`;
   return postForm(frame, { action, novalidate: true }, fields);
 }
 

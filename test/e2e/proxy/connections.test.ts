@@ -263,3 +263,15 @@ await suite('keychain', 'a connection added with latchkey', () => {
     expect(ambiguous.stderr).toContain('--replace');
   });
 });
+
+test('status: an entry that an assistant connects to itself is not called signed out', async () => {
+  await using home = await latchkeyHome({});
+  const url = 'https://acme.example/mcp';
+  await home.write('.claude.json', JSON.stringify({ mcpServers: { docs: { type: 'http', url } } }));
+  const words = await home.run(['status', '--secret-store', 'memory']);
+  const json = await home.json(['status', '--secret-store', 'memory']);
+
+  expect(words.stdout).toContain('docs: Claude Code connects and signs in itself');
+  expect(words.stdout).not.toContain('signed out');
+  expect(json).toMatchObject({ connections: [{ state: 'assistant', assistant: 'Claude Code' }] });
+});

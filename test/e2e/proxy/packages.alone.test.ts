@@ -9,6 +9,7 @@ import {
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { lateLine, lateLines } from '#support/late-header';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { builtPackages, filesOf, install, nodeRelease, run } from '#support/packages';
@@ -189,6 +190,16 @@ await suite('registry', 'packed npm package', () => {
       expect(seen).toEqual(demo);
       expect(warnings(server.stderr)).toEqual([]);
     });
+
+    test.for(Object.entries(lateLines))(
+      '111: the server reads %s in a header line after a thousand others',
+      async ([, late]) => {
+        const { url } = printed.described;
+        const { statuses } = await lateLine(late, new URL(url), printed.key);
+
+        expect(statuses).toEqual([late.status]);
+      },
+    );
 
     test('the proxy serves an independent MCP client', { timeout: timeoutMs }, async () => {
       const launcher = join(installed, 'node_modules/latchkey/bin/latchkey.js');

@@ -110,6 +110,21 @@ test('setup: the tools of a server of the modern era alone, which requires nothi
   });
 });
 
+test('setup: Codex gets its entry in TOML, and a note says which folders Gemini CLI ignores', async () => {
+  const { handle } = statelessMcp({ legacy: 'reject' });
+  await using server = await countedServer(handle);
+  await using machine = await withAssistants();
+  const chosen = ['--assistant', 'codex', '--assistant', 'gemini'];
+
+  const { code, stderr } = await machine.run('setup', `${server.origin}/mcp`, ...chosen);
+
+  expect(code).toBe(0);
+  expect(stderr).toContain(
+    'note: Gemini CLI ignores MCP servers in folders that you have not trusted',
+  );
+  expect(machine.read('.codex/config.toml')).toContain('[mcp_servers.');
+});
+
 test('setup: a sign-in that was ended at the server is renewed by another run', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await withAssistants();

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { describe, expect, test } from 'vitest';
 
 import {
+  headerLines,
   legacyHeaders,
   mirroredParameters,
   modernHeaders,
@@ -261,4 +262,26 @@ test('parameter headers: an omitted argument has none', () => {
   const call = '{"id":1,"method":"tools/call","params":{"name":"x"}}';
 
   expect(headersOf(call, [{ path: ['a'], header: 'mcp-param-a' }])).toEqual({});
+});
+
+test('header lines: every line with one of the names is found, in whatever case', () => {
+  const raw = [
+    'X-API-Key',
+    'a',
+    'Host',
+    'h',
+    'x-api-keys',
+    'b',
+    'AUTHORIZATION',
+    'c',
+    'x-aPi-key',
+    'd',
+  ];
+
+  expect(headerLines(raw, 'x-api-key', 'authorization')).toEqual([
+    { name: 'x-api-key', value: 'a' },
+    { name: 'authorization', value: 'c' },
+    { name: 'x-api-key', value: 'd' },
+  ]);
+  expect(headerLines(raw, 'origin')).toEqual([]);
 });

@@ -168,6 +168,28 @@ test('stdio server: notifications go to the caller’s GET stream, and wait for 
   ]);
 });
 
+test('stdio server: requests of a child beyond a limit are refused, so that none waits forever', async () => {
+  const { server, child, clock } = serverOfFakes();
+  const dana = localCaller(server);
+  await dana.initialize();
+
+  for (let n = 1; n <= 101; n += 1) child(0).says({ id: `held ${n}`, method: 'roots/list' });
+  await clock.settled();
+  const refusedOfHeld = child(0).heard.filter(({ error }) => error);
+  const listening = messagesIn(await dana.send(undefined, { method: 'GET' }));
+  await listening.next();
+  for (let n = 1; n <= 1_000; n += 1) child(0).says({ id: n, method: 'roots/list' });
+  await clock.settled();
+  const refused = child(0).heard.filter(({ error }) => error);
+  child(0).says({ method: 'notifications/cancelled', params: { requestId: 1 } });
+  child(0).says({ id: 'after', method: 'roots/list' });
+  await clock.settled();
+
+  expect(refusedOfHeld).toMatchObject([{ id: 'held 1', error: { code: -32603 } }]);
+  expect(refused).toHaveLength(1 + 100);
+  expect(child(0).heard.filter(({ error }) => error)).toHaveLength(refused.length);
+});
+
 test('stdio server: an idle session ends together with its child, and a busy one does not', async () => {
   const { server, child, clock } = serverOfFakes();
   const idle = localCaller(server);

@@ -5,7 +5,12 @@ import { EraAdapters } from '#server/gateway/era-adapters';
 import { LegacyCall, LegacyLink } from '#server/gateway/legacy-link';
 import { InterruptedCalls } from '#server/gateway/modern-adapter';
 import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support/era-caller';
-import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
+import {
+  type ScriptedAnswer,
+  type SentRequest,
+  eventStream,
+  fakeUpstream,
+} from '#support/fake-upstream';
 import { mapSteps } from '#support/map-steps';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
@@ -26,7 +31,7 @@ describe('an upstream of the older era for modern callers', () => {
     const known = new Set<string>();
     const streams: Written[] = [];
     const heard: SaidMessage[] = [];
-    const upstream = fakeUpstream(({ method, headers, text, signal }): ScriptedAnswer => {
+    const script = ({ method, headers, text, signal }: SentRequest): ScriptedAnswer => {
       const session = headers['mcp-session-id'] ?? '';
       if (method === 'DELETE') return { status: known.delete(session) ? 204 : 404 };
       if (method === 'GET') {
@@ -55,9 +60,26 @@ describe('an upstream of the older era for modern callers', () => {
       const own = written(signal);
       calls.push({ ...own, asked });
       return { mediaType: 'text/event-stream', text: own.text };
-    });
+    };
+    const upstream = fakeUpstream(script);
     const calls: (Written & { asked: SaidMessage })[] = [];
-    return { ...upstream, upstream, known, streams, calls, heard };
+    return { ...upstream, upstream, script, known, streams, calls, heard };
+  }
+
+  /** The same over stdio: all requests of the server arrive on one stream, and answers begin when they are complete. */
+  function stdioServer() {
+    const server = legacyServer();
+    const upstream = fakeUpstream(async (request): Promise<ScriptedAnswer> => {
+      const asked: SaidMessage | undefined = request.text ? JSON.parse(request.text) : undefined;
+      if (asked?.method !== 'tools/call') return server.script(request);
+      const answer = Promise.withResolvers<string>();
+      request.signal.addEventListener('abort', () => answer.reject(request.signal.reason));
+      const say = (message: object) =>
+        answer.resolve(JSON.stringify({ jsonrpc: '2.0', ...message }));
+      server.calls.push({ text: written(request.signal).text, say, asked });
+      return { text: await answer.promise };
+    });
+    return { ...server, upstream };
   }
 
   interface Written {
@@ -335,6 +357,129 @@ describe('an upstream of the older era for modern callers', () => {
     });
   });
 
+  describe('over stdio, where the upstream does not say which call asks', () => {
+    const question = (id: string) => ({ id, method: 'sampling/createMessage', params: {} });
+    const responses = (id: string) => server.heard.filter((message) => message.id === id);
+
+    beforeEach(() => {
+      server = stdioServer();
+    });
+
+    /** `count` calls that the upstream has received and not answered. */
+    async function openCalls(count: number) {
+      const callers = Array.from({ length: count }, () => {
+        const gone = new AbortController();
+        const caller = as('a');
+        const { signal } = gone;
+        const answered = caller.modern('tools/call', call, { ...sampling, signal }).then(lastOf);
+        answered.catch(() => undefined);
+        return { answered, gone };
+      });
+      await vi.waitFor(
+        () => expect([server.calls.length, server.streams.length]).toEqual([count, 1]),
+        patient,
+      );
+      const [stream] = server.streams;
+      return { callers, ask: (id: string) => stream?.say(question(id)) };
+    }
+    const retried = ({ result }: SaidMessage) =>
+      as('a')
+        .modern(
+          'tools/call',
+          {
+            ...call,
+            requestState: result?.requestState,
+            inputResponses: { input: { model: 'm' } },
+          },
+          sampling,
+        )
+        .then(lastOf);
+    const answerAll = () => {
+      for (const { say, asked } of server.calls) say({ id: asked.id, result: { content: [] } });
+    };
+
+    test('a question is put to the caller before the answer of its call has begun', async () => {
+      const { callers, ask } = await openCalls(2);
+
+      ask('q');
+      const asked = await callers[1]?.answered;
+      const answered = retried(asked ?? {});
+      await vi.waitFor(() => expect(responses('q')).toHaveLength(1), patient);
+      answerAll();
+
+      expect(asked?.result).toMatchObject({ resultType: 'input_required' });
+      expect((await answered).result).toMatchObject({ resultType: 'complete' });
+      expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'complete' });
+    });
+
+    test('the next question goes to the call whose caller is still waiting', async () => {
+      const { callers, ask } = await openCalls(2);
+
+      ask('q1');
+      await callers[1]?.answered;
+      ask('q2');
+
+      expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
+    });
+
+    test('a question of a call that was answered before it was asked goes to another call', async () => {
+      const { callers, ask } = await openCalls(2);
+
+      const last = server.calls[1];
+      last?.say({ id: last.asked.id, result: {} });
+      ask('q');
+
+      expect((await callers[1]?.answered)?.result).toMatchObject({ resultType: 'complete' });
+      expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
+    });
+
+    test('a question whose caller disconnected before it was asked goes to another call', async () => {
+      const { callers, ask } = await openCalls(2);
+
+      ask('q');
+      callers[1]?.gone.abort();
+
+      expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
+    });
+
+    test('a question that no caller is left for is refused', async () => {
+      const { callers, ask } = await openCalls(1);
+
+      ask('q1');
+      callers[0]?.gone.abort();
+      await vi.waitFor(() => expect(responses('q1')).toHaveLength(1), patient);
+      ask('q2');
+      await vi.waitFor(() => expect(responses('q2')).toHaveLength(1), patient);
+
+      expect([...responses('q1'), ...responses('q2')].map(({ error }) => error?.code)).toEqual([
+        -32601, -32601,
+      ]);
+    });
+
+    test('a question that nobody answered is refused when its call is given up', async () => {
+      const { callers, ask } = await openCalls(1);
+      ask('q');
+      await callers[0]?.answered;
+
+      eras.endOf('a');
+      await vi.waitFor(() => expect(responses('q')).toHaveLength(1), patient);
+
+      expect(responses('q')[0]?.error).toMatchObject({ code: -32603 });
+    });
+
+    test('closing the answer cancels a call whose answer has not begun', async () => {
+      const { callers } = await openCalls(1);
+
+      callers[0]?.gone.abort();
+
+      await expect(callers[0]?.answered).rejects.toMatchObject({ name: 'AbortError' });
+      await vi.waitFor(
+        () => expect(server.heard.map(({ method }) => method)).toContain('notifications/cancelled'),
+        patient,
+      );
+    });
+  });
+
   describe('a subscription', () => {
     const notifications = { toolsListChanged: true, resourceSubscriptions: ['a:b'] };
     const listen = (owner: string, but: object = notifications) => {
@@ -435,7 +580,7 @@ describe('calls that wait for their caller', () => {
   });
 
   function interrupted(owner: string) {
-    const call = new LegacyCall('1', () => {});
+    const call = new LegacyCall('1', { isCallers: true, tell: () => undefined });
     made.push(call);
     return { owner, link, call, question };
   }

@@ -15,11 +15,17 @@ afterEach(async () => {
   for (const close of closing.splice(0)) await close();
 });
 
+/** Resolves names to this machine, which the operator allows. */
+const here = {
+  allowedHosts: ['127.0.0.1', 'here.test'],
+  resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+};
+
 /** A real HTTP server on a free port, and the upstream that leads to it. */
 async function upstreamTo(answer: RequestListener, path = '/mcp'): Promise<HttpUpstream> {
   const server: Server = createServer(answer);
   const port = await listen(server);
-  const upstream = httpUpstream(`http://127.0.0.1:${port}${path}`);
+  const upstream = httpUpstream(`http://127.0.0.1:${port}${path}`, here);
   closing.push(
     () => upstream.close(),
     () => server.closeAllConnections(),
@@ -162,7 +168,7 @@ describe('an aborted signal', () => {
 
 describe('an upstream is unreachable when', () => {
   test('nobody listens there', async () => {
-    const upstream = httpUpstream(`http://127.0.0.1:${await freePort()}/mcp`);
+    const upstream = httpUpstream(`http://127.0.0.1:${await freePort()}/mcp`, here);
     closing.push(() => upstream.close());
 
     await expect(upstream.send(post())).rejects.toMatchObject({
@@ -239,5 +245,48 @@ describe('an upstream that somebody else than the operator named', () => {
 
     await expect(upstream.send(post())).rejects.toMatchObject({ code: 'unreachable' });
     expect(calls()).toBe(0);
+  });
+});
+
+describe('connections that do not open', () => {
+  test('108: at most 128 are opening to one upstream, and the other requests wait for their turn', async () => {
+    const { promise: resolved, resolve } = Promise.withResolvers<void>();
+    let lookups = 0;
+    const server = createServer((_request, response) => response.end('{}'));
+    const port = await listen(server);
+    const upstream = httpUpstream(`http://here.test:${port}/mcp`, {
+      ...here,
+      async resolve() {
+        lookups += 1;
+        await resolved;
+        return here.resolve();
+      },
+    });
+    closing.push(
+      () => upstream.close(),
+      () => server.closeAllConnections(),
+      () => server.close(),
+    );
+
+    const answers = Array.from({ length: 300 }, () => upstream.send(post()));
+    await new Promise(setImmediate);
+    const atFirst = lookups;
+    resolve();
+    const statuses = (await Promise.all(answers)).map(({ status }) => status);
+
+    expect(atFirst).toBe(128);
+    expect(new Set(statuses)).toEqual(new Set([200]));
+  });
+
+  test('72: a request that waits for a connection ends with its signal', async () => {
+    const call = new AbortController();
+    const pending = new Promise<never>(() => undefined);
+    const upstream = httpUpstream('http://here.test/mcp', { ...here, resolve: () => pending });
+    closing.push(() => upstream.close());
+
+    const answer = upstream.send(post({ signal: call.signal }));
+    call.abort();
+
+    await expect(answer).rejects.toMatchObject({ name: 'AbortError' });
   });
 });

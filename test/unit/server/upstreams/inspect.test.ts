@@ -29,9 +29,14 @@ function look(upstream: Upstream, { wantsTools = false, timeoutMs = 5000 } = {})
   return inspect({ ...at, upstream, wantsTools, timeoutMs }, links);
 }
 
+const here = {
+  allowedHosts: ['127.0.0.1'],
+  resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+};
+
 async function served(handle: RequestListener): Promise<Upstream> {
   const server = createServer(handle);
-  const upstream = httpUpstream(`http://127.0.0.1:${await listen(server)}/mcp`);
+  const upstream = httpUpstream(`http://127.0.0.1:${await listen(server)}/mcp`, here);
   closing.push(
     () => server.close(),
     () => server.closeAllConnections(),

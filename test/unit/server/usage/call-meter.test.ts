@@ -7,20 +7,22 @@ import { type StillClock, stillClock } from '#support/still-clock';
 
 type Ports = ConstructorParameters<typeof CallMeter>[1];
 const record = vi.fn<Ports['record']>();
+const listed = vi.fn<Ports['listed']>();
 const deleteOld = vi.fn<Ports['deleteOld']>();
 const failed = vi.fn();
 let clock: StillClock;
 let meter: CallMeter;
 
 const start = (counted: ConstructorParameters<typeof CallMeter>[0] = []) => {
-  meter = new CallMeter(counted, { record, deleteOld, clock, failed });
+  meter = new CallMeter(counted, { record, listed, deleteOld, clock, failed });
 };
 
 beforeEach(() => {
   vi.useFakeTimers();
   clock = stillClock(1_800_000_030);
-  for (const spy of [record, deleteOld, failed]) spy.mockReset();
+  for (const spy of [record, listed, deleteOld, failed]) spy.mockReset();
   record.mockResolvedValue();
+  listed.mockResolvedValue([]);
   deleteOld.mockResolvedValue();
   start();
 });
@@ -146,10 +148,7 @@ test('a call that went wrong is no example for those that are alike', async () =
   await meter.flush();
 
   expect(written()).toContain('key key_a 4 1 1 0');
-  expect(written().filter((row) => row.startsWith('tool'))).toEqual([
-    'tool (other) 1 1 0 0',
-    'tool query 3 0 1 0',
-  ]);
+  expect(written().filter((row) => row.startsWith('tool'))).toEqual(['tool query 4 1 1 0']);
 });
 
 test('a minute of its own has every call of it, wherever the writing falls', async () => {
@@ -162,7 +161,7 @@ test('a minute of its own has every call of it, wherever the writing falls', asy
   expect([...new Set(minutes)]).toEqual([1_799_999_980 + 20, 1_800_000_060]);
 });
 
-test('a tool that its server has not answered well yet is counted among the others', async () => {
+test('a tool that its server has neither listed nor answered well is counted among the others', async () => {
   meter.note(call({ tool: 'made-up', outcome: 'tool-error' }));
   meter.note(call({ tool: 'hidden', outcome: 'refused' }));
   meter.note(call({ tool: 'x'.repeat(200) }));
@@ -233,6 +232,85 @@ test('closing writes what was counted, and nothing afterwards', async () => {
   await vi.advanceTimersByTimeAsync(20_000);
 
   expect(written()).toHaveLength(4);
+});
+
+/** Says that every server has listed these. */
+const listing = (...names: string[]) =>
+  listed.mockImplementation((tools) =>
+    Promise.resolve(tools.filter(({ subject }) => names.includes(subject))),
+  );
+const toolRows = () => written().filter((row) => row.startsWith('tool'));
+
+test('a tool that its server lists has its name, though each of its calls fails', async () => {
+  listing('broken', 'hidden');
+  meter.note(call({ tool: 'broken', outcome: 'tool-error' }));
+  meter.note(call({ tool: 'broken', outcome: 'upstream-error' }));
+  meter.note(call({ tool: 'hidden', outcome: 'refused' }));
+  meter.note(call({ tool: 'made-up', outcome: 'tool-error' }));
+  await meter.flush();
+  meter.note(call({ tool: 'broken', outcome: 'tool-error' }));
+  await meter.flush();
+
+  expect(toolRows()).toEqual([
+    'tool broken 2 1 0 1',
+    'tool hidden 1 0 1 0',
+    'tool (other) 1 1 0 0',
+    'tool broken 1 1 0 0',
+  ]);
+  expect(listed).toHaveBeenCalledTimes(1);
+});
+
+test('failed calls are not lost when it cannot be read whether their tools are listed', async () => {
+  listed.mockRejectedValueOnce(new Error('away'));
+  meter.note(call({ tool: 'broken', outcome: 'tool-error' }));
+  await meter.flush();
+  listing('broken');
+  meter.note(call({ tool: 'broken', outcome: 'tool-error' }));
+  await meter.flush();
+
+  expect(failed).toHaveBeenCalledExactlyOnceWith(new Error('away'));
+  expect(toolRows()).toEqual(['tool broken 2 2 0 0']);
+});
+
+test('107: of the names that callers make up, a hundred for each server are looked up, and none is kept', async () => {
+  const names = Array.from({ length: 5000 }, (_, n) => `made-up-${n}`);
+  listing(...names);
+  for (const tool of names) meter.note(call({ tool, outcome: 'tool-error' }));
+  for (const tool of names) {
+    meter.note(call({ serverId: 'srv_web', tool, outcome: 'refused' }));
+  }
+  const { pending } = meter;
+  await meter.flush();
+  meter.note(call({ tool: 'query' }));
+  await meter.flush();
+
+  expect(pending).toBeLessThan(220);
+  expect(new Set(listed.mock.calls[0]?.[0].map(({ subject }) => subject)).size).toBe(100);
+  expect(toolRows()).toHaveLength(203);
+  expect(toolRows().at(-1)).toBe('tool (other) 1 0 0 0');
+});
+
+test('107: of at most ten thousand unproved calls the names are remembered, of however many servers', async () => {
+  for (let server = 0; server < 150; server += 1) {
+    for (let n = 0; n < 100; n += 1) {
+      const tool = `made-up-${n}`;
+      meter.note(call({ serverId: `srv_${server}`, tool, outcome: 'refused' }));
+    }
+  }
+  await meter.flush();
+
+  expect(listed.mock.calls[0]?.[0]).toHaveLength(10_000);
+});
+
+test('107: counted names: those of the server that was called longest ago are forgotten first', () => {
+  const names = new CountedNames();
+  names.subjectFor('first', 'tool', 'query', true);
+  for (let n = 0; n < 25_000; n += 1) names.subjectFor(`srv_${n}`, 'tool', 'query', true);
+
+  expect(names.size).toBe(20_000);
+  expect(names.subjectFor('first', 'tool', 'query', false)).toBe(otherNames);
+  expect(names.subjectFor('srv_24999', 'tool', 'query', false)).toBe('query');
+  expect(names.subjectFor('first', 'tool', 'query', true)).toBe('query');
 });
 
 test('counted names: a name has its own rows once its server has answered it successfully', () => {

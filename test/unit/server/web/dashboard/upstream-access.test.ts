@@ -111,7 +111,7 @@ test('upstream access: what was saved is tested, and the page says what to do ne
   expect(offline).toContain('Connection refused at mcp.example.');
   expect(offline).toContain('href="/dashboard/acme/servers/sales/settings">Check the URL</a>');
   expect(untested).not.toContain('test-heading');
-  expect(untested).toContain('?test=now">Test connection</a>');
+  expect(refused).toContain('?test=now">Test again</a>');
 });
 
 test('server settings: what was saved is tested', async () => {

@@ -1,0 +1,295 @@
+// Resolves host names as the operating system does: /etc/hosts, search domains, names of containers, and whatever else it is
+// set up with. Only getaddrinfo knows all that. It blocks a thread, cannot be cancelled, and Node runs two at a time.
+import { spawn, type ChildProcess } from 'node:child_process';
+import type nodeDns from 'node:dns';
+import type { LookupAddress } from 'node:dns';
+import { z } from 'zod';
+import { OutboundError } from './checked-addresses.ts';
+
+/** How long a name may take. */
+const usualLimitMs = 5000;
+/** Name servers that work take less. What takes longer goes on in a child process. */
+const patienceMs = 200;
+/** How long a name that took too long is refused without another look-up. */
+const refusedMs = 5000;
+/** How many names are resolved at the same time, and how many that took too long are remembered. */
+const mostNames = 1000;
+const mostChildren = 3;
+/** How many look-ups a child runs at the same time. libuv lends half of its threads to look-ups. */
+const childLookups = 64;
+/** A child that is full is replaced, but not sooner. */
+const leastLifeMs = 1000;
+const childIdleMs = 60_000;
+
+type Addresses = readonly LookupAddress[];
+type Answer = { readonly addresses: Addresses } | { readonly error: Error };
+
+export interface NameResolverOptions {
+  /** getaddrinfo in this process. */
+  readonly lookup: (host: string) => Promise<Addresses>;
+  /** The Node that runs the children. */
+  readonly nodePath: string;
+  /** The environment of this process. Children get what the resolver of the C library reads. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** How long a name may take: five seconds unless given. */
+  readonly limitMs?: number;
+}
+
+/**
+ * Resolves names so that one that takes long delays nobody who waits for another one.
+ *
+ * - Everybody who waits for a name shares one look-up, which ends after five seconds. For five more, the name is refused.
+ * - One look-up at a time runs in this process. One that does not get its turn or its answer within 200 ms runs in a child
+ *   process, beside 63 others. A child that is full is killed, which is the only way to end a look-up, and replaced. As
+ *   long as names resolve quickly, there is no child.
+ */
+export class NameResolver {
+  readonly #options: NameResolverOptions;
+  readonly #running = new Map<string, Lookup>();
+  /** Those that wait for their turn in this process, in order. */
+  readonly #waiting = new Set<Lookup>();
+  /** Names that took too long, and until when they are refused. */
+  readonly #slow = new Map<string, number>();
+  /** The oldest first. */
+  readonly #children: LookupChild[] = [];
+  /** Since when a look-up has been running in this process. */
+  #busySince: number | undefined;
+  #isClosed = false;
+
+  constructor(options: NameResolverOptions) {
+    this.#options = options;
+  }
+
+  /** The process ids of the children. */
+  get children(): readonly (number | undefined)[] {
+    return this.#children.map(({ pid }) => pid);
+  }
+
+  /** Returns all addresses of a host name. @throws {OutboundError} `timeout`, `unreachable`; errors of getaddrinfo */
+  async resolve(host: string): Promise<Addresses> {
+    const running = this.#running.get(host);
+    if (running) return running.promise;
+    if ((this.#slow.get(host) ?? 0) > performance.now()) throw tookTooLong(host);
+    if (this.#isClosed || this.#running.size >= mostNames) throw notResolved(host);
+    return this.#begin(host).promise;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    for (const lookup of this.#running.values()) {
+      this.#settle(lookup, { error: notResolved(lookup.host) });
+    }
+    for (const child of this.#children.splice(0)) child.kill();
+  }
+
+  #begin(host: string): Lookup {
+    const lookup = new Lookup(host);
+    const isStuck = performance.now() - (this.#busySince ?? Infinity) > patienceMs;
+    lookup.after(isStuck ? 0 : patienceMs, () => this.#moveToChild(lookup));
+    lookup.after(this.#options.limitMs ?? usualLimitMs, () => this.#expire(lookup));
+    this.#running.set(host, lookup);
+    this.#waiting.add(lookup);
+    this.#next();
+    return lookup;
+  }
+
+  /** Runs the next look-up in this process, unless one runs here. */
+  #next(): void {
+    const [lookup] = this.#waiting;
+    if (this.#busySince !== undefined || !lookup) return;
+    this.#waiting.delete(lookup);
+    this.#busySince = performance.now();
+    void this.#options
+      .lookup(lookup.host)
+      .then(
+        (addresses) => this.#settle(lookup, { addresses }),
+        (error: unknown) => this.#settle(lookup, { error: errorOf(error) }),
+      )
+      .finally(() => {
+        this.#busySince = undefined;
+        this.#next();
+      });
+  }
+
+  /** Also if it already runs here: other parts of this process use the same threads. */
+  #moveToChild(lookup: Lookup): void {
+    this.#waiting.delete(lookup);
+    const child = this.#childWithRoom();
+    if (child) child.ask(lookup);
+    else this.#settle(lookup, { error: notResolved(lookup.host) });
+  }
+
+  #childWithRoom(): LookupChild | undefined {
+    const [oldest] = this.#children;
+    const withRoom = this.#children.find(({ lookups }) => lookups.size < childLookups);
+    if (withRoom) return withRoom;
+    if (oldest && this.#children.length >= mostChildren) {
+      if (performance.now() - oldest.startedAtMs < leastLifeMs) return undefined;
+      this.#end(oldest);
+    }
+    const child = new LookupChild(this.#options, {
+      answered: (lookup, answer) => this.#settle(lookup, answer),
+      ended: () => this.#end(child),
+    });
+    this.#children.push(child);
+    return child;
+  }
+
+  /** Kills a child. What it has not answered took too long. */
+  #end(child: LookupChild): void {
+    const at = this.#children.indexOf(child);
+    if (at === -1) return;
+    this.#children.splice(at, 1);
+    child.kill();
+    for (const lookup of child.lookups.values()) this.#expire(lookup);
+  }
+
+  #expire(lookup: Lookup): void {
+    const { host } = lookup;
+    if (this.#running.get(host) !== lookup) return;
+    this.#slow.delete(host);
+    this.#slow.set(host, performance.now() + refusedMs);
+    const [oldest] = this.#slow.keys();
+    if (this.#slow.size > mostNames && oldest !== undefined) this.#slow.delete(oldest);
+    this.#settle(lookup, { error: tookTooLong(host) });
+    // A child in which only such look-ups are left is of no use.
+    const useless = this.#children.filter(
+      ({ lookups }) => lookups.size > 0 && [...lookups.values()].every((one) => one.isSettled),
+    );
+    for (const child of useless) this.#end(child);
+  }
+
+  #settle(lookup: Lookup, answer: Answer): void {
+    if (lookup.isSettled) return;
+    this.#running.delete(lookup.host);
+    this.#waiting.delete(lookup);
+    lookup.settle(answer);
+  }
+}
+
+/** A name that is being resolved, for everybody who waits for it. */
+class Lookup {
+  readonly host: string;
+  readonly promise: Promise<Addresses>;
+  isSettled = false;
+  readonly #resolve: (addresses: Addresses) => void;
+  readonly #reject: (error: Error) => void;
+  readonly #timers: NodeJS.Timeout[] = [];
+
+  constructor(host: string) {
+    this.host = host;
+    const { promise, resolve, reject } = Promise.withResolvers<Addresses>();
+    this.promise = promise;
+    this.#resolve = resolve;
+    this.#reject = reject;
+  }
+
+  /** Runs once after that time, unless it is settled by then. */
+  after(delayMs: number, act: () => void): void {
+    this.#timers.push(setTimeout(act, delayMs));
+  }
+
+  settle(answer: Answer): void {
+    this.isSettled = true;
+    for (const timer of this.#timers) clearTimeout(timer);
+    if ('error' in answer) this.#reject(answer.error);
+    else this.#resolve(answer.addresses);
+  }
+}
+
+interface ChildEvents {
+  readonly answered: (lookup: Lookup, answer: Answer) => void;
+  /** It exited, could not be started, or has had nothing to do for a minute. */
+  readonly ended: () => void;
+}
+
+const childAnswer = z.object({
+  id: z.number(),
+  code: z.string().optional(),
+  addresses: z.array(z.object({ address: z.string(), family: z.number() })),
+});
+
+/** What the resolver of the C library reads, and what Windows needs to start a program. */
+const childVariables = ['RES_OPTIONS', 'LOCALDOMAIN', 'HOSTALIASES', 'SYSTEMROOT'];
+
+/** A process that runs look-ups. It can be killed, and they with it. */
+class LookupChild {
+  readonly startedAtMs = performance.now();
+  /** What it has not answered yet; nobody may be waiting for it any more. */
+  readonly lookups = new Map<number, Lookup>();
+  readonly #child: ChildProcess;
+  readonly #idle: NodeJS.Timeout;
+  #count = 0;
+
+  constructor(
+    { nodePath, env }: Pick<NameResolverOptions, 'nodePath' | 'env'>,
+    { answered, ended }: ChildEvents,
+  ) {
+    const read = childVariables.map((name) => [name, env[name]]);
+    // The child runs the source text of a function, so it works the same from sources and in a bundle.
+    const source = `(${String(answerLookups)})(process, process.getBuiltinModule('node:dns'))`;
+    this.#child = spawn(nodePath, ['--input-type=commonjs', '-e', source], {
+      env: { ...Object.fromEntries(read), UV_THREADPOOL_SIZE: String(2 * childLookups) },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      serialization: 'json',
+      windowsHide: true,
+    });
+    // A child ends with this process, and does not keep it from ending.
+    this.#child.unref();
+    this.#child.channel?.unref();
+    this.#idle = setTimeout(() => {
+      if (this.lookups.size === 0) ended();
+    }, childIdleMs).unref();
+    for (const event of ['exit', 'disconnect', 'error']) this.#child.once(event, ended);
+    this.#child.on('message', (message) => {
+      const { id, code, addresses } = childAnswer.parse(message);
+      const lookup = this.lookups.get(id);
+      this.lookups.delete(id);
+      this.#idle.refresh();
+      if (!lookup) return;
+      const error = Object.assign(new Error(`getaddrinfo ${code} ${lookup.host}`), { code });
+      answered(lookup, code === undefined ? { addresses } : { error });
+    });
+  }
+
+  get pid(): number | undefined {
+    return this.#child.pid;
+  }
+
+  ask(lookup: Lookup): void {
+    this.#count += 1;
+    this.lookups.set(this.#count, lookup);
+    // Where it cannot be sent, the child has ended, which is told apart.
+    this.#child.send({ id: this.#count, host: lookup.host }, () => undefined);
+  }
+
+  kill(): void {
+    clearTimeout(this.#idle);
+    this.#child.kill('SIGKILL');
+  }
+}
+
+/** Runs in the child. */
+function answerLookups(
+  parent: Pick<NodeJS.Process, 'on' | 'send' | 'exit'>,
+  dns: Pick<typeof nodeDns, 'lookup'>,
+): void {
+  parent.on('disconnect', () => parent.exit());
+  parent.on('message', ({ id, host }: { id: number; host: string }) => {
+    dns.lookup(host, { all: true }, (error, addresses) => {
+      parent.send?.({ id, code: error?.code, addresses: error ? [] : addresses });
+    });
+  });
+}
+
+function errorOf(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error));
+}
+
+function tookTooLong(host: string): OutboundError {
+  return new OutboundError('timeout', `resolving the name ${host} takes too long`);
+}
+
+function notResolved(host: string): OutboundError {
+  return new OutboundError('unreachable', `${host} is not resolved: too many names take too long`);
+}

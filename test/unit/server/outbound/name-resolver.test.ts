@@ -1,0 +1,87 @@
+import { afterEach, expect, test } from 'vitest';
+
+import { NameResolver, type NameResolverOptions } from '#server/outbound/name-resolver';
+
+const address = { address: '192.0.2.1', family: 4 };
+const resolvers: NameResolver[] = [];
+afterEach(() => {
+  for (const made of resolvers.splice(0)) made.close();
+});
+
+/** Names that begin with `stuck` never resolve in this process. */
+function resolver(options: Partial<NameResolverOptions> = {}) {
+  const asked: string[] = [];
+  const lookup = async (host: string) => {
+    asked.push(host);
+    if (host.startsWith('stuck')) return new Promise<never>(() => undefined);
+    if (host === 'unknown.test') throw Object.assign(new Error(host), { code: 'ENOTFOUND' });
+    return [address];
+  };
+  const made = new NameResolver({ lookup, nodePath: process.execPath, env: {}, ...options });
+  resolvers.push(made);
+  return { names: made, asked };
+}
+/** Starts no process, so whatever goes to a child is lost. */
+const childless = { nodePath: '/nonexistent/node' };
+const timeout = { code: 'timeout' };
+
+test('108: name resolution: all who wait for a name share one look-up', async () => {
+  const { names, asked } = resolver();
+
+  const found = await Promise.all(Array.from({ length: 30 }, () => names.resolve('a.test')));
+  await names.resolve('a.test');
+
+  expect(found).toEqual(found.map(() => [address]));
+  expect(asked).toEqual(['a.test', 'a.test']);
+  expect(names.children).toEqual([]);
+});
+
+test('name resolution: a name that is unknown is refused with what getaddrinfo said, and asked for again', async () => {
+  const { names, asked } = resolver();
+  const unknown = { code: 'ENOTFOUND' };
+
+  await expect(names.resolve('unknown.test')).rejects.toMatchObject(unknown);
+  await expect(names.resolve('unknown.test')).rejects.toMatchObject(unknown);
+
+  expect(asked).toHaveLength(2);
+});
+
+test('108: name resolution: a name that never resolves ends at the time limit, and is not asked for again at once', async () => {
+  const { names, asked } = resolver({ ...childless, limitMs: 20 });
+  const waiting = Array.from({ length: 30 }, () => names.resolve('stuck.test'));
+
+  for (const one of waiting) await expect(one).rejects.toMatchObject(timeout);
+  await expect(names.resolve('stuck.test')).rejects.toMatchObject(timeout);
+
+  expect(asked).toEqual(['stuck.test']);
+});
+
+test('108: name resolution: while a name is stuck, others resolve in a child, with /etc/hosts', async () => {
+  const { names, asked } = resolver();
+  // No name server is asked for it, as a label may have 63 characters.
+  const stuck = names.resolve(`stuck${'x'.repeat(64)}`).catch(() => 'no');
+
+  const local = await names.resolve('localhost');
+
+  expect(local).toContainEqual({ address: '127.0.0.1', family: 4 });
+  expect([asked.length, names.children.length]).toEqual([1, 1]);
+  expect(await stuck).toBe('no');
+});
+
+test('name resolution: a child that cannot be started fails the names that it was given', async () => {
+  const { names } = resolver(childless);
+
+  await expect(names.resolve('stuck.test')).rejects.toMatchObject(timeout);
+  expect(names.children).toEqual([]);
+});
+
+test('107: name resolution: at most 1000 names are resolved at a time', async () => {
+  const { names } = resolver({ ...childless, limitMs: 20 });
+  const many = Array.from({ length: 1000 }, (_, at) => names.resolve(`stuck${at}.test`));
+  const ended = Promise.allSettled(many);
+
+  await expect(names.resolve('other.test')).rejects.toMatchObject({ code: 'unreachable' });
+  const outcomes = new Set((await ended).map(({ status }) => status));
+
+  expect(outcomes).toEqual(new Set(['rejected']));
+});
