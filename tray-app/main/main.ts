@@ -17,7 +17,7 @@ import {
 } from 'electron';
 import { helperEnvironment, openAccounts, printable } from 'latchkey/accounts';
 import { answer, answers } from '#model/answers';
-import { channels, type Overview } from '#model/contract';
+import { channels, type MenuFailure, type Overview } from '#model/contract';
 import { menu, menuActions, menuTemplate } from '#model/menu';
 import { liveOverview } from '#model/overview';
 import { openSignIns } from '#model/sign-ins';
@@ -121,10 +121,12 @@ function start(): void {
     }),
     openBrowser,
   });
+  let menuFailure: MenuFailure | undefined;
   const live = liveOverview({
     accounts,
     signIns,
     startsAtLogin: () => loginStart.isOn(),
+    menuFailure: () => menuFailure,
     changed,
     notify,
     report,
@@ -148,6 +150,11 @@ function start(): void {
       live.touch();
     },
     quit: () => app.quit(),
+    failed(failure) {
+      if (menuFailure === failure) return;
+      menuFailure = failure;
+      live.touch();
+    },
     report,
   });
   const tray = new Tray(icon(trayStatus(live.now()).icon));

@@ -83,7 +83,19 @@ export const overview = z.strictObject({
   startAtLogin: z.boolean(),
   /** Why the connections could not be read again; the app keeps trying. */
   trouble: z.strictObject({ problem: z.string(), remedy: z.string() }).optional(),
+  /** The last action of the menu or a notification, if it failed. The menu has closed by then; a page shows why. */
+  menuFailure: z
+    .strictObject({
+      /** The connection; empty for an action on none. */
+      name: z.string(),
+      problem: z.string(),
+      remedy: z.string(),
+      /** Counts the failures. */
+      count: z.int(),
+    })
+    .optional(),
 });
+export type MenuFailure = NonNullable<Overview['menuFailure']>;
 export type Overview = z.infer<typeof overview>;
 
 /** Why an operation failed: a page shows `problem`, and `remedy` below it. */

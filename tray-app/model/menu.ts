@@ -1,5 +1,5 @@
 import type { Answers } from './answers.ts';
-import type { ConnectionView, Overview, SignInView } from './contract.ts';
+import type { ConnectionView, Failed, MenuFailure, Overview, SignInView } from './contract.ts';
 import { failureOf, type Report } from './outcome.ts';
 import { secretWords, signInOf, stateWords } from './state.ts';
 import { windowNames, windows, type WindowName } from './windows.ts';
@@ -157,6 +157,8 @@ export type MenuActionsPorts = {
   openWindow: (window: WindowName, name?: string) => void;
   startAtLogin: (on: boolean) => void;
   quit: () => void;
+  /** Called before each action, and with the failure of one. */
+  failed: (failure: MenuFailure | undefined) => void;
   report: Report;
 };
 
@@ -166,16 +168,32 @@ export function menuActions({
   openWindow,
   startAtLogin,
   quit,
+  failed,
   report,
 }: MenuActionsPorts): (action: MenuAction) => void {
+  let count = 0;
+
+  /** The menu has closed by now; the window shows what failed. */
+  function show(name: string, { problem, remedy }: Failed): void {
+    count += 1;
+    failed({ name, problem, remedy, count });
+    openWindow('connections');
+  }
+
   return (action) => {
+    failed(undefined);
     switch (action.do) {
       case 'open':
         return openWindow(action.window);
       case 'rotate':
         return openWindow('key', action.name);
       case 'startAtLogin':
-        return startAtLogin(action.on);
+        try {
+          return startAtLogin(action.on);
+        } catch (error) {
+          const { remedy } = failureOf(error, report);
+          return show('', { ok: false, problem: 'Start at login could not be changed.', remedy });
+        }
       case 'quit':
         return quit();
       case 'signIn':
@@ -185,9 +203,8 @@ export function menuActions({
       case 'openDashboard':
         return void answers[action.do]({ name: action.name })
           .catch((error: unknown) => failureOf(error, report))
-          .then(({ ok }) => {
-            // The menu has closed by now; the window shows what failed.
-            if (!ok) openWindow('connections');
+          .then((outcome) => {
+            if (!outcome.ok) show(action.name, outcome);
           });
     }
   };

@@ -1,5 +1,5 @@
 import type { AccountsService, ConnectionView as Connection } from 'latchkey/accounts';
-import type { ConnectionView, Overview } from './contract.ts';
+import type { ConnectionView, MenuFailure, Overview } from './contract.ts';
 import { failureOf, type Report } from './outcome.ts';
 import type { SignIns } from './sign-ins.ts';
 import { notices, type Notice } from './state.ts';
@@ -8,6 +8,7 @@ export type LiveOverviewPorts = {
   accounts: Pick<AccountsService, 'assistants' | 'watch' | 'claimNotice'>;
   signIns: Pick<SignIns, 'views'>;
   startsAtLogin: () => boolean;
+  menuFailure: () => MenuFailure | undefined;
   /** Called after every change. */
   changed: (overview: Overview) => void;
   notify: (notice: Notice) => void;
@@ -29,19 +30,23 @@ export interface LiveOverview {
 }
 
 export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
-  const { accounts, signIns, startsAtLogin, changed, notify, report, sleep } = ports;
+  const { accounts, signIns, startsAtLogin, menuFailure, changed, notify, report, sleep } = ports;
   let known = false;
   let connections: Overview['connections'] = [];
   let trouble: Overview['trouble'];
   let before: Overview | undefined;
 
-  const now = (): Overview => ({
-    known,
-    connections,
-    signIns: signIns.views(),
-    startAtLogin: startsAtLogin(),
-    ...(trouble && { trouble }),
-  });
+  function now(): Overview {
+    const failure = menuFailure();
+    return {
+      known,
+      connections,
+      signIns: signIns.views(),
+      startAtLogin: startsAtLogin(),
+      ...(trouble && { trouble }),
+      ...(failure && { menuFailure: failure }),
+    };
+  }
 
   async function followOnce(signal: AbortSignal): Promise<void> {
     const titles = new Map((await accounts.assistants()).map(({ id, title }) => [id, title]));

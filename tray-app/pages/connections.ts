@@ -19,6 +19,8 @@ let overview: Overview | undefined;
 /** The outcome of the last action, by connection. */
 const outcomes = new Map<string, Outcome>();
 const busy = new Set<string>();
+/** The failure of the menu that an action here has replaced. */
+let replacedFailure = 0;
 
 type Action = Extract<
   OperationName,
@@ -34,6 +36,7 @@ type Action = Extract<
 async function act(operation: Action, name: string): Promise<void> {
   const isSignIn = operation === 'signIn';
   outcomes.delete(name);
+  replacedFailure = overview?.menuFailure?.count ?? replacedFailure;
   if (!isSignIn) busy.add(name);
   draw();
   const outcome = await ask(operation, { name });
@@ -53,6 +56,7 @@ function draw(): void {
       ${connections.length === 0 ? nothing : addButton('')}
     </header>
     ${trouble ? problemNotice(trouble.problem, trouble.remedy) : nothing}
+    ${connections.some(({ name }) => name === overview?.menuFailure?.name) ? nothing : menuNotice()}
     ${
       connections.length === 0
         ? trouble
@@ -66,6 +70,12 @@ function draw(): void {
     }
     <dialog id="sure" aria-labelledby="sure-title"></dialog>
   `);
+}
+
+/** What failed in the menu, until something is done here. */
+function menuNotice(): TemplateResult | typeof nothing {
+  const { problem = '', remedy = '', count = 0 } = overview?.menuFailure ?? {};
+  return count <= replacedFailure ? nothing : problemNotice(problem, remedy);
 }
 
 const addButton = (kind: string): TemplateResult =>
@@ -99,6 +109,7 @@ function card(one: ConnectionView): TemplateResult {
         : html`${detail === '' ? nothing : html`<p class="detail">${detail}</p>`}
           ${signIn?.phase === 'failed' ? problemNotice(signIn.problem, signIn.remedy) : nothing}`
     }
+    ${overview?.menuFailure?.name === name && signIn?.phase !== 'failed' ? menuNotice() : nothing}
     ${
       one.keyDue && !one.oldKeyKept
         ? html`<p class="detail">

@@ -140,6 +140,19 @@ await suite('browser', 'tray app windows', () => {
     ]);
   });
 
+  test('an action of the menu that fails says why in the window, until the next action', async () => {
+    await desktop.trayWhere(showsEveryState);
+    const page = await desktop.window('connections');
+    await desktop.click('library', 'Reconnect');
+    const notice = page.getByText('The status folder cannot be read.');
+    await notice.waitFor();
+    const remedy = await page.getByText('Check its permissions.').isVisible();
+    await desktop.click('library', 'Open dashboard');
+    await notice.waitFor({ state: 'hidden' });
+
+    expect(remedy).toBe(true);
+  });
+
   test('a sign-in is announced once, and a click on the notification starts one that can be cancelled', async () => {
     const notice = await desktop.nextNotice();
     const page = await desktop.window('connections');

@@ -135,7 +135,10 @@ export function openAccounts(): AccountsService {
       return promise;
     },
     signOut: async () => ({ wasSignedIn: true }),
-    reconnect: async () => 1,
+    async reconnect(name) {
+      if (name !== 'library') return 1;
+      throw new AccountsError('io', 'the status folder cannot be read', 'check its permissions');
+    },
     rotateKey: rotate,
     rotateSecret: rotate,
     undoRotation: async () => true,

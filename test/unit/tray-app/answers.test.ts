@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
 import { AccountsError } from '#proxy/auth/accounts-service';
 import { answer, type Answers } from '#tray/model/answers';
+import type { MenuFailure } from '#tray/model/contract';
 import { menuActions } from '#tray/model/menu';
 
 const bug = new TypeError('undefined is not a function');
+const unreadable = new AccountsError('io', 'the file cannot be read', '');
 const request = { operation: 'signOut', input: { name: 'sales' } };
 
 /** Answers that all fail with the error. */
@@ -34,7 +36,6 @@ test('request of a page: an unexpected error becomes a failed outcome, and is re
 
 test('request of a page: an operation that answers with a list can fail, too', async () => {
   const { reported, report } = recorder();
-  const unreadable = new AccountsError('io', 'the file cannot be read', '');
 
   const outcome = await answer({ operation: 'doctor', input: {} }, failing(unreadable), report);
 
@@ -60,6 +61,7 @@ test('menu: an action that fails unexpectedly is reported, and opens the window 
     openWindow: opened.resolve,
     startAtLogin: () => undefined,
     quit: () => undefined,
+    failed: () => undefined,
     report,
   });
 
@@ -68,3 +70,31 @@ test('menu: an action that fails unexpectedly is reported, and opens the window 
   expect(await opened.promise).toBe('connections');
   expect(reported).toEqual([bug]);
 });
+
+test.each([
+  ['signOut', { do: 'signOut', name: 'sales' }, 'sales', 'The file cannot be read.'],
+  ['reconnect', { do: 'reconnect', name: 'sales' }, 'sales', 'The file cannot be read.'],
+  ['startAtLogin', { do: 'startAtLogin', on: true }, '', 'Start at login could not be changed.'],
+] as const)(
+  'menu: the reason why %s failed is kept for the window, until the next action',
+  async (_, action, name, problem) => {
+    const opened = Promise.withResolvers<string>();
+    const failures: (MenuFailure | undefined)[] = [];
+    const act = menuActions({
+      answers: failing(unreadable),
+      openWindow: opened.resolve,
+      startAtLogin() {
+        throw new Error('EACCES: permission denied');
+      },
+      quit: () => undefined,
+      failed: (failure) => failures.push(failure),
+      report: () => undefined,
+    });
+
+    act(action);
+    await opened.promise;
+    act({ do: 'open', window: 'doctor' });
+
+    expect(failures).toMatchObject([undefined, { name, problem, count: 1 }, undefined]);
+  },
+);

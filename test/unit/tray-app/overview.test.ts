@@ -37,6 +37,7 @@ function following(
     accounts,
     signIns: { views: () => [] },
     startsAtLogin: () => false,
+    menuFailure: () => undefined,
     changed: (overview) => seen.push(overview),
     notify: () => undefined,
     report: (error) => reported.push(error),
