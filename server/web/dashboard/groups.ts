@@ -77,7 +77,7 @@ export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
           { kind: 'text', text: group.servers.map(nameOf).join(', ') || 'None' },
         ],
       })),
-      empty: { text: 'No groups yet. Without groups, every member can use every server.' },
+      empty: { text: 'No groups yet. Create one to restrict a server to its members.' },
       now: ports.clock.now(),
     };
     const mayManage = visit.may('people.manage');

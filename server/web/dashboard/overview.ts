@@ -146,7 +146,9 @@ function endpointTable(
     action: { text: string; href: string } | undefined;
   },
 ): Table {
-  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({ text }));
+  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({
+    text,
+  }));
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
     const total = usage.get(id);

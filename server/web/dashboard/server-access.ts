@@ -23,7 +23,7 @@ import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.t
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { counted, questionRoutes } from './questions.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const accessForm = formFor(serverGroupsSet);
 const toRead = { permission: 'people.read', section: 'servers' } as const;
@@ -93,6 +93,7 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
 
   questionRoutes(guard, '/servers/:server/access/review', toManage, {
     async ask(visit, request) {
+      await serverOf(visit, request, ports);
       const input = chosen(visit, request);
       const preview = await perform(serverGroupsPreview, input, visit.actor, ports);
       const isForEveryone = input.access === 'everyone';
