@@ -27,6 +27,15 @@ export interface NatsPlace {
   readonly credentialsFile?: string | undefined;
 }
 
+/** A part of a URL; as it is written where its percent-encoding is not correct. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** The connection of a node to NATS. */
 export class NatsBus implements NodeBus {
   onLost: () => void = () => {};
@@ -65,8 +74,8 @@ export class NatsBus implements NodeBus {
       pingInterval: 2000,
       ...(protocol === 'tls:' && { tls: {} }),
       ...(username !== '' && {
-        user: decodeURIComponent(username),
-        pass: decodeURIComponent(password),
+        user: decoded(username),
+        pass: decoded(password),
       }),
       ...(credentials && { authenticator: credentials }),
     }).catch((cause: unknown) => {

@@ -91,3 +91,9 @@ test('NATS: a file without credentials is refused before anything connects', asy
     { message: expect.stringContaining('cannot be read') },
   ]);
 });
+
+test('NATS: a password with a bare % is sent as it is written', async () => {
+  const url = (await greetingServer({ refuses: true })).replace('s3cret', '100%25-50%off');
+
+  expect(await faultOf(url)).toMatchObject({ name: 'CommandError' });
+});
