@@ -41,6 +41,8 @@ export interface UpstreamOptions {
   readonly base: string;
   /** Commands of stdio servers, by `organization/server`; only the operator can configure them. */
   readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
+  /** The organization of the demo, which the operator may name for commands before it exists. */
+  readonly firstOrganization?: string | undefined;
   /** Folders of skills, by `organization/server`; only the operator can configure them. */
   readonly skillFolders?: ReadonlyMap<string, string>;
   /** The environment of this process. Child processes get the variables that every program needs, and none of Latchkey's. */
@@ -121,7 +123,8 @@ export async function openUpstreams(
   closers.push(async () => tunnels.close());
   const callerName = callerNames(masterKey.derive('callers of agents'));
   const commands = (isOwner && options.stdioServers) || new Map<string, StdioCommandSettings>();
-  for (const path of await declareStdioServers(commands.keys(), { ...stores, clock })) {
+  const declaring = { db: stores.db, clock, demo: options.firstOrganization };
+  for (const path of await declareStdioServers(commands.keys(), declaring)) {
     log.info({ server: path }, 'served by a command from now on');
   }
   const stdio = new StdioCommands(commands, {
