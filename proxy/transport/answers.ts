@@ -11,6 +11,7 @@ import { sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Log } from '#log/log';
 import { reopenAfterMs, mayRetry } from './retry.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
+import { webUrl } from './web-url.ts';
 
 /**
  * The answer in a response that is not an event stream. A JSON-RPC error with an error status is an answer too, whatever its
@@ -43,7 +44,7 @@ export async function readAnswer(
     if (!succeeded && answer.members.has('error')) return answerTo(id, answer);
     if (succeeded && isFor(request, answer)) return answerTo(id, answer);
   }
-  throw refusal(response, status);
+  throw refusal(response, status, body);
 }
 
 /** Whether `answer` answers `request`: it has the same id, or none. */
@@ -54,13 +55,22 @@ function isFor(request: Message, answer: Message): boolean {
   return idKey(answer.id) === idKey(request.id);
 }
 
-function refusal({ headers, statusMessage }: IncomingMessage, status: number): UpstreamError {
+function refusal(
+  { headers, statusMessage }: IncomingMessage,
+  status: number,
+  body: Buffer,
+): UpstreamError {
   const said = `${status} ${statusMessage ?? ''}`.trim();
   if (status === 403)
     return new UpstreamError('forbidden', `the server answered ${said}`, { status });
   if (status >= 300 && status < 400) {
     const target = headers.location ?? 'nowhere';
     return new UpstreamError('redirected', `the server answered ${said}, to ${target}`, { status });
+  }
+  const publicUrl = status === 421 ? publicUrlIn(body) : undefined;
+  if (publicUrl !== undefined) {
+    const why = `the server answered ${said}: its public URL is ${publicUrl}`;
+    return new UpstreamError('redirected', why, { status });
   }
   if (status >= 400) return new UpstreamError('status', `the server answered ${said}`, { status });
   if (status === 202 || status === 204)
@@ -73,6 +83,12 @@ function refusal({ headers, statusMessage }: IncomingMessage, status: number): U
     `the server answered ${said} with ${type}, not with a JSON-RPC response`,
     { status },
   );
+}
+
+/** The URL that a Latchkey server names when it was called by another host. */
+function publicUrlIn(body: Buffer): string | undefined {
+  const [, named = ''] = /"public_url":"([^"\\]{1,300})"/.exec(body.toString()) ?? [];
+  return webUrl(named)?.origin;
 }
 
 function parseAnswer(body: Buffer): Message | undefined {

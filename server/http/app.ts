@@ -150,7 +150,8 @@ export function createApp(options: AppOptions): FastifyInstance {
     if (isProbe || isOwnHost(namedHost(request.raw))) return;
     return reply.code(421).send({
       error: 'misdirected_request',
-      error_description: `the Host header must be ${new URL(base).host}: see --base-url`,
+      error_description: `the public URL of this server is ${base}, so the Host header must be ${new URL(base).host}: see --base-url`,
+      public_url: base,
     });
   });
   app.addHook('preClose', async () => front.close());

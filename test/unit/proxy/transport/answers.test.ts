@@ -1,7 +1,8 @@
 import type { IncomingMessage } from 'node:http';
 import { PassThrough } from 'node:stream';
 import { expect, test } from 'vitest';
-import { readBody } from '#proxy/transport/answers';
+import { readMessage } from 'latchkey-mcp/raw-message';
+import { readAnswer, readBody } from '#proxy/transport/answers';
 
 /** A response as far as its body goes. */
 function response(): PassThrough & IncomingMessage {
@@ -39,4 +40,26 @@ test('body: an interrupted one is an error, even if it was interrupted before th
 
   await expect(read).rejects.toThrow('ended early');
   await expect(readBody(before, 100)).rejects.toThrow('ended early');
+});
+
+test('answer: a server that was called by another host names its public URL', async () => {
+  const request = readMessage(Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'));
+  const answer = (body: object) => {
+    const sent = Object.assign(response(), { statusCode: 421, headers: {} });
+    sent.end(JSON.stringify(body));
+    return readAnswer(sent, request, 10_000);
+  };
+
+  await expect(answer({ error: 'x', public_url: 'https://mcp.example.com' })).rejects.toMatchObject(
+    {
+      code: 'redirected',
+      message: expect.stringMatching(
+        /^the server answered 421: .* is https:\/\/mcp\.example\.com$/,
+      ),
+    },
+  );
+  await expect(answer({ public_url: 'javascript:alert(1)' })).rejects.toMatchObject({
+    code: 'status',
+    status: 421,
+  });
 });
