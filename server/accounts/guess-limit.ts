@@ -24,9 +24,9 @@ interface Limit {
 }
 
 interface SubjectLimits {
-  /** Applies to one network, or to one browser that signed in before. */
+  /** Applies to one network, or to one browser that signed in before; an IPv6 network of 56 bits has twice as many free failures, one of 48 bits four times. */
   readonly place: Limit;
-  /** Applies to all networks together. Each contributes at most its free failures. */
+  /** Applies to all networks together. Each contributes at most the free failures of a place. */
   readonly everywhere: Limit;
 }
 
@@ -45,7 +45,7 @@ const codeLimits: SubjectLimits = {
   everywhere: { free: 20, mostSeconds: quarterHour },
 };
 
-/** Applies to one network that tries many accounts within a quarter of an hour. */
+/** Applies to one network that tries many accounts within a quarter of an hour; wider IPv6 networks as above. */
 const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
 
 /**
@@ -54,6 +54,8 @@ const networkLimit: Limit = { free: 30, mostSeconds: quarterHour };
  * - Failures are counted by account and place, for a day. A place is a network, or a browser that the person signed
  *   in with before. Whatever one network does, the right password works from every other place.
  * - A network is also limited over all accounts together, which does not affect known browsers.
+ * - An IPv6 network is limited again as part of those of 56 and 48 bits that it is in, since a guesser may have one of those.
+ *   It contributes at most its own free failures there, so a neighbour cannot lock it out alone.
  * - Guesses from many networks at one account are limited together. That takes ten networks, as each contributes at most
  *   its free failures, so one network can neither cause nor prolong it. From then on, an unknown browser on a new network
  *   may have to wait together with the guessers; known browsers, passkeys and single sign-on do not.
@@ -70,7 +72,8 @@ export async function beginGuess(
   const { subject, place } = attempt;
   const limits = subject.startsWith(codePrefix) ? codeLimits : passwordLimits;
   const since = { subject: now - attemptLifeSeconds, place: now - quarterHour };
-  const waitSeconds = await insertAttempt(db, { ...attempt, at: now }, since, (earlier) =>
+  const around = placesAround(place);
+  const waitSeconds = await insertAttempt(db, { ...attempt, around, at: now }, since, (earlier) =>
     longestWait(place, earlier, { limits, now }),
   );
   return {
@@ -95,21 +98,56 @@ export function codeSubject(userId: string): string {
 
 function longestWait(
   place: string,
-  { atSubject, fromPlace }: EarlierFailures,
+  { atSubject, nearby }: EarlierFailures,
   { limits, now }: { limits: SubjectLimits; now: EpochSeconds },
 ): number {
-  const here = secondsToWait(atSubject.get(place), limits.place, now);
-  if (!isNetwork(place)) return here;
-  const networks = [...atSubject].filter(([other]) => isNetwork(other));
-  const everywhere = {
-    count: sum(networks.map(([, { count }]) => Math.min(count, limits.place.free))),
-    lastAt: Math.max(0, ...networks.map(([, { lastAt }]) => lastAt)),
-  };
+  if (!isNetwork(place)) return secondsToWait(atSubject.get(place), limits.place, now);
+  const here = networkWaits(place, atSubject, limits.place, now);
+  const anySubject = networkWaits(place, nearby, networkLimit, now);
+  const together = widened(here.widest, () => 'everywhere', limits.place.free).get('everywhere');
   return Math.max(
-    here,
-    secondsToWait(fromPlace, networkLimit, now),
-    secondsToWait(everywhere, limits.everywhere, now),
+    ...here.waits,
+    ...anySubject.waits,
+    secondsToWait(together, limits.everywhere, now),
   );
+}
+
+/** The waits of a network and of those around it, and the failures of all the widest networks. */
+function networkWaits(
+  place: string,
+  failures: ReadonlyMap<string, Failures>,
+  limit: Limit,
+  now: EpochSeconds,
+): { waits: number[]; widest: ReadonlyMap<string, Failures> } {
+  let widest: ReadonlyMap<string, Failures> = new Map(
+    [...failures].filter(([other]) => isNetwork(other)),
+  );
+  const waits = [secondsToWait(widest.get(place), limit, now)];
+  for (const [at, length] of widerLengths.entries()) {
+    const free = limit.free * 2 ** at;
+    widest = widened(widest, (network) => wider(network, length), free);
+    const isWider = wider(place, length) !== place;
+    const failed = isWider ? widest.get(wider(place, length)) : undefined;
+    waits.push(secondsToWait(failed, { ...limit, free: 2 * free }, now));
+  }
+  return { waits, widest };
+}
+
+/** The failures of wider networks. Each network contributes at most `most`. */
+function widened(
+  failures: ReadonlyMap<string, Failures>,
+  around: (network: string) => string,
+  most: number,
+): ReadonlyMap<string, Failures> {
+  const sums = new Map<string, Failures>();
+  for (const [network, { count, lastAt }] of failures) {
+    const before = sums.get(around(network)) ?? { count: 0, lastAt: 0 };
+    sums.set(around(network), {
+      count: before.count + Math.min(count, most),
+      lastAt: Math.max(before.lastAt, lastAt),
+    });
+  }
+  return sums;
 }
 
 function secondsToWait(
@@ -120,10 +158,6 @@ function secondsToWait(
   if (!failures || failures.count < free) return 0;
   const wait = Math.min(mostSeconds, 2 ** Math.min(failures.count - free + 1, 20));
   return Math.max(0, failures.lastAt + wait - now);
-}
-
-function sum(counts: readonly number[]): number {
-  return counts.reduce((total, count) => total + count, 0);
 }
 
 const networkPrefix = 'network:';
@@ -168,9 +202,25 @@ export async function rememberBrowser(
   return token;
 }
 
+/** How many characters name the networks of 56 and 48 bits around the network of an IPv6 address. */
+const widerLengths = ['2001:0db8:0000:00'.length, '2001:0db8:0000'.length];
+
+/** The place of a wider network; an IPv4 address is in none. */
+function wider(place: string, length: number): string {
+  return place.includes(':', networkPrefix.length)
+    ? place.slice(0, networkPrefix.length + length)
+    : place;
+}
+
+/** What all places in the network of 48 bits around a place begin with; `undefined` if it is in none. */
+function placesAround(place: string): string | undefined {
+  const widest = wider(place, widerLengths.at(-1) ?? 0);
+  return isNetwork(place) && widest !== place ? `${widest}:` : undefined;
+}
+
 /**
- * The network of an IP address: for IPv6 the first 64 bits, because one household or server has 2^64 addresses; for IPv4
- * the address itself.
+ * The network of an IP address: for IPv6 the first 64 bits in full, because one household or server has 2^64 addresses;
+ * for IPv4 the address itself.
  */
 export function networkOf(address: string): string {
   if (!address.includes(':') || address.includes('.')) return address;
@@ -180,5 +230,15 @@ export function networkOf(address: string): string {
     tail === undefined ? 0 : 8 - groups.length - tail.split(':').filter(Boolean).length;
   return [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0')]
     .slice(0, 4)
+    .map((group) => group.padStart(4, '0'))
     .join(':');
+}
+
+/** The network of an IP address, and for IPv6 those of 56 and 48 bits around it. */
+export function networksOf(address: string): string[] {
+  const network = networkOf(address);
+  const around = network.includes(':')
+    ? widerLengths.map((length) => network.slice(0, length))
+    : [];
+  return [network, ...around];
 }

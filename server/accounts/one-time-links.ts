@@ -87,7 +87,7 @@ export async function setUp(
   { address, requestId }: Visit,
   { db: database, hashing, clock }: SetUpPorts,
 ): Promise<User> {
-  const hash = await hashing.hash(chosen.password);
+  const hash = await hashing.hash(chosen.password, { known: 'set-up' });
   return transaction(database, async (db) => {
     const isOpen = await isSetUpOpen(linkToken, { db, clock });
     const createdAt = clock.now();

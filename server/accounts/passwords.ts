@@ -8,8 +8,8 @@ import { revokeGrantsOfPerson } from '#db/grants';
 import type { User } from '#db/people';
 import { revokePersonalTokens } from '#db/personal-tokens';
 import type { Db } from '#db/transaction';
-import { AccountRefusal } from './account-refusal.ts';
 import { accountSubject } from './guess-limit.ts';
+import { type HashedFor, HashingQueue } from './hashing-queue.ts';
 import { emailKey } from './people.ts';
 import type { Visit } from './sessions.ts';
 
@@ -34,35 +34,33 @@ export function passwordProblem(password: string, repeated: string, email: strin
 const parameters = { log2Cost: 16, blockSize: 8, parallelization: 2 };
 const saltBytes = 16;
 const keyBytes = 32;
-const mostAtOnce = 2;
-const mostWaiting = 100;
 
 export interface PasswordHashing {
-  /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. */
-  hash(password: string): Promise<string>;
+  /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. For the operator unless given. */
+  hash(password: string, whose?: HashedFor): Promise<string>;
 
   /** Whether the password matches. Without a hash (`undefined`) it takes as long and returns false. */
-  verify(password: string, encoded: string | undefined): Promise<boolean>;
+  verify(password: string, encoded: string | undefined, whose: HashedFor): Promise<boolean>;
 }
 
 /**
  * Hashes passwords with scrypt, two at a time, so that many sign-ins queue up instead of exhausting memory. OWASP
  * Password Storage Cheat Sheet, PHC string format
  *
- * @throws {AccountRefusal} `busy` when a hundred are queued
+ * @throws {AccountRefusal} `busy` when too many are queued
  */
 export function passwordHashing({ log2Cost = parameters.log2Cost } = {}): PasswordHashing {
   const own = { ...parameters, log2Cost };
   const unknownPerson = encode(own, randomBytes(saltBytes), randomBytes(keyBytes));
-  const limited = limitedConcurrency();
+  const queue = new HashingQueue();
   return {
-    hash: (password) =>
-      limited(async () => {
+    hash: (password, whose = { known: 'operator' }) =>
+      queue.run(whose, async () => {
         const salt = randomBytes(saltBytes);
         return encode(own, salt, await derive(password, salt, own));
       }),
-    verify: (password, encoded) =>
-      limited(async () => {
+    verify: (password, encoded, whose) =>
+      queue.run(whose, async () => {
         const { salt, key, ...cost } = decode(encoded ?? unknownPerson);
         const isEqual = timingSafeEqual(await derive(password, salt, cost), key);
         return isEqual && encoded !== undefined;
@@ -104,25 +102,6 @@ function decode(encoded: string): Cost & { salt: Buffer; key: Buffer } {
 
 function base64(bytes: Buffer): string {
   return bytes.toString('base64').replaceAll('=', '');
-}
-
-/** Runs at most `mostAtOnce` functions concurrently, in the order in which they were passed. */
-function limitedConcurrency(): <T>(work: () => Promise<T>) => Promise<T> {
-  let working = 0;
-  const waiting: (() => void)[] = [];
-  return async (work) => {
-    if (waiting.length >= mostWaiting) throw new AccountRefusal('busy');
-    if (working >= mostAtOnce) await new Promise<void>((resolve) => waiting.push(resolve));
-    else working += 1;
-    try {
-      return await work();
-    } finally {
-      // The slot passes directly to the next in the queue, so that no later caller can take it.
-      const next = waiting.shift();
-      if (next) next();
-      else working -= 1;
-    }
-  };
 }
 
 export interface SetPasswordPorts {

@@ -3,7 +3,7 @@ import type { Clock } from '#clock/clock';
 import { findPasswordHash } from '#db/authenticators';
 import { findUserByEmail, type User } from '#db/people';
 import type { Db } from '#db/transaction';
-import { accountSubject, beginGuess, placeOf } from './guess-limit.ts';
+import { accountSubject, beginGuess, isNetwork, networksOf, placeOf } from './guess-limit.ts';
 import type { PasswordHashing } from './passwords.ts';
 import type { Visit } from './sessions.ts';
 
@@ -35,7 +35,9 @@ export async function signIn(
   const guess = await beginGuess({ subject: accountSubject(email), place }, { db, now });
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const hash = user && (await findPasswordHash(db, user.id));
-  const isEqual = await hashing.verify(password, hash);
+  const isKnown = user !== undefined && !isNetwork(place);
+  const whose = isKnown ? { known: user.id } : { network: networksOf(address).at(-1) ?? '' };
+  const isEqual = await hashing.verify(password, hash, whose);
   // The check waited in a queue, and the password may have been replaced in the meantime.
   const isRight = isEqual && user !== undefined && (await findPasswordHash(db, user.id)) === hash;
   const outcome = user && isRight ? 'done' : 'refused';

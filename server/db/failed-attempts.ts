@@ -10,6 +10,8 @@ export interface Attempt {
   readonly subject: string;
   /** A network, or a known browser of the account. */
   readonly place: string;
+  /** What the places of the widest network begin with that `place` is in, if there is one. */
+  readonly around?: string | undefined;
 }
 
 export interface Failures {
@@ -21,8 +23,8 @@ export interface Failures {
 export interface EarlierFailures {
   /** Of the same subject, by place. */
   readonly atSubject: ReadonlyMap<string, Failures>;
-  /** From the same place, of any subject. */
-  readonly fromPlace: Failures;
+  /** Of any subject, by place: this place, and those in the network around it. */
+  readonly nearby: ReadonlyMap<string, Failures>;
 }
 
 /**
@@ -30,19 +32,19 @@ export interface EarlierFailures {
  * Counting, deciding and storing are one transaction, so concurrent attempts are counted one by one. An attempt that has
  * to wait is not stored.
  *
- * @param since failures of the subject, and from the place, before these times are ignored
+ * @param since failures of the subject, and from places nearby, before these times are ignored
  * @returns the seconds to wait; 0 when the attempt may be checked
  */
 export async function insertAttempt(
   db: Db,
-  { subject, place, at }: Attempt & { readonly at: EpochSeconds },
+  { subject, place, around, at }: Attempt & { readonly at: EpochSeconds },
   since: { readonly subject: EpochSeconds; readonly place: EpochSeconds },
   secondsToWait: (earlier: EarlierFailures) => number,
 ): Promise<number> {
   return transaction(db, async (tx) => {
     // Each attempt locks its subject before its place, so that two attempts cannot deadlock.
     await advisoryLock(tx, `attempts at ${subject}`);
-    await advisoryLock(tx, `attempts from ${place}`);
+    await advisoryLock(tx, `attempts from ${around ?? place}`);
     await tx
       .deleteFrom('failed_attempt')
       .where('failed_at', '<', at - attemptLifeSeconds)
@@ -54,18 +56,16 @@ export async function insertAttempt(
       .where('failed_at', '>=', since.subject)
       .groupBy('place')
       .execute();
-    const { count, last } = await tx
+    const nearby = await tx
       .selectFrom('failed_attempt')
-      .select(({ fn }) => [fn.countAll().as('count'), fn.max('failed_at').as('last')])
-      .where('place', '=', place)
+      .select(({ fn }) => ['place', fn.countAll().as('count'), fn.max('failed_at').as('last')])
+      .where((row) =>
+        around === undefined ? row('place', '=', place) : row('place', 'like', `${around}%`),
+      )
       .where('failed_at', '>=', since.place)
-      .executeTakeFirstOrThrow();
-    const waitSeconds = secondsToWait({
-      atSubject: new Map(
-        places.map((row) => [row.place, { count: Number(row.count), lastAt: row.last }]),
-      ),
-      fromPlace: { count: Number(count), lastAt: last ?? 0 },
-    });
+      .groupBy('place')
+      .execute();
+    const waitSeconds = secondsToWait({ atSubject: byPlace(places), nearby: byPlace(nearby) });
     if (waitSeconds > 0) return waitSeconds;
     await tx
       .insertInto('failed_attempt')
@@ -73,6 +73,14 @@ export async function insertAttempt(
       .execute();
     return 0;
   });
+}
+
+function byPlace(
+  rows: readonly { place: string; count: number | string | bigint; last: EpochSeconds }[],
+): ReadonlyMap<string, Failures> {
+  return new Map(
+    rows.map(({ place, count, last }) => [place, { count: Number(count), lastAt: last }]),
+  );
 }
 
 /** Deletes the failures of a subject after a success: all of them, or those from one place. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { networkOf } from '#accounts/guess-limit';
+import { networksOf } from '#accounts/guess-limit';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { ownClientDocument } from '#oauth/client-documents';
 import {
@@ -125,7 +125,7 @@ const maxPerHour = 30;
 const hourSeconds = 3600;
 const mostNetworks = 10_000;
 
-/** `POST {base}/api/oauth/register`, at most thirty an hour for each network. RFC 7591 §3 */
+/** `POST {base}/api/oauth/register`, at most thirty an hour for each network; of the IPv6 networks of 56 and 48 bits around it, twice and four times as many. RFC 7591 §3 */
 export function registrationRoute(
   app: FastifyInstance,
   ports: RegistrationEndpointPorts & { readonly clock: Clock },
@@ -139,17 +139,22 @@ export function registrationRoute(
       throw new OAuthError('invalid_client_metadata', 'the body must be application/json');
     }
     const now = ports.clock.now();
-    const network = networkOf(request.ip);
-    const before = (recent.get(network) ?? []).filter((at) => at > now - hourSeconds);
-    if (before.length >= maxPerHour) {
+    const networks = networksOf(request.ip).map((network, at) => {
+      const before = (recent.get(network) ?? []).filter((time) => time > now - hourSeconds);
+      return { network, before, most: maxPerHour * 2 ** at };
+    });
+    const full = networks.find(({ before, most }) => before.length >= most);
+    if (full) {
       throw new OAuthError('slow_down', 'too many registrations from this address', {
-        retryAfterSeconds: Math.max(1, (before[0] ?? now) + hourSeconds - now),
+        retryAfterSeconds: Math.max(1, (full.before[0] ?? now) + hourSeconds - now),
       });
     }
-    // Deleted before it is set, so that the map keeps the order of the latest registration and evicts the oldest.
-    recent.delete(network);
-    if (recent.size >= mostNetworks) recent.delete(recent.keys().next().value ?? '');
-    recent.set(network, [...before, now]);
+    for (const { network, before } of networks) {
+      // Deleted before it is set, so that the map keeps the order of the latest registration and evicts the oldest.
+      recent.delete(network);
+      if (recent.size >= mostNetworks) recent.delete(recent.keys().next().value ?? '');
+      recent.set(network, [...before, now]);
+    }
     const registration = await registrationEndpoint(parseJson(request.body), ports);
     return reply.code(201).header('Cache-Control', 'no-store').send(registration);
   });

@@ -107,7 +107,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
           : 'The current password is incorrect.';
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }
-    const hash = await people.hashing.hash(password);
+    const hash = await people.hashing.hash(password, { known: user.id });
     await transaction(db, (tx) => setPassword(user, hash, visitOf(request), { db: tx, clock }));
     const [userId, next] = [user.id, '/account?done=password'];
     // A new session counts as a proof of two factors, but here only the password was checked.

@@ -120,7 +120,7 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
     if (problem !== undefined) return send(request, reply, user, problem);
     // Ahead of the transaction: hashing takes its turn, and can be refused.
-    const hash = await people.hashing.hash(password);
+    const hash = await people.hashing.hash(password, { known: user.id });
     // One transaction: where the password cannot be kept, the link stays good.
     await transaction(db, async (tx) => {
       if (!(await takeLink(tx, hashSecret(linkToken), clock.now())))
@@ -202,7 +202,7 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
       const kept = problem === undefined ? password : undefined;
       return send(request, reply, { email, password: kept, errors });
     }
-    const passwordHash = await people.hashing.hash(password);
+    const passwordHash = await people.hashing.hash(password, { known: hashSecret(linkToken) });
     const made = { id: newUserId(), email, createdAt: clock.now(), passwordHash };
     const taken = await join(linkToken, made, visitOf(request), people);
     if (taken !== 'done') {

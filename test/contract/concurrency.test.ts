@@ -123,9 +123,10 @@ await onEachDatabase('eight at the same time', ({ open }) => {
         for (let turn = 0; turn < 5; turn += 1) {
           const attempt = { subject: subject(at), place: place(at), at: now };
           waits.push(
-            await insertAttempt(db, attempt, since, ({ atSubject, fromPlace }) => {
+            await insertAttempt(db, attempt, since, ({ atSubject, nearby }) => {
               const all = [...atSubject.values()].reduce((sum, one) => sum + one.count, 0);
-              return Math.max(all, fromPlace.count) >= 12 ? 1 : 0;
+              const here = nearby.get(attempt.place)?.count ?? 0;
+              return Math.max(all, here) >= 12 ? 1 : 0;
             }),
           );
         }

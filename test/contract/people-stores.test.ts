@@ -205,18 +205,19 @@ await onEachDatabase('people', ({ open }) => {
 
   /** Begins an attempt, and says what it was told of those before it. */
   const begin = async (
-    attempt: { subject: string; place: string; at?: number },
+    attempt: { subject: string; place: string; around?: string; at?: number },
     { since = now - 900, waitSeconds = 0 }: { since?: number; waitSeconds?: number } = {},
   ) => {
     let told: unknown;
     const windows = { subject: since, place: since };
     await insertAttempt(stores.db, { at: now, ...attempt }, windows, (earlier) => {
-      told = { atSubject: Object.fromEntries(earlier.atSubject), fromPlace: earlier.fromPlace };
+      const { atSubject, nearby } = earlier;
+      told = { atSubject: Object.fromEntries(atSubject), nearby: Object.fromEntries(nearby) };
       return waitSeconds;
     });
     return told;
   };
-  const nothing = { atSubject: {}, fromPlace: { count: 0, lastAt: 0 } };
+  const nothing = { atSubject: {}, nearby: {} };
 
   test('sign-in attempts: concurrent attempts are counted one by one', async () => {
     const [subject, place] = [randomUUID(), randomUUID()];
@@ -226,8 +227,8 @@ await onEachDatabase('people', ({ open }) => {
         stores.db,
         { subject, place, at: now },
         { subject: now - 900, place: now - 900 },
-        ({ fromPlace }) => {
-          count = fromPlace.count;
+        ({ nearby }) => {
+          count = nearby.get(place)?.count ?? 0;
           return 0;
         },
       );
@@ -260,11 +261,25 @@ await onEachDatabase('people', ({ open }) => {
     const fromOther = { count: 1, lastAt: now + 7 };
     expect(early).toEqual({
       atSubject: { [place]: { count: 3, lastAt: now + 5 }, [other]: fromOther },
-      fromPlace: { count: 4, lastAt: now + 8 },
+      nearby: { [place]: { count: 4, lastAt: now + 8 } },
     });
     expect(late).toEqual({
       atSubject: { [other]: fromOther },
-      fromPlace: { count: 1, lastAt: now + 8 },
+      nearby: { [place]: { count: 1, lastAt: now + 8 } },
+    });
+  });
+
+  test('sign-in attempts: those from the network around a place are counted by place', async () => {
+    const network = `network:${randomUUID()}`;
+    const [one, two, beside] = [`${network}:1`, `${network}:2`, `${network}1:1`];
+    for (const place of [one, two, two, beside]) await begin({ subject: randomUUID(), place });
+
+    const at = { subject: randomUUID(), place: one };
+    const told = await begin({ ...at, around: `${network}:` }, { waitSeconds: 1 });
+
+    expect(told).toEqual({
+      atSubject: {},
+      nearby: { [one]: { count: 1, lastAt: now }, [two]: { count: 2, lastAt: now } },
     });
   });
 
@@ -286,7 +301,7 @@ await onEachDatabase('people', ({ open }) => {
 
     const told = await begin(attempt, { since: 0, waitSeconds: 1 });
 
-    expect(told).toMatchObject({ atSubject: {}, fromPlace: { count: 1 } });
+    expect(told).toMatchObject({ atSubject: {}, nearby: { [attempt.place]: { count: 1 } } });
   });
 
   test('known browser: stored for a year, the latest twenty of each person', async () => {

@@ -155,9 +155,12 @@ export interface PageApp extends AsyncDisposable {
   ): Promise<SignedInBrowser>;
 }
 
-export async function pageApp(
-  options: Pick<DashboardOptions, 'auditRetentionDays'> = {},
-): Promise<PageApp> {
+export interface PageAppOptions extends Pick<DashboardOptions, 'auditRetentionDays'> {
+  /** What a password costs. */
+  readonly log2Cost?: number;
+}
+
+export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {}): Promise<PageApp> {
   const server = await authorizationServer();
   const { base, clock, stores, ports } = server;
   const keys = await freshSigningKeys(clock);
@@ -229,7 +232,7 @@ export async function pageApp(
     gateway,
     people: {
       ...stores,
-      hashing: passwordHashing({ log2Cost: 8 }),
+      hashing: passwordHashing({ log2Cost }),
       sealing: masterKey(randomBytes(32)),
       refusals,
       grantsOf: accountGrantsOf(stores.db, clock),

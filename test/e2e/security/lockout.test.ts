@@ -158,7 +158,7 @@ test('93: lockout: guessers with a new network for each try get a hundred tries 
   const { email } = await person('distributed');
   const known = await knownBrowser(email);
   const guess = (guesser: number, round: number) =>
-    browserAt(`2001:db8:${guesser}:${round}::1`).signIn(email, 'wrong');
+    browserAt(`2001:db8:${guesser + 1}${round}::1`).signIn(email, 'wrong');
 
   const first = await looks(20, guess);
   const byKnown = await known.signIn(email);
@@ -172,6 +172,40 @@ test('93: lockout: guessers with a new network for each try get a hundred tries 
   expect(await known.signIn(email)).toBe(303);
   expect(await browserAt(elsewhere).signIn(email)).toBe(303);
 });
+
+test.each<[what: string, tries: number, address: (index: number) => string]>([
+  ['a /56', 20, (index) => `2001:db8:56:${index.toString(16)}::1`],
+  ['a /48', 40, (index) => `2001:db8:48:${(256 * index).toString(16)}::1`],
+])(
+  '93, 108: lockout: guessers with %s, and a new /64 of it for each try, get %i tries and keep nobody else out',
+  async (_, tries, address) => {
+    const { email } = await person(`within_${tries}`);
+
+    const looked = await looks(20, (guesser, round) =>
+      browserAt(address(20 * guesser + round)).signIn(email, 'wrong'),
+    );
+
+    expect(looked).toBe(tries);
+    expect(await browserAt('2001:db8:49::1').signIn(email)).toBe(303);
+  },
+);
+
+test.each<[what: string, tries: number, address: (index: number) => string]>([
+  ['a /56', 60, (index) => `2001:db8:56:${index.toString(16)}::1`],
+  ['a /48', 120, (index) => `2001:db8:48:${(256 * index).toString(16)}::1`],
+])(
+  '93, 108: lockout: guessers with %s get %i tries across all accounts',
+  async (_, tries, address) => {
+    let accounts = 0;
+
+    const looked = await looks(20, (guesser, round) => {
+      const email = `nobody${(accounts += 1)}@example.com`;
+      return browserAt(address(20 * guesser + round)).signIn(email, 'wrong');
+    });
+
+    expect(looked).toBe(tries);
+  },
+);
 
 test('93: known browser: it waits only for its own guesses, and no one else waits for them', async () => {
   const { email } = await person('own_guesses');
@@ -300,7 +334,7 @@ test('93: lockout: records of guesses expire after a day, and twenty browsers of
   const rows = async (table: 'failed_attempt' | 'known_browser') =>
     (await app.server.stores.db.selectFrom(table).selectAll().execute()).length;
   for (let turn = 0; turn < 80; turn += 1) {
-    await browserAt(`2001:db8:9:${turn}::1`).signIn(`nobody${turn}@example.com`, 'wrong');
+    await browserAt(`2001:db8:9${turn}::1`).signIn(`nobody${turn}@example.com`, 'wrong');
   }
   const guessed = await rows('failed_attempt');
   await app.server.clock.advance(daySeconds + 1);

@@ -45,3 +45,21 @@ test('44: dynamic registration: one IPv6 network can register thirty clients an 
   expect(made).toEqual([...Array.from({ length: 30 }, () => 201), 429]);
   expect((await register('2001:db8:2:2::1')).status).toBe(201);
 });
+
+test('44, 108: dynamic registration: the /56 around IPv6 networks can register sixty clients an hour', async () => {
+  const register = (address: string) =>
+    app.post({
+      path: '/api/oauth/register',
+      cookie: '',
+      body: JSON.stringify({ redirect_uris: ['https://app.example/cb'] }),
+      headers: { 'content-type': 'application/json' },
+      address,
+    });
+  const made = [];
+  for (let at = 0; at < 61; at += 1) {
+    made.push((await register(`2001:db8:3:${(256 + at).toString(16)}::1`)).status);
+  }
+
+  expect(made).toEqual([...Array.from({ length: 60 }, () => 201), 429]);
+  expect((await register('2001:db8:3:200::1')).status).toBe(201);
+});

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 
+import type { HashedFor } from '#server/accounts/hashing-queue';
 import { insertOrganization } from '#server/db/organizations';
 import { passwordHashing, setPassword } from '#server/accounts/passwords';
 import { insertUser } from '#server/db/people';
@@ -8,13 +9,14 @@ import { openDatabase } from '#support/open-database';
 import { turnedClock } from '#support/turned-clock';
 
 const quick = passwordHashing({ log2Cost: 10 });
+const dana = { known: 'dana' };
 
 test('a password is verified by its hash, another one is not', async () => {
   const hash = await quick.hash('correct horse battery');
 
   expect(hash).toMatch(/^\$scrypt\$ln=10,r=8,p=2\$/);
-  expect(await quick.verify('correct horse battery', hash)).toBe(true);
-  expect(await quick.verify('correct horse batterz', hash)).toBe(false);
+  expect(await quick.verify('correct horse battery', hash, dana)).toBe(true);
+  expect(await quick.verify('correct horse batterz', hash, dana)).toBe(false);
 });
 
 test('the parameters are at least what OWASP asks for', async () => {
@@ -28,13 +30,13 @@ test('the same password is hashed differently each time, and verified under olde
   const [one, two] = [await older.hash('same password'), await older.hash('same password')];
 
   expect(one).not.toBe(two);
-  expect(await quick.verify('same password', two)).toBe(true);
+  expect(await quick.verify('same password', two, dana)).toBe(true);
 });
 
 test('letters that look the same are the same password', async () => {
   const hash = await quick.hash('caf\u00e9 caf\u00e9 caf\u00e9');
 
-  expect(await quick.verify('cafe\u0301 cafe\u0301 cafe\u0301', hash)).toBe(true);
+  expect(await quick.verify('cafe\u0301 cafe\u0301 cafe\u0301', hash, dana)).toBe(true);
 });
 
 test('nobody has no password, and it takes the same work to say so', async () => {
@@ -43,7 +45,7 @@ test('nobody has no password, and it takes the same work to say so', async () =>
   // What this process had of the processor, which others that want it do not change.
   const work = async (encoded: string | undefined) => {
     const start = process.cpuUsage();
-    for (let turn = 0; turn < 5; turn += 1) await hashing.verify('wrong', encoded);
+    for (let turn = 0; turn < 5; turn += 1) await hashing.verify('wrong', encoded, dana);
     const { user, system } = process.cpuUsage(start);
     return user + system;
   };
@@ -51,17 +53,61 @@ test('nobody has no password, and it takes the same work to say so', async () =>
 
   const [known, unknown] = [await work(hash), await work(undefined)];
 
-  expect(await hashing.verify('', undefined)).toBe(false);
+  expect(await hashing.verify('', undefined, dana)).toBe(false);
   expect(unknown / known).toBeGreaterThan(0.3);
 });
 
-test('a hundred wait, the next is told that we are busy', async () => {
-  const crowd = Array.from({ length: 103 }, () => quick.verify('wrong', undefined));
+/** Asks for a password of each of these to be verified, at the same moment; in which order they were, and who was refused. */
+async function verified(...asked: readonly HashedFor[]) {
+  const order: string[] = [];
+  const refused: string[] = [];
+  await Promise.all(
+    asked.map(async (whose) => {
+      const name = 'known' in whose ? whose.known : whose.network;
+      await quick.verify('wrong', undefined, whose).then(
+        () => order.push(name),
+        () => refused.push(name),
+      );
+    }),
+  );
+  return { order, refused };
+}
+const times = (count: number, act: (index: number) => HashedFor) =>
+  Array.from({ length: count }, (_, index) => act(index));
+const network = (name: string) => ({ network: name });
 
-  const results = await Promise.allSettled(crowd);
+test('108: hashing: a known person comes before all unknown networks', async () => {
+  const { order } = await verified(...times(12, () => network('guesser')), dana);
 
-  expect(results.filter(({ status }) => status === 'rejected')).toHaveLength(1);
-  expect(await quick.verify('wrong', undefined)).toBe(false);
+  expect(order.indexOf('dana')).toBeLessThan(5);
+});
+
+test('108: hashing: networks take turns, so that one with few guesses does not wait for one with many', async () => {
+  const { order } = await verified(...times(12, () => network('guesser')), network('other'));
+
+  expect(order.indexOf('other')).toBeLessThan(6);
+});
+
+test('108: hashing: known people who never stop leave every fourth turn to unknown networks', async () => {
+  const people = times(20, (index) => ({ known: `person ${index % 2}` }));
+  const { order } = await verified(...people, network('other'));
+
+  expect(order.indexOf('other')).toBeLessThan(8);
+});
+
+test('107: hashing: 25 of one network wait, and the next is told that we are busy', async () => {
+  const { order, refused } = await verified(...times(40, () => network('guesser')));
+
+  expect([order.length, refused.length]).toEqual([27, 13]);
+  expect(await quick.verify('wrong', undefined, network('guesser'))).toBe(false);
+});
+
+test('107: hashing: a hundred wait; beyond that, another network takes the place of one with more', async () => {
+  const crowd = times(102, (index) => network(`guesser ${index % 12}`));
+  const { order, refused } = await verified(...crowd, network('other'));
+
+  expect([order.length, refused.length]).toEqual([102, 1]);
+  expect(order).toContain('other');
 });
 
 test('48: what was allowed until the old sessions ended is over with the old password', async () => {
