@@ -32,7 +32,13 @@ test('shell completion: commands, assistants, options and connection names are c
   expect(code).toBe(0);
   expect(await completed('in')).toEqual(['install']);
   expect(await completed('s')).toEqual(['setup', 'status', 'sales']);
-  expect(await completed('install', 'c')).toEqual(['claude-desktop', 'claude-code', 'cursor']);
+  expect(await completed('install', 'c')).toEqual([
+    'claude-desktop',
+    'claude-code',
+    'cursor',
+    'codex',
+    'copilot-cli',
+  ]);
   expect(await completed('install', 'cursor', 's')).toEqual(['sales']);
   expect(await completed('status', '--j')).toEqual(['--json']);
   expect(await completed('agent', 'in')).toEqual(['install']);
