@@ -1,5 +1,6 @@
 import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { LimitedMap } from '#limited-map';
 import { type Era, legacyHeaders } from 'latchkey-mcp/headers';
 import { type Message, readMessage, stringAt } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
@@ -182,7 +183,7 @@ interface Known {
  * pointed elsewhere is another one.
  */
 export class KnownEras {
-  readonly #known = new Map<string, Known>();
+  readonly #known = new LimitedMap<string, Known>(maxServers);
   readonly #clock: Clock;
 
   constructor(clock: Clock) {
@@ -200,10 +201,7 @@ export class KnownEras {
   learn(server: ServerRecord, learnt: Omit<Known, 'learntAt'>): void {
     const name = nameOf(server);
     const before = this.#of(server);
-    this.#known.delete(name);
     this.#known.set(name, { ...before, ...learnt, learntAt: this.#clock.now() });
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > maxServers && oldest !== undefined) this.#known.delete(oldest);
   }
 
   forget(server: ServerRecord): void {

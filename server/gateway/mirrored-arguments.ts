@@ -3,6 +3,7 @@ import type { Span } from 'latchkey-mcp/json';
 import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import type { ServerRecord } from '#db/servers';
+import { LimitedMap } from '#limited-map';
 import { upstreamLocation } from '#upstreams/drivers';
 import { responseIn, wholeBody } from './answers.ts';
 import { messageWithoutTools } from './tool-list.ts';
@@ -40,7 +41,7 @@ interface Learned {
  */
 export class MirroredArguments {
   /** The least recently listed or called server first. */
-  readonly #tools = new Map<string, MirroredTools>();
+  readonly #tools = new LimitedMap<string, MirroredTools>(maxServers);
 
   /** How much is kept, of all servers. */
   get size(): { readonly servers: number; readonly tools: number; readonly characters: number } {
@@ -92,10 +93,7 @@ export class MirroredArguments {
   #toolsOf(server: ServerRecord): MirroredTools {
     const place = `${server.id} ${upstreamLocation(server.upstream)}`;
     const tools = this.#tools.get(place) ?? new MirroredTools();
-    this.#tools.delete(place);
     this.#tools.set(place, tools);
-    const [oldest] = this.#tools.keys();
-    if (this.#tools.size > maxServers && oldest !== undefined) this.#tools.delete(oldest);
     return tools;
   }
 }

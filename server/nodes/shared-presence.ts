@@ -1,11 +1,13 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Db } from '#db/transaction';
+import { LimitedMap } from '#limited-map';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { mergedPresence, type AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { databaseSeconds, leaseMs } from './node-registry.ts';
 
 const exchangeEveryMs = 500;
+const maxOrganizations = 10_000;
 
 const presenceSchema = z.object({
   isOnline: z.literal(true),
@@ -52,7 +54,7 @@ export interface SharedPresenceOptions {
 export class SharedPresence {
   readonly #options: SharedPresenceOptions;
   readonly #timer: NodeJS.Timeout;
-  readonly #organizations = new Map<string, number>();
+  readonly #organizations = new LimitedMap<string, number>(maxOrganizations);
   /** What this node has written, by agent. */
   #written = new Map<string, string>();
   #writtenRevision: number | undefined;

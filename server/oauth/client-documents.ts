@@ -9,6 +9,7 @@ import {
   type DocumentedClient,
 } from '#db/clients';
 import type { Db } from '#db/transaction';
+import { LimitedMap } from '#limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -78,9 +79,9 @@ export class ClientDocuments {
   /** What is known without fetching it: the document of our own proxy, and those of the operator. */
   readonly #provided: ReadonlyMap<string, DocumentedClient>;
   readonly #reading = new Map<string, Promise<void>>();
-  readonly #failures = new Map<string, Failure>();
+  readonly #failures = new LimitedMap<string, Failure>(maxFailures);
   /** When each person had documents fetched. */
-  readonly #fetches = new Map<string, EpochSeconds[]>();
+  readonly #fetches = new LimitedMap<string, EpochSeconds[]>(maxPeople);
 
   constructor(ports: ClientDocumentPorts) {
     this.#ports = ports;
@@ -134,7 +135,7 @@ export class ClientDocuments {
     } catch (refusal) {
       if (!(refusal instanceof OAuthError)) throw refusal;
       const until = clock.now() + failureLifeSeconds;
-      keepNewest(this.#failures, url, { refusal, until }, maxFailures);
+      this.#failures.set(url, { refusal, until });
       throw laterAgain(refusal, failureLifeSeconds);
     }
   }
@@ -156,7 +157,7 @@ export class ClientDocuments {
       const words = `you opened too many new applications; try again in ${seconds(retryAfterSeconds)}`;
       throw new OAuthError('slow_down', words, { retryAfterSeconds });
     }
-    keepNewest(this.#fetches, userId, [...recent, now], maxPeople);
+    this.#fetches.set(userId, [...recent, now]);
   }
 }
 
@@ -177,18 +178,6 @@ function laterAgain(refusal: OAuthError, retryAfterSeconds: number) {
 
 function seconds(count: number): string {
   return count === 1 ? '1 second' : `${count} seconds`;
-}
-
-/** Evicts the entry that was set longest ago when there are too many. */
-function keepNewest<Value>(
-  entries: Map<string, Value>,
-  key: string,
-  value: Value,
-  most: number,
-): void {
-  entries.delete(key);
-  if (entries.size >= most) entries.delete(entries.keys().next().value ?? '');
-  entries.set(key, value);
 }
 
 /**

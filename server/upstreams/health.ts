@@ -4,6 +4,7 @@ import { findServerById, listEnabledServers, type ServerRecord } from '#db/serve
 import type { Db } from '#db/transaction';
 import { PlainLinks } from '#gateway/plain-calls';
 import type { Upstream } from '#gateway/upstream';
+import { LimitedMap } from '#limited-map';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { upstreamLocation } from './drivers.ts';
 import { inspect, type Inspected, type Inspection } from './inspect.ts';
@@ -64,6 +65,8 @@ const retrySeconds = 10;
 const mostPerTick = 20;
 const mostAtOnce = 8;
 const mostWaiting = 1000;
+/** Of what is forgotten, a probe or a call tells it again. */
+const mostKnown = 20_000;
 const timeoutMs = 10_000;
 
 /** What is known of one server. */
@@ -88,9 +91,9 @@ interface Known {
 export class UpstreamHealth {
   readonly #ports: UpstreamHealthPorts;
   readonly #links: PlainLinks;
-  readonly #known = new Map<string, Known>();
+  readonly #known = new LimitedMap<string, Known>(mostKnown);
   readonly #waiting = new Map<string, ServerRecord>();
-  readonly #revisions = new Map<string, number>();
+  readonly #revisions = new LimitedMap<string, number>(mostKnown);
   readonly #timer: NodeJS.Timeout | undefined;
   #revision = 0;
   #running = 0;
@@ -154,6 +157,11 @@ export class UpstreamHealth {
     const known = this.#knownOf(server) ?? this.#add(server);
     const checkedAt = this.#ports.clock.now();
     this.#learn(known, { inspection, checkedAt, place: upstreamLocation(server.upstream) });
+  }
+
+  /** Of how many servers something is known. */
+  get size(): number {
+    return this.#known.size;
   }
 
   /** A number that changes with the health of a server of the organization, or of any. */

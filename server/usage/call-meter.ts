@@ -1,6 +1,7 @@
 import type { CallKind, CallTally, CallSubject } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { MeteredCall } from '#gateway/metering';
+import { LimitedMap } from '#limited-map';
 import { redact } from '#log/redact';
 import { latencyBucket } from './latencies.ts';
 
@@ -209,7 +210,7 @@ export const otherNames = '(other)';
  * per server. The names of the server that was called longest ago are forgotten first.
  */
 export class CountedNames {
-  readonly #known = new Map<string, Set<string>>();
+  readonly #known = new LimitedMap<string, Set<string>>(maxGroups);
 
   /** How many groups of names are remembered: two for each server. */
   get size(): number {
@@ -232,10 +233,7 @@ export class CountedNames {
   #of(serverId: string, kind: CallKind): Set<string> {
     const key = `${kind} ${serverId}`;
     const names = this.#known.get(key) ?? new Set<string>();
-    this.#known.delete(key);
     this.#known.set(key, names);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size > maxGroups && oldest !== undefined) this.#known.delete(oldest);
     return names;
   }
 }

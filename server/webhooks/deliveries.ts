@@ -12,6 +12,7 @@ import {
   releasePendingEvent,
   type Webhook,
 } from '#db/webhooks';
+import { LimitedMap } from '#limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import {
@@ -27,6 +28,7 @@ const mostAtOnce = 8;
 /** How many events are sent to one webhook before others have their turn. */
 const mostATurn = 50;
 const pauseAfterFaultSeconds = 30;
+const mostRemembered = 10_000;
 /** Longer than the time limit of a request. After it, another process sends the event that a dead process had claimed. */
 const claimSeconds = 15;
 
@@ -46,10 +48,10 @@ export class WebhookDeliveries {
   readonly #ending = new AbortController();
   readonly #running = new Map<string, Promise<void>>();
   /** The number of the last turn of each webhook. */
-  readonly #turns = new Map<string, number>();
+  readonly #turns = new LimitedMap<string, number>(mostRemembered);
   #turn = 0;
   /** Until when each webhook pauses after an internal error; '' for all of them. */
-  readonly #rests = new Map<string, EpochSeconds>();
+  readonly #rests = new LimitedMap<string, EpochSeconds>(mostRemembered);
   #changeToken: string | undefined;
   #dueAt: EpochSeconds = 0;
   #looking: Promise<void> | undefined;
@@ -106,7 +108,6 @@ export class WebhookDeliveries {
       .catch((error: unknown) => this.#rest(id, error))
       .finally(() => {
         this.#running.delete(id);
-        if (this.#running.size === 0 && this.#turns.size > 10_000) this.#turns.clear();
         // Look again: for the remaining events, for new ones, and for webhooks that waited for a slot.
         this.#changeToken = undefined;
         void this.look();

@@ -186,10 +186,11 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/metrics': { imports: ['gateway'] },
   'server/nodes': {
-    imports: ['clock', 'config', 'db', 'gateway', 'oauth', 'upstreams/tunnel'],
+    imports: ['clock', 'config', 'db', 'gateway', 'limited-map', 'oauth', 'upstreams/tunnel'],
     packages: ['@nats-io/transport-node', 'kysely', 'latchkey-mcp', 'zod'],
   },
   'server/awaitable': {},
+  'server/limited-map': {},
   'server/clock': {},
   'server/download': { imports: ['clock'], packages: ['fflate', 'zod'] },
   'server/log': { packages: ['pino'] },
@@ -245,6 +246,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'awaitable',
       'clock',
       'db',
+      'limited-map',
       'listing',
       'organizations',
       'outbound',
@@ -252,11 +254,20 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['jose', 'zod'],
   },
   'server/gateway': {
-    imports: ['audit', 'awaitable', 'clock', 'db', 'oauth', 'organizations', 'upstreams'],
+    imports: [
+      'audit',
+      'awaitable',
+      'clock',
+      'db',
+      'limited-map',
+      'oauth',
+      'organizations',
+      'upstreams',
+    ],
     packages: ['latchkey-mcp', 'zod'],
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
-  'server/usage': { imports: ['clock', 'db', 'gateway', 'log'] },
+  'server/usage': { imports: ['clock', 'db', 'gateway', 'limited-map', 'log'] },
   'server/outbound': { packages: ['undici', 'zod'] },
   'server/tools': {
     imports: ['audit', 'clock', 'db', 'gateway', 'organizations'],
@@ -268,6 +279,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'config',
       'db',
       'gateway',
+      'limited-map',
       'log',
       'nodes',
       'oauth',
@@ -306,7 +318,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
     packages: ['kysely', 'pg'],
   },
-  'server/webhooks': { imports: ['audit', 'clock', 'db', 'oauth', 'outbound'] },
+  'server/webhooks': { imports: ['audit', 'clock', 'db', 'limited-map', 'oauth', 'outbound'] },
   'server/http': {
     imports: [
       'accounts',
@@ -353,7 +365,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
   },
   'server/upstreams/tunnel': {
-    imports: ['clock', 'gateway', 'oauth'],
+    imports: ['clock', 'gateway', 'limited-map', 'oauth'],
     packages: ['latchkey-mcp', 'ws'],
   },
   'server/upstreams/demo': {

@@ -2,6 +2,7 @@ import { closeCode, type TunnelNodes } from 'latchkey-mcp/tunnel-frames';
 import { createHmac } from 'node:crypto';
 import type { Clock } from '#clock/clock';
 import type { Upstream } from '#gateway/upstream';
+import { LimitedMap } from '#limited-map';
 import type { AdmittedAgent, AgentDirectory } from './agent-admission.ts';
 import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-agent.ts';
 import { Tunnel, type TunnelSocket } from './tunnel.ts';
@@ -11,6 +12,8 @@ const checkIntervalMs = 500;
 const reportIntervalMs = 2000;
 const maxTunnelsPerAgent = 32;
 const maxTunnels = 20_000;
+const maxLeft = 1000;
+const maxOrganizations = 10_000;
 
 export interface AgentTunnelsOptions {
   readonly directory: AgentDirectory;
@@ -33,8 +36,11 @@ export interface AgentTunnelsOptions {
  */
 export class AgentTunnels {
   readonly #options: AgentTunnelsOptions;
+  /** Agents with a tunnel. */
   readonly #agents = new Map<string, ConnectedAgent>();
-  readonly #organizations = new Map<string, number>();
+  /** Agents whose last tunnel has ended: when they return, they are told what ended meanwhile. */
+  readonly #left = new LimitedMap<string, ConnectedAgent>(maxLeft);
+  readonly #organizations = new LimitedMap<string, number>(maxOrganizations);
   readonly #timer: NodeJS.Timeout;
   #count = 0;
   #revision = 0;
@@ -59,7 +65,9 @@ export class AgentTunnels {
 
   /** Adds a tunnel of an agent that was just admitted. */
   add(agent: AdmittedAgent, socket: TunnelSocket): Tunnel {
-    const connected = this.#agentOf(agent.id);
+    const connected = this.#known(agent.id) ?? new ConnectedAgent(this.#options);
+    this.#left.delete(agent.id);
+    this.#agents.set(agent.id, connected);
     const { nowMs, clock } = this.#options;
     const tunnel: Tunnel = new Tunnel(agent, {
       socket,
@@ -88,10 +96,14 @@ export class AgentTunnels {
   /** Removes a tunnel whose connection has closed. */
   remove(tunnel: Tunnel): void {
     const { id, organization } = tunnel.agent;
-    const connected = this.#agentOf(id);
-    if (!connected.tunnels.includes(tunnel)) return;
+    const connected = this.#agents.get(id);
+    if (!connected?.tunnels.includes(tunnel)) return;
     tunnel.connectionLost();
     connected.remove(tunnel);
+    if (connected.tunnels.length === 0) {
+      this.#agents.delete(id);
+      this.#left.set(id, connected);
+    }
     this.#count -= 1;
     this.#touch(organization);
     this.#options.onPresence?.(id, connected);
@@ -107,7 +119,9 @@ export class AgentTunnels {
     caller: string,
     { isProbe, process }: { isProbe?: boolean; process?: string | undefined } = {},
   ): Upstream {
-    return this.#agentOf(agentId).upstream(server, caller, isProbe, process);
+    // Found at each request, because the agent may have come or gone since.
+    const agent = () => this.#known(agentId) ?? new ConnectedAgent(this.#options);
+    return { send: (request) => agent().upstream(server, caller, isProbe, process).send(request) };
   }
 
   /** The process of the agent that has a session, if it was opened through this node. */
@@ -115,7 +129,7 @@ export class AgentTunnels {
     agentId: string,
     { server, caller, sessionId }: { server: string; caller: string; sessionId: string },
   ): string | undefined {
-    return this.#agents.get(agentId)?.processOf(server, caller, sessionId);
+    return this.#known(agentId)?.processOf(server, caller, sessionId);
   }
 
   /** Whether a process of the agent takes calls here. */
@@ -126,6 +140,7 @@ export class AgentTunnels {
   /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */
   endCaller(caller: string): void {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
+    for (const agent of this.#left.values()) agent.endCaller(caller);
   }
 
   /** Whether the agent has a tunnel here. */
@@ -139,7 +154,7 @@ export class AgentTunnels {
   }
 
   presenceOf(agentId: string): AgentPresence {
-    return this.#agents.get(agentId)?.presence() ?? offlineAgent;
+    return this.#known(agentId)?.presence() ?? offlineAgent;
   }
 
   /** Of all agents that are online here, by their ids. */
@@ -159,6 +174,11 @@ export class AgentTunnels {
 
   get count(): number {
     return this.#count;
+  }
+
+  /** How many agents are remembered, connected ones included. */
+  get remembered(): number {
+    return this.#agents.size + this.#left.size;
   }
 
   /** Runs one round of checks; a timer calls it. */
@@ -236,10 +256,8 @@ export class AgentTunnels {
     return [...this.#agents.values()].flatMap(({ tunnels }) => tunnels);
   }
 
-  #agentOf(id: string): ConnectedAgent {
-    const known = this.#agents.get(id) ?? new ConnectedAgent(this.#options);
-    this.#agents.set(id, known);
-    return known;
+  #known(id: string): ConnectedAgent | undefined {
+    return this.#agents.get(id) ?? this.#left.get(id);
   }
 
   #revoke(tunnel: Tunnel): void {

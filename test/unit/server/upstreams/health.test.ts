@@ -9,6 +9,7 @@ import { fakeUpstream } from '#support/fake-upstream';
 import { makeServer, madeAt } from '#support/made-records';
 import { legacyServer } from '#support/mcp-servers';
 import { openDatabase } from '#support/open-database';
+import { someServer } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
 
 let connection: Awaited<ReturnType<typeof openDatabase>>;
@@ -263,4 +264,17 @@ test('health: a round asks eight servers at a time', async () => {
   }
   hanging.forEach((answer) => answer());
   await vi.waitFor(() => expect(health.revision()).toBe(12));
+});
+
+test('107: health: something is known of at most twenty thousand servers, and a forgotten one is asked again', async () => {
+  await make('sales');
+  const first = await looked('srv_sales');
+  for (let n = 0; n < 20_100; n += 1) {
+    await health.ofServer(someServer({ id: `srv_${n}`, upstream: { kind: 'stdio' } }));
+  }
+  const { size } = health;
+  const forgotten = await health.of('srv_sales');
+
+  expect([first?.status, size, forgotten?.status]).toEqual(['connected', 20_000, 'unknown']);
+  expect((await looked('srv_sales'))?.status).toBe('connected');
 });

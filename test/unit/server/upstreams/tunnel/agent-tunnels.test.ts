@@ -460,3 +460,33 @@ test('a server that can have one node only names none', () => {
     { organization: 'acme', agent: 'berlin', servers: ['sales'] },
   ]);
 });
+
+test('107: agents: calls to agents that are not connected leave nothing behind', async () => {
+  using server = handTunnels();
+  const { signal } = new AbortController();
+  for (let n = 0; n < 2000; n += 1) {
+    const upstream = server.tunnels.upstreamOf(`agent_${n}`, 'sales', 'dana');
+    await expect(upstream.send({ method: 'POST', headers: {}, signal })).rejects.toMatchObject({
+      code: 'offline',
+    });
+  }
+
+  expect(server.tunnels.remembered).toBe(0);
+});
+
+test('107: agents: of those that left, the last thousand are remembered, and a forgotten one serves when it returns', async () => {
+  using server = handTunnels();
+  for (let n = 0; n < 1100; n += 1) {
+    const { tunnel } = server.connect(['sales'], { id: `agent_${n}` });
+    server.tunnels.remove(tunnel);
+  }
+  const { remembered } = server.tunnels;
+  const upstream = server.tunnels.upstreamOf('agent_0', 'sales', 'dana');
+  const again = server.connect(['sales'], { id: 'agent_0' });
+  const { signal } = new AbortController();
+  const answer = upstream.send({ method: 'POST', headers: {}, signal });
+  again.answer(1);
+
+  expect((await answer).status).toBe(200);
+  expect(remembered).toBe(1000);
+});
