@@ -70,7 +70,7 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
     case 'UnavailableError':
       return unavailableWords(error, connection);
     case 'HttpError':
-      return { message: `cannot reach ${message}`, hint: error.remedy ?? checkNetwork };
+      return { message, hint: error.remedy ?? checkNetwork };
     case 'UpstreamError':
       return upstreamWords(error, who);
     case 'JsonError':
@@ -95,8 +95,8 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
           hint: 'check the permissions and the free disk space, or choose other paths with --state-dir and --secret-store-key-file',
         };
       return {
-        message: `no keychain is available: ${message}`,
-        hint: 'start a keychain (gnome-keyring, KWallet), or use --secret-store file with LATCHKEY_SECRET_STORE_KEY_FILE, or --secret-store memory, which keeps tokens only while Latchkey runs; an API key or an OAuth client from the environment needs no keychain',
+        message,
+        hint: `start a keychain (gnome-keyring, KWallet), or keep secrets in an encrypted file: ${fileStoreCommands}`,
       };
     case 'key_file':
       return {
@@ -116,6 +116,10 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
   }
 }
 
+/** Three commands of a shell. */
+const fileStoreCommands =
+  'openssl rand -base64 48 > ~/.latchkey-key && chmod 600 ~/.latchkey-key && export LATCHKEY_SECRET_STORE=file LATCHKEY_SECRET_STORE_KEY_FILE=~/.latchkey-key';
+
 /** What to do about a refusal that another sign-in would only meet again. RFC 6749 §4.1.2.1, RFC 8707 §2 */
 const refusals = new Map([
   ['invalid_target', (who: string) => `check the URL of ${who}`],
@@ -124,7 +128,7 @@ const refusals = new Map([
 ]);
 
 function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
-  const { endpoint, status, error, errorDescription } = oauthError.details;
+  const { endpoint, status, error, errorDescription, remedy: known } = oauthError.details;
   const data = { endpoint, status, error, error_description: errorDescription };
   const noToken = { message: `no access token: ${oauthError.message}`, data };
   const notSignedIn = { message: `not signed in: ${oauthError.message}`, data };
@@ -153,7 +157,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
         hint: `run ${login} again; if the error persists, ${tellAdministrator}`,
       };
     case 'denied':
-      return { ...notSignedIn, hint: refusals.get(error ?? '')?.(who) ?? login };
+      return { ...notSignedIn, hint: known ?? refusals.get(error ?? '')?.(who) ?? login };
   }
 }
 
@@ -203,11 +207,12 @@ function upstreamWords(error: UpstreamError, who: string): Words {
       message: `${message}; it is unknown whether the request ran, so it was not sent again`,
       hint: 'check whether the request took effect before you repeat it',
     };
+  if (error.remedy !== undefined) return { ...known, hint: error.remedy };
   switch (code) {
     case 'unauthorized':
       return {
         ...known,
-        hint: `check the credential of ${who}; it may have expired or been revoked`,
+        hint: `check the credential of ${who}; it may be mistyped, expired or revoked`,
       };
     case 'suspended':
       return { ...known, hint: suspendedHint };
@@ -218,12 +223,17 @@ function upstreamWords(error: UpstreamError, who: string): Words {
     case 'unreachable':
       return { ...known, hint: remedy(error) ?? checkNetwork };
     case 'status':
-      if (status === 404) return { ...known, hint: `check the URL of ${who}` };
+      if (status === 404)
+        return { ...known, hint: `that is not an MCP endpoint; check the URL of ${who}` };
       return { ...known, hint: later(error.details.retryAfterSeconds) };
     case 'no_answer':
       return { ...known, hint: later(error.details.retryAfterSeconds) };
     case 'not_json_rpc':
       return { ...known, hint: `check the URL of ${who}` };
+    case 'refused':
+      return { ...known, hint: tellAdministrator };
+    case 'account':
+      return { ...known, hint: 'open that page and connect your account' };
     case 'too_large':
       return { ...known, hint: 'increase --max-message-bytes, or request less data' };
     case 'aborted':

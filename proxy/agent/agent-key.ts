@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import type { SecretStore } from '#keychain/secret-store';
+import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { webUrl } from '#transport/web-url';
 
 /** Why an agent cannot start (`key`, `server`: its key or the server's URL is missing or invalid) or be installed (`service`). */
@@ -51,6 +51,23 @@ export type AgentKeyPorts = {
 };
 
 const shape = /^pk_live_[0-9A-Za-z]{36}$/;
+
+/**
+ * Before a person types the key.
+ *
+ * @throws {AgentError} `key`, if there is no keychain
+ */
+export async function checkKeyStore(store: SecretStore, base: string): Promise<void> {
+  try {
+    await store.get(agentKeyAccount(base));
+  } catch (error) {
+    if (!(error instanceof SecretStoreError) || error.code !== 'unavailable') throw error;
+    throw new AgentError('key', `the key cannot be stored: ${error.message}`, {
+      remedy: `put the key into a file that only you can read, then: latchkey agent --server-url ${base} --key-file FILE`,
+      cause: error,
+    });
+  }
+}
 
 /** The keychain account that holds the key for a server. */
 export function agentKeyAccount(base: string): string {

@@ -31,6 +31,12 @@ export type AgentEvent =
   | { event: 'stopping'; calls: number }
   | { event: 'stopped' };
 
+function nothingToServe(unbound: readonly string[], unconfigured: readonly string[]): string {
+  return unbound.length + unconfigured.length > 0
+    ? 'nothing to serve yet:'
+    : 'nothing to serve yet: add a server to the configuration of this agent, and assign it to the agent in the dashboard';
+}
+
 /** The event as lines for a person. */
 export function eventLines(event: AgentEvent): string[] {
   switch (event.event) {
@@ -49,7 +55,7 @@ export function eventLines(event: AgentEvent): string[] {
         `connected as agent ${agent} of ${organization}`,
         serving.length > 0
           ? `serving ${serving.join(', ')}`
-          : 'serving no servers: no server is both configured here and assigned to this agent in the dashboard',
+          : nothingToServe(unbound, unconfigured),
         ...(unbound.length > 0
           ? [
               `not served, because the dashboard does not assign them to this agent: ${unbound.join(', ')}`,

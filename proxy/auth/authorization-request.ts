@@ -141,7 +141,7 @@ export async function pastedRedirect(
     const url = text.startsWith(`${redirectUri}?`) ? URL.parse(text) : null;
     if (url && isOurs(url.searchParams)) return url.searchParams;
     complain(
-      `that is not the redirect of this sign-in; paste the address that begins with ${redirectUri}?`,
+      `that is not the address that this sign-in ends at; paste the one that begins with ${redirectUri}?`,
     );
   }
   throw new LoopbackError('pasted', 'the input ended before you pasted the redirect');

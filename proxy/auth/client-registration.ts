@@ -1,6 +1,5 @@
 import type { PersonCredentials } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
-import { redact } from '#log/log';
 import type { HttpClient } from '#transport/http-client';
 import { webUrl } from '#transport/web-url';
 import {
@@ -13,6 +12,7 @@ import type { Discovery } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 import { fetchJson } from './fetch-json.ts';
 import type { RedirectListener, RedirectListenerOptions } from './redirect-listener.ts';
+import { refusal } from './token-request.ts';
 
 export type ChooseClientPorts = ConfiguredClientPorts & {
   http: HttpClient;
@@ -176,12 +176,9 @@ export async function registerClient(
   });
   const { client_id: clientId, client_secret: clientSecret } = json ?? {};
   if ((status !== 200 && status !== 201) || typeof clientId !== 'string' || clientId === '') {
-    const reason = typeof json?.['error'] === 'string' ? ` (${redact(json['error'])})` : '';
-    throw new OAuthError(
-      status >= 500 || status === 429 ? 'unreachable' : 'refused',
-      `${endpoint} answered ${status}${reason} to the registration`,
-      { endpoint, status },
-    );
+    const { code, message, details } = refusal(status, json, endpoint, []);
+    const why = `${message} to the registration`;
+    throw new OAuthError(code === 'refused' ? 'client' : code, why, details);
   }
   const agreed = json?.['token_endpoint_auth_method'];
   return {

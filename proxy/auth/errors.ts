@@ -6,6 +6,8 @@ export type OAuthErrorDetails = {
   /** `error` and `error_description` of RFC 6749 §5.2, without secrets. */
   error?: string;
   errorDescription?: string;
+  /** What to do about it, where that is known better than from the code. */
+  remedy?: string;
 };
 
 /**

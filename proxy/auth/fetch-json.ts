@@ -41,7 +41,7 @@ export async function fetchJson(
       error instanceof HttpError ? error.message : `${endpoint} ended its response early`;
     throw new OAuthError(
       'unreachable',
-      signal.aborted ? slow() : `cannot reach ${reason}`,
+      signal.aborted ? slow() : reason,
       { endpoint },
       { cause: error },
     );

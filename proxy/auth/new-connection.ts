@@ -4,7 +4,8 @@ import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
-import { percentDecoded, webUrl } from '#transport/web-url';
+import { UpstreamError } from '#transport/upstream';
+import { percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
 import type { AccountsHost } from '#host';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
 import { wantedScopes } from './authorization-request.ts';
@@ -26,16 +27,15 @@ export async function probeServer(
   signal?: AbortSignal,
 ): Promise<Probed> {
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this computer, without a user or a password';
-    throw new ConfigurationError([{ source: 'the address', key: 'URL', problem }]);
+    throw new ConfigurationError([{ source: '', key: '', problem: webUrlProblem(url) }]);
   }
   const found = { url, serverName: serverName(url), suggestedName: freeName };
   const credentials = { kind: 'authorization_code' as const };
   const anonymous = { name: url, url, source: 'the address', credentials };
   const closed = { ...found, needs: 'api_key', takes: ['api_key'], needsClientId: false } as const;
-  const checked = await host.check(anonymous, options, signal).catch((error: unknown) => {
+  const checked = await host.check(anonymous, options, signal).catch(async (error: unknown) => {
     if (error instanceof OAuthError && error.code === 'metadata') return undefined;
-    throw error;
+    throw (await noEndpoint(error, url, host)) ?? error;
   });
   if (checked?.as === null) return { ...found, needs: 'nothing', takes: [], needsClientId: false };
   if (!checked) return closed;
@@ -49,6 +49,31 @@ export async function probeServer(
   // Where nothing was published the addresses are guessed, and a key is likelier.
   const needs = published || !needsClientId ? 'person' : 'api_key';
   return { ...told, needs, takes, needsClientId };
+}
+
+/** The status of a page, or of nothing, in response to a message. */
+const pageStatuses = new Set([404, 405]);
+
+/** Words for a URL that is a page of a server, such as its dashboard; `undefined` for any other error. */
+async function noEndpoint(
+  error: unknown,
+  url: string,
+  { http }: AccountsHost,
+): Promise<UpstreamError | undefined> {
+  if (!(error instanceof UpstreamError)) return undefined;
+  const { code, status = 0 } = error;
+  if (code !== 'not_json_rpc' && code !== 'redirected' && !pageStatuses.has(status))
+    return undefined;
+  const { origin } = new URL(url);
+  const within = (await http.networkOf(new URL(url))) ?? 'public';
+  const isOurs = await clientMetadataDocument({ issuer: origin, within }, http);
+  return new UpstreamError(code, `${url} is not an MCP endpoint: ${error.message}`, {
+    ...error.details,
+    remedy: isOurs
+      ? `use the URL of a server, ${origin}/mcp/ORGANIZATION/SERVER; your servers: ${origin}/dashboard`
+      : 'check the URL, or ask the administrator of the server for it',
+    cause: error,
+  });
 }
 
 /** `acme / sales at cloud.example.com`: what people can tell servers apart by. */
@@ -86,8 +111,7 @@ export function describedConnection(
   const problems: Problem[] = [];
   const source = registryFile(host);
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this computer, without a user or a password';
-    problems.push({ source, key: 'URL', problem });
+    problems.push({ source: '', key: '', problem: webUrlProblem(url) });
   }
   const credentials = readCredentials(
     { ...credentialTexts(input), at: { source, key: name } },

@@ -88,7 +88,8 @@ function readToken(
   };
 }
 
-function refusal(
+/** The error of an answer without a token or a client, with the server's reason but none of the `secrets`. */
+export function refusal(
   status: number,
   json: JsonAnswer['json'],
   endpoint: string,

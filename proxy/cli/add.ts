@@ -6,7 +6,7 @@ import { inKeychain, type Connection } from '#config/connection';
 import { oauthFieldList } from '#config/oauth-fields';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
-import { webUrl } from '#transport/web-url';
+import { webUrl, webUrlProblem } from '#transport/web-url';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
@@ -68,8 +68,7 @@ async function described(
   const problems: Problem[] = [];
   const source = 'command line';
   if (!webUrl(url)) {
-    const problem = 'must be https, or http on this computer, without a user or a password';
-    problems.push({ source, key: 'URL', problem });
+    problems.push({ source: '', key: '', problem: webUrlProblem(url) });
   }
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
     throw new UsageError('an API key and an OAuth client cannot be combined');

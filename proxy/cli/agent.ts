@@ -1,6 +1,12 @@
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
-import { AgentError, agentKeyAccount, checkAgentKey, serverBase } from '#agent/agent-key';
+import {
+  AgentError,
+  agentKeyAccount,
+  checkAgentKey,
+  checkKeyStore,
+  serverBase,
+} from '#agent/agent-key';
 import { serviceFile, serviceMark } from '#agent/service-file';
 import { UsageError } from '#config/errors';
 import { stableProgram, npxHint } from '#config/launch-entry';
@@ -134,8 +140,9 @@ function agentPlan({ flags: typed, options: given }: CommandInput, host: Command
 /** `latchkey agent login`: keeps the key, typed unseen or from standard input, in the keychain. */
 async function agentLogin(input: CommandInput, host: CommandHost): Promise<void> {
   const { base } = agentPlan(input, host);
-  const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
   const store = await host.store(host.options(input.options));
+  await checkKeyStore(store, base);
+  const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
   await store.set(agentKeyAccount(base), keySecret);
   host.print(`stored the agent key for ${base}`);
   host.warn(`next: latchkey agent --server-url ${base}`);

@@ -26,7 +26,7 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
 };
 
 /** The names of the commands in the help. */
-export const publicNames = Object.keys(loaders).filter((name) => !name.startsWith('__'));
+const publicNames = Object.keys(loaders).filter((name) => !name.startsWith('__'));
 
 /** The command of that name; `undefined` if there is none. */
 export async function findCommand(name: string): Promise<Command | undefined> {

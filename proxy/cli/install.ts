@@ -4,6 +4,13 @@ import { launchEnvironment } from '#config/launch-entry';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
+const inEnglish = new Intl.ListFormat('en-GB');
+
+/** What makes assistants read their changed files. */
+export function restartLine(titles: readonly string[]): string {
+  return `next: restart ${inEnglish.format(titles)} to finish`;
+}
+
 /** `latchkey install ASSISTANT NAME`. */
 export const installCommand: Command = {
   name: 'install',
@@ -66,12 +73,12 @@ async function install(input: CommandInput, host: CommandHost): Promise<void> {
   if (input.flags.has('json')) return host.print(JSON.stringify({ assistant, name, ...installed }));
   host.print(
     changed
-      ? `${target.title} starts ${name}: ${file}`
-      : `${target.title} already starts ${name}: ${file}`,
+      ? `added ${name} to ${target.title}: ${file}`
+      : `${name} was already in ${target.title}: ${file}`,
   );
   if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
   if (target.note !== undefined) host.warn(`note: ${target.note}`);
-  if (changed) host.warn(`next: restart ${target.title}`);
+  if (changed) host.warn(restartLine([target.title]));
 }
 
 /** `latchkey uninstall`: the file as it was, or without the one entry where it has changed since. */
@@ -85,8 +92,8 @@ async function uninstall(input: CommandInput, host: CommandHost): Promise<void> 
     return host.print(JSON.stringify({ assistant, name, file, ...outcome }));
   const words = {
     restored: `removed ${name} from ${title} and restored its original file: ${file}`,
-    removed: `${title} no longer starts ${name}: ${file}`,
-    absent: `${title} did not start ${name}: ${file}`,
+    removed: `removed ${name} from ${title}: ${file}`,
+    absent: `${name} was not in ${title}: ${file}`,
   };
   host.print(words[outcome.did]);
   if (outcome.backup !== undefined) host.warn(`backup of the file: ${outcome.backup}`);

@@ -13,7 +13,7 @@ export const loginCommand: Command = {
   arity: [1, 1],
   summary: 'sign in with the browser',
   about: `Signs in with the browser and stores the tokens in the keychain. On a computer without a browser, for example over
-SSH, it prints the address of the sign-in page and asks for the address of the last page.`,
+SSH, it prints the address of the sign-in page and asks for the address that the browser shows at the end.`,
   flags: {},
   options: connectionOptions,
   examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
@@ -96,7 +96,7 @@ export async function login(
     terminal.warn('open this page in a browser on any computer:');
     terminal.warn(page.url.href);
     terminal.warn(
-      `then paste the address of the last page here (${redirectUri}?…), even if the page shows an error`,
+      "after you click Allow, copy the browser's address and paste it here; an error page is fine:",
     );
     return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.warn(line));
   };

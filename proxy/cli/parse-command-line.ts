@@ -2,7 +2,7 @@ import { parseArgs, type ParseArgsOptionsConfig } from 'node:util';
 import { optionCalled, optionWords, type OptionTexts } from '#config/options';
 import { UsageError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
-import { allCommands, findCommand, meantCommand, publicNames } from './commands.ts';
+import { allCommands, findCommand, meantCommand } from './commands.ts';
 import { connectCommand } from './connect.ts';
 import { nearest } from './suggest.ts';
 
@@ -149,8 +149,7 @@ function checkCount(operands: readonly string[], command: Command): void {
     most === 1 || name === 'connect'
       ? `enter one server only; ${operands.length} given`
       : `too many arguments`,
-    (name === 'connect' && meantCommand(operands[0])) ||
-      `the commands are ${publicNames.join(', ')}; latchkey --help shows more`,
+    name === 'connect' ? meantCommand(operands[0]) : `latchkey ${name} --help shows more`,
   );
 }
 

@@ -35,7 +35,7 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
     if (!(await uninstalls(assistant, name, options, host))) continue;
     uninstalled.push(assistant);
     const { title, file } = assistantFile(assistant, undefined, host);
-    if (!json) host.print(`${title} no longer starts ${name}: ${file}`);
+    if (!json) host.print(`removed ${name} from ${title}: ${file}`);
   }
   const startedBy = await startingAssistants(name, host);
   if (json)

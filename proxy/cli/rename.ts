@@ -1,4 +1,5 @@
 import { renameConnection } from '#auth/rename-connection';
+import { restartLine } from './install.ts';
 import type { Command } from './command.ts';
 
 /** `latchkey rename OLD NEW`. */
@@ -27,9 +28,9 @@ proxy that runs under the old name.`,
         host.warn(`latchkey: ${title} still starts ${from}: ${problem}`);
         continue;
       }
-      host.print(`${title} starts ${to}: ${file}`);
+      host.print(`renamed it in ${title}: ${file}`);
       if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
-      host.warn(`next: restart ${title}`);
+      host.warn(restartLine([title]));
     }
     if (launches.every(({ problem }) => problem === undefined)) return 0;
     host.warn(`hint: fix the problem, then run latchkey rename ${from} ${to} again`);

@@ -1,10 +1,17 @@
 import { signsIn } from '#auth/account';
 import { accountStatus } from '#auth/connection-views';
-import { TokenError } from '#auth/errors';
+import { OAuthError, TokenError } from '#auth/errors';
 import { describedConnection, probeServer, suggestedName } from '#auth/new-connection';
-import { addConnection, checkFree, checkName, registered, registeredFor } from '#auth/registry';
+import {
+  addConnection,
+  checkFree,
+  checkName,
+  registered,
+  registeredFor,
+  removeConnection,
+} from '#auth/registry';
 import type { AddInput, AssistantView } from '#auth/accounts-service';
-import { hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
+import { checkStore, hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import { assistantViews } from '#config/assistant-views';
 import type { Connection } from '#config/connection';
@@ -18,6 +25,7 @@ import type { Checked } from '#host';
 import { secretFor } from './add.ts';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';
+import { restartLine } from './install.ts';
 import { login } from './login.ts';
 
 /** `latchkey setup URL`. */
@@ -77,10 +85,10 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const found = await findOrAdd(url, flags, options, host);
   const { name } = found.connection;
   const connection = await host.connection(name, options);
-  if (found.isNew) print(`added ${name}: ${url}`);
-  const signIn = async () => signInTo(connection, options, { ...host, print }, flags);
+  const signIn = async () => signInTo({ ...found, connection }, options, { ...host, print }, flags);
   const signedIn = found.as === 'person' && !(await isSignedIn(connection, options, host));
   if (signedIn) await signIn();
+  if (found.isNew) print(`added ${name}: ${url}`);
   const chosen = await choose(name, flags, host);
   const written: Written[] = [];
   for (const id of chosen) written.push(await install(name, id, options, input.options, host));
@@ -108,7 +116,7 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
     );
   for (const { note } of written) if (note !== undefined) host.warn(`note: ${note}`);
   const restart = written.filter(isChanged).map(({ title }) => title);
-  if (restart.length > 0) host.warn(`next: restart ${restart.join(', ')}`);
+  if (restart.length > 0) host.warn(restartLine(restart));
   if (chosen.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
   return !written.some((one) => 'problem' in one);
 }
@@ -229,7 +237,7 @@ async function describe(
     host,
     host.stop(),
   );
-  if (needs !== 'nothing') await checkStore(options, host);
+  if (needs !== 'nothing') await checkStore(await host.store(options));
   if (needs === 'api_key' && clientId === undefined) {
     host.warn(`${serverName} requires an API key`);
     return apiKey();
@@ -240,11 +248,6 @@ async function describe(
       'ask its administrator for a client ID and add --client-id ID, or add --api-key',
     );
   return { ...at, as: 'person', ...(clientId !== undefined && { clientId }) };
-}
-
-/** Before anybody signs in in vain. Deleting what is not there reads the key of a store of files, and any keychain. */
-async function checkStore(options: Options, host: CommandHost): Promise<void> {
-  await (await host.store(options)).remove('latchkey setup');
 }
 
 async function isSignedIn(
@@ -258,7 +261,7 @@ async function isSignedIn(
 }
 
 async function signInTo(
-  connection: Connection,
+  { connection, isNew }: Found,
   options: Options,
   host: CommandHost,
   flags: CommandInput['flags'],
@@ -287,6 +290,11 @@ async function signInTo(
   try {
     await login(await host.account(connection, options), terminal, host.stop());
   } catch (error) {
+    if (isNew && error instanceof OAuthError && error.code === 'denied') {
+      await removeConnection(name, options, host);
+      const remedy = `check the URL, or ask the administrator of the server for access; latchkey setup ${url} tries again`;
+      throw new OAuthError('denied', error.message, { ...error.details, remedy }, { cause: error });
+    }
     host.warn(`${name} was added, but you are not signed in to it yet`);
     host.warn(`next: latchkey setup ${url} to continue, or latchkey remove ${name} to remove it`);
     throw error;
@@ -399,7 +407,11 @@ function report(
 ): void {
   const { title, file, assistant } = one;
   if ('changed' in one)
-    return print(`${title} starts ${name}${one.changed ? '' : ' already'}: ${file}`);
+    return print(
+      one.changed
+        ? `added ${name} to ${title}: ${file}`
+        : `${name} was already in ${title}: ${file}`,
+    );
   host.warn(`latchkey: ${title} was not changed: ${one.problem}`);
   host.warn(`hint: fix the problem, then run latchkey install ${assistant} ${name}`);
 }

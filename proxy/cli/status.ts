@@ -46,10 +46,10 @@ and contacts no server.`,
   },
 };
 
-const words = {
-  api_key: 'with an API key',
-  client: 'as an OAuth client',
-  person: 'as a person',
+const credentialWords = {
+  api_key: 'uses an API key',
+  client: 'uses an OAuth client',
+  person: undefined,
 };
 
 const nothing = [
@@ -64,11 +64,12 @@ function statusLines(
   now: number,
 ): string[] {
   const blocks = statuses.flatMap((status) => {
-    const { name, url, state, issuer, scope, signedInAs, expiresAt, renewable } = status;
+    const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
     const facts = [
       `${name}: ${stateWords(status)}`,
       `  server ${url}`,
-      signedInAs && `  signed in as ${signedInAs}`,
+      credentialWords[as] && `  ${credentialWords[as]}`,
+      signedInAs && `  ${state === 'ready' ? '' : 'last '}signed in as ${signedInAs}`,
       issuer && `  issuer ${issuer}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
@@ -96,7 +97,7 @@ function statusJson(
 }
 
 function stateWords({ state, as, assistant }: AccountStatus): string {
-  if (state === 'ready') return `ready, ${words[as]}`;
+  if (state === 'ready') return 'ready';
   if (state === 'assistant') return `${assistant} connects and signs in itself`;
   return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';
 }

@@ -100,7 +100,7 @@ async function tools(
   const head =
     rows.length > 0
       ? `${connection.name}: ${rows.length} ${rows.length === 1 ? 'tool' : 'tools'} seen`
-      : `${connection.name}: no tools seen yet`;
+      : `${connection.name}: no assistant has listed the tools yet`;
   const hint = changes
     ? [`hint: ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`]
     : [];

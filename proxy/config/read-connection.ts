@@ -1,5 +1,5 @@
 import type { UserHost } from '#host';
-import { webUrl } from '#transport/web-url';
+import { webUrl, webUrlProblem } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';
 import { ConfigurationError, UsageError, type Problem } from './errors.ts';
 import { findEntry, type ReadText, type Entry } from './find-entry.ts';
@@ -43,7 +43,7 @@ export async function readConnection(
     problems.push({
       source: entry.source,
       key: entry.key,
-      problem: 'the URL must be https, or http on this computer, without a user or a password',
+      problem: webUrlProblem(entry.url),
     });
 
   const setting = (name: string) => host.env[name] || entry.env[name] || undefined;

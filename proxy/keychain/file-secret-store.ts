@@ -69,7 +69,7 @@ async function readKey(keyFile: string, platform: NodeJS.Platform): Promise<Buff
     },
   );
   if (content.length < leastKeyBytes)
-    throw unfit(`holds ${content.length} bytes, at least ${leastKeyBytes} are needed`);
+    throw unfit(`has ${content.length} bytes; at least ${leastKeyBytes} are required`);
   if (platform !== 'win32' && (mode & 0o077) !== 0) throw unfit('is readable by other users');
   return Buffer.from(hkdfSync('sha256', content, '', 'latchkey file secret store', 32));
 }

@@ -132,8 +132,13 @@ async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => v
 
 function failure(error: unknown): SecretStoreError {
   const message = error instanceof Error ? error.message : String(error);
-  const code = /locked|dismissed|cancell?ed|denied/i.test(message) ? 'locked' : 'unavailable';
-  return new SecretStoreError(code, message, { cause: error });
+  if (/locked|dismissed|cancell?ed|denied/i.test(message))
+    return new SecretStoreError('locked', message, { cause: error });
+  // On Linux the library reports what it tried to reach the Secret Service with: D-Bus, and X11 to start it.
+  const why = /D-?Bus|org\.freedesktop/i.test(message)
+    ? 'no keychain is running'
+    : `no keychain is available: ${message}`;
+  return new SecretStoreError('unavailable', why, { cause: error });
 }
 
 /** How often other processes may replace a secret while it is read. */

@@ -13,7 +13,7 @@ import { ok, warn, type Check, type Words } from './checks.ts';
 
 const client = '{"name":"latchkey-doctor","version":"0"}';
 const modern = `{"jsonrpc":"2.0","id":"latchkey","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":${client},"io.modelcontextprotocol/clientCapabilities":{}}}}`;
-const legacy = `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":${client}}}`;
+const legacy = `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"url":{}}},"clientInfo":${client}}}`;
 const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
 
 type ServerPorts = Pick<Host, 'clock' | 'http'> & {
@@ -49,11 +49,13 @@ export function endpointCheck(
           const over = server.usesSse() ? ' over HTTP+SSE' : '';
           return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}${over}`)];
         }
-        return [warn('endpoint', 'MCP handshake failed', 'check the path of the URL')];
+        throw refusalIn(answer ?? discovered);
       } catch (error) {
-        if (!(error instanceof TokenError) || error.code !== 'signed_out') throw error;
+        const isAccount = error instanceof UpstreamError && error.code === 'account';
+        if (!isAccount && !(error instanceof TokenError && error.code === 'signed_out'))
+          throw error;
         const { message, hint } = words(error);
-        return [warn('endpoint', `not checked: ${message}`, hint)];
+        return [warn('endpoint', isAccount ? message : `not checked: ${message}`, hint)];
       } finally {
         await upstream.close(signal);
       }
@@ -126,12 +128,24 @@ export async function listTools(
   }
 }
 
-/** @throws {UpstreamError} when there is none, as the answer is an error */
+/** @throws {UpstreamError} `account`, `refused`: the answer is an error */
 function resultOf(answer: Message | undefined): Record<string, unknown> {
   const { result }: { result?: unknown } = JSON.parse(answer?.bytes.toString() ?? '{}');
   if (isObject(result)) return result;
-  const why = answer && stringAt(answer, 'error', 'message');
-  throw new UpstreamError('not_json_rpc', `the server refused: ${why ?? 'no response'}`);
+  throw refusalIn(answer);
+}
+
+/** MCP 2025-11-25 elicitation, "URL Elicitation Required Error" */
+const urlElicitationRequired = -32042;
+
+/** The server's own reason for an answer without a result. */
+function refusalIn(answer: Message | undefined): UpstreamError {
+  const { error }: { error?: unknown } = JSON.parse(answer?.bytes.toString() ?? '{}');
+  const { code, message } = isObject(error) ? error : {};
+  const why = typeof message === 'string' ? message : 'without a reason';
+  return code === urlElicitationRequired
+    ? new UpstreamError('account', why)
+    : new UpstreamError('refused', `the server refused the request: ${why}`);
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

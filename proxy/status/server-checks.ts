@@ -176,7 +176,7 @@ function clockFindings({ headers }: IncomingMessage, now: EpochSeconds): Finding
 
 function statusFinding({ statusCode = 0 }: IncomingMessage): Finding {
   const what = `answers ${statusCode}`;
-  if (statusCode === 404) return fail('server', what, 'check the path of the URL');
+  if (statusCode === 404) return fail('server', what, 'that is not an MCP endpoint; check the URL');
   if (statusCode >= 500) return fail('server', what, 'contact the administrator of the server');
   if (statusCode >= 300 && statusCode < 400)
     return fail('server', what, 'use the address of the redirect, if you trust it');

@@ -125,15 +125,19 @@ export function refusedByProxy(
   const { origin, setting, secretUrl } = route;
   const said = `${statusCode} ${statusMessage}`.trim();
   if (statusCode !== 407)
-    return new HttpError('proxy', `the proxy ${origin} refused to connect to ${target}: ${said}`, {
-      remedy: `ask the administrator of the proxy to allow ${target}, or name it in NO_PROXY`,
-    });
+    return new HttpError(
+      'proxy',
+      `the company proxy ${origin} refused to connect to ${target}: ${said}`,
+      {
+        remedy: `ask the administrator of the proxy to allow ${target}, or name it in NO_PROXY`,
+      },
+    );
   const schemes = headers['proxy-authenticate'] ?? '';
   const basic = schemes === '' || /(^|[\s,])basic\b/i.test(schemes);
   const known = secretUrl.username !== '';
   return new HttpError(
     'proxy',
-    `the proxy ${origin} ${known ? 'does not accept the user and password' : 'requires a user and password'}: ${said}`,
+    `the company proxy ${origin} ${known ? 'rejected the user and password' : 'requires a user and password'}: ${said}`,
     {
       remedy: basic
         ? `${known ? 'correct' : 'put'} them in ${inEnvironment(setting)}, in the form http://USER:PASSWORD@${secretUrl.host}`
@@ -147,10 +151,14 @@ export function unreachableProxy(
   reason: string,
   cause: unknown,
 ): HttpError {
-  return new HttpError('proxy', `the proxy ${origin} (${setting}) cannot be reached: ${reason}`, {
-    remedy: `check ${setting}, or name the hosts that need no proxy in NO_PROXY`,
-    cause,
-  });
+  return new HttpError(
+    'proxy',
+    `cannot reach the company proxy ${origin} (${setting}): ${reason}`,
+    {
+      remedy: `check ${setting}, or name the hosts that need no proxy in NO_PROXY`,
+      cause,
+    },
+  );
 }
 
 /** Every program on this computer can read arguments, so a password belongs into the environment. */

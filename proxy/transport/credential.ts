@@ -140,7 +140,7 @@ function refuseSuspended({ headers }: IncomingMessage): void {
 function unreached(error: unknown): never {
   if (!(error instanceof HttpError)) throw error;
   const code = error.code === 'aborted' ? 'aborted' : 'unreachable';
-  throw new UpstreamError(code, `cannot reach ${error.message}`, { cause: error });
+  throw new UpstreamError(code, error.message, { cause: error });
 }
 
 /** The query may contain a key, and the assistant sees this message. */
@@ -150,7 +150,7 @@ function unauthorized({ origin, pathname }: URL, proof: Record<string, string>):
     'unauthorized',
     Object.keys(proof).length === 0
       ? `${where} requires authentication (401)`
-      : `${where} does not accept the credential`,
+      : `${where} rejected ${'x-api-key' in proof ? 'this API key' : 'this credential'}`,
     { status: 401 },
   );
 }

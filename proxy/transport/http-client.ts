@@ -215,7 +215,9 @@ async function exchange(request: HttpRequest, route: Route): Promise<IncomingMes
     const { sent } = progress;
     if (signal?.aborted) throw new HttpError('aborted', 'aborted', { sent, cause: error });
     const reason = error instanceof Error ? error.message : '';
-    const problem = reason || platformCode(error) || 'the connection failed';
+    const problem =
+      commonFailures.get(platformCode(error)) ??
+      (reason || platformCode(error) || 'the connection failed');
     if (forwarding && !sent) throw refusals?.unreachableProxy(forwarding, problem, error);
     throw await directFailure(url, problem, error, sent);
   }
@@ -298,6 +300,15 @@ function addressOf(url: URL): RequestOptions {
 
 const addresses = new WeakMap<URL, RequestOptions>();
 
+/** What people read instead of the platform's message. */
+const commonFailures = new Map([
+  ['ECONNREFUSED', 'connection refused'],
+  ['ECONNRESET', 'the connection was reset'],
+  ['ENOTFOUND', 'the host was not found'],
+  ['EAI_AGAIN', 'the host was not found: no answer from DNS'],
+  ['ETIMEDOUT', 'no answer'],
+]);
+
 async function directFailure(
   url: URL,
   reason: string,
@@ -308,9 +319,12 @@ async function directFailure(
     const { certificateProblem } = await import('./tls.ts');
     const { problem, remedy } = certificateProblem(cause) ?? {};
     if (problem !== undefined)
-      return new HttpError('certificate', `${url.origin}: ${problem}`, { remedy, cause });
+      return new HttpError('certificate', `cannot reach ${url.origin}: ${problem}`, {
+        remedy,
+        cause,
+      });
   }
-  return new HttpError('unreachable', `${url.origin}: ${reason}`, { sent, cause });
+  return new HttpError('unreachable', `cannot reach ${url.origin}: ${reason}`, { sent, cause });
 }
 
 /**

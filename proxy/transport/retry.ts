@@ -222,6 +222,8 @@ export function mayHaveRun(error: unknown): error is UpstreamError {
       return status >= 500 && status !== 503;
     // These two require another reaction than repeating the request.
     case 'not_json_rpc':
+    case 'refused':
+    case 'account':
     case 'too_large':
     case 'aborted':
     case 'forbidden':

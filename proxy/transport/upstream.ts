@@ -35,7 +35,7 @@ type UpstreamErrorDetails = {
  * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `suspended`: the
  * credential is valid, but an administrator's setting refuses it for now. `forbidden`: the
  * credential lacks a right. `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer
- * is something else. `no_answer`: the response ended early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
+ * is something else. `refused`: it is a JSON-RPC error. `account`: it asks the person to connect an account. `no_answer`: the response ended early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
  */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';
@@ -47,10 +47,14 @@ export class UpstreamError extends Error {
     | 'redirected'
     | 'status'
     | 'not_json_rpc'
+    | 'refused'
+    | 'account'
     | 'no_answer'
     | 'too_large'
     | 'aborted';
   readonly details: UpstreamErrorDetails;
+  /** What to do about it, where that is known better than from the code. */
+  readonly remedy: string | undefined;
 
   constructor(
     code: UpstreamError['code'],
@@ -60,11 +64,13 @@ export class UpstreamError extends Error {
       retryAfterSeconds,
       attempts,
       outcomeUnknown,
+      remedy,
       ...options
-    }: ErrorOptions & UpstreamErrorDetails = {},
+    }: ErrorOptions & UpstreamErrorDetails & { remedy?: string | undefined } = {},
   ) {
     super(message, options);
     this.code = code;
+    this.remedy = remedy;
     this.details = {
       ...(status !== undefined && { status }),
       ...(retryAfterSeconds !== undefined && { retryAfterSeconds }),
@@ -79,8 +85,8 @@ export class UpstreamError extends Error {
 
   /** The same error, with more known about it. */
   with(more: UpstreamErrorDetails): UpstreamError {
-    const { code, message, cause, details } = this;
-    return new UpstreamError(code, message, { ...details, ...more, cause });
+    const { code, message, cause, details, remedy } = this;
+    return new UpstreamError(code, message, { ...details, ...more, cause, remedy });
   }
 }
 

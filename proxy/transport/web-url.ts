@@ -14,6 +14,14 @@ export function webUrl(text: string): URL | undefined {
   return url.protocol === 'http:' && isLoopback(url) ? url : undefined;
 }
 
+/** What is wrong with an URL that `webUrl` refuses, for the person who entered it. */
+export function webUrlProblem(text: string): string {
+  const url = URL.parse(text);
+  return url && (url.username || url.password)
+    ? 'enter the URL without a user and a password'
+    : 'enter an https URL; http works only for this computer';
+}
+
 /** `text` without percent-encoding; as it is where that is not correct, as in a password with a bare `%`. */
 export function percentDecoded(text: string): string {
   try {

@@ -52,7 +52,7 @@ test('HTTP proxy: a rejected password is an error that names the proxy and the v
 
   const { error } = await client.request('tools/call', { name: 'x' });
 
-  expect(error?.message).toMatch(/the proxy http:\/\/127\.0\.0\.1:\d+ does not accept the user/);
+  expect(error?.message).toMatch(/the company proxy http:\/\/127\.0\.0\.1:\d+ rejected the user/);
   expect(error?.message).toContain('correct them in HTTPS_PROXY');
   expect(JSON.stringify(error) + client.stderr()).not.toContain('wr0ng');
 });
@@ -69,7 +69,9 @@ test('HTTP proxy: one that refuses or is absent is an error of its own, and its 
 
   expect(refused.error?.message).toContain('refused to connect to mcp.company.test:443: 401');
   expect(refused.error?.message).toContain('NO_PROXY');
-  expect(gone.error?.message).toMatch(/\(https_proxy\) cannot be reached: .*check https_proxy/);
+  expect(gone.error?.message).toMatch(
+    /cannot reach the company proxy .* \(https_proxy\): .*check https_proxy/,
+  );
 });
 
 test('HTTP proxy: loopback is reached directly unless --proxy is given', async () => {

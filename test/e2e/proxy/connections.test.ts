@@ -253,7 +253,7 @@ await suite('keychain', 'a connection added with latchkey', () => {
     const ambiguous = await home.run(['add', 'sales', `${server.url}2`, '--no-check']);
 
     expect(wrong.code).toBe(1);
-    expect(wrong.stderr).toContain('does not accept the credential');
+    expect(wrong.stderr).toContain('rejected this API key');
     expect([nameless.code, empty.code, argument.code, absent.code]).toEqual([2, 2, 2, 2]);
     expect(argument.stderr).not.toContain(apiKey);
     expect(absent.stderr).toContain('latchkey add sales URL');

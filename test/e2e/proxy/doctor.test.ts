@@ -167,7 +167,10 @@ test('doctor: an HTTP+SSE server is recognized, though its URL accepts no messag
     state: 'ok',
     what: 'Attic speaks MCP 2024-11-05 over HTTP+SSE',
   });
-  expect(other.get('server')).toMatchObject({ state: 'fail', hint: 'check the path of the URL' });
+  expect(other.get('server')).toMatchObject({
+    state: 'fail',
+    hint: 'that is not an MCP endpoint; check the URL',
+  });
   expect(other.get('endpoint')).toMatchObject({ state: 'fail' });
 });
 
@@ -190,6 +193,6 @@ test('doctor: without a name it checks the computer and every configured connect
   expect(stdout).toMatch(/^ok {4}assistants {5}Claude Code 2\.3\.4: /m);
   expect(stdout).toMatch(/^ok {4}configuration {2}good, by /m);
   expect(stdout).toMatch(
-    /^fail {2}configuration {2}.*the URL must be https.*\n +hint: fix the configuration/m,
+    /^fail {2}configuration {2}.*enter an https URL.*\n +hint: fix the configuration/m,
   );
 });

@@ -71,9 +71,9 @@ test.skipIf(process.platform !== 'linux')(
 
     const { error } = await proxy.request('initialize', {});
 
-    expect(error?.message).toMatch(/no keychain is available.*--secret-store file/);
+    expect(error?.message).toMatch(/no keychain is running.*LATCHKEY_SECRET_STORE=file/);
     expect(await proxy.ended).toBe(1);
-    expect(proxy.stderr()).toContain('latchkey: no keychain is available');
+    expect(proxy.stderr()).toContain('latchkey: no keychain is running');
     expect(server.lines()).toEqual([]);
   },
 );

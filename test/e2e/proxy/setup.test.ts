@@ -54,11 +54,11 @@ test('setup: a person signs in once, and every assistant that was found starts t
   expect(done).toMatchObject({ code: 0 });
   expect(done.stdout).toContain(`added sales: ${server.url}`);
   expect(done.stdout).toContain(`signed in to sales (${server.url})`);
-  expect(done.stdout).toContain(`Cursor starts sales: ${machine.at(cursor)}`);
-  expect(done.stdout).toContain(`Gemini CLI starts sales: ${machine.at(gemini)}`);
+  expect(done.stdout).toContain(`added sales to Cursor: ${machine.at(cursor)}`);
+  expect(done.stdout).toContain(`added sales to Gemini CLI: ${machine.at(gemini)}`);
   expect(done.stdout).not.toContain('Claude');
   expect(done.stdout).toMatch(/^sales: \d+ tools$/m);
-  expect(done.stderr).toContain('next: restart Gemini CLI, Cursor');
+  expect(done.stderr).toContain('next: restart Gemini CLI and Cursor to finish');
   expect(again.stdout).toContain('sales was already set up');
   expect(again.stdout).toMatch(/^sales: \d+ tools$/m);
   expect(server.asked).toHaveLength(1);
@@ -157,9 +157,42 @@ test('setup: a wrong URL is reported with what was found there, and nothing is k
   expect(page).toMatchObject({ code: 1, stdout: '' });
   expect(page.stderr).toContain('text/html');
   expect(page.stderr).toContain('check the URL');
-  expect(plain.stderr).toContain('must be https');
+  expect(plain.stderr).toContain('enter an https URL');
   expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
   expect(machine.read(cursor)).toBeUndefined();
+});
+
+test('setup: the URL of a dashboard is answered with the URLs that work', async () => {
+  await using server = await countedServer((request, response) => {
+    const { url = '', headers } = request;
+    if (url !== '/oauth/clients/latchkey.json') return void response.writeHead(404).end();
+    const client_id = `http://${headers.host}${url}`;
+    const document = { client_id, redirect_uris: ['http://127.0.0.1/callback'] };
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(document));
+  });
+  await using machine = await withAssistants();
+
+  const done = await machine.run('setup', `${server.origin}/dashboard/acme`, '--yes');
+
+  expect(done).toMatchObject({ code: 1, stdout: '' });
+  expect(done.stderr).toContain(`${server.origin}/dashboard/acme is not an MCP endpoint`);
+  expect(done.stderr).toContain(`${server.origin}/mcp/ORGANIZATION/SERVER`);
+  expect(done.stderr).toContain(`your servers: ${server.origin}/dashboard`);
+});
+
+test('setup: a server that the person may not use leaves no connection behind', async () => {
+  const redirect = { error: 'access_denied', error_description: 'no access', code: undefined };
+  await using server = await signInFront(legacyMcp().handle, { redirect });
+  await using machine = await withAssistants();
+
+  const done = await machine.run('setup', server.url, '--yes');
+  const status = await machine.run('status', '--json');
+
+  expect(done).toMatchObject({ code: 1, stdout: '' });
+  expect(done.stderr).toContain('access_denied: no access');
+  expect(done.stderr).toContain('ask the administrator of the server for access');
+  expect(done.stderr).not.toContain('was added');
+  expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
 });
 
 test('setup: words that do not fit are refused before the server is asked', async () => {
@@ -232,7 +265,7 @@ test('setup: an assistant whose file is broken is left alone, and the others are
   const { code, stdout, stderr } = await machine.run('setup', server.url);
 
   expect(code).toBe(1);
-  expect(stdout).toContain('Cursor starts sales');
+  expect(stdout).toContain('added sales to Cursor');
   expect(stdout).toMatch(/^sales: \d+ tools$/m);
   expect(stderr).toContain('Gemini CLI was not changed');
   expect(stderr).toContain('latchkey install gemini sales');
@@ -270,7 +303,7 @@ test('remove: it takes the entries of setup out of the assistants, byte for byte
   const gone = await machine.run('remove', 'sales');
 
   expect(removed).toMatchObject({ code: 0 });
-  expect(removed.stdout).toContain(`Cursor no longer starts sales: ${machine.at(cursor)}`);
+  expect(removed.stdout).toContain(`removed sales from Cursor: ${machine.at(cursor)}`);
   expect(removed.stdout).toContain('removed sales and its secrets');
   expect(machine.read(cursor)).toBe(before);
   expect(machine.read(gemini)).toBeUndefined();

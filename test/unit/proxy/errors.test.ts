@@ -4,7 +4,7 @@ import { words } from '#proxy/errors';
 import { UpstreamError } from '#proxy/transport/upstream';
 
 test.each([
-  [404, 'check the URL of the connection'],
+  [404, 'that is not an MCP endpoint; check the URL of the connection'],
   [502, 'try again later'],
 ])('errors: the hint about an answer with status %i', (status, hint) => {
   const error = new UpstreamError('status', `answered ${status}`, { status });

@@ -1,8 +1,14 @@
 import { dirname } from 'node:path';
 import { expect, test } from 'vitest';
-import { agentKeyAccount, readAgentKey, replaceAgentKey } from '#proxy/agent/agent-key';
-import { serverBase, tunnelUrl } from '#proxy/agent/agent-key';
-import { memorySecretStore } from '#proxy/keychain/secret-store';
+import {
+  agentKeyAccount,
+  checkKeyStore,
+  readAgentKey,
+  replaceAgentKey,
+  serverBase,
+  tunnelUrl,
+} from '#proxy/agent/agent-key';
+import { memorySecretStore, SecretStoreError } from '#proxy/keychain/secret-store';
 
 const base = 'https://cloud.example.com';
 const key = (letter: string) => `pk_live_${letter.repeat(36)}`;
@@ -92,4 +98,15 @@ test('agent: it connects by TLS, except to the loopback interface', () => {
     undefined,
   ])
     expect(() => serverBase(text)).toThrow(/--server-url/);
+});
+
+test('agent key: a machine without a keychain is told to use a file before the key is asked for', async () => {
+  const missing = new SecretStoreError('unavailable', 'no keychain is running');
+  const store = { ...memorySecretStore(), get: () => Promise.reject(missing) };
+
+  await expect(checkKeyStore(store, base)).rejects.toMatchObject({
+    message: 'the key cannot be stored: no keychain is running',
+    remedy: expect.stringContaining('--key-file FILE'),
+  });
+  await expect(checkKeyStore(memorySecretStore(), base)).resolves.toBeUndefined();
 });

@@ -32,7 +32,7 @@ test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
     const asked = authorizedRequest({ url, method: 'GET', headers: {} }, ports);
 
     await expect(asked).rejects.toThrow(
-      /^https:\/\/mcp\.example\.com\/mcp (requires authentication|does not accept)/,
+      /^https:\/\/mcp\.example\.com\/mcp (requires authentication|rejected this API key)/,
     );
   },
 );
