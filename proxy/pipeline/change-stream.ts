@@ -16,7 +16,16 @@ export interface ChangeStream {
 }
 
 type Honoured = { kinds: string[]; uris: string[] };
-type Leg = { cut: AbortController; acknowledged: PromiseWithResolvers<Honoured> };
+type Leg = {
+  cut: AbortController;
+  /** What the server accepts; `undefined` if the stream ended before it said so. */
+  acknowledged: PromiseWithResolvers<Honoured | undefined>;
+  /** What it replaces, until it is acknowledged. */
+  before: Leg | undefined;
+  /** What replaces it. */
+  after?: Leg;
+  isOver?: boolean;
+};
 
 /** Kinds of lists, by the member of a subscription's filter. */
 const kinds: Readonly<Record<string, string>> = {
@@ -27,6 +36,8 @@ const kinds: Readonly<Record<string, string>> = {
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 const firstRetryMs = 1_000;
 const longestRetryMs = 30_000;
+/** A stream that stayed open for this long did not fail: the next pause is the shortest one again. */
+const steadySeconds = 30;
 
 /**
  * One `subscriptions/listen` for everything that the assistant would be told: the lists in `listed`
@@ -45,6 +56,8 @@ export function changeStream(
   let audience: { deliver: Deliver; signal: AbortSignal } | undefined;
   let current: Leg | undefined;
   let count = 0;
+  /** How often in a row a stream ended soon. */
+  let failures = 0;
 
   function request(): Message | undefined {
     const filter: Record<string, unknown> = {};
@@ -59,38 +72,42 @@ export function changeStream(
   }
 
   /** Puts a stream for what is wanted now in the place of the one before. */
-  function open(attempt = 0): Leg | undefined {
+  function open(isReopened = false): Leg | undefined {
     const asked = request();
     const before = current;
     if (!audience || !asked) {
-      before?.cut.abort();
+      cut(before);
       current = undefined;
       return undefined;
     }
-    const leg: Leg = {
-      cut: new AbortController(),
-      acknowledged: Promise.withResolvers<Honoured>(),
-    };
-    leg.acknowledged.promise.catch(() => undefined);
+    const acknowledged = Promise.withResolvers<Honoured | undefined>();
+    const leg: Leg = { cut: new AbortController(), acknowledged, before };
+    if (before) before.after = leg;
     current = leg;
-    void run(leg, asked, audience, before, attempt);
+    void run(leg, asked, audience, isReopened);
     return leg;
+  }
+
+  /** Ends a stream, and those that it was to replace. */
+  function cut(last: Leg | undefined): void {
+    for (let leg = last; leg; leg = leg.before) leg.cut.abort();
   }
 
   async function run(
     leg: Leg,
     asked: Message,
     { deliver, signal }: NonNullable<typeof audience>,
-    before: Leg | undefined,
-    attempt: number,
+    isReopened: boolean,
   ): Promise<void> {
+    const openedAt = clock.now();
     let honoured: Honoured | undefined;
     let refused = false;
     const take: Deliver = async (said) => {
       if (said.method === acknowledgement) {
         honoured = honouredBy(said);
-        before?.cut.abort();
-        if (attempt > 0) await tellAll(honoured, deliver);
+        cut(leg.before);
+        leg.before = undefined;
+        if (isReopened) await tellAll(honoured, deliver);
         leg.acknowledged.resolve(honoured);
       } else if (said.kind === 'notification') await deliver(said);
       else if (said.members.has('error')) refused = true;
@@ -102,14 +119,19 @@ export function changeStream(
       log.debug('subscription broke off', { reason });
       refused = error instanceof UpstreamError && error.code === 'unauthorized';
     }
-    leg.acknowledged.reject(new UpstreamError('no_answer', 'the subscription was not accepted'));
+    leg.isOver = true;
+    leg.acknowledged.resolve(undefined);
     if (current !== leg || signal.aborted) return;
-    current = undefined;
+    // What it was to replace goes on, unless it ended in the meantime.
+    const before = leg.before?.isOver ? undefined : leg.before;
+    const isCovered = refused && leg.before === before;
+    current = before;
     const nothing = honoured && honoured.kinds.length + honoured.uris.length === 0;
-    if (refused || nothing) return;
-    const tries = honoured ? 1 : attempt + 1;
-    await clock.sleep(Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs), signal);
-    if (!current && !signal.aborted) open(tries);
+    if (isCovered || nothing) return;
+    if (honoured && clock.now() - openedAt >= steadySeconds) failures = 0;
+    failures += 1;
+    await clock.sleep(Math.min(firstRetryMs * 2 ** (failures - 1), longestRetryMs), signal);
+    if (current === before && !signal.aborted) open(true);
   }
 
   return {
@@ -123,15 +145,18 @@ export function changeStream(
     },
     async subscribe(uri) {
       uris.add(uri);
-      const leg = open();
+      let leg = open();
       // The stream is opened once the assistant listens.
       if (!leg) return true;
-      const known = await leg.acknowledged.promise.then(
-        (honoured) => honoured.uris.includes(uri),
-        () => false,
-      );
-      if (!known) uris.delete(uri);
-      return known;
+      let honoured = await leg.acknowledged.promise;
+      // Another subscription may replace the stream before it is acknowledged.
+      while (!honoured && leg.after) {
+        leg = leg.after;
+        honoured = await leg.acknowledged.promise;
+      }
+      if (honoured?.uris.includes(uri)) return true;
+      uris.delete(uri);
+      return false;
     },
     unsubscribe(uri) {
       if (uris.delete(uri)) open();

@@ -137,3 +137,81 @@ test('change stream: a server that refuses or acknowledges nothing is not retrie
 
   expect([refusing.streams.length, silent.streams.length]).toEqual([1, 1]);
 });
+
+test('change stream: resources subscribed at the same time both count, in whatever order they are acknowledged', async () => {
+  const { stream, changes, acknowledge, clock } = following(['tools']);
+  await acknowledge(0);
+
+  const both = [changes.subscribe('memo://a'), changes.subscribe('memo://b')];
+  await acknowledge(2);
+  stream(1).end();
+  await clock.settled();
+
+  expect(await Promise.all(both)).toEqual([true, true]);
+  expect(stream(2).filter).toMatchObject({ resourceSubscriptions: ['memo://a', 'memo://b'] });
+  expect([0, 1, 2].map((index) => stream(index).ended())).toEqual([true, true, false]);
+  void changes.subscribe('memo://c');
+  expect(stream(3).filter).toMatchObject({
+    resourceSubscriptions: ['memo://a', 'memo://b', 'memo://c'],
+  });
+});
+
+test('change stream: a refused resource leaves the others subscribed, on the stream that they had', async () => {
+  const { stream, streams, changes, acknowledge, heard, clock } = following(['tools']);
+  await acknowledge(0);
+
+  const refused = changes.subscribe('memo://a');
+  stream(1).end({ id: 'latchkey-listens-2', error: { code: -32602, message: 'no' } });
+  expect(await refused).toBe(false);
+  await stream(0).say({ method: toolsChanged });
+  const subscribed = changes.subscribe('memo://b');
+  await acknowledge(2);
+  await clock.advance(60);
+
+  expect(await subscribed).toBe(true);
+  expect(heard()).toEqual([toolsChanged]);
+  expect([stream(0).ended(), stream(2).ended(), streams.length]).toEqual([true, false, 3]);
+});
+
+test('change stream: if the stream ended that a refused one was to replace, it is opened again', async () => {
+  const { stream, streams, changes, acknowledge, clock } = following(['tools']);
+  await acknowledge(0);
+
+  const refused = changes.subscribe('memo://a');
+  stream(0).end();
+  await clock.settled();
+  stream(1).end({ id: 'latchkey-listens-2', error: { code: -32602, message: 'no' } });
+  expect(await refused).toBe(false);
+  await clock.advance(1);
+  stream(2).end({ id: 'latchkey-listens-3', error: { code: -32602, message: 'no' } });
+  await clock.advance(60);
+
+  expect(stream(2).filter).toEqual({ toolsListChanged: true });
+  expect(streams).toHaveLength(3);
+});
+
+test('change stream: a server that ends each stream at once is asked, and its lists announced, ever less often', async () => {
+  const { stream, streams, clock, heard, acknowledge } = following(['tools']);
+  const endLatest = async () => {
+    await acknowledge(streams.length - 1);
+    stream(streams.length - 1).end();
+    await clock.settled();
+  };
+
+  await endLatest();
+  for (let second = 1; second <= 120; second += 1) {
+    const before = streams.length;
+    await clock.advance(1);
+    if (streams.length > before) await endLatest();
+  }
+  const atOnce = heard().length;
+  await clock.advance(30);
+  await acknowledge(streams.length - 1);
+  await clock.advance(60);
+  const before = streams.length;
+  stream(before - 1).end();
+  await clock.advance(1);
+
+  expect(atOnce).toBeLessThan(10);
+  expect(streams).toHaveLength(before + 1);
+});
