@@ -1,15 +1,12 @@
-import { setTimeout as pause } from 'node:timers/promises';
-
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
 import { Inbox, carriesMessages, messagesOf, modernPost } from './adapter-messages.ts';
+import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
 
 const maxUris = 1000;
-const firstRetryMs = 1000;
-const longestRetryMs = 30_000;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 
 /** A listener and its request. */
@@ -21,8 +18,13 @@ interface Reader {
 
 interface Leg {
   readonly cut: AbortController;
-  /** What the upstream accepts; `undefined` if it refuses. */
+  /** What the upstream accepts; `undefined` if the stream ended before it said so. */
   readonly honoured: PromiseWithResolvers<Changes | undefined>;
+  /** What it replaces, until it is acknowledged. */
+  before: Leg | undefined;
+  /** What replaces it. */
+  after?: Leg;
+  isOver?: boolean;
 }
 
 /**
@@ -36,6 +38,7 @@ interface Leg {
 export class ChangeStream {
   readonly #client: () => ClientDescription;
   readonly #uris = new Set<string>();
+  readonly #pauses = new ReopenPauses();
   #lists: readonly string[] = [];
   #reader: Reader | undefined;
   #current: Leg | undefined;
@@ -73,11 +76,17 @@ export class ChangeStream {
   async subscribe(uri: string): Promise<boolean> {
     if (this.#uris.size >= maxUris) return false;
     this.#uris.add(uri);
-    const leg = this.#open();
+    let leg = this.#open();
     // Without a listener there is no one to notify; the stream is opened when the caller listens.
     if (!leg) return true;
-    const honoured = await leg.honoured.promise;
-    if (honoured?.uris.includes(uri)) return true;
+    let honoured = await leg.honoured.promise;
+    // Another subscription may replace the stream before it is acknowledged.
+    while (!honoured && leg.after) {
+      leg = leg.after;
+      honoured = await leg.honoured.promise;
+    }
+    // Also if the listener left in the meantime.
+    if (honoured?.uris.includes(uri) || (!honoured && !this.#reader)) return true;
     this.#uris.delete(uri);
     return false;
   }
@@ -96,33 +105,37 @@ export class ChangeStream {
     if (this.#reader !== reader) return;
     this.#reader.inbox.end();
     this.#reader = undefined;
-    this.#current?.cut.abort();
+    this.#cut(this.#current);
     this.#current = undefined;
   }
 
+  /** Ends a stream, and those that it was to replace. */
+  #cut(last: Leg | undefined): void {
+    for (let leg = last; leg; leg = leg.before) leg.cut.abort();
+  }
+
   /** Opens a stream for the current subscription, which replaces the previous one. */
-  #open(attempt = 0): Leg | undefined {
+  #open(isReopened = false): Leg | undefined {
     const before = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
     const reader = this.#reader;
     if (!reader || wanted.lists.length + wanted.uris.length === 0) {
-      before?.cut.abort();
+      this.#cut(before);
       this.#current = undefined;
       return undefined;
     }
-    const leg = {
-      cut: new AbortController(),
-      honoured: Promise.withResolvers<Changes | undefined>(),
-    };
+    const honoured = Promise.withResolvers<Changes | undefined>();
+    const leg: Leg = { cut: new AbortController(), honoured, before };
+    if (before) before.after = leg;
     this.#current = leg;
-    void this.#run(leg, wanted, { upstream: reader.upstream, before, attempt });
+    void this.#run(leg, wanted, { upstream: reader.upstream, isReopened });
     return leg;
   }
 
   async #run(
     leg: Leg,
     wanted: Changes,
-    { upstream, before, attempt }: { upstream: Upstream; before: Leg | undefined; attempt: number },
+    { upstream, isReopened }: { upstream: Upstream; isReopened: boolean },
   ): Promise<void> {
     let honoured: Changes | undefined;
     let isRefused = false;
@@ -133,23 +146,28 @@ export class ChangeStream {
         if (message.envelope.kind === 'response') isRefused = !honoured;
         else if (message.envelope.method === acknowledgement) {
           honoured = changesIn(objectAt(message, 'params', 'notifications'));
-          before?.cut.abort();
+          this.#cut(leg.before);
+          leg.before = undefined;
+          this.#pauses.opened();
           leg.honoured.resolve(honoured);
-          if (attempt > 0) allChanged(honoured).forEach((changed) => this.#tell(changed));
+          if (isReopened) allChanged(honoured).forEach((changed) => this.#tell(changed));
         } else if (message.envelope.kind === 'notification')
           this.#tell(withoutSubscription(message));
       }
     } catch {
       // It broke off. It is reopened below if the caller still listens.
     }
+    leg.isOver = true;
     leg.honoured.resolve(undefined);
-    before?.cut.abort();
     const { signal } = this.#reader ?? {};
-    if (this.#current !== leg || !signal || isRefused) return;
-    const tries = honoured ? 1 : attempt + 1;
-    const waitMs = Math.min(firstRetryMs * 2 ** (tries - 1), longestRetryMs);
-    await pause(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
-    if (this.#current === leg && this.#reader) this.#open(tries);
+    if (this.#current !== leg || !signal) return;
+    // What it was to replace goes on, unless it ended in the meantime.
+    const before = leg.before?.isOver ? undefined : leg.before;
+    const isCovered = isRefused && leg.before === before;
+    this.#current = before;
+    if (isCovered) return;
+    await this.#pauses.pause(signal);
+    if (this.#current === before && this.#reader && !signal.aborted) this.#open(true);
   }
 
   #tell(message: Message): void {

@@ -1,5 +1,3 @@
-import { setTimeout as pause } from 'node:timers/promises';
-
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import {
   type Message,
@@ -16,6 +14,7 @@ import { Inbox, carriesMessages, messagesOf } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
 import type { Handshake } from './legacy-links.ts';
 import { LinkListeners } from './link-listeners.ts';
+import { ReopenPauses } from './live-stream.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 const requestTimeoutMs = 30_000;
@@ -357,9 +356,6 @@ export class LegacyCall {
   }
 }
 
-const firstRetryMs = 1000;
-const longestRetryMs = 30_000;
-
 export interface UnaskedStreamPorts {
   readonly take: (message: Message) => void;
   /** The stream is open again after it broke off. */
@@ -381,7 +377,7 @@ export function unaskedStream(
 ): Promise<boolean> {
   const begun = Promise.withResolvers<boolean>();
   const follow = async () => {
-    let tries = 0;
+    const pauses = new ReopenPauses();
     let isThere = false;
     while (!signal.aborted) {
       try {
@@ -392,15 +388,13 @@ export function unaskedStream(
         }
         if (isThere) reopened();
         isThere = true;
-        tries = 0;
+        pauses.opened();
         begun.resolve(true);
         for await (const message of messagesOf(answer)) take(message);
       } catch {
         // It broke off. It is retried below unless it is over.
       }
-      const waitMs = Math.min(firstRetryMs * 2 ** tries, longestRetryMs);
-      tries += 1;
-      await pause(waitMs, undefined, { signal, ref: false }).catch(() => undefined);
+      await pauses.pause(signal);
     }
     begun.resolve(false);
     over();

@@ -50,3 +50,38 @@ export async function orSilence<Coming>(
     clearTimeout(timer);
   }
 }
+
+const firstPauseMs = 1000;
+const longestPauseMs = 30_000;
+
+/**
+ * The pauses before a stream that ended is opened again. They double from one second to half a minute, and begin anew
+ * after a stream that stayed open for that long: opening it proves nothing about the next one.
+ */
+export class ReopenPauses {
+  #ended = 0;
+  #openedAt: number | undefined;
+
+  /** The stream is open. */
+  opened(): void {
+    this.#openedAt = performance.now();
+  }
+
+  /** The stream has ended, or was not opened: waits until it may be opened again, or until `signal` aborts. */
+  async pause(signal: AbortSignal): Promise<void> {
+    const wasSteady =
+      this.#openedAt !== undefined && performance.now() - this.#openedAt >= longestPauseMs;
+    this.#openedAt = undefined;
+    if (wasSteady) this.#ended = 0;
+    const ms = Math.min(firstPauseMs * 2 ** this.#ended, longestPauseMs);
+    this.#ended += 1;
+    if (signal.aborted) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const over = () => resolve();
+    const timer = setTimeout(over, ms).unref();
+    signal.addEventListener('abort', over, { once: true });
+    await promise;
+    clearTimeout(timer);
+    signal.removeEventListener('abort', over);
+  }
+}

@@ -89,10 +89,10 @@ export async function* messagesOf({
     text = events.pop() ?? '';
     for (const event of events) {
       const data = /^data: (.*)$/m.exec(event)?.[1];
-      if (data !== undefined) yield parsed(data);
+      if (data !== undefined) yield parsedMessage(data);
     }
   }
-  if (mediaType !== 'text/event-stream' && text !== '') yield parsed(text);
+  if (mediaType !== 'text/event-stream' && text !== '') yield parsedMessage(text);
 }
 
 export async function allOf(answer: UpstreamAnswer): Promise<SaidMessage[]> {
@@ -105,7 +105,7 @@ export async function lastOf(answer: UpstreamAnswer): Promise<SaidMessage> {
   return (await allOf(answer)).at(-1) ?? {};
 }
 
-function parsed(text: string): SaidMessage {
+export function parsedMessage(text: string): SaidMessage {
   const message: SaidMessage = JSON.parse(text);
   return message;
 }

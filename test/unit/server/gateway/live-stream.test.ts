@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { live } from '#server/gateway/live-stream';
+import { ReopenPauses, live } from '#server/gateway/live-stream';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { UpstreamError } from '#server/gateway/upstream';
 import { bodyText } from '#support/gateway-answer';
@@ -140,5 +140,50 @@ describe('the end of a stream', () => {
       code: 'upstream_failed',
       cause: broken,
     });
+  });
+});
+
+describe('a stream that is opened again whenever it ends', () => {
+  beforeEach(() => void vi.useFakeTimers());
+  afterEach(() => void vi.useRealTimers());
+
+  /** How long each pause was, in seconds. */
+  async function lengths(pauses: ReopenPauses, count: number): Promise<number[]> {
+    const { signal } = new AbortController();
+    const seconds: number[] = [];
+    for (let n = 0; n < count; n += 1) {
+      const from = performance.now();
+      const paused = pauses.pause(signal);
+      await vi.runAllTimersAsync();
+      await paused;
+      seconds.push(Math.round((performance.now() - from) / 1000));
+      pauses.opened();
+    }
+    return seconds;
+  }
+
+  test('pauses ever longer while it ends at once, although it could be opened', async () => {
+    expect(await lengths(new ReopenPauses(), 7)).toEqual([1, 2, 4, 8, 16, 30, 30]);
+  });
+
+  test('pauses briefly again after it stayed open', async () => {
+    const pauses = new ReopenPauses();
+    await lengths(pauses, 5);
+    vi.advanceTimersByTime(29_000);
+    const early = await lengths(pauses, 1);
+    vi.advanceTimersByTime(30_000);
+
+    expect([early, await lengths(pauses, 2)]).toEqual([[30], [1, 2]]);
+  });
+
+  test('no longer pauses when nobody needs it', async () => {
+    const gone = new AbortController();
+    const paused = new ReopenPauses().pause(gone.signal);
+    gone.abort();
+
+    await paused;
+    await new ReopenPauses().pause(gone.signal);
+
+    expect(vi.getTimerCount()).toBe(0);
   });
 });

@@ -1,0 +1,147 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+import { ChangeStream } from '#server/gateway/change-stream';
+import { type SaidMessage, parsedMessage } from '#support/era-caller';
+import { eventStream, fakeUpstream } from '#support/fake-upstream';
+
+const toolsChanged = { method: 'notifications/tools/list_changed' };
+const refusal = { error: { code: -32602, message: 'no' } };
+
+/** A listener at an upstream whose streams are written by hand. */
+function following() {
+  const streams: {
+    filter: unknown;
+    signal: AbortSignal;
+    say: (message: object) => Promise<void>;
+    end: () => Promise<void>;
+  }[] = [];
+  const upstream = fakeUpstream(({ text, signal }) => {
+    const { params }: SaidMessage = JSON.parse(text);
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
+    const writer = writable.getWriter();
+    signal.addEventListener('abort', () => void writer.abort().catch(() => undefined));
+    streams.push({
+      filter: params?.['notifications'],
+      signal,
+      say: (message) =>
+        writer
+          .write(Buffer.from(eventStream(JSON.stringify({ jsonrpc: '2.0', ...message }))))
+          .catch(() => undefined),
+      end: () => writer.close().catch(() => undefined),
+    });
+    return { mediaType: 'text/event-stream', text: readable };
+  });
+  const client = { capabilities: '{}', clientInfo: undefined, logLevel: undefined };
+  const changes = new ChangeStream(() => client);
+  const gone = new AbortController();
+  const heard: unknown[] = [];
+  const follow = async () => {
+    const { signal } = gone;
+    for await (const message of changes.follow(['tools'], { upstream, signal })) {
+      const { method, params } = parsedMessage(message.body.toString());
+      heard.push(params?.['uri'] ?? method);
+    }
+  };
+  void follow();
+  const stream = (index: number) => {
+    const found = streams[index];
+    if (!found) throw new Error(`no stream ${index}`);
+    return found;
+  };
+  const settled = () => vi.advanceTimersByTimeAsync(0);
+  const acknowledge = async (index: number) => {
+    await stream(index).say({
+      method: 'notifications/subscriptions/acknowledged',
+      params: { notifications: stream(index).filter },
+    });
+    await settled();
+  };
+  const areOver = () => streams.map(({ signal }) => signal.aborted);
+  return { changes, streams, stream, acknowledge, heard, settled, gone, areOver };
+}
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test('change stream: resources subscribed at the same time both count, in whatever order they are acknowledged', async () => {
+  const { changes, stream, acknowledge, settled, areOver } = following();
+  await settled();
+  await acknowledge(0);
+
+  const both = [changes.subscribe('a:b'), changes.subscribe('c:d')];
+  await settled();
+  await acknowledge(2);
+
+  expect(await Promise.all(both)).toEqual([true, true]);
+  expect(areOver()).toEqual([true, true, false]);
+  void changes.subscribe('e:f');
+  await settled();
+  expect(stream(3).filter).toMatchObject({ resourceSubscriptions: ['a:b', 'c:d', 'e:f'] });
+});
+
+test('change stream: a refused resource leaves the others subscribed, on the stream that they had', async () => {
+  const { changes, stream, acknowledge, settled, heard, areOver } = following();
+  await settled();
+  await acknowledge(0);
+
+  const refused = changes.subscribe('a:b');
+  await settled();
+  await stream(1).say({ id: 'listens-2', ...refusal });
+  await stream(1).end();
+  expect(await refused).toBe(false);
+  await stream(0).say(toolsChanged);
+  await settled();
+  const subscribed = changes.subscribe('c:d');
+  await settled();
+  await acknowledge(2);
+  await vi.advanceTimersByTimeAsync(60_000);
+
+  expect(await subscribed).toBe(true);
+  expect(heard).toEqual([toolsChanged.method]);
+  expect(areOver()[0]).toBe(true);
+  expect(areOver().slice(2)).toEqual([false]);
+});
+
+test('change stream: if the stream ended that a refused one was to replace, it is opened again', async () => {
+  const { changes, stream, streams, acknowledge, settled } = following();
+  await settled();
+  await acknowledge(0);
+
+  const refused = changes.subscribe('a:b');
+  await settled();
+  await stream(0).end();
+  await settled();
+  await stream(1).say({ id: 'listens-2', ...refusal });
+  await stream(1).end();
+  expect(await refused).toBe(false);
+  await vi.advanceTimersByTimeAsync(1000);
+
+  expect(streams).toHaveLength(3);
+  expect(stream(2).filter).toEqual({ toolsListChanged: true });
+});
+
+test('change stream: a subscription whose listener leaves before it is acknowledged is kept for the next one', async () => {
+  const { changes, acknowledge, settled, gone } = following();
+  await settled();
+  await acknowledge(0);
+
+  const subscribed = changes.subscribe('a:b');
+  await settled();
+  gone.abort();
+
+  expect(await subscribed).toBe(true);
+});
+
+test('change stream: an upstream that ends each stream at once has its lists announced ever less often', async () => {
+  const { streams, stream, acknowledge, settled, heard } = following();
+  await settled();
+  for (let second = 0; second < 120; second += 1) {
+    const latest = streams.length - 1;
+    await acknowledge(latest);
+    await stream(latest).end();
+    await vi.advanceTimersByTimeAsync(1000);
+  }
+
+  expect(heard.length).toBeGreaterThan(3);
+  expect(heard.length).toBeLessThan(10);
+});

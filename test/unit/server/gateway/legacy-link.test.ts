@@ -1,0 +1,45 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+
+import { messageOf } from '#mcp/message';
+import { LegacyLink, unaskedStream } from '#server/gateway/legacy-link';
+import { type ScriptedAnswer, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
+
+beforeEach(() => void vi.useFakeTimers());
+afterEach(() => void vi.useRealTimers());
+
+test('unasked stream: an upstream that ends it at once is asked, and its lists announced, ever less often', async () => {
+  const gone = new AbortController();
+  const reopened = vi.fn();
+  const send = vi.fn(async () => upstreamAnswer({ mediaType: 'text/event-stream' }));
+  const take = () => undefined;
+
+  const isThere = unaskedStream(send, { take, reopened, over: take, signal: gone.signal });
+  await vi.advanceTimersByTimeAsync(120_000);
+  gone.abort();
+
+  expect(await isThere).toBe(true);
+  expect(reopened.mock.calls.length).toBeLessThan(10);
+  expect(send).toHaveBeenCalledTimes(reopened.mock.calls.length + 1);
+});
+
+test('link: a request of its own that the upstream never answers is given up and cancelled', async () => {
+  const upstream = fakeUpstream(({ text, signal }): ScriptedAnswer | Promise<ScriptedAnswer> => {
+    if (!text.includes('resources/subscribe')) return { status: 202 };
+    const { promise, reject } = Promise.withResolvers<ScriptedAnswer>();
+    signal.addEventListener('abort', () => reject(signal.reason));
+    return promise;
+  });
+  const link = new LegacyLink({
+    upstream,
+    client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    sessionId: 'session-1',
+  });
+
+  const response = link.request('resources/subscribe', '{"uri":"a:b"}');
+  await vi.advanceTimersByTimeAsync(30_000);
+
+  expect(await response).toBeUndefined();
+  expect(upstream.sent.map(({ text }) => text).join()).toContain('notifications/cancelled');
+  expect(link.isBusy).toBe(false);
+});
