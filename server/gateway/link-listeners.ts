@@ -18,12 +18,19 @@ export interface Listener {
   readonly inbox: Inbox;
 }
 
+interface Subscription {
+  listeners: number;
+  /** Whether the upstream reports the resource's changes, after the last request about it. Rejects if that failed. */
+  isActive: Promise<boolean>;
+}
+
 /** The listeners of one link, each with its own subscription. */
 export class LinkListeners {
   readonly #link: ListenedLink;
   readonly #listeners = new Set<Listener>();
-  /** The number of listeners per resource. */
-  readonly #uris = new Map<string, number>();
+  /** By resource. */
+  readonly #subscriptions = new Map<string, Subscription>();
+  #hasEnded = false;
 
   constructor(link: ListenedLink) {
     this.#link = link;
@@ -33,28 +40,38 @@ export class LinkListeners {
     return this.#listeners.size;
   }
 
-  /** Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts. */
+  /**
+   * Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts.
+   *
+   * @throws {UpstreamError} if the upstream cannot be asked for a resource
+   */
   async add(wanted: Changes, signal: AbortSignal): Promise<Listener> {
     const announces = (...path: string[]) =>
       valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
-    const isThere = await this.#link.listen();
+    const isThere = (await this.#link.listen()) && !this.#hasEnded;
     const lists = isThere ? wanted.lists.filter((list) => announces(list, 'listChanged')) : [];
     const uris: string[] = [];
     const may = isThere && announces('resources', 'subscribe');
-    for (const uri of may ? new Set(wanted.uris.slice(0, maxUris)) : []) {
-      if (signal.aborted) break;
-      if (await this.#subscribe(uri)) uris.push(uri);
+    try {
+      for (const uri of may ? new Set(wanted.uris.slice(0, maxUris)) : []) {
+        if (signal.aborted || this.#hasEnded) break;
+        if (await this.#subscribe(uri)) uris.push(uri);
+      }
+    } catch (error) {
+      this.#unsubscribe(uris);
+      throw error;
     }
     const listener = { honoured: { lists, uris }, inbox: new Inbox() };
-    this.#listeners.add(listener);
+    if (this.#hasEnded) listener.inbox.end();
+    else this.#listeners.add(listener);
     return listener;
   }
 
   /** Removes a listener, and the subscriptions that no other listener has. */
-  async remove(listener: Listener): Promise<void> {
+  remove(listener: Listener): void {
     if (!this.#listeners.delete(listener)) return;
     listener.inbox.end();
-    for (const uri of listener.honoured.uris) await this.#unsubscribe(uri);
+    this.#unsubscribe(listener.honoured.uris);
   }
 
   /** Passes a change notification to its listeners; `false` for other messages. */
@@ -80,25 +97,56 @@ export class LinkListeners {
     };
   }
 
+  /** No more changes come: the upstream's stream is over. */
   end(): void {
+    this.#hasEnded = true;
     for (const { inbox } of this.#listeners) inbox.end();
     this.#listeners.clear();
   }
 
+  /** All who wait for the same request get its outcome. */
   async #subscribe(uri: string): Promise<boolean> {
-    const count = this.#uris.get(uri) ?? 0;
-    this.#uris.set(uri, count + 1);
-    if (count > 0) return true;
-    const response = await this.#link.request('resources/subscribe', JSON.stringify({ uri }));
-    if (response && textAt(response, 'result') !== undefined) return true;
-    this.#uris.delete(uri);
+    const known = this.#subscriptions.get(uri);
+    const one = known ?? { listeners: 0, isActive: Promise.resolve(false) };
+    this.#subscriptions.set(uri, one);
+    one.listeners += 1;
+    if (one.listeners === 1) one.isActive = this.#ask('resources/subscribe', uri, one.isActive);
+    try {
+      if (await one.isActive) return true;
+    } catch (error) {
+      this.#leave(uri, one);
+      throw error;
+    }
+    this.#leave(uri, one);
     return false;
   }
 
-  async #unsubscribe(uri: string): Promise<void> {
-    const count = (this.#uris.get(uri) ?? 0) - 1;
-    if (count > 0) return void this.#uris.set(uri, count);
-    this.#uris.delete(uri);
-    await this.#link.request('resources/unsubscribe', JSON.stringify({ uri }));
+  #unsubscribe(uris: readonly string[]): void {
+    for (const uri of uris) {
+      const one = this.#subscriptions.get(uri);
+      if (!one) continue;
+      one.listeners -= 1;
+      if (one.listeners > 0) continue;
+      one.isActive = this.#ask('resources/unsubscribe', uri, one.isActive).then(() => false);
+      const over = () => this.#drop(uri, one);
+      one.isActive.then(over, over);
+    }
+  }
+
+  #leave(uri: string, one: Subscription): void {
+    one.listeners -= 1;
+    this.#drop(uri, one);
+  }
+
+  #drop(uri: string, one: Subscription): void {
+    const isUnused = one.listeners === 0 && this.#subscriptions.get(uri) === one;
+    if (isUnused) this.#subscriptions.delete(uri);
+  }
+
+  /** Requests about a resource are sent one after another, so that the upstream receives them in this order. */
+  async #ask(method: string, uri: string, before: Promise<boolean>): Promise<boolean> {
+    await before.catch(() => undefined);
+    const response = await this.#link.request(method, JSON.stringify({ uri }));
+    return response !== undefined && textAt(response, 'result') !== undefined;
   }
 }

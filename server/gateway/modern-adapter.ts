@@ -231,7 +231,7 @@ export async function* listening(
     if (!signal.aborted) yield resultTo(id, `{"resultType":"complete","_meta":${meta}}`);
   } finally {
     signal.removeEventListener('abort', stop);
-    void link.listeners.remove(listener).catch(() => undefined);
+    link.listeners.remove(listener);
   }
 }
 

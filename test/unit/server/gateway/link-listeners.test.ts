@@ -1,0 +1,101 @@
+import { beforeEach, expect, test } from 'vitest';
+
+import { type Message, messageOf } from '#mcp/message';
+import { LinkListeners } from '#server/gateway/link-listeners';
+import { UpstreamError } from '#server/gateway/upstream';
+
+const accepted = messageOf('{"jsonrpc":"2.0","id":1,"result":{}}');
+const refused = messageOf('{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}}');
+const changes = { lists: [], uris: ['a:b'] };
+const updated = messageOf(
+  '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"a:b"}}',
+);
+
+let sent: string[];
+let answers: PromiseWithResolvers<Message | undefined>[];
+let listeners: LinkListeners;
+const { signal } = new AbortController();
+
+/** A link whose requests are answered by hand. */
+beforeEach(() => {
+  sent = [];
+  answers = [];
+  listeners = new LinkListeners({
+    initialized: messageOf(
+      '{"jsonrpc":"2.0","id":0,"result":{"capabilities":{"resources":{"subscribe":true}}}}',
+    ),
+    listen: async () => true,
+    request(method) {
+      sent.push(method);
+      const answer = Promise.withResolvers<Message | undefined>();
+      answers.push(answer);
+      return answer.promise;
+    },
+  });
+});
+
+async function answer(index: number, outcome: Message | Error): Promise<void> {
+  await expect.poll(() => answers.length).toBeGreaterThan(index);
+  if (outcome instanceof Error) answers[index]?.reject(outcome);
+  else answers[index]?.resolve(outcome);
+}
+
+test('listeners: those that wait for one subscription all learn that it is refused', async () => {
+  const both = [listeners.add(changes, signal), listeners.add(changes, signal)];
+  await answer(0, refused);
+
+  const honoured = (await Promise.all(both)).map((listener) => listener.honoured.uris);
+
+  expect(honoured).toEqual([[], []]);
+  expect(sent).toEqual(['resources/subscribe']);
+});
+
+test('listeners: a subscription that failed is no subscription for the next one', async () => {
+  const failed = listeners.add({ lists: [], uris: ['a:b'] }, signal);
+  await answer(0, new UpstreamError('unreachable', 'refused'));
+  await expect(failed).rejects.toThrow();
+  const next = listeners.add(changes, signal);
+  await answer(1, accepted);
+  const { honoured, inbox } = await next;
+  listeners.take(updated);
+
+  expect(honoured.uris).toEqual(['a:b']);
+  expect(await inbox.next()).toBe(updated);
+});
+
+test('listeners: one that fails halfway leaves no subscription behind', async () => {
+  const failed = listeners.add({ lists: [], uris: ['a:b', 'c:d'] }, signal);
+  await answer(0, accepted);
+  await answer(1, new UpstreamError('unreachable', 'refused'));
+  await expect(failed).rejects.toThrow();
+  await answer(2, accepted);
+
+  expect(sent).toEqual(['resources/subscribe', 'resources/subscribe', 'resources/unsubscribe']);
+});
+
+test('listeners: a resource is subscribed to again only after its unsubscription', async () => {
+  const first = listeners.add(changes, signal);
+  await answer(0, accepted);
+  listeners.remove(await first);
+  await expect.poll(() => sent).toHaveLength(2);
+  const second = listeners.add(changes, signal);
+  await Promise.resolve();
+  const before = [...sent];
+  await answer(1, accepted);
+  await answer(2, accepted);
+
+  expect(before).toEqual(['resources/subscribe', 'resources/unsubscribe']);
+  expect((await second).honoured.uris).toEqual(['a:b']);
+  expect(sent[2]).toBe('resources/subscribe');
+});
+
+test('listeners: one that comes when no more changes come is accepted for nothing, and ends', async () => {
+  const late = listeners.add(changes, signal);
+  await expect.poll(() => sent).toHaveLength(1);
+  listeners.end();
+  await answer(0, accepted);
+  const later = await listeners.add(changes, signal);
+
+  expect(await (await late).inbox.next()).toBeUndefined();
+  expect([later.honoured.uris, await later.inbox.next()]).toEqual([[], undefined]);
+});
