@@ -1,3 +1,4 @@
+import { legacyHeaders } from 'latchkey-mcp/headers';
 import { scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Awaitable } from '#awaitable';
@@ -197,6 +198,15 @@ export async function endUpstreamSession(
   const signal = AbortSignal.timeout(timeoutMs);
   const { body } = await upstream.send({ method: 'DELETE', headers, signal });
   await discard(body);
+}
+
+/** Ends the session, if any, that an upstream opened in a handshake that failed afterwards. It does not matter if it cannot be reached. */
+export async function endFailedHandshake(
+  upstream: Upstream,
+  { sessionId }: Pick<UpstreamAnswer, 'sessionId'>,
+): Promise<void> {
+  if (sessionId === undefined) return;
+  await endUpstreamSession(upstream, legacyHeaders({}, sessionId)).catch(() => undefined);
 }
 
 /** Reads and discards the rest of an answer. It does not matter if it breaks off. */

@@ -1,11 +1,11 @@
 import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { LimitedMap } from '#limited-map';
-import { type Era, legacyHeaders } from 'latchkey-mcp/headers';
+import type { Era } from 'latchkey-mcp/headers';
 import { type Message, readMessage, stringAt } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { discover } from './adapter-messages.ts';
-import { discardAnswer, endUpstreamSession, wholeBody } from './answers.ts';
+import { discardAnswer, endFailedHandshake, wholeBody } from './answers.ts';
 import { LegacyAdapter } from './legacy-adapter.ts';
 import { ModernAdapter } from './modern-adapter.ts';
 import type { AdaptedCall } from './request.ts';
@@ -129,14 +129,17 @@ export class EraAdapters {
     const wasModernOnly = this.#known.isModernOnly(server);
     const known = wasModernOnly ? await opened() : undefined;
     if (known) return known;
-    const answer = await whole(await upstream.send(request));
-    if (!refuses(answer) || wasModernOnly) return answer;
-    const translated = await opened();
-    if (translated && answer.sessionId !== undefined) {
-      const headers = legacyHeaders({}, answer.sessionId);
-      await endUpstreamSession(upstream, headers).catch(() => undefined);
+    const begun = await upstream.send(request);
+    try {
+      const answer = await whole(begun);
+      if (!refuses(answer) || wasModernOnly) return answer;
+      const translated = await opened();
+      if (translated) await endFailedHandshake(upstream, begun);
+      return translated ?? answer;
+    } catch (error) {
+      await endFailedHandshake(upstream, begun);
+      throw error;
     }
-    return translated ?? answer;
   }
 }
 

@@ -3,7 +3,7 @@ import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { type Message, stringAt } from 'latchkey-mcp/message';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import { carriesMessages, gatewayClient, messagesOf } from './adapter-messages.ts';
-import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
+import { discardAnswer, endFailedHandshake, failure } from './answers.ts';
 import type { AdaptedCall } from './request.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { LegacyLink } from './legacy-link.ts';
@@ -133,7 +133,12 @@ async function open(
   const handshake = await legacyHandshake(upstream, client);
   if (!handshake) return undefined;
   const link = new LegacyLink(handshake);
-  await link.begin();
+  try {
+    await link.begin();
+  } catch (error) {
+    await link.close().catch(() => undefined);
+    throw error;
+  }
   return link;
 }
 
@@ -168,17 +173,17 @@ export async function legacyHandshake(
     body: Buffer.from(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`),
     signal: AbortSignal.timeout(timeoutMs),
   });
-  const { sessionId } = answer;
-  const initialized = await responseOf(answer);
-  const version = initialized && stringAt(initialized, 'result', 'protocolVersion');
-  if (initialized && version !== undefined && legacyVersions.includes(version)) {
-    return { upstream, client, initialized, sessionId };
+  let handshake: Handshake | undefined;
+  try {
+    const initialized = await responseOf(answer);
+    const version = initialized && stringAt(initialized, 'result', 'protocolVersion');
+    if (initialized && version !== undefined && legacyVersions.includes(version)) {
+      handshake = { upstream, client, initialized, sessionId: answer.sessionId };
+    }
+    return handshake;
+  } finally {
+    if (!handshake) await endFailedHandshake(upstream, answer);
   }
-  if (sessionId !== undefined) {
-    const headers = { ...postHeaders, 'mcp-session-id': sessionId };
-    await endUpstreamSession(upstream, headers).catch(() => undefined);
-  }
-  return undefined;
 }
 
 /** @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era */

@@ -5,6 +5,7 @@ import { legacyVersions, modernHeaders, modernVersions, postHeaders } from 'latc
 import { type Envelope, withId, withMeta } from 'latchkey-mcp/message';
 import {
   discard,
+  endFailedHandshake,
   endUpstreamSession,
   failure,
   responseIn,
@@ -215,6 +216,19 @@ async function shakeHands(upstream: Upstream): Promise<PlainLink> {
     {},
     JSON.stringify({ jsonrpc: '2.0', id: 'initialize', method: 'initialize', params }),
   );
+  try {
+    return await initializedLink(upstream, initialized);
+  } catch (error) {
+    await endFailedHandshake(upstream, initialized);
+    throw error;
+  }
+}
+
+/** Completes the handshake to which `initialized` is the upstream's answer. */
+async function initializedLink(
+  upstream: Upstream,
+  initialized: UpstreamAnswer,
+): Promise<LegacyLink> {
   if (initialized.status !== 200) {
     await discard(initialized.body);
     throw failure(initialized);
@@ -223,7 +237,7 @@ async function shakeHands(upstream: Upstream): Promise<PlainLink> {
   if (result?.protocolVersion === undefined) {
     throw new GatewayRefusal('upstream_failed', { detail: 'it refused the MCP handshake' });
   }
-  const link: PlainLink = {
+  const link: LegacyLink = {
     era: 'legacy',
     protocolVersion: result.protocolVersion,
     sessionId: initialized.sessionId,

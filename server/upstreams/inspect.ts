@@ -123,7 +123,9 @@ class WatchedUpstream implements Upstream {
   }
 
   async send(request: Parameters<Upstream['send']>[0]): Promise<UpstreamAnswer> {
-    const signal = this.#late ? AbortSignal.any([request.signal, this.#late]) : request.signal;
+    // A session is also ended when it is late.
+    const late = request.method === 'DELETE' ? undefined : this.#late;
+    const signal = late ? AbortSignal.any([request.signal, late]) : request.signal;
     this.last = undefined;
     this.last = await this.#upstream.send({ ...request, signal });
     return this.last;

@@ -27,9 +27,9 @@ beforeEach(() => {
     listen: async () => true,
     request(method) {
       sent.push(method);
-      const answer = Promise.withResolvers<Message | undefined>();
-      answers.push(answer);
-      return answer.promise;
+      const waiting = Promise.withResolvers<Message | undefined>();
+      answers.push(waiting);
+      return waiting.promise;
     },
   });
 });
@@ -53,7 +53,7 @@ test('listeners: those that wait for one subscription all learn that it is refus
 test('listeners: a subscription that failed is no subscription for the next one', async () => {
   const failed = listeners.add({ lists: [], uris: ['a:b'] }, signal);
   await answer(0, new UpstreamError('unreachable', 'refused'));
-  await expect(failed).rejects.toThrow();
+  await expect(failed).rejects.toThrow('refused');
   const next = listeners.add(changes, signal);
   await answer(1, accepted);
   const { honoured, inbox } = await next;
@@ -67,7 +67,7 @@ test('listeners: one that fails halfway leaves no subscription behind', async ()
   const failed = listeners.add({ lists: [], uris: ['a:b', 'c:d'] }, signal);
   await answer(0, accepted);
   await answer(1, new UpstreamError('unreachable', 'refused'));
-  await expect(failed).rejects.toThrow();
+  await expect(failed).rejects.toThrow('refused');
   await answer(2, accepted);
 
   expect(sent).toEqual(['resources/subscribe', 'resources/subscribe', 'resources/unsubscribe']);

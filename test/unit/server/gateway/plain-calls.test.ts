@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { PlainLinks, linkHeaders, forwardPlain } from '#server/gateway/plain-calls';
+import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { hideTools } from '#server/gateway/tool-list';
 import { type Upstream, UpstreamError } from '#server/gateway/upstream';
 import {
@@ -268,6 +269,34 @@ describe('a handshake for plain requests', () => {
       });
 
       expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual(legacyLink);
+    },
+  );
+
+  test.each([
+    ['breaks off', 'initialize', { text: brokenOff('{') }],
+    ['names no revision', 'initialize', { text: '{"jsonrpc":"2.0","id":1,"result":{}}' }],
+    ['is refused', 'initialize', { status: 500 }],
+    ['cannot be completed', 'notifications/initialized', undefined],
+  ] as const)(
+    'a handshake that %s leaves no session upstream',
+    async (_what, failing, answer: ScriptedAnswer | undefined) => {
+      const upstream = fakeUpstream((request): ScriptedAnswer => {
+        if (request.method === 'DELETE') return { status: 204 };
+        const { method } = messageOf(request);
+        if (method === 'server/discover') return { status: 404 };
+        if (method === failing && !answer) throw new UpstreamError('unreachable', 'refused');
+        const text = '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}';
+        return { text, ...(method === failing && answer), sessionId: 'session-1' };
+      });
+
+      await expect(links.link({ key: 'key:a srv_1', place, upstream })).rejects.toThrow(
+        GatewayRefusal,
+      );
+
+      expect(upstream.sent.at(-1)).toMatchObject({
+        method: 'DELETE',
+        headers: { 'mcp-session-id': 'session-1' },
+      });
     },
   );
 
