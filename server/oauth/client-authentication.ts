@@ -1,4 +1,4 @@
-import { createLocalJWKSet, decodeJwt, jwtVerify } from 'jose';
+import { createLocalJWKSet, decodeJwt, type JWK, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { z } from 'zod';
 
 import { type Awaitable, whenReady } from '#awaitable';
@@ -171,7 +171,8 @@ export const assertionAlgorithms = [
 
 /**
  * Authenticates a client by an assertion signed with one of its registered keys. It must be addressed to this server,
- * last at most five minutes and be used only once.
+ * last at most five minutes and be used only once. Whether the client is unknown, revoked or has no such key, a signature is
+ * verified, so that the time does not tell.
  *
  * RFC 7523 §3, OpenID Connect Core §9
  *
@@ -187,9 +188,11 @@ export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<O
   if (clientId === undefined) throw assertionRefused('not a JWT with an issuer');
   if ((form.get('client_id') ?? clientId) !== clientId)
     throw assertionRefused('client_id does not match the issuer');
-  const client = await findClient(db, clientId);
-  if (!client || client.revokedAt !== undefined) throw assertionRefused('unknown or revoked');
-  const { jti, exp } = await verifiedAssertion(assertion, client, { base, clock });
+  const found = await findClient(db, clientId);
+  const client = found?.revokedAt === undefined ? found : undefined;
+  const of = { clientId, jwks: client?.jwks ?? noKeys };
+  const { jti, exp } = await verifiedAssertion(assertion, of, { base, clock });
+  if (!client) throw assertionRefused('unknown or revoked');
   if (exp > clock.now() + longestLifeSeconds + clockToleranceSeconds)
     throw assertionRefused('too long');
   const expiresAt = exp + clockToleranceSeconds;
@@ -198,31 +201,80 @@ export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<O
   return client;
 }
 
+const noKeys = '{"keys":[]}';
 const keySetSchema = z.object({ keys: z.array(z.looseObject({ kty: z.string() })) });
 const claimsSchema = z.object({ jti: z.string().min(1).max(256), exp: z.int(), aud: z.string() });
 
 async function verifiedAssertion(
   assertion: string,
-  client: OAuthClient,
+  { clientId, jwks }: { clientId: string; jwks: string },
   { base, clock }: Pick<ClientContext, 'base' | 'clock'>,
 ): Promise<z.infer<typeof claimsSchema>> {
-  if (client.jwks === undefined) throw assertionRefused('no key is registered');
+  let isDecoy = false;
+  const keyOf: JWTVerifyGetKey = async (header, token) => {
+    try {
+      return await createLocalJWKSet(keySetSchema.parse(JSON.parse(jwks)))(header, token);
+    } catch {
+      isDecoy = true;
+      const { alg } = header;
+      return createLocalJWKSet({ keys: [decoys[alg] ?? decoys['RS256'] ?? {}] })({ alg }, token);
+    }
+  };
   try {
-    const keys = createLocalJWKSet(keySetSchema.parse(JSON.parse(client.jwks)));
-    const { payload } = await jwtVerify(assertion, keys, {
+    const { payload } = await jwtVerify(assertion, keyOf, {
       algorithms: assertionAlgorithms,
-      issuer: client.id,
-      subject: client.id,
+      issuer: clientId,
+      subject: clientId,
       audience: [base, `${base}/api/oauth/token`],
       requiredClaims: ['exp', 'jti'],
       clockTolerance: clockToleranceSeconds,
       currentDate: new Date(clock.now() * 1000),
     });
+    if (isDecoy) throw new TypeError('verified by a key that nobody has');
     return claimsSchema.parse(payload);
   } catch (cause) {
-    throw assertionRefused('does not verify', cause);
+    throw isDecoy
+      ? assertionRefused('no such key is registered')
+      : assertionRefused('does not verify', cause);
   }
 }
+
+const ed25519: JWK = {
+  crv: 'Ed25519',
+  x: 'eyU4OkgIcCgbXVwc9xQkGgP6u6NLKhOrqb4CYXFZyog',
+  kty: 'OKP',
+};
+const rsa: JWK = {
+  kty: 'RSA',
+  e: 'AQAB',
+  n: 'rRgV9BVEbvSBkG-27BPhWdW1LqMSVdXF8avT-4-OTDBreJSCNb3FguAmPJ26iMhQGcm_xlOGEDrSPMLaycQ7SQpTEJBY244ndPcd3XNstyvvj9x_LFWeG5283fCCtm9Y3phCnjXfWDhQH_xk6o-JAG14i5p-RWVWiyPyOAD2lSzwsgdrA0GYLIJYvLbS0ojp1nag5VyxOAIuUjYZfx41rr1jGzlLNJeEykl-RxVaJCc2sdeSCWKArB9npNEtUHoFdppqiTMecJqssB4jAD9SV28VEO9NHEKd5RAnaVXkZ_f5mqcH7hkrpjCCDAVWCKY56H14Zw36cj_IpCVzbOwdow',
+};
+
+/** Public keys whose private keys were never kept, by algorithm. */
+const decoys: Readonly<Record<string, JWK>> = {
+  EdDSA: ed25519,
+  Ed25519: ed25519,
+  ES256: {
+    kty: 'EC',
+    x: 'bI8hSRBTZMh4rLNRKNiS9juPAs8O3LDlSv67P6xkpPU',
+    y: 'u_TLdnH3_5OIcEwomM-c2qoUDzYs4W6d7DlDDriIWQs',
+    crv: 'P-256',
+  },
+  ES384: {
+    kty: 'EC',
+    x: '-pjZ-hLN26cfYwzJMY0fXCILecFfmAWW3RoQBxGPvst15nE5EKLaK96i6eeKEn6f',
+    y: '8rD00wd_84FssCtfE_3gHrnagAtgAW855jCL93j6BUdo4qDhS0ol07S6B6zOg90E',
+    crv: 'P-384',
+  },
+  ES512: {
+    kty: 'EC',
+    x: 'ANdgE1I6QDI4sHZch2tMVfdBhKGHp4iADrBaurU51MPwqXsVR_lQv7lz-IBmWuUKE6_hDcZKl1nYajUN8KksTIMb',
+    y: 'AaC2qK8FybVcJiP2EuF7X-BqwnvJi1-64SHdwnAI05_ojta69CTifUZ9DqVZPpBIQcL25dlniN_4NIrouUzo6lph',
+    crv: 'P-521',
+  },
+  PS256: rsa,
+  RS256: rsa,
+};
 
 function claimedIssuer(assertion: string): string | undefined {
   if (assertion.length > maxAssertionLength) return undefined;

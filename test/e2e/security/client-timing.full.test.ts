@@ -1,12 +1,13 @@
 import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { Client } from 'undici';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { findServer } from '#server/db/servers';
 import { systemClock } from '#server/clock/clock';
 import { revokeClient } from '#server/db/clients';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient, createKeyedClient } from '#server/oauth/create-credentials';
 import { allScopes } from '#server/oauth/scopes';
 import { randomBase62 } from '#server/oauth/secrets';
 import { openStores } from '#server/stores';
@@ -66,6 +67,58 @@ test('26: a wrong secret, an unknown and a revoked client take the same time', a
   for (const name of ['unknown client', 'revoked client'] as const) {
     expect(median(took[name]) / wrong).toBeGreaterThan(0.88);
     expect(median(took[name]) / wrong).toBeLessThan(1.14);
+  }
+});
+
+/*
+ * As above. Without a signature to verify, a client without keys took half the time.
+ */
+test('26: an assertion with a wrong signature, of a client without keys and of an unknown one take the same time', async () => {
+  const stores = await openStores(server.dataDir);
+  onTestFinished(() => stores.close());
+  const ports = { db: stores.db, clock: systemClock() };
+  const [registered, wrong] = [await generateKeyPair('ES256'), await generateKeyPair('ES256')];
+  const acme = await findServer(stores.db, 'acme', 'fixture');
+  const chosen = { serverId: acme?.id ?? assert.fail(), scopes: allScopes, redirectUris: [] };
+  const jwks = JSON.stringify({ keys: [await exportJWK(registered.publicKey)] });
+  const connection = new Client(server.base);
+  onTestFinished(() => connection.close());
+  const took = new Map<string, number[]>();
+  let ids: Record<string, string> = {};
+  for (let round = -50; round < 600; round += 1) {
+    // Each client is refused after twenty failures.
+    if (round % 15 === 0 || round === -50) {
+      ids = {
+        'with keys': (await createKeyedClient({ ...chosen, name: 'k', jwks }, ports)).id,
+        'without keys': (await createClient({ ...chosen, name: 'c', jwks: undefined }, ports)).id,
+        unknown: `client_${randomBase62(24)}`,
+      };
+    }
+    for (const [name, id] of Object.entries(ids)) {
+      const signed = await new SignJWT({
+        jti: randomBase62(20),
+        iss: id,
+        sub: id,
+        aud: server.base,
+      })
+        .setProtectedHeader({ alg: 'ES256' })
+        .setExpirationTime('1m')
+        .sign(wrong.privateKey);
+      const type = encodeURIComponent('urn:ietf:params:oauth:client-assertion-type:jwt-bearer');
+      const body = `grant_type=client_credentials&client_assertion_type=${type}&client_assertion=${signed}`;
+      const headers = { ...form, 'X-Forwarded-For': someAddress() };
+      const beganAt = performance.now();
+      const answer = await connection.request({ method: 'POST', path: token, headers, body });
+      await answer.body.text();
+      if (round >= 0) took.set(name, [...(took.get(name) ?? []), performance.now() - beganAt]);
+      expect(answer.statusCode).toBe(401);
+    }
+  }
+  const usual = median(took.get('with keys') ?? []);
+
+  for (const name of ['without keys', 'unknown']) {
+    expect(median(took.get(name) ?? []) / usual).toBeGreaterThan(0.88);
+    expect(median(took.get(name) ?? []) / usual).toBeLessThan(1.14);
   }
 });
 

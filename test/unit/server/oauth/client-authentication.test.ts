@@ -1,10 +1,18 @@
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
+import { exportJWK, generateKeyPair, SignJWT } from 'jose';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ImmediateAdapter } from '#server/db/sqlite/immediate-adapter';
 import { hashSecret, mintSecret } from '#server/oauth/secrets';
-import { authenticateClient, claimedClient } from '#server/oauth/client-authentication';
+import {
+  assertionAlgorithms,
+  authenticateClient,
+  claimedClient,
+  privateKeyJwt,
+} from '#server/oauth/client-authentication';
 import { stillClock } from '#support/still-clock';
 import { clientDatabase, someClient, type ClientDatabase } from '#support/client-database';
 
+const base = 'https://latchkey.example';
+const otherThan = (alg: string) => (alg === 'ES256' ? 'ES384' : 'ES256');
 const client = someClient();
 let database: ClientDatabase;
 let secret: string;
@@ -236,4 +244,43 @@ test('while a transaction is open, a client is not looked up on its connection w
   expect(authenticated).toBeInstanceOf(Promise);
   expect(await authenticated).toMatchObject({ id: client.id });
   database.connection.exec('rollback');
+});
+
+describe.each(assertionAlgorithms)('26: an assertion signed by %s with a wrong key', (alg) => {
+  test.each([
+    'has another key for it',
+    'has a key for another algorithm',
+    'has no key',
+    'is unknown',
+    'is revoked',
+  ] as const)('takes one verification where the client %s', async (what) => {
+    const clock = stillClock();
+    const [registered, wrong] = await Promise.all(
+      [what === 'has a key for another algorithm' ? otherThan(alg) : alg, alg].map((one) =>
+        generateKeyPair(one),
+      ),
+    );
+    const jwk = registered && (await exportJWK(registered.publicKey));
+    const keyed = someClient({
+      id: `client_${'k'.repeat(24)}`,
+      jwks: what === 'has no key' ? undefined : JSON.stringify({ keys: [jwk] }),
+      revokedAt: what === 'is revoked' ? clock.now() : undefined,
+    });
+    if (what !== 'is unknown') await database.keep(keyed);
+    const signed = await new SignJWT({ jti: 'j', iss: keyed.id, sub: keyed.id, aud: base })
+      .setProtectedHeader({ alg })
+      .setExpirationTime(clock.now() + 60)
+      .sign(wrong?.privateKey ?? new Uint8Array());
+    const verify = vi.spyOn(crypto.subtle, 'verify');
+    onTestFinished(() => verify.mockRestore());
+
+    const form = new Map([
+      ['client_assertion', signed],
+      ['client_assertion_type', 'urn:ietf:params:oauth:client-assertion-type:jwt-bearer'],
+    ]);
+    const answer = privateKeyJwt(form, { base, db: database.db, clock });
+
+    await expect(answer).rejects.toMatchObject({ code: 'invalid_client' });
+    expect(verify).toHaveBeenCalledTimes(1);
+  });
 });
