@@ -64,10 +64,10 @@ export class CountedRefusals implements RefusalLog {
   /** Counts a refusal, and returns the event to be written now if it is the first of its kind. */
   #count(refusal: RepeatableRefusal): AuditEvent | undefined {
     const { requestId: _, ...same } = refusal;
-    const key = JSON.stringify(same);
+    const target = refusal.target?.slice(0, longestTarget);
+    const key = JSON.stringify({ ...same, target });
     const known = this.#seen.get(key);
     const at = this.#ports.clock.now();
-    const target = refusal.target?.slice(0, longestTarget);
     const event: AuditEvent = { ...refusal, target, at, outcome: 'refused' };
     this.#timer ??= setTimeout(() => {
       this.flush().catch(this.#ports.failed);

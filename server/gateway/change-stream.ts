@@ -7,6 +7,7 @@ import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
 
 const maxUris = 1000;
+const maxUriLength = 8192;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 
 /** A listener and its request. */
@@ -74,7 +75,7 @@ export class ChangeStream {
 
   /** `false` if the upstream does not report changes of that resource. */
   async subscribe(uri: string): Promise<boolean> {
-    if (this.#uris.size >= maxUris) return false;
+    if (this.#uris.size >= maxUris || uri.length > maxUriLength) return false;
     this.#uris.add(uri);
     let leg = this.#open();
     // Without a listener there is no one to notify; the stream is opened when the caller listens.

@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { type Message, stringAt } from 'latchkey-mcp/message';
@@ -45,7 +46,8 @@ export class LegacyLinks {
     client: ClientDescription,
   ): Promise<LegacyLink | undefined> {
     // A link keeps the location and the scopes that it was opened with.
-    const name = JSON.stringify([admission.server, admission.scopes, client]);
+    const text = JSON.stringify([admission.server, admission.scopes, client]);
+    const name = createHash('sha256').update(text).digest('base64url');
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);
     const known = own.get(name);

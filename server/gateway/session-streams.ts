@@ -183,7 +183,9 @@ export class ResumableStream {
 
   /** The event as it goes to the caller. Events without data and id, such as comments, are not kept. */
   push(event: SseEvent): Uint8Array {
-    this.upstreamEventId = event.id ?? this.upstreamEventId;
+    if (event.id !== undefined) {
+      this.upstreamEventId = event.id.length <= maxIdLength ? event.id : undefined;
+    }
     return event.data.length === 0 && event.id === undefined ? event.raw : this.#number(event);
   }
 
@@ -274,6 +276,8 @@ export class LostCaller {
 }
 
 const maxPendingRequests = 1000;
+/** Of ids that the upstream chooses. A request with a longer one cannot be answered, a stream with a longer one not continued. */
+const maxIdLength = 1024;
 
 /** The parts of a session that its streams change. */
 export interface StreamSession {
@@ -337,6 +341,7 @@ function noteMessage(
   if (scan.outcome === 'refused') return;
   if (scan.envelope.kind === 'response') stream.isAnswered = true;
   else if (scan.envelope.kind === 'request' && pending.size < maxPendingRequests) {
-    pending.add(scan.envelope.id ?? '');
+    const { id = '' } = scan.envelope;
+    if (id.length <= maxIdLength) pending.add(id);
   }
 }

@@ -7,7 +7,8 @@ import { z } from 'zod';
 
 import type { Option } from '#config/option';
 import type { FixedHeader } from '#db/servers';
-import type { Upstream } from '#gateway/upstream';
+import { discardAnswer } from '#gateway/answers';
+import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
 import { slugPattern, slugRule } from '#organizations/slug';
 import { headersField, textWithout } from '#upstreams/credentials/fixed-headers';
 
@@ -389,7 +390,20 @@ export function openUpstream(
   at: OpenedFor,
   resources: UpstreamResources,
 ): Upstream {
-  return table[upstream.kind].open(upstream, at, resources);
+  const opened = table[upstream.kind].open(upstream, at, resources);
+  return { send: (request) => opened.send(request).then(withShortSessionId) };
+}
+
+/** Sessions are remembered by an id that the upstream chooses. */
+const maxSessionIdLength = 4096;
+
+function withShortSessionId(answer: UpstreamAnswer): UpstreamAnswer | Promise<never> {
+  const { length } = answer.sessionId ?? '';
+  if (length <= maxSessionIdLength) return answer;
+  return discardAnswer(answer).then(() => {
+    const why = `its Mcp-Session-Id has ${length} characters, and ${maxSessionIdLength} are accepted`;
+    throw new UpstreamError('broken', why, { detail: why });
+  });
 }
 
 /** Identifies where an upstream is. Sessions and cached facts of one location are invalid at any other. */

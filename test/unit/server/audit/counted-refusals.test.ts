@@ -182,3 +182,13 @@ describe('a refusal that is noted for later', () => {
     expect(written).toMatchObject([{ target: 'acme/good' }]);
   });
 });
+
+test('107: refusals whose targets differ only beyond what is written are counted together', async () => {
+  const { written, refusals } = counting();
+  for (let n = 0; n < 20; n += 1) {
+    await refusals.note(refusal({ target: `tool:${'x'.repeat(100_000)}${n}` }));
+  }
+  await refusals.flush();
+
+  expect(written.map(({ times }) => times)).toEqual([undefined, 19]);
+});

@@ -203,6 +203,19 @@ test.each([
   expect(upstream.sent.length).toBe(before);
 });
 
+test('107: a session has at most a thousand subscriptions, none of a very long URI', async () => {
+  const { ask } = await inSession(modernOnly());
+  const subscribe = async (uri: string) =>
+    lastOf(await ask({ id: 3, method: 'resources/subscribe', params: { uri } }));
+  const long = await subscribe(`a:${'b'.repeat(8192)}`);
+  for (let n = 0; n < 1000; n += 1) await subscribe(`a:${n}`);
+  const more = await subscribe('a:more');
+  await ask({ id: 3, method: 'resources/unsubscribe', params: { uri: 'a:1' } });
+
+  expect([long, more]).toMatchObject([{ error: { code: -32602 } }, { error: { code: -32602 } }]);
+  expect((await subscribe('a:more')).result).toEqual({});
+});
+
 test('a level for the log is said with every request that follows, and must be one', async () => {
   const upstream = modernOnly((asked) => result(asked, {}));
   const { ask } = await inSession(upstream);

@@ -86,6 +86,20 @@ test('the requests of the upstream are noted as waiting, notifications are not',
   expect([...session.pending]).toEqual(['"q-1"']);
 });
 
+test('107: ids that the upstream makes up are kept if they are short, and a thousand of them', async () => {
+  const { session, stream, body, say, end } = opened();
+  const long = 'x'.repeat(1023);
+  const asked = (id: string) => question.replace('q-1', id);
+  say(eventStream(asked(long), ...Array.from({ length: 1100 }, (_, n) => asked(`q-${n}`))));
+  say(`id: ${long}xx\ndata: ${response}\n\n`);
+  void end();
+  await rest(body);
+
+  expect(session.pending.size).toBe(1000);
+  expect(session.pending).not.toContain(`"${long}"`);
+  expect(stream.upstreamEventId).toBeUndefined();
+});
+
 test('a lost stream goes on behind the last event that the caller has, with what comes later', async () => {
   const { session, body, caller, lost, giveUp, say, end } = opened();
   say(eventStream(progress(1), progress(2)));

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import type { Upstream } from '#server/gateway/upstream';
+import type { Upstream, UpstreamError } from '#server/gateway/upstream';
 import {
   chooseUpstream,
   credentialsUrl,
@@ -147,4 +147,33 @@ test('drivers: no two options share a name, and a setting is in the form and in 
 
   expect(offeredKinds.map(({ kind }) => kind)).toEqual(['http', 'agent', 'demo', 'stdio']);
   expect(options).toEqual(['http-url', 'agent', 'demo']);
+});
+
+test.each([
+  ['of the greatest length', 4096],
+  ['that is longer', 4097],
+])('107: drivers: an id of a session %s', async (_, length) => {
+  const answer = { status: 200, mediaType: '', sessionId: 's'.repeat(length), body: Buffer.of() };
+  const demo = {
+    send: () => Promise.resolve({ ...answer, challenge: undefined, retryAfterSeconds: undefined }),
+  };
+  const none = () => expect.fail('another kind');
+  const resources = { http: none, agent: none, demo, stdio: none };
+  const at = { organization: 'acme', server: 'crm', owner: 'dana' };
+  const { signal } = new AbortController();
+  const sent = openUpstream({ kind: 'demo' }, at, resources).send({
+    method: 'POST',
+    headers: {},
+    signal,
+  });
+  const outcome = await sent.then(
+    ({ sessionId }) => sessionId?.length,
+    ({ code, detail }: UpstreamError) => `${code}: ${detail}`,
+  );
+
+  expect(outcome).toBe(
+    length === 4096
+      ? 4096
+      : 'broken: its Mcp-Session-Id has 4097 characters, and 4096 are accepted',
+  );
 });
