@@ -216,7 +216,7 @@ export const clientCreate = organizationOperation({
         name: 'scope',
         value: 'S',
         repeated: true,
-        doc: 'a scope that the client can request',
+        doc: `a scope that the client can request: ${allScopes.join(', ')}`,
         read: readScope,
       },
     }),

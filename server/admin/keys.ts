@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import type { EpochSeconds } from '#clock/clock';
 import { CommandError } from '#config/usage-error';
-import { findKey, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
+import { findKey, findKeyOrigins, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
 import { createKey } from '#oauth/create-credentials';
 import { allScopes, defaultKeyScopes } from '#oauth/scopes';
 import { command, listCommand, type Command, type Stores } from './command.ts';
@@ -45,6 +45,15 @@ export const keyViewSchema = z
     revokedAt: fields.maybeAt,
   })
   .meta({ id: 'Key' });
+
+/** A key in a list, with its creator and the rotation that it is part of. */
+const listedKeySchema = keyViewSchema
+  .extend({
+    createdBy: z.string().nullable().describe('The actor that created it, as in the audit log'),
+    replaces: z.string().nullable().describe('The hint of the active key that it replaces'),
+    replacedBy: z.string().nullable().describe('The hint of the active key that replaces it'),
+  })
+  .meta({ id: 'ListedKey' });
 
 /** Converts a stored key to its view at `now`, which contains only the hint of the key. */
 export function toKeyView(key: NamedApiKey, now: EpochSeconds): KeyView {
@@ -117,14 +126,19 @@ export const keyList = organizationOperation({
     status: z.enum(['active', 'expired', 'revoked']).optional(),
     ...pageFields(['created_at', 'name', 'last_used_at', 'expires_at'], { order: 'desc' }),
   }),
-  output: pageOf(keyViewSchema),
+  output: pageOf(listedKeySchema),
   async run(input, { organization }, ports) {
     const { server, status } = input;
     const now = ports.clock.now();
     const serverId = server && (await ownServer(organization.name, server, ports)).id;
     const query = { ...pageQuery(input), sort: sorts[input.sort], status, serverId, now };
     const page = await listKeys(ports.db, { ...query, organizationId: organization.id });
-    return toPageView(page, input, (key) => toKeyView(key, now));
+    const ids = page.items.map(({ id }) => id);
+    const origins = await findKeyOrigins(ports.db, ids, now);
+    return toPageView(page, input, (key) => {
+      const { createdBy = null, replaces = null, replacedBy = null } = origins.get(key.id) ?? {};
+      return { ...toKeyView(key, now), createdBy, replaces, replacedBy };
+    });
   },
 });
 
@@ -154,7 +168,7 @@ export const keyCreate = organizationOperation({
           name: 'scope',
           value: 'S',
           repeated: true,
-          doc: 'a scope of the key (default: all except mcp:server:manage)',
+          doc: `a scope of the key: ${allScopes.join(', ')} (default: all except mcp:server:manage)`,
           read: readScope,
         },
         control: { kind: 'scopes', label: 'Scopes', chosen: defaultKeyScopes },
@@ -363,6 +377,9 @@ export const keyCommands: readonly Command[] = [
         server: ({ server }, { given }) => server && `${organizationIn(given)}/${server}`,
       },
       'scopes',
+      'createdBy',
+      'replaces',
+      'replacedBy',
       'createdAt',
       'lastUsedAt',
       'expiresAt',

@@ -1,5 +1,5 @@
 import { CommandError, UsageError } from '#config/usage-error';
-import { findOrganization, type Organization } from '#db/organizations';
+import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
 import { findServer, type ServerRecord } from '#db/servers';
 import { isSlug, parseServerPath } from '#organizations/slug';
@@ -71,9 +71,12 @@ export function splitPath(text: string): { organization: string; name: string } 
 export async function namedOrganization(name: string, { db }: Stores): Promise<Organization> {
   const organization = await findOrganization(db, checkSlug(name, 'an organization'));
   if (organization) return organization;
+  const some = { sort: 'name', descending: false, limit: 5, offset: 0 } as const;
+  const { items, total } = await listOrganizations(db, some);
+  const others = items.map((one) => one.name).join(', ') + (total > items.length ? ', …' : '');
   throw new CommandError(
     `organization ${name} not found`,
-    `latchkey-server organization create ${name}`,
+    `${others && `organizations are ${others}; `}to create it: latchkey-server organization create ${name}`,
   );
 }
 

@@ -101,10 +101,16 @@ const changedTools: Option = {
   doc: 'what happens to a tool whose definition changed: reported, or blocked until approved',
 };
 
+const endpointBase: Option = {
+  name: 'base-url',
+  value: 'URL',
+  doc: 'the public URL of this server, for the printed endpoint',
+};
+
 export const serverCreateCommand: Command = {
   words: 'server create',
   positionals: path,
-  options: [...upstreamOptions, httpHeaderFile, masterKeyFile, json],
+  options: [...upstreamOptions, httpHeaderFile, masterKeyFile, endpointBase, json],
   doc: 'create a server: an MCP endpoint and its upstream',
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
@@ -112,7 +118,8 @@ export const serverCreateCommand: Command = {
     const headers = headersBeside(input);
     const upstream = { ...(await readUpstream(input, organization, ports.stores)), ...headers };
     const { id } = await administer(serverCreate, { organization, name, upstream }, ports);
-    const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind };
+    const endpoint = `${input.text('base-url') ?? ''}/mcp/${organization}/${name}`;
+    const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind, endpoint };
     printMade(facts, { json: input.flag('json'), out });
   },
 };

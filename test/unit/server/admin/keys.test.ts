@@ -75,7 +75,7 @@ describe('key create', () => {
   });
 });
 
-test('key list prints the fields of the contract, and of the key its hint alone', async () => {
+test('key list prints who created a key, its scopes and times, and of the key its hint alone', async () => {
   await using admin = await administrationWithServer();
   const { id, key } = await made(admin, ...create, '--scope', 'mcp:tools:read');
 
@@ -86,6 +86,9 @@ test('key list prints the fields of the contract, and of the key its hint alone'
       key: `mcp_…${key.slice(-4)}`,
       server: 'acme/web',
       scopes: ['mcp:tools:read'],
+      created_by: 'operator',
+      replaces: null,
+      replaced_by: null,
       created_at: admin.clock.now(),
       last_used_at: null,
       expires_at: null,
@@ -96,6 +99,23 @@ test('key list prints the fields of the contract, and of the key its hint alone'
     'there is no server acme/other',
   );
   await expect(admin.run('key', 'list', 'other')).rejects.toThrow('organization other not found');
+});
+
+test('key list names the key that another replaces, until the older one is revoked', async () => {
+  await using admin = await administrationWithServer();
+  const { id, key: older } = await made(admin, ...create);
+  const { key: newer } = await made(admin, 'key', 'rotate', id);
+  const hint = (key: string) => `mcp_…${key.slice(-4)}`;
+
+  expect(await admin.json('key', 'list', 'acme')).toMatchObject([
+    { key: hint(older), replaces: null, replaced_by: hint(newer) },
+    { key: hint(newer), replaces: hint(older), replaced_by: null },
+  ]);
+  await admin.run('key', 'revoke', id);
+  expect(await admin.json('key', 'list', 'acme')).toMatchObject([
+    { replaced_by: null },
+    { replaces: null },
+  ]);
 });
 
 test('key revoke ends a key by its id, once', async () => {

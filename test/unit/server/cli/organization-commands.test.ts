@@ -39,8 +39,17 @@ describe('server create', () => {
       id: expect.stringMatching(/^srv_[0-9A-Za-z]{16}$/),
       name: 'acme/web',
       upstream: 'http',
+      endpoint: '/mcp/acme/web',
     });
 
+    await expect(admin.run('server', 'create', 'none/web', '--demo')).rejects.toMatchObject({
+      message: 'organization none not found',
+      hint: 'organizations are acme; to create it: latchkey-server organization create none',
+    });
+    const base = ['--base-url', 'https://cloud.example.com'];
+    expect(await admin.json('server', 'create', 'acme/more', '--demo', ...base)).toMatchObject({
+      endpoint: 'https://cloud.example.com/mcp/acme/more',
+    });
     await admin.run('server', 'create', 'acme/local', '--agent', 'hq');
     await admin.run('server', 'create', 'acme/demo', '--demo');
     const upstreams = await Promise.all(
