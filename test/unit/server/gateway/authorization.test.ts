@@ -73,6 +73,14 @@ describe('authorize', () => {
     );
   });
 
+  test('a request whose method is a notification is an unknown method, whatever follows', () => {
+    for (const method of ['notifications/cancelled', 'notifications/x', 'notifications/']) {
+      expect(() => allow(scannedRequest(method), [...allScopes])).toThrow(
+        expect.objectContaining({ code: 'unknown_method' }),
+      );
+    }
+  });
+
   test('a request without an id is refused with every scope there is, and a notification is not', () => {
     const of = (method: string) => scannedMessage({ jsonrpc: '2.0', method });
 
