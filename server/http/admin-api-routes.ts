@@ -14,6 +14,7 @@ import { operations } from '#admin/operations';
 import { AdministrationRefusal } from '#admin/refusal';
 import { fromWire, toWire, wireName } from '#admin/wire-names';
 import type { FailedAttempts } from '#oauth/failed-attempts';
+import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { adminErrorAnswer } from './error-answers.ts';
 
@@ -146,14 +147,7 @@ function jsonOf({ body, headers }: FastifyRequest): object {
   if (type !== 'application/json') {
     throw new OAuthError('invalid_request', 'the body must be application/json');
   }
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(body);
-    const value: unknown = JSON.parse(text);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
-  } catch {
-    // Invalid JSON gets the same error as JSON that is no object.
-  }
-  throw new OAuthError('invalid_request', 'the body is not a JSON object');
+  return parseJsonObject(body);
 }
 
 function addLinks(

@@ -13,6 +13,7 @@ import {
   type MetadataOptions,
   protectedResourceMetadata,
 } from '#oauth/metadata';
+import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
@@ -155,17 +156,12 @@ export function registrationRoute(
       if (recent.size >= mostNetworks) recent.delete(recent.keys().next().value ?? '');
       recent.set(network, [...before, now]);
     }
-    const registration = await registrationEndpoint(parseJson(request.body), ports);
+    const registration = await registrationEndpoint(
+      parseJsonObject(request.body, 'invalid_client_metadata'),
+      ports,
+    );
     return reply.code(201).header('Cache-Control', 'no-store').send(registration);
   });
-}
-
-function parseJson(body: unknown): unknown {
-  try {
-    return JSON.parse(String(body));
-  } catch {
-    throw new OAuthError('invalid_client_metadata', 'the body is not JSON');
-  }
 }
 
 /** Settings of all OAuth endpoints: a small body, read as bytes, and errors in the form of RFC 6749 §5.2. */

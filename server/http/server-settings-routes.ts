@@ -17,6 +17,7 @@ import {
 } from '#gateway/admission';
 import { errorAnswer } from '#gateway/errors';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
 import { allScopes, type Scope } from '#oauth/scopes';
 import { limitNames } from '#organizations/server-limits';
@@ -209,20 +210,8 @@ function jsonOf({ body, headers }: FastifyRequest): object {
   if (type !== 'application/json' && type !== 'application/merge-patch+json') {
     throw new OAuthError('invalid_request', 'the body must be application/json');
   }
-  const value = objectIn(Buffer.isBuffer(body) ? body : Buffer.alloc(0));
-  if (!value) throw new OAuthError('invalid_request', 'the body is not a JSON object');
-  const members = Object.entries(fromWire(value)).map(([name, member]) => {
+  const members = Object.entries(fromWire(parseJsonObject(body))).map(([name, member]) => {
     return [name, member === null ? emptied(name) : member] as const;
   });
   return Object.fromEntries(members);
-}
-
-/** Invalid JSON gets the same error as JSON that is no object. */
-function objectIn(bytes: Uint8Array): object | undefined {
-  try {
-    const value: unknown = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-    return typeof value === 'object' && value !== null && !Array.isArray(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 
+import { strictJson, wanted } from 'latchkey-mcp/json';
 import { OAuthError } from './oauth-error.ts';
 
 const maxParameters = 64;
@@ -34,6 +35,28 @@ export function parseForm(contentType: string | undefined, body: Uint8Array): Fo
     if (value !== '') form.set(name, value);
   }
   return form;
+}
+
+const anyMembers = wanted({});
+
+/**
+ * Parses a JSON body strictly: one object in UTF-8, in which nothing can be read in two ways, such as a member that is
+ * there twice, at whatever level.
+ *
+ * @throws {OAuthError} `invalid_request`, or the code that is passed
+ */
+export function parseJsonObject(
+  body: unknown,
+  code: 'invalid_request' | 'invalid_client_metadata' = 'invalid_request',
+): Readonly<Record<string, unknown>> {
+  const bytes = Buffer.isBuffer(body) ? body : Buffer.alloc(0);
+  const read = strictJson(bytes, anyMembers);
+  if (read.outcome === 'refused' && read.why === 'not allowed') {
+    throw new OAuthError(code, `the body is refused: ${read.reason}`);
+  }
+  const value: unknown = read.outcome === 'json' ? JSON.parse(bytes.toString('utf8')) : undefined;
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  throw new OAuthError(code, 'the body is not a JSON object');
 }
 
 /** Decodes one form-encoded name or value. */

@@ -1,8 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { isCsrfToken } from '#accounts/sessions';
-import { type Form, parseForm } from '#oauth/forms';
-import { OAuthError } from '#oauth/oauth-error';
+import { type Form, parseForm, parseJsonObject } from '#oauth/forms';
 import type { DashboardFrame, Page } from './layout.ts';
 
 /** The cookies of our pages: the session, the browser before sign-in, and the browser known from earlier sign-ins. */
@@ -121,13 +120,7 @@ export function readPageJson(
   checkOrigin(request, base);
   const token = request.headers['x-csrf-token'];
   checkToken(request, typeof token === 'string' ? token : undefined, base, person);
-  try {
-    const value: unknown = JSON.parse(bodyOf(request).toString('utf8'));
-    if (typeof value === 'object' && value !== null) return { ...value };
-  } catch {
-    // Invalid JSON gets the same error as JSON that is no object.
-  }
-  throw new OAuthError('invalid_request', 'the body is not a JSON object');
+  return parseJsonObject(bodyOf(request));
 }
 
 /** A query parameter that is present exactly once. */

@@ -251,7 +251,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'organizations',
       'outbound',
     ],
-    packages: ['jose', 'zod'],
+    packages: ['jose', 'latchkey-mcp', 'zod'],
   },
   'server/gateway': {
     imports: [

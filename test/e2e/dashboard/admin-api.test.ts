@@ -205,6 +205,7 @@ test('admin API: a body that is not a JSON object, fields in the URL and request
 
   expect(await send({ headers: json, body: '[]' })).toBe(400);
   expect(await send({ headers: json, body: '{' })).toBe(400);
+  expect(await send({ headers: json, body: '{"name":"p","name":"q"}' })).toBe(400);
   expect(await send({ headers: { 'content-type': 'text/plain' }, body: '{}' })).toBe(400);
   expect(await send({ headers: json, body: '{"name":"q"}' }, '?name=q')).toBe(400);
   for (const origin of ['https://evil.example', `${server.base}.evil.example`, `${server.base}0`]) {

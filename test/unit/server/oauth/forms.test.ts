@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { parseForm } from '#server/oauth/forms';
+import { parseForm, parseJsonObject } from '#server/oauth/forms';
 
 const formType = 'application/x-www-form-urlencoded';
 const parse = (body: string | Uint8Array, type: string | undefined = formType) =>
@@ -71,4 +71,39 @@ test('a repeated name is quoted short and without what an error may not hold', (
   const body = `${encodeURIComponent(name)}=1&${encodeURIComponent(name)}=2`;
 
   expect(() => parse(body)).toThrow(`'???${'x'.repeat(37)}' is repeated`);
+});
+
+describe('a JSON body', () => {
+  test('is read as the object that it is', () => {
+    expect(parseJsonObject(Buffer.from(' {"a":{"b":["é"]},"c":null}'))).toEqual({
+      a: { b: ['é'] },
+      c: null,
+    });
+  });
+
+  test.each([
+    ['is no object', '[1]', 'the body is not a JSON object'],
+    ['is null', 'null', 'the body is not a JSON object'],
+    ['is empty', '', 'the body is not a JSON object'],
+    ['is not JSON', '{', 'the body is not a JSON object'],
+    ['has a member twice', '{"a":1,"b":2,"a":3}', 'the body is refused: a member is there twice'],
+    ['has one twice further in', '{"a":[{"b":1,"\\u0062":2}]}', 'a member is there twice'],
+    ['has a member named __proto__', '{"a":{"__proto__":{}}}', 'a member is named "__proto__"'],
+    ['is nested beyond reason', `{"a":${'['.repeat(70)}${']'.repeat(70)}}`, 'nested deeper than'],
+  ])('that %s is refused', (_, body, problem) => {
+    expect(() => parseJsonObject(Buffer.from(body))).toThrow(
+      expect.objectContaining({
+        code: 'invalid_request',
+        message: expect.stringContaining(problem),
+      }),
+    );
+  });
+
+  test('that is not UTF-8 is refused, with the code of the endpoint', () => {
+    const body = Buffer.from('{"a":"\xe9"}', 'latin1');
+
+    expect(() => parseJsonObject(body, 'invalid_client_metadata')).toThrow(
+      expect.objectContaining({ code: 'invalid_client_metadata' }),
+    );
+  });
 });
