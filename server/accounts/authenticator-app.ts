@@ -15,7 +15,7 @@ import {
 } from '#db/authenticators';
 import type { User } from '#db/people';
 import { endSessions, type Session } from '#db/sessions';
-import type { Db } from '#db/transaction';
+import { type Db, transaction } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
 import type { Sealing } from '#oauth/master-key';
 import { isRecentProof, type Visit } from './sessions.ts';
@@ -82,11 +82,13 @@ export async function confirmTotp(
     return { outcome: 'wrong', enrolment };
   }
   const { codes, hashes: recoveryHashes } = newCodes(user.id);
-  if (!(await markTotpConfirmed(db, user.id, { step, now, recoveryHashes }))) {
-    throw new AccountRefusal('enrolled');
-  }
-  await endSessions(db, user.id);
-  await recordEvent(user, 'totp.enrol', visit, ports);
+  await transaction(db, async (tx) => {
+    if (!(await markTotpConfirmed(tx, user.id, { step, now, recoveryHashes }))) {
+      throw new AccountRefusal('enrolled');
+    }
+    await endSessions(tx, user.id);
+    await recordEvent(user, 'totp.enrol', visit, { db: tx, clock });
+  });
   return { outcome: 'enrolled', codes };
 }
 
@@ -102,8 +104,10 @@ export async function renewRecoveryCodes(
 ): Promise<readonly string[]> {
   const { user } = await requireTwoFactors(signed, ports);
   const { codes, hashes } = newCodes(user.id);
-  await replaceRecoveryCodes(ports.db, user.id, hashes);
-  await recordEvent(user, 'recovery-codes.renew', visit, ports);
+  await transaction(ports.db, async (db) => {
+    await replaceRecoveryCodes(db, user.id, hashes);
+    await recordEvent(user, 'recovery-codes.renew', visit, { ...ports, db });
+  });
   return codes;
 }
 
@@ -118,8 +122,10 @@ export async function removeTotp(
   ports: EnrolTotpPorts,
 ): Promise<void> {
   const { user } = await requireTwoFactors(signed, ports);
-  await deleteTotp(ports.db, user.id);
-  await recordEvent(user, 'totp.remove', visit, ports);
+  await transaction(ports.db, async (db) => {
+    await deleteTotp(db, user.id);
+    await recordEvent(user, 'totp.remove', visit, { ...ports, db });
+  });
 }
 
 async function requireTwoFactors(
@@ -144,7 +150,7 @@ function recordEvent(
   { id }: User,
   action: string,
   { address, requestId }: Visit,
-  { db, clock }: EnrolTotpPorts,
+  { db, clock }: Pick<EnrolTotpPorts, 'db' | 'clock'>,
 ): Promise<void> {
   const actor = `user:${id}`;
   const where = { organization: undefined, target: actor, address, requestId };

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { insertAuditEvent } from '#db/audit';
 import { json, masterKeyFile } from '#config/option';
 import { listSigningKeys } from '#db/signing-keys';
+import { transaction } from '#db/transaction';
 import { readMasterKey } from '#oauth/master-key';
 import { rotateSigningKey } from '#oauth/signing-keys';
 import type { Command } from '#admin/command';
@@ -17,16 +18,19 @@ export const signingKeyRotate: Command = {
     const file = input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key');
     const mayCreate = (await listSigningKeys(stores.db)).length === 0;
     const masterKey = readMasterKey(file, { mayCreate });
-    const kid = await rotateSigningKey(stores.db, { masterKey, clock });
-    await insertAuditEvent(stores.db, {
-      at: clock.now(),
-      actor: 'operator',
-      organization: undefined,
-      action: 'signing-key.rotate',
-      target: `signing-key:${kid}`,
-      address: undefined,
-      requestId: undefined,
-      outcome: 'done',
+    const kid = await transaction(stores.db, async (db) => {
+      const made = await rotateSigningKey(db, { masterKey, clock });
+      await insertAuditEvent(db, {
+        at: clock.now(),
+        actor: 'operator',
+        organization: undefined,
+        action: 'signing-key.rotate',
+        target: `signing-key:${made}`,
+        address: undefined,
+        requestId: undefined,
+        outcome: 'done',
+      });
+      return made;
     });
     printMade({ kid, created_at: clock.now() }, { json: input.flag('json'), out });
   },

@@ -9,6 +9,7 @@ import {
   spendAuthorizationCode,
   type AuthorizationCode,
 } from '#db/grants';
+import { transaction } from '#db/transaction';
 import type { IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -85,15 +86,17 @@ async function reused(
   by: OAuthClient,
   { db, clock, source }: GrantContext,
 ): Promise<OAuthError> {
-  await revokeGrant(db, grantId, clock.now());
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: `client:${by.id}`,
-    organization: serverPath.split('/')[0],
-    action: 'authorization-code.reuse',
-    target: grantId,
-    ...source,
-    outcome: 'refused',
+  await transaction(db, async (tx) => {
+    await revokeGrant(tx, grantId, clock.now());
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `client:${by.id}`,
+      organization: serverPath.split('/')[0],
+      action: 'authorization-code.reuse',
+      target: grantId,
+      ...source,
+      outcome: 'refused',
+    });
   });
   return refused('already used');
 }

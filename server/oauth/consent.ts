@@ -12,6 +12,7 @@ import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
 import type { Session } from '#db/sessions';
 import { findSettings } from '#db/settings';
+import { transaction } from '#db/transaction';
 import { parseServerPath } from '#organizations/slug';
 import {
   errorAnswer,
@@ -104,15 +105,17 @@ export async function askConsent(
     const subject = { userId, clientId: request.clientId, serverId, redirectHost: place.host };
     const allowed = await findConsent(db, subject, now);
     if (scopes.every((scope) => allowed.includes(scope))) {
-      const location = await issueCode(request, { userId, serverId, scopes }, ports);
-      await insertAuditEvent(db, {
-        at: now,
-        actor: `user:${userId}`,
-        organization: request.serverPath.split('/')[0],
-        action: 'consent.remembered',
-        target: `${request.clientId} ${request.serverPath}`,
-        ...source,
-        outcome: 'done',
+      const location = await transaction(db, async (tx) => {
+        await insertAuditEvent(tx, {
+          at: now,
+          actor: `user:${userId}`,
+          organization: request.serverPath.split('/')[0],
+          action: 'consent.remembered',
+          target: `${request.clientId} ${request.serverPath}`,
+          ...source,
+          outcome: 'done',
+        });
+        return issueCode(request, { userId, serverId, scopes }, { ...ports, db: tx });
       });
       return { outcome: 'redirect', location };
     }
@@ -209,12 +212,13 @@ export async function decideConsent(
     const location = errorUrl(request, new OAuthError('access_denied', changed), base);
     return { outcome: 'changed', why, target: request, location };
   }
-  await remember(request, userId, shown, ports);
-  await note({ ...about, action: 'consent.allow', outcome: 'done' }, ports);
-  return {
-    outcome: 'redirect',
-    location: await issueCode(request, { userId, ...shown }, ports),
-  };
+  const location = await transaction(db, async (tx) => {
+    const within = { ...ports, db: tx };
+    await remember(request, userId, shown, within);
+    await note({ ...about, action: 'consent.allow', outcome: 'done' }, within);
+    return issueCode(request, { userId, ...shown }, within);
+  });
+  return { outcome: 'redirect', location };
 }
 
 function rightsChange(

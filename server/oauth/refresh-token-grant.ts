@@ -2,6 +2,7 @@ import { hkdfSync } from 'node:crypto';
 
 import { insertAuditEvent } from '#db/audit';
 import { findRefreshToken, revokeGrant, spendRefreshToken, type NamedGrant } from '#db/grants';
+import { transaction } from '#db/transaction';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { masterKey } from './master-key.ts';
@@ -86,15 +87,17 @@ async function replayed(
   { id, clientId, serverPath }: NamedGrant,
   { db, clock, source }: GrantContext,
 ): Promise<OAuthError> {
-  await revokeGrant(db, id, clock.now());
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: `client:${clientId}`,
-    organization: serverPath.split('/')[0],
-    action: 'refresh-token.reuse',
-    target: id,
-    ...source,
-    outcome: 'refused',
+  await transaction(db, async (tx) => {
+    await revokeGrant(tx, id, clock.now());
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `client:${clientId}`,
+      organization: serverPath.split('/')[0],
+      action: 'refresh-token.reuse',
+      target: id,
+      ...source,
+      outcome: 'refused',
+    });
   });
   return refused('already used');
 }

@@ -2,7 +2,7 @@ import { insertAuditEvent, type RequestSource } from '#db/audit';
 import type { Clock } from '#clock/clock';
 import { deleteConsents } from '#db/consents';
 import { findGrant, findRefreshToken, revokeAccessToken, revokeGrant } from '#db/grants';
-import type { Db } from '#db/transaction';
+import { type Db, transaction } from '#db/transaction';
 import type { AccessTokens } from './access-tokens.ts';
 import {
   identifyClient,
@@ -50,15 +50,17 @@ async function revokeFamily(
   const found = await findRefreshToken(db, hashSecret(refreshToken));
   if (!found || found.grant.clientId !== client.id) return;
   if (found.grant.authenticated && !authenticated) throw notAuthenticated();
-  if (!(await revokeGrant(db, found.grant.id, clock.now()))) return;
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: `client:${client.id}`,
-    organization: found.grant.serverPath.split('/')[0],
-    action: 'grant.revoke',
-    target: found.grant.id,
-    ...source,
-    outcome: 'done',
+  await transaction(db, async (tx) => {
+    if (!(await revokeGrant(tx, found.grant.id, clock.now()))) return;
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `client:${client.id}`,
+      organization: found.grant.serverPath.split('/')[0],
+      action: 'grant.revoke',
+      target: found.grant.id,
+      ...source,
+      outcome: 'done',
+    });
   });
 }
 
@@ -74,16 +76,18 @@ async function revokeJwt(
   const isPublic = grant !== undefined && !grant.authenticated;
   if (!authenticated && claims?.clientId === client.id && !isPublic) throw notAuthenticated();
   if (claims?.clientId !== client.id) return;
-  if (!(await revokeAccessToken(db, claims, clock.now()))) return;
   const serverPath = claims.audience.slice(`${base}/mcp/`.length);
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: `client:${client.id}`,
-    organization: serverPath.split('/')[0],
-    action: 'access-token.revoke',
-    target: serverPath,
-    ...source,
-    outcome: 'done',
+  await transaction(db, async (tx) => {
+    if (!(await revokeAccessToken(tx, claims, clock.now()))) return;
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `client:${client.id}`,
+      organization: serverPath.split('/')[0],
+      action: 'access-token.revoke',
+      target: serverPath,
+      ...source,
+      outcome: 'done',
+    });
   });
 }
 
@@ -106,16 +110,18 @@ export async function withdrawGrant(
 ): Promise<boolean> {
   const grant = await findGrant(db, grantId);
   if (!grant || grant.userId !== userId) return false;
-  await deleteConsents(db, grant);
-  if (!(await revokeGrant(db, grantId, clock.now()))) return false;
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: `user:${userId}`,
-    organization: grant.serverPath.split('/')[0],
-    action: 'grant.withdraw',
-    target: grantId,
-    ...source,
-    outcome: 'done',
+  return transaction(db, async (tx) => {
+    await deleteConsents(tx, grant);
+    if (!(await revokeGrant(tx, grantId, clock.now()))) return false;
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: `user:${userId}`,
+      organization: grant.serverPath.split('/')[0],
+      action: 'grant.withdraw',
+      target: grantId,
+      ...source,
+      outcome: 'done',
+    });
+    return true;
   });
-  return true;
 }

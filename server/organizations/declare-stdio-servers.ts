@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { insertAuditEvent } from '#db/audit';
 import { findOrganization, insertOrganization } from '#db/organizations';
 import { findServer, insertServer, updateServer } from '#db/servers';
-import type { Db } from '#db/transaction';
+import { type Db, transaction } from '#db/transaction';
 import type { Clock } from '#clock/clock';
 import { parseServerPath } from './slug.ts';
 
@@ -53,15 +53,17 @@ export async function declareStdioServers(
 /** Does nothing if it exists. */
 async function createOrganization(name: string, db: Db, clock: Clock): Promise<void> {
   const id = `org_${randomBytes(12).toString('hex')}`;
-  if (!(await insertOrganization(db, { id, name, createdAt: clock.now() }))) return;
-  await insertAuditEvent(db, {
-    at: clock.now(),
-    actor: 'operator',
-    organization: name,
-    action: 'organization.create',
-    target: `organization:${name}`,
-    address: undefined,
-    requestId: undefined,
-    outcome: 'done',
+  await transaction(db, async (tx) => {
+    if (!(await insertOrganization(tx, { id, name, createdAt: clock.now() }))) return;
+    await insertAuditEvent(tx, {
+      at: clock.now(),
+      actor: 'operator',
+      organization: name,
+      action: 'organization.create',
+      target: `organization:${name}`,
+      address: undefined,
+      requestId: undefined,
+      outcome: 'done',
+    });
   });
 }

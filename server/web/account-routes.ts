@@ -68,11 +68,12 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     request: FastifyRequest,
     { user }: CurrentPerson,
     what: { action: string; target: string },
+    tx: Db,
   ) => {
     const { address, requestId } = visitOf(request);
     const where = { organization: undefined, address, requestId };
     const actor = `user:${user.id}`;
-    return insertAuditEvent(people.db, {
+    return insertAuditEvent(tx, {
       at: clock.now(),
       actor,
       ...what,
@@ -122,9 +123,11 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    const isEnded = await endSession(db, person.user.id, request.params.id);
-    if (!isEnded) throw new AccountRefusal('not_found');
-    await note(request, person, { action: 'session.end', target: request.params.id });
+    const target = request.params.id;
+    await transaction(db, async (tx) => {
+      if (!(await endSession(tx, person.user.id, target))) throw new AccountRefusal('not_found');
+      await note(request, person, { action: 'session.end', target }, tx);
+    });
     return sendOnward(reply, '/account?done=session', base);
   });
 
@@ -132,8 +135,11 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
     readPageForm(request, base, person);
-    await endSessions(db, person.user.id, person.session.id);
-    await note(request, person, { action: 'session.end-others', target: person.session.id });
+    const target = person.session.id;
+    await transaction(db, async (tx) => {
+      await endSessions(tx, person.user.id, target);
+      await note(request, person, { action: 'session.end-others', target }, tx);
+    });
     return sendOnward(reply, '/account?done=sessions', base);
   });
 

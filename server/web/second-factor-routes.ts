@@ -14,6 +14,7 @@ import { isRecentProof } from '#accounts/sessions';
 import { ownPath } from '#accounts/sign-in';
 import { insertAuditEvent } from '#db/audit';
 import { deletePasskey } from '#db/authenticators';
+import { transaction } from '#db/transaction';
 import { enrolPage, recoveryCodesPage, type RecoveryCodesPageData } from './account.ts';
 import { pageAssets } from './assets.ts';
 import type { FieldError } from './forms.ts';
@@ -121,14 +122,18 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
       throw new AccountRefusal('reauthentication_required');
     await checkSecondFactorFirst(session, people);
   };
-  const note = (request: FastifyRequest, what: { userId: string; action: string; ok: boolean }) => {
+  const note = (
+    request: FastifyRequest,
+    what: { userId: string; action: string; ok: boolean },
+    db = people.db,
+  ) => {
     const { address, requestId } = visitOf(request);
     const actor = `user:${what.userId}`;
     const where = { organization: undefined, target: 'passkey', address, requestId };
     const happened = { actor, action: what.action, ...where };
     // Anyone who knows the id of a passkey can fail endlessly to fill the log, so failures are counted.
     if (!what.ok) return people.refusals.note(happened);
-    return insertAuditEvent(people.db, { ...happened, at: people.clock.now(), outcome: 'done' });
+    return insertAuditEvent(db, { ...happened, at: people.clock.now(), outcome: 'done' });
   };
 
   app.post('/account/passkeys/options', async (request, reply) => {
@@ -157,9 +162,15 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     readPageForm(request, base, person);
     await checkSecondFactorFirst(person.session, people);
     const userId = person.user.id;
-    const ok = await deletePasskey(people.db, userId, request.params.id);
-    await note(request, { userId, action: 'passkey.remove', ok });
-    if (!ok) throw new AccountRefusal('not_found');
+    const ok = await transaction(people.db, async (tx) => {
+      const isDeleted = await deletePasskey(tx, userId, request.params.id);
+      if (isDeleted) await note(request, { userId, action: 'passkey.remove', ok: true }, tx);
+      return isDeleted;
+    });
+    if (!ok) {
+      await note(request, { userId, action: 'passkey.remove', ok });
+      throw new AccountRefusal('not_found');
+    }
     return sendOnward(reply, '/account?done=passkey-removed', base);
   });
 

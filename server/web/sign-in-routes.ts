@@ -14,7 +14,7 @@ import type { Clock } from '#clock/clock';
 import { insertAuditEvent } from '#db/audit';
 import { hasUsers } from '#db/people';
 import { endSession, type Session, useSession } from '#db/sessions';
-import type { Db } from '#db/transaction';
+import { type Db, transaction } from '#db/transaction';
 import { hashSecret } from '#oauth/secrets';
 import type { AccountGrant } from './account.ts';
 import { pageAssets } from './assets.ts';
@@ -119,17 +119,20 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     let next = '/';
     if (person) {
       next = ownPath(readPageForm(request, base, person).get('next'), base);
-      await endSession(people.db, person.user.id, person.session.id);
+      const { user, session } = person;
       const { address, requestId } = visitOf(request);
-      await insertAuditEvent(people.db, {
-        at: people.clock.now(),
-        actor: `user:${person.user.id}`,
-        organization: undefined,
-        action: 'sign-out',
-        target: person.session.id,
-        address,
-        requestId,
-        outcome: 'done',
+      await transaction(people.db, async (tx) => {
+        await endSession(tx, user.id, session.id);
+        await insertAuditEvent(tx, {
+          at: people.clock.now(),
+          actor: `user:${user.id}`,
+          organization: undefined,
+          action: 'sign-out',
+          target: session.id,
+          address,
+          requestId,
+          outcome: 'done',
+        });
       });
       void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
     }
