@@ -102,13 +102,15 @@ const emptyHead: UpstreamAnswer = {
 };
 
 const maxWaiting = 1000;
+const maxWaitingBytes = 1024 * 1024;
 
 /**
- * A queue of messages for one reader. Writers never wait; while the reader is a thousand messages behind, only
- * responses are added.
+ * A queue of messages for one reader. Writers never wait; while the reader is a thousand messages or a mebibyte behind, only
+ * its last message, a response, is added. A message of any length is added while none waits.
  */
 export class Inbox {
   readonly #waiting: Message[] = [];
+  #waitingBytes = 0;
   readonly #begun = Promise.withResolvers<void>();
   #isOver = false;
   #failure: unknown;
@@ -122,8 +124,11 @@ export class Inbox {
   /** `false` if the message was not added. */
   push(message: Message): boolean {
     const isLast = message.envelope.kind === 'response';
-    if (this.#isOver || (!isLast && this.#waiting.length >= maxWaiting)) return false;
+    const bytes = this.#waitingBytes + message.body.length;
+    const isFull = this.#waiting.length >= maxWaiting || bytes > maxWaitingBytes;
+    if (this.#isOver || (!isLast && isFull && this.#waiting.length > 0)) return false;
     this.#waiting.push(message);
+    this.#waitingBytes = bytes;
     this.#begun.resolve();
     this.#wake();
     return true;
@@ -131,6 +136,7 @@ export class Inbox {
 
   /** Takes the messages that were not read. */
   rest(): Message[] {
+    this.#waitingBytes = 0;
     return this.#waiting.splice(0);
   }
 
@@ -146,7 +152,10 @@ export class Inbox {
   async next(): Promise<Message | undefined> {
     for (;;) {
       const message = this.#waiting.shift();
-      if (message) return message;
+      if (message) {
+        this.#waitingBytes -= message.body.length;
+        return message;
+      }
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#isOver) return undefined;
       await this.#news.promise;

@@ -8,6 +8,8 @@ import type { Upstream } from './upstream.ts';
 
 const maxUris = 1000;
 const maxUriLength = 8192;
+/** Of all URIs of a session together: a caller may have a thousand sessions. */
+const maxCharacters = 64 * 1024;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 
 /** A listener and its request. */
@@ -75,7 +77,7 @@ export class ChangeStream {
 
   /** `false` if the upstream does not report changes of that resource. */
   async subscribe(uri: string): Promise<boolean> {
-    if (this.#uris.size >= maxUris || uri.length > maxUriLength) return false;
+    if (uri.length > maxUriLength || !this.#hasRoomFor(uri)) return false;
     this.#uris.add(uri);
     let leg = this.#open();
     // Without a listener there is no one to notify; the stream is opened when the caller listens.
@@ -94,6 +96,12 @@ export class ChangeStream {
 
   unsubscribe(uri: string): void {
     if (this.#uris.delete(uri)) this.#open();
+  }
+
+  #hasRoomFor(uri: string): boolean {
+    const others = new Set(this.#uris).add(uri);
+    const characters = [...others].reduce((sum, { length }) => sum + length, 0);
+    return others.size <= maxUris && characters <= maxCharacters;
   }
 
   close(): void {

@@ -323,8 +323,9 @@ export class LegacyCall {
     this.#tell(response);
   }
 
-  /** The upstream's response: the last message. */
+  /** The upstream's response: the last message. Nothing that follows it counts. */
   answer(response: Message): void {
+    if (this.#isAnswered) return;
     this.#isAnswered = true;
     this.inbox.push(response);
   }

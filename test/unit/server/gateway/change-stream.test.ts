@@ -145,3 +145,16 @@ test('change stream: an upstream that ends each stream at once has its lists ann
   expect(heard.length).toBeGreaterThan(3);
   expect(heard.length).toBeLessThan(10);
 });
+
+test('107: of the resources that a session subscribes to, the URIs have a limit together', async () => {
+  const client = { capabilities: '{}', clientInfo: undefined, logLevel: undefined };
+  const changes = new ChangeStream(() => client);
+  const long = (end: number) => `file:///${'x'.repeat(8000)}${end}`;
+  const subscribed: boolean[] = [];
+  for (const n of [1, 2, 3, 4, 5, 6, 7, 8, 9, 1]) subscribed.push(await changes.subscribe(long(n)));
+  const short = await changes.subscribe('file:///c');
+  changes.unsubscribe(long(1));
+
+  expect(subscribed).toEqual([...Array(8).fill(true), false, true]);
+  expect([short, await changes.subscribe(long(9))]).toEqual([true, true]);
+});

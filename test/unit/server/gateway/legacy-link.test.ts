@@ -43,3 +43,27 @@ test('link: a request of its own that the upstream never answers is given up and
   expect(upstream.sent.map(({ text }) => text).join()).toContain('notifications/cancelled');
   expect(link.isBusy).toBe(false);
 });
+
+test('107: link: of many responses to one request, the first is kept', async () => {
+  const said = '{"jsonrpc":"2.0","id":1,"result":{}}';
+  const upstream = fakeUpstream(() => ({
+    mediaType: 'text/event-stream',
+    text: `data: ${said}\n\n`.repeat(50),
+  }));
+  const link = new LegacyLink({
+    upstream,
+    client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    sessionId: undefined,
+  });
+  const { signal } = new AbortController();
+
+  const started = await link.start(
+    messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"tools/list"}`),
+    { headers: {}, signal },
+  );
+  await vi.advanceTimersByTimeAsync(0);
+
+  if (started.outcome !== 'started') expect.fail(started.outcome);
+  expect(started.call.inbox.rest()).toHaveLength(1);
+});
