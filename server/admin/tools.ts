@@ -8,12 +8,13 @@ import { acceptToolDefinitions, listToolDefinitions, type KnownTool } from '#db/
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
 import { administer, listCommand, type Command } from './command.ts';
+import { longestName } from '#tools/tool-definition';
 import { placeOf, serverArgument } from './positionals.ts';
 import { printMade } from './print.ts';
 
 const path = `${serverPath}/tools`;
 const digest = z.string().max(100).describe('SHA-256 of the tool’s definition');
-const toolName = z.string().max(1_000);
+const toolName = z.string().max(longestName);
 
 const toolViewSchema = z
   .object({

@@ -159,6 +159,11 @@ export const auditSentences = {
   'token.revoke': ['revoked', 'revoke', 'the personal token {token}'],
   'tool.accept': ['approved', 'approve', 'changed tools: {tool}'],
   'tool.changed': ['noticed', 'notice', 'that the tool {tool} changed'],
+  'tool.changed-often': [
+    'noticed',
+    'notice',
+    'that {server} changes its tools too often to record each change',
+  ],
   'tool.limit': ['noticed', 'notice', 'that {server} lists more tools than can be compared'],
   'tool.list': ['listed', 'list', 'the tools'],
   'totp.enrol': ['set up', 'set up', 'an authenticator app'],

@@ -44,6 +44,9 @@ export interface ComparedTools {
   readonly beyond: readonly string[];
 }
 
+/** Records the result of a comparison, in the transaction that stores it. It runs again with the transaction after a conflict. */
+export type RecordTools = (tx: Db, result: ComparedTools) => Promise<void>;
+
 /**
  * Compares the tools that a server has just listed with the accepted definitions, as they are in the database now, and stores what
  * is new. A new tool is accepted as listed. A tool that is listed with its accepted definition again is no longer marked as changed.
@@ -56,6 +59,7 @@ export async function noteToolDefinitions(
   serverId: string,
   listed: readonly ToolDefinition[],
   now: EpochSeconds,
+  record: RecordTools = () => Promise.resolve(),
 ): Promise<ComparedTools> {
   const known = await knownOf(db, serverId);
   const isFull = known.size >= mostKnownTools && forgettable(known, listed, now).length === 0;
@@ -63,10 +67,16 @@ export async function noteToolDefinitions(
     const row = known.get(name);
     return row ? shownDigest(row) === digest && !isStale(row, now) : isFull;
   };
-  if (listed.every(isNoted)) return compared(await ruleOf(db, serverId), listed, known);
+  if (listed.every(isNoted)) {
+    const same = compared(await ruleOf(db, serverId), listed, known);
+    await record(db, same);
+    return same;
+  }
   return transaction(db, async (tx) => {
     await lockTools(tx, serverId);
-    return storeListed(tx, serverId, listed, now);
+    const stored = await storeListed(tx, serverId, listed, now);
+    await record(tx, stored);
+    return stored;
   });
 }
 
@@ -127,10 +137,7 @@ async function storeListed(
   }
   await removeTools(tx, serverId, gone);
   await insertTools(tx, added);
-  for (const { name, digest, text } of changed) {
-    const seen = { seen_digest: digest, seen_text: text, changed_at: now };
-    await updateTools(tx, serverId, [name], seen);
-  }
+  await putSeen(tx, serverId, changed, now);
   await updateTools(tx, serverId, restored, {
     seen_digest: null,
     seen_text: null,
@@ -267,6 +274,40 @@ async function insertTools(
   for (let start = 0; start < rows.length; start += rowsAtOnce) {
     const part = rows.slice(start, start + rowsAtOnce);
     await tx.insertInto('tool_definition').values(part).execute();
+  }
+}
+
+/** Stores what known tools were listed with. A list may name a tool twice: the last definition counts. */
+async function putSeen(
+  tx: Db,
+  serverId: string,
+  tools: readonly ToolDefinition[],
+  now: EpochSeconds,
+): Promise<void> {
+  const last = [...new Map(tools.map((tool) => [tool.name, tool])).values()];
+  for (let start = 0; start < last.length; start += rowsAtOnce) {
+    const rows = last.slice(start, start + rowsAtOnce).map(({ name, digest, text }) => ({
+      server_id: serverId,
+      name,
+      seen_digest: digest,
+      seen_text: text,
+      changed_at: now,
+      // All of them are there already, so nothing of this is stored.
+      accepted_digest: '',
+      accepted_text: '',
+      accepted_at: now,
+    }));
+    await tx
+      .insertInto('tool_definition')
+      .values(rows)
+      .onConflict((conflict) =>
+        conflict.columns(['server_id', 'name']).doUpdateSet((row) => ({
+          seen_digest: row.ref('excluded.seen_digest'),
+          seen_text: row.ref('excluded.seen_text'),
+          changed_at: row.ref('excluded.changed_at'),
+        })),
+      )
+      .execute();
   }
 }
 

@@ -14,8 +14,8 @@ export interface ToolDefinition {
 
 const longestText = 16 * 1024;
 
-/** Eight times the length that MCP recommends. Administrators could not accept a tool with a longer name, and it would fill the disk. */
-const longestName = 1_000;
+/** More than MCP recommends. Administrators could not hide or accept a tool with a longer name, and no index would hold it. */
+export const longestName = 200;
 
 /** The definition of an element of `tools`; `undefined` if it is not a tool. MCP 2025-11-25 server/tools */
 export function toolDefinition(tool: unknown): ToolDefinition | undefined {

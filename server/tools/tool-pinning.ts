@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import { insertAuditEvent } from '#db/audit';
-import { noteToolDefinitions } from '#db/tool-definitions';
+import { type AuditEvent, insertAuditEvent } from '#db/audit';
+import { type ComparedTools, noteToolDefinitions } from '#db/tool-definitions';
 import type { Db } from '#db/transaction';
 import type { ServerRecord } from '#db/servers';
-import type { Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { messageWithoutTools, toolsIn, unreadableTools } from '#gateway/tool-list';
@@ -110,7 +110,16 @@ export interface ToolWatchPorts {
 }
 
 const maxRecorded = 10_000;
+/** How many changes of one server are recorded a day, each in an entry of its own: its server could fill the disk with them. */
+const mostChangesADay = 1_000;
+const maxServers = 10_000;
 const daySeconds = 86_400;
+
+/** An entry of the audit log, and what tells it from others. */
+interface Noted {
+  readonly key: string;
+  readonly event: AuditEvent;
+}
 
 /**
  * Compares every list of tools with the accepted definitions. A tool that changes behind its name is a classic attack
@@ -121,6 +130,8 @@ export class ToolWatch {
   readonly #ports: ToolWatchPorts;
   /** Changes that were recorded, in case a server shows different tools to different callers. The oldest first. */
   readonly #recorded = new Set<string>();
+  /** How many changes of a server were recorded on a day. */
+  readonly #ofDay = new Map<string, { readonly day: number; readonly count: number }>();
 
   constructor(ports: ToolWatchPorts) {
     this.#ports = ports;
@@ -135,41 +146,77 @@ export class ToolWatch {
   async look(server: ServerRecord, tools: readonly ToolDefinition[]): Promise<readonly string[]> {
     const { db, clock } = this.#ports;
     const now = clock.now();
-    const found = await noteToolDefinitions(db, server.id, tools, now);
-    const { rule, changed, differing, beyond } = found;
-    for (const { name, digest } of changed) {
-      const target = `tool:${server.organization}/${server.name}/${name}`;
-      await this.#tell(server, `${digest} ${name}`, { action: 'tool.changed', target });
-    }
-    if (beyond.length > 0) {
-      const target = `server:${server.organization}/${server.name}`;
-      const day = `day ${Math.floor(now / daySeconds)}`;
-      await this.#tell(server, day, { action: 'tool.limit', target });
-    }
+    let noted: readonly Noted[] = [];
+    const found = await noteToolDefinitions(db, server.id, tools, now, async (tx, result) => {
+      noted = this.#unrecorded(server, result, now);
+      for (const { event } of noted) await insertAuditEvent(tx, event);
+    });
+    this.#remember(server, noted, now);
+    const { rule, differing, beyond } = found;
     return rule === 'flag' ? beyond : [...beyond, ...differing];
   }
 
-  async #tell(
-    { id, organization }: ServerRecord,
-    what: string,
-    { action, target }: { readonly action: string; readonly target: string },
-  ): Promise<void> {
-    const change = createHash('sha256').update(`${id} ${what}`).digest('base64url');
-    if (this.#recorded.has(change)) return;
-    await insertAuditEvent(this.#ports.db, {
-      at: this.#ports.clock.now(),
-      actor: 'system',
-      organization,
-      action,
-      target: target.slice(0, 200),
-      address: undefined,
-      requestId: undefined,
-      outcome: 'done',
+  /** What is to be recorded of a comparison. */
+  #unrecorded(
+    { id, organization, name: server }: ServerRecord,
+    { changed, beyond }: ComparedTools,
+    now: EpochSeconds,
+  ): readonly Noted[] {
+    const day = dayOf(now);
+    const place = `${organization}/${server}`;
+    const noted = (what: string, action: string, target: string): Noted => ({
+      key: createHash('sha256').update(`${id} ${what}`).digest('base64url'),
+      event: {
+        at: now,
+        actor: 'system',
+        organization,
+        action,
+        target: target.slice(0, 200),
+        address: undefined,
+        requestId: undefined,
+        outcome: 'done',
+      },
     });
-    this.#recorded.add(change);
-    const [oldest] = this.#recorded;
-    if (this.#recorded.size > maxRecorded && oldest !== undefined) this.#recorded.delete(oldest);
+    const isNew = ({ key }: Noted) => !this.#recorded.has(key);
+    const changes = changed
+      .map(({ name, digest }) => noted(`${digest} ${name}`, changeAction, `tool:${place}/${name}`))
+      .filter(isNew);
+    const room = Math.max(0, mostChangesADay - this.#countOf(id, day));
+    const others = [
+      ...(changes.length > room
+        ? [noted(`often ${day}`, 'tool.changed-often', `server:${place}`)]
+        : []),
+      ...(beyond.length > 0 ? [noted(`day ${day}`, 'tool.limit', `server:${place}`)] : []),
+    ];
+    return [...changes.slice(0, room), ...others.filter(isNew)];
   }
+
+  #remember({ id }: ServerRecord, noted: readonly Noted[], now: EpochSeconds): void {
+    for (const { key } of noted) {
+      this.#recorded.add(key);
+      const [oldest] = this.#recorded;
+      if (this.#recorded.size > maxRecorded && oldest !== undefined) this.#recorded.delete(oldest);
+    }
+    const changes = noted.filter(({ event: { action } }) => action === changeAction).length;
+    if (changes === 0) return;
+    const day = dayOf(now);
+    const count = this.#countOf(id, day) + changes;
+    this.#ofDay.delete(id);
+    this.#ofDay.set(id, { day, count });
+    const [oldest] = this.#ofDay.keys();
+    if (this.#ofDay.size > maxServers && oldest !== undefined) this.#ofDay.delete(oldest);
+  }
+
+  #countOf(serverId: string, day: number): number {
+    const known = this.#ofDay.get(serverId);
+    return known?.day === day ? known.count : 0;
+  }
+}
+
+const changeAction = 'tool.changed';
+
+function dayOf(now: EpochSeconds): number {
+  return Math.floor(now / daySeconds);
 }
 
 /**

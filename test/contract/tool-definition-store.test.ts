@@ -8,7 +8,7 @@ import {
   acceptToolDefinitions,
 } from '#server/db/tool-definitions';
 import { deleteServer, findServer, updateServer } from '#server/db/servers';
-import { type ToolDefinition, toolDefinition } from '#server/tools/tool-definition';
+import { longestName, type ToolDefinition, toolDefinition } from '#server/tools/tool-definition';
 import { madeAt, makeServer } from '#support/made-records';
 import { onEachDatabase } from '#support/databases';
 
@@ -173,5 +173,33 @@ await onEachDatabase('tool definitions', ({ open }) => {
     );
 
     expect(all.map(({ differing }) => differing.length)).toEqual([1, 0, 1, 0, 1]);
+  });
+
+  test('95: a tool whose name is as long as names may be, in any script, is stored and compared', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    // Characters that do not compress: an index refuses entries of more than 2,700 bytes.
+    const name = Array.from({ length: longestName }, (_, n) =>
+      String.fromCharCode(0x4e00 + ((n * 7919) % 20_000)),
+    ).join('');
+    await noteToolDefinitions(db, server, [tool(name, 'Echoes.')], madeAt);
+
+    expect(await noteToolDefinitions(db, server, [tool(name, 'Lies.')], madeAt)).toMatchObject({
+      differing: [name],
+    });
+  });
+
+  test('of a tool that is listed twice with different definitions, the last one is shown', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    const worse = tool('echo', 'Lies more.');
+    await noteToolDefinitions(db, server, [echo], madeAt);
+    const found = await noteToolDefinitions(db, server, [liar, worse], madeAt);
+    const [known] = await listToolDefinitions(db, server);
+
+    expect(found).toMatchObject({ changed: [liar, worse], differing: ['echo', 'echo'] });
+    expect(known?.seen).toEqual({ digest: worse.digest, text: worse.text });
   });
 });

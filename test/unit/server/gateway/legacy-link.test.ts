@@ -64,6 +64,6 @@ test('107: link: of many responses to one request, the first is kept', async () 
   );
   await vi.advanceTimersByTimeAsync(0);
 
-  if (started.outcome !== 'started') expect.fail(started.outcome);
-  expect(started.call.inbox.rest()).toHaveLength(1);
+  const kept = started.outcome === 'started' ? started.call.inbox.rest() : [];
+  expect(kept).toHaveLength(1);
 });

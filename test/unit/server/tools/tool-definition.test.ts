@@ -39,8 +39,8 @@ describe('a tool definition', () => {
   });
 
   test('a name that is too long to be accepted is no tool’s', () => {
-    expect(toolDefinition({ ...tool, name: 'x'.repeat(1000) })).toBeDefined();
-    expect(toolDefinition({ ...tool, name: 'x'.repeat(1001) })).toBeUndefined();
+    expect(toolDefinition({ ...tool, name: 'x'.repeat(200) })).toBeDefined();
+    expect(toolDefinition({ ...tool, name: 'x'.repeat(201) })).toBeUndefined();
   });
 
   test.each(['a\0', 'a\ud800'])(

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, test, vi } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
@@ -415,13 +416,46 @@ describe('the tools of a server', () => {
 
   test('107: of the changes that were recorded, the last ten thousand are remembered', async () => {
     await using server = await nodes('flag');
-    const { watches, look } = server;
+    const { watches, look, clock } = server;
     const names = Array.from({ length: 1000 }, (_, n) => `t${n}`);
-    for (let round = 0; round < 12; round += 1) await look(said(`Round ${round}.`, names));
+    for (let round = 0; round < 12; round += 1) {
+      await look(said(`Round ${round}.`, names));
+      clock.advance(86_400);
+    }
 
     expect(watches[0].recorded).toBe(10_000);
     expect(await look(good)).toEqual(['echo', 'keep']);
   }, 60_000);
+
+  test('107: a server that changes its tools without end fills the audit log with a thousand entries a day', async () => {
+    await using server = await nodes('withhold');
+    const { look, clock, audited } = server;
+    const names = Array.from({ length: 400 }, (_, n) => `t${n}`);
+    const round = (n: number) => look(said(`Round ${n}.`, names));
+    for (let n = 0; n < 6; n += 1) expect(await round(n)).toEqual(n === 0 ? [] : names);
+    const recorded = await audited();
+    clock.advance(86_400);
+    await round(6);
+
+    expect(recorded.filter((entry) => entry.startsWith('tool.changed '))).toHaveLength(1000);
+    expect(recorded.slice(1000)).toEqual(['tool.changed-often server:acme/sales']);
+    expect(await audited()).toHaveLength(1401);
+  });
+
+  test('a change that cannot be recorded is not stored either, so that it is recorded later', async () => {
+    await using server = await nodes('withhold');
+    const { look, db, audited } = server;
+    await look(good);
+    await sql`alter table audit_event rename to audit_event_away`.execute(db);
+    await expect(look(evil)).rejects.toThrow('audit_event');
+    await sql`alter table audit_event_away rename to audit_event`.execute(db);
+
+    expect(await look(evil)).toEqual(['echo', 'keep']);
+    expect(await audited()).toEqual([
+      'tool.changed tool:acme/sales/echo',
+      'tool.changed tool:acme/sales/keep',
+    ]);
+  });
 });
 
 function permutations(items: readonly number[]): [number, number, number][] {
