@@ -334,7 +334,10 @@ async function checkOutbound(input: Input): Promise<Finding[]> {
 }
 
 /** Where assistants that many people use describe themselves as OAuth clients. */
-const documentHost = 'claude.ai';
+const documentHosts = [
+  ['Claude Code', 'claude.ai'],
+  ['Codex', 'chatgpt.com'],
+] as const;
 
 /** Whether applications that no administrator created can become clients, if this server has no way to the internet. */
 async function checkApplications(input: Input, { connects }: FolderPorts): Promise<Finding> {
@@ -349,10 +352,15 @@ async function checkApplications(input: Input, { connects }: FolderPorts): Promi
     const remedy = `Start the server with ${both}, unless an administrator creates each client`;
     return { check, outcome: 'warning', detail, remedy };
   }
-  if (await connects(documentHost)) {
-    return { check, outcome: 'OK', detail: `${documentHost} can be reached for their metadata` };
+  const reached = await Promise.all(documentHosts.map(([, host]) => connects(host)));
+  const lost = documentHosts.filter((_, index) => !reached[index]);
+  const hosts = (of: readonly (readonly [string, string])[]) =>
+    of.map(([assistant, host]) => `${host} (${assistant})`).join(' and ');
+  if (lost.length === 0) {
+    const detail = `${hosts(documentHosts)} can be reached for their metadata`;
+    return { check, outcome: 'OK', detail };
   }
-  const detail = `${documentHost} cannot be reached, where Claude Code describes itself as a client`;
+  const detail = `${hosts(lost)} cannot be reached for the metadata of assistants`;
   const remedy = `If this server has no access to the internet, start it with ${both}, and give doctor the same options`;
   return { check, outcome: 'warning', detail, remedy };
 }

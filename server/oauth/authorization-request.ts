@@ -4,7 +4,12 @@ import { ownClientDocument, type ResolveClient } from './client-documents.ts';
 import { decode } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { matchesRedirectUri } from './redirect-uris.ts';
-import { withoutOpenIdScopes, requestedScopes, type Scope } from './scopes.ts';
+import {
+  requestedScopes,
+  type Scope,
+  withoutOpenIdScopes,
+  withoutUnobtainableScopes,
+} from './scopes.ts';
 
 const s256Challenge = /^[\w-]{43}$/;
 
@@ -106,7 +111,11 @@ function checked(
   if (!s256Challenge.test(codeChallenge)) {
     refuse('invalid_request', 'code_challenge must be 43 characters of base64url');
   }
-  const scopes = requestedScopes(withoutOpenIdScopes(parameters.get('scope')), client.scopes);
+  const asked = withoutOpenIdScopes(parameters.get('scope'));
+  const scopes = requestedScopes(
+    client.serverId === undefined ? withoutUnobtainableScopes(asked, client.scopes) : asked,
+    client.scopes,
+  );
   const serverPath = requestedServer(resources, client, base);
   return {
     serverPath,

@@ -69,3 +69,15 @@ export function withoutOpenIdScopes(scope: string | undefined): string | undefin
   const words = scope?.split(/[ ,]+/).filter((word) => word !== '' && !openIdScopes.has(word));
   return words && words.length > 0 ? words.join(' ') : undefined;
 }
+
+/**
+ * Removes scopes of this server that a client which registered itself can never have: Gemini CLI requests everything that
+ * the metadata of an authorization server lists. Unchanged if no other scope remains. RFC 6749 §3.3
+ */
+export function withoutUnobtainableScopes(
+  scope: string | undefined,
+  allowed: readonly Scope[],
+): string | undefined {
+  const words = scope?.split(/[ ,]+/).filter((word) => !isScope(word) || allowed.includes(word));
+  return words?.some(Boolean) ? words.join(' ') : scope;
+}

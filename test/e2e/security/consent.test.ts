@@ -339,7 +339,7 @@ test('21: consent page: a hostile client name is escaped, cannot reorder text, a
 });
 
 test('21: consent page: it warns about a loopback redirect', async () => {
-  expect(await (await server.authorize(dana)).text()).toContain('a program on this computer');
+  expect(await (await server.authorize(dana)).text()).toContain('A program on this computer');
 });
 
 test('authorization request: a person who is signed out signs in first and then returns', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { OAuthClient } from '#server/db/clients';
-import { ordinaryScopes } from '#server/oauth/scopes';
+import { allScopes, ordinaryScopes } from '#server/oauth/scopes';
 import { authorizationRequest } from '#server/oauth/authorization-request';
 import { OAuthError } from '#server/oauth/oauth-error';
 import { pkcePair } from '#support/authorization-server';
@@ -193,6 +193,23 @@ test.each([
   expect(await ask({ scope })).toMatchObject({
     request: { scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
   });
+});
+
+test('scopes that a self-registered client can never have are dropped, unless there are no others', async () => {
+  const everything = allScopes.join(' ');
+  const of = { client_id: 'client_w' };
+  const resource: readonly Parameter[] = [['resource', `${base}/mcp/acme/sales`]];
+
+  expect(await ask({ ...of, scope: everything }, resource)).toMatchObject({
+    request: { scopes: ordinaryScopes },
+  });
+  for (const scope of ['mcp:server:manage', 'mcp:tools:read mcp:unknown']) {
+    expect(await ask({ ...of, scope }, resource)).toMatchObject({
+      outcome: 'refused',
+      refusal: { code: 'invalid_scope' },
+    });
+  }
+  expect(await redirected(ask({ scope: everything }))).toMatchObject({ error: 'invalid_scope' });
 });
 
 test.each([undefined, 'openid', ''])(
