@@ -14,6 +14,8 @@ type AcceptedTool = {
   acceptedAt: EpochSeconds;
   seen?: ToolFingerprint;
   changedAt?: EpochSeconds;
+  /** When it was last listed, to the day. */
+  listedAt?: EpochSeconds;
 };
 
 /** By name. */
@@ -37,26 +39,55 @@ export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
   return seen ? toolParts.filter((part) => seen[part] !== accepted[part]) : [];
 }
 
+/** How many tools of one server are remembered. */
+export const mostKnownTools = 1_000;
+
+const daySeconds = 86_400;
+/** An unlisted tool is forgotten after this time, unless it has changed. */
+const rememberedSeconds = 30 * daySeconds;
+
 /**
- * `tools` after a list was read. New tools are accepted as they are. A tool that is as accepted again is no longer changed.
- * Returns the same map if nothing is new.
+ * `tools` after a list was read. New tools are accepted as they are, as long as there is room. A tool that is as accepted again is
+ * no longer changed. One that was not listed for 30 days, while others were, is forgotten. Returns the same map if nothing is new.
  */
 function afterListing(
   tools: AcceptedTools,
   listed: ReadonlyMap<string, ToolFingerprint>,
   now: EpochSeconds,
 ): AcceptedTools {
-  const next = new Map(tools);
-  let moved = false;
+  const gone = forgettable(tools, listed, now);
+  const next = new Map([...tools].filter(([name]) => !gone.includes(name)));
+  let moved = gone.length > 0;
   for (const [name, seen] of listed) {
-    const known = tools.get(name);
-    if (known && isSame(known.seen ?? known.accepted, seen)) continue;
+    const known = next.get(name);
+    if (!known && next.size >= mostKnownTools) continue;
+    const isSeen = known && isSame(known.seen ?? known.accepted, seen);
+    if (isSeen && (known.listedAt ?? 0) > now - daySeconds) continue;
     moved = true;
     const { accepted, acceptedAt } = known ?? { accepted: seen, acceptedAt: now };
     const changed = !isSame(accepted, seen);
-    next.set(name, { accepted, acceptedAt, ...(changed && { seen, changedAt: now }) });
+    const changedAt = isSeen ? known.changedAt : now;
+    const change = changed && changedAt !== undefined && { seen, changedAt };
+    next.set(name, { accepted, acceptedAt, ...change, listedAt: now });
   }
   return moved ? next : tools;
+}
+
+/**
+ * The tools that were not listed within the 30 days before the last day on which others were. Today does not count, because other
+ * pages of the same list may follow. A changed tool is never forgotten, or its server could get the change accepted.
+ */
+function forgettable(
+  tools: AcceptedTools,
+  listed: ReadonlyMap<string, ToolFingerprint>,
+  now: EpochSeconds,
+): string[] {
+  const times = [...tools.values()].map(({ listedAt = 0 }) => listedAt);
+  const lastDay = Math.max(0, ...times.filter((at) => at <= now - daySeconds));
+  return [...tools].flatMap(([name, { seen, listedAt = 0 }]) => {
+    const isOld = listedAt > 0 && listedAt < lastDay - rememberedSeconds;
+    return isOld && !seen && !listed.has(name) ? [name] : [];
+  });
 }
 
 /** `tools` after a person has accepted those in `names` as last seen. */
@@ -67,8 +98,8 @@ export function afterAcceptance(
 ): AcceptedTools {
   const next = new Map(tools);
   for (const name of names) {
-    const seen = tools.get(name)?.seen;
-    if (seen) next.set(name, { accepted: seen, acceptedAt: now });
+    const { seen, listedAt = 0 } = tools.get(name) ?? {};
+    if (seen) next.set(name, { accepted: seen, acceptedAt: now, listedAt });
   }
   return next;
 }
@@ -80,16 +111,17 @@ function isSame(one: ToolFingerprint, other: ToolFingerprint): boolean {
 /** Hashes of the parts of a tool, so that changes can be attributed to a part. */
 type ToolFingerprint = Record<ToolPart, string>;
 
-const toolParts = ['description', 'schema', 'annotations'] as const;
+const toolParts = ['description', 'schema', 'annotations', 'other members'] as const;
 type ToolPart = (typeof toolParts)[number];
 
-/** Independent of the order of members. */
+/** Of all members but the name. Independent of the order of members. */
 export function toolFingerprint(tool: Readonly<Record<string, unknown>>): ToolFingerprint {
-  const { title, description, inputSchema, outputSchema, annotations } = tool;
+  const { name: _, title, description, inputSchema, outputSchema, annotations, ...rest } = tool;
   return {
     description: hash([title, description]),
     schema: hash([inputSchema, outputSchema]),
     annotations: hash([annotations]),
+    'other members': hash([rest]),
   };
 }
 
@@ -102,12 +134,20 @@ function sorted(_: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
+/** What a list of tools shows, by name. */
+interface SeenTools {
+  /** Tools that differ from the accepted ones. */
+  readonly changed: readonly string[];
+  /** Those, and the ones that cannot be compared: beyond the number that is remembered, or because the store cannot be read. */
+  readonly doubtful: ReadonlySet<string>;
+}
+
 /** Detects which tools of a server differ from the accepted ones. */
 interface ToolWatch {
-  /** Records a list of tools, and resolves to the names of the changed ones. Never rejects. */
-  see(listing: readonly ListedTool[]): Promise<ReadonlySet<string>>;
+  /** Records a list of tools. Never rejects. */
+  see(listing: readonly ListedTool[]): Promise<SeenTools>;
 
-  /** Whether a tool differed from the accepted one when this or another process last saw it. */
+  /** Whether a tool differed from the accepted one when this or another process last saw it, or cannot be compared. */
   isChanged(name: string): Promise<boolean>;
 
   /** Whether this is the first call for this tool. */
@@ -131,6 +171,9 @@ export function toolWatch({
 }): ToolWatch {
   const reported = new Set<string>();
   let last: AcceptedTools | undefined;
+  let isFull = false;
+  /** Lists are compared one after the other: of two that overlap, only one has a tool for the first time. */
+  let turn: Promise<unknown> = Promise.resolve();
 
   /** Reads the store each time, because another process or a person may have changed it. */
   async function stored(): Promise<AcceptedTools | undefined> {
@@ -143,27 +186,46 @@ export function toolWatch({
     }
   }
 
+  async function seen(listing: readonly ListedTool[]): Promise<SeenTools> {
+    const before = await stored();
+    const names = listing.map(({ name }) => name);
+    if (!before) return { changed: strict ? names : [], doubtful: new Set(names) };
+    const prints = new Map(listing.map(({ name, tool }) => [name, toolFingerprint(tool)]));
+    const after = afterListing(before, prints, clock.now());
+    last = after;
+    if (after !== before)
+      await store.write(after).catch((error: unknown) => {
+        log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
+      });
+    const beyond = names.filter((name) => !after.has(name));
+    if (beyond.length > 0 && !isFull) {
+      log.warn('too many tools to compare', { limit: mostKnownTools, withheld: strict });
+    }
+    isFull = beyond.length > 0;
+    const changed = names.filter((name) => isChanged(after, name));
+    return { changed, doubtful: new Set([...changed, ...beyond]) };
+  }
+
   return {
-    async see(listing) {
-      const before = await stored();
-      const names = listing.map(({ name }) => name);
-      if (!before) return new Set(strict ? names : []);
-      const prints = new Map(listing.map(({ name, tool }) => [name, toolFingerprint(tool)]));
-      const after = afterListing(before, prints, clock.now());
-      last = after;
-      if (after !== before)
-        await store.write(after).catch((error: unknown) => {
-          log.warn('accepted tools could not be stored', { reason: reasonOf(error) });
-        });
-      return new Set(names.filter((name) => isChanged(after, name)));
+    see(listing) {
+      const next = turn.then(() => seen(listing));
+      turn = next;
+      return next;
     },
     async isChanged(name) {
       const tools = await stored();
-      return tools ? isChanged(tools, name) : strict;
+      if (!tools) return strict;
+      return isChanged(tools, name) || (tools.size >= mostKnownTools && !tools.has(name));
     },
-    isNew: (name) => !reported.has(name) && Boolean(reported.add(name)),
+    isNew(name) {
+      if (reported.has(name)) return false;
+      if (reported.size < maxReported) reported.add(name);
+      return true;
+    },
   };
 }
+
+const maxReported = 10_000;
 
 function isChanged(tools: AcceptedTools, name: string): boolean {
   const tool = tools.get(name);
@@ -209,11 +271,12 @@ function parse(text: string, path: string): AcceptedTools {
   const { tools } = membersOf(json(text));
   if (typeof tools !== 'object' || tools === null) throw new Error(`${path} is damaged`);
   const entries = Object.entries(tools).map(([name, value]): [string, AcceptedTool] => {
-    const { accepted, acceptedAt, seen, changedAt } = membersOf(value);
+    const { accepted, acceptedAt, seen, changedAt, listedAt } = membersOf(value);
     if (!isFingerprint(accepted) || typeof acceptedAt !== 'number')
       throw new Error(`${path} is damaged`);
     const changed = isFingerprint(seen) && typeof changedAt === 'number';
-    return [name, { accepted, acceptedAt, ...(changed && { seen, changedAt }) }];
+    const times = typeof listedAt === 'number' && { listedAt };
+    return [name, { accepted, acceptedAt, ...(changed && { seen, changedAt }), ...times }];
   });
   return new Map(entries);
 }

@@ -54,14 +54,10 @@ export function toolFilter(options: ToolFilterOptions): Step {
     if (!tools) return deliver(message);
     // Flagging alone does not delay the list.
     const seen = watch.see(tools);
-    const changedNames = withholds ? await seen : new Set<string>();
-    const rest = withoutTools(
-      message,
-      tools,
-      ({ name }) => admits(name) && !changedNames.has(name),
-    );
+    const closed = withholds ? (await seen).doubtful : new Set<string>();
+    const rest = withoutTools(message, tools, ({ name }) => admits(name) && !closed.has(name));
     await deliver(rest);
-    const reported = [...(await seen)].filter((name) => admits(name) && watch.isNew(name));
+    const reported = (await seen).changed.filter((name) => admits(name) && watch.isNew(name));
     for (const name of reported)
       log.warn('tool changed', { tool: name, withheld: withholds, remedy });
     if (reported.length > 0 && !list.modern) await deliver(notice(reported, withholds, remedy));

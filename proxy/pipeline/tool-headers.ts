@@ -23,6 +23,9 @@ export interface ToolHeaders {
 
 const headerMismatch = '-32020';
 const maxPages = 100;
+/** Of one server. The headers of more are learned again for each call that is refused. */
+const maxTools = 1000;
+const maxCharacters = 1024 * 1024;
 
 /**
  * Reads the headers that calls require from the lists of tools of a modern server, and removes tools with invalid annotations.
@@ -31,15 +34,21 @@ const maxPages = 100;
  * MCP 2026-07-28 server tools, x-mcp-header; SEP-2243
  */
 export function toolHeaders(log: Log): ToolHeaders {
+  /** Of the latest list. */
   const tools = new Map<string, MirroredParameter[]>();
+  let characters = 0;
 
-  /** A list of tools without those whose annotations are invalid. */
-  function learned(answer: Message): Message {
+  /** A list of tools without those whose annotations are invalid. The first page of a list replaces the list before. */
+  function learned(answer: Message, wanted?: string, isFirst = true): Message {
     const result = answer.members.get('result');
     const list = result && jsonMembers(answer.bytes, result)?.get('tools');
     const elements = list && elementsIn(answer.bytes, list);
     if (!result || !elements) return answer;
-    const kept = elements.filter((element) => learn(answer.bytes, element));
+    if (isFirst) {
+      tools.clear();
+      characters = 0;
+    }
+    const kept = elements.filter((element) => learn(answer.bytes, element, wanted));
     if (kept.length === elements.length) return answer;
     const array = kept.map(({ start, end }) => answer.bytes.toString('utf8', start, end)).join(',');
     const whole = { start: 0, end: answer.bytes.length };
@@ -47,16 +56,19 @@ export function toolHeaders(log: Log): ToolHeaders {
     return readMessage(withMembers(answer.bytes, whole, { result: changed }));
   }
 
-  function learn(bytes: Buffer, { start, end }: Span): boolean {
+  function learn(bytes: Buffer, { start, end }: Span, wanted: string | undefined): boolean {
     if (!bytes.subarray(start, end).includes('x-mcp-header')) return true;
     const tool: { name?: unknown; inputSchema?: unknown } = JSON.parse(
       bytes.toString('utf8', start, end),
     );
     const name = String(tool.name);
     const parameters = mirroredParameters(tool.inputSchema);
-    if (parameters) tools.set(name, parameters);
-    else {
-      tools.delete(name);
+    tools.delete(name);
+    if (parameters) {
+      characters += end - start;
+      const isFull = tools.size >= maxTools || characters > maxCharacters;
+      if (!isFull || name === wanted) tools.set(name, parameters);
+    } else {
       log.warn('tool removed: its x-mcp-header annotations are invalid', { tool: name });
     }
     return parameters !== undefined;
@@ -64,6 +76,7 @@ export function toolHeaders(log: Log): ToolHeaders {
 
   async function relist(upstream: Upstream, call: Message, signal: AbortSignal): Promise<void> {
     const meta = textAt(call, 'params', '_meta') ?? '{}';
+    const wanted = stringAt(call, 'params', 'name');
     let cursor: string | undefined;
     for (let page = 0; page < maxPages; page += 1) {
       const at = cursor === undefined ? '' : `,"cursor":${JSON.stringify(cursor)}`;
@@ -71,7 +84,7 @@ export function toolHeaders(log: Log): ToolHeaders {
       cursor = undefined;
       const learning: Deliver = (received) => {
         if (received.kind === 'response')
-          cursor = stringAt(learned(received), 'result', 'nextCursor');
+          cursor = stringAt(learned(received, wanted, page === 0), 'result', 'nextCursor');
         return Promise.resolve();
       };
       await upstream.send(readMessage(Buffer.from(request)), learning, signal);
@@ -117,8 +130,11 @@ export function toolHeaders(log: Log): ToolHeaders {
           if ((!listing && method !== 'tools/call') || modernVersion(message) === undefined)
             return next.send(message, deliver, signal);
           if (!listing) return carry(next, message, deliver, signal);
+          const isFirst = stringAt(message, 'params', 'cursor') === undefined;
           const take: Deliver = async (received) =>
-            deliver(received.kind === 'response' ? learned(received) : received);
+            deliver(
+              received.kind === 'response' ? learned(received, undefined, isFirst) : received,
+            );
           return next.send(message, take, signal);
         },
       }),

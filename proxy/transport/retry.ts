@@ -171,6 +171,9 @@ const methods = new Set([
   'tasks/result',
 ]);
 
+/** Beyond it, calls are not repeated. */
+const mostTools = 10_000;
+
 /**
  * A tool call is repeated only if the server's last list says that the tool only reads (`readOnlyHint`) or that a second call has
  * no further effect (`idempotentHint`).
@@ -189,8 +192,8 @@ export function repeatableRequests(): RepeatableRequests {
       if (listed === undefined) return;
       if (stringAt(request, 'params', 'cursor') === undefined) tools.clear();
       for (const [name, harmless] of hints(JSON.parse(listed)))
-        if (harmless) tools.add(name);
-        else tools.delete(name);
+        if (!harmless) tools.delete(name);
+        else if (tools.size < mostTools) tools.add(name);
     },
   };
 }

@@ -1,7 +1,14 @@
 import { readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { fileAcceptedTools, toolFingerprint } from '#proxy/pipeline/accepted-tools';
+import { jsonLinesLog } from '#proxy/log/log';
+import {
+  fileAcceptedTools,
+  memoryAcceptedTools,
+  toolFingerprint,
+  toolWatch,
+} from '#proxy/pipeline/accepted-tools';
+import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://cloud.example.com/mcp/acme/sales';
@@ -56,6 +63,72 @@ test('tool digest: the order of members does not change it, and every part does'
     { ...tool, inputSchema: { type: 'object', required: ['a', 'b'] } },
     { ...tool, outputSchema: {} },
     { ...tool, annotations: {} },
+    { ...tool, _meta: { ui: { resourceUri: 'ui://other/page' } } },
+    { ...tool, icons: [] },
+    { ...tool, execution: { taskSupport: 'required' } },
+    { ...tool, unknown: null },
   ])
     expect(toolFingerprint(other)).not.toEqual(toolFingerprint(tool));
+});
+
+/** A watch that compares lists of tools with what a store in memory holds. */
+function watching() {
+  const clock = fakeClock();
+  const warnings: string[] = [];
+  const log = jsonLinesLog('warn', (line) => warnings.push(line));
+  const store = memoryAcceptedTools();
+  const watch = toolWatch({ store, strict: true, clock, log });
+  const see = (description: string, names: readonly string[]) =>
+    watch.see(
+      names.map((name) => ({ name, tool: { name, description }, span: { start: 0, end: 0 } })),
+    );
+  const day = () => clock.advance(86_400);
+  return { watch, store, see, day, warnings };
+}
+const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `t${from + n}`);
+
+test('109: of two lists that overlap, only the first can show a tool for the first time', async () => {
+  const { see } = watching();
+  const [first, second, again] = await Promise.all([
+    see('Echoes.', ['echo']),
+    see('Lies.', ['echo']),
+    see('Lies.', ['echo']),
+  ]);
+
+  expect([first.changed, second.changed, again.changed]).toEqual([[], ['echo'], ['echo']]);
+});
+
+test('107, 110: a thousand tools of a server are remembered, and others are withheld and told once', async () => {
+  const { watch, store, see, warnings } = watching();
+  const { doubtful } = await see('One.', many(1002));
+  await see('One.', many(1, 5000));
+
+  expect([...doubtful]).toEqual(['t1000', 't1001']);
+  expect([await watch.isChanged('t999'), await watch.isChanged('t5000')]).toEqual([false, true]);
+  expect((await store.read()).size).toBe(1000);
+  expect(warnings).toHaveLength(1);
+});
+
+test('110: a tool that is no longer listed is forgotten after 30 days, but not one that changed', async () => {
+  const { store, see, day } = watching();
+  await see('One.', ['kept', 'gone', 'changed']);
+  await see('Another.', ['changed']);
+  for (let count = 0; count < 32; count += 1) {
+    await day();
+    await see('One.', ['kept']);
+  }
+
+  expect([...(await store.read()).keys()].toSorted()).toEqual(['changed', 'kept']);
+  expect((await see('One.', ['changed'])).changed).toEqual([]);
+});
+
+test('110: nothing is forgotten because no list came, nor between the pages of a list', async () => {
+  const { store, see, day } = watching();
+  await see('One.', ['first']);
+  await see('One.', ['second']);
+  for (let count = 0; count < 100; count += 1) await day();
+  await see('One.', ['first']);
+
+  expect((await see('Another.', ['second'])).changed).toEqual(['second']);
+  expect((await store.read()).size).toBe(2);
 });

@@ -103,3 +103,36 @@ test('parameter headers: a second refusal is passed on', async () => {
   expect(server.asked).toHaveLength(3);
   expect(assistant.said).toEqual([{ id: 2, error }]);
 });
+
+test('107: parameter headers: only the latest list is kept, all pages of it', async () => {
+  let names = ['a', 'b'];
+  const { tools, send } = connected(({ id }) => [
+    { id, result: { tools: names.map((name) => tool(name, 'Region')) } },
+  ]);
+  const headersOf = (name: string) =>
+    tools.headers(asMessage({ ...call, params: { ...call.params, name } }));
+  await send(list);
+  names = ['c'];
+  await send({ ...list, params: { _meta, cursor: '2' } });
+  const both = ['a', 'c'].map(headersOf);
+  await send(list);
+
+  expect(both).toEqual([{ 'mcp-param-region': 'eu' }, { 'mcp-param-region': 'eu' }]);
+  expect(headersOf('a')).toEqual({});
+  expect(headersOf('c')).toEqual({ 'mcp-param-region': 'eu' });
+});
+
+test('107: parameter headers: a tool beyond the limit is learned again when a call of it is refused', async () => {
+  const many = Array.from({ length: 1001 }, (_, n) => tool(n < 1000 ? `t${n}` : 'query', 'Region'));
+  const { tools, send, assistant } = connected(({ id, method }) => {
+    if (method === 'tools/list') return [{ id, result: { tools: many } }];
+    const known = 'mcp-param-region' in tools.headers(asMessage(call));
+    return [{ id, ...(known ? { result: {} } : { error: { code: -32020, message: 'header' } }) }];
+  });
+  await send(list);
+  const before = tools.headers(asMessage(call));
+  await send(call);
+
+  expect(before).toEqual({});
+  expect(assistant.said.at(-1)).toEqual({ id: 2, result: {} });
+});

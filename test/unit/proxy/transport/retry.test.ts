@@ -204,6 +204,17 @@ test('repeatable requests: a call is not if a later page of the list takes the h
   expect(['read', 'send'].map((name) => requests.has(call(name)))).toEqual([true, false]);
 });
 
+test('107: repeatable requests: of a list without end, ten thousand tools are', () => {
+  const requests = repeatableRequests();
+  const named = (n: number) => ({ name: `t${n}`, annotations: { readOnlyHint: true } });
+  requests.learn(list(), tools(named(0)));
+  requests.learn(list('2'), tools(...Array.from({ length: 10_000 }, (_, n) => named(n + 1))));
+  const known = [0, 9999, 10_000].map((n) => requests.has(call(`t${n}`)));
+  requests.learn(list(), tools(named(10_000)));
+
+  expect([...known, requests.has(call('t10000'))]).toEqual([true, true, false, true]);
+});
+
 const now = Date.parse('2026-11-20T09:00:00Z') / 1000;
 
 test.each([
