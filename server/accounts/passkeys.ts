@@ -6,7 +6,7 @@ import type { Clock } from '#clock/clock';
 import { insertPasskey, advancePasskey, findPasskey, listPasskeys } from '#db/authenticators';
 import { databaseFault } from '#db/faults';
 import type { User } from '#db/people';
-import type { Db } from '#db/transaction';
+import { type Db, transaction } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { Sealing } from '#oauth/master-key';
 
@@ -62,10 +62,11 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       });
     },
 
-    /** Stores the passkey that the browser created. Resolves with `false` if its response does not verify. */
+    /** Stores the passkey that the browser created, and what `record` writes, in one transaction. Resolves with `false` if its response does not verify. */
     async register(
       { user, name, answer }: { user: User; name: string; answer: unknown },
       cookieToken: string,
+      record: (tx: Db) => Promise<void> = async () => {},
     ): Promise<boolean> {
       const response = attestationSchema.safeParse(answer);
       if (!response.success) return false;
@@ -81,7 +82,7 @@ export function passkeys(base: string, ports: PasskeyPorts) {
       );
       if (!result?.verified) return false;
       const { id, publicKey, counter, transports = [] } = result.registrationInfo.credential;
-      return insertPasskey(db, {
+      const made = {
         id,
         userId: user.id,
         name: name.trim().slice(0, 60) || 'Passkey',
@@ -90,6 +91,11 @@ export function passkeys(base: string, ports: PasskeyPorts) {
         transports,
         createdAt: clock.now(),
         lastUsedAt: undefined,
+      };
+      return transaction(db, async (tx) => {
+        if (!(await insertPasskey(tx, made))) return false;
+        await record(tx);
+        return true;
       });
     },
 

@@ -17,6 +17,7 @@ import {
 import { insertAuditEvent } from '#db/audit';
 import { setProviderGroups } from '#db/groups';
 import { findUserIdByIdentity, linkIdentity, unlinkIdentities } from '#db/people';
+import { transaction } from '#db/transaction';
 import { isSlug } from '#organizations/slug';
 import { dashboardPath } from './layout.ts';
 import { redirectPage } from './messages.ts';
@@ -52,6 +53,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
   const note = (
     request: FastifyRequest,
     what: { userId: string | undefined; action: string; outcome: 'done' | 'refused' },
+    tx = db,
   ) => {
     const { address, requestId } = visitOf(request);
     const { userId, action, outcome } = what;
@@ -59,7 +61,7 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     const where = { organization: undefined, target: provider.issuer, address, requestId };
     // Anyone can be sent there and come back without an identity, endlessly, so refusals are counted.
     if (outcome === 'refused') return people.refusals.note({ actor, action, ...where });
-    return insertAuditEvent(db, { at: clock.now(), actor, action, outcome, ...where });
+    return insertAuditEvent(tx, { at: clock.now(), actor, action, outcome, ...where });
   };
 
   /** Accepts the invitation behind `next` with a provider account that is not linked yet. */
@@ -104,8 +106,11 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
     if (!person) return reply;
     readPageForm(request, base, person);
     await checkChange(person);
-    await unlinkIdentities(db, person.user.id, provider.issuer);
-    await note(request, { userId: person.user.id, action: 'identity.unlink', outcome: 'done' });
+    const userId = person.user.id;
+    await transaction(db, async (tx) => {
+      await unlinkIdentities(tx, userId, provider.issuer);
+      await note(request, { userId, action: 'identity.unlink', outcome: 'done' }, tx);
+    });
     return sendOnward(reply, '/account?done=unlinked', base);
   });
 
@@ -127,14 +132,16 @@ export function providerRoutes(app: FastifyInstance, options: PeopleRoutesOption
       const { identity, next } = await finishUpstreamSignIn({ callback, cookieToken }, ports);
       const { issuer, subject } = identity;
       if (isLink && person) {
-        const owner = await findUserIdByIdentity(db, issuer, subject);
-        if (owner !== person.user.id) {
-          provenEmail(identity);
-          const isLinked = await linkIdentity(db, { issuer, subject, userId: person.user.id });
-          if (!isLinked) throw new AccountRefusal('identity_taken');
-        }
-        await setProviderGroups(db, identity, identity.groups);
-        await note(request, { userId: person.user.id, action: 'identity.link', outcome: 'done' });
+        const userId = person.user.id;
+        await transaction(db, async (tx) => {
+          if ((await findUserIdByIdentity(tx, issuer, subject)) !== userId) {
+            provenEmail(identity);
+            const isLinked = await linkIdentity(tx, { issuer, subject, userId });
+            if (!isLinked) throw new AccountRefusal('identity_taken');
+          }
+          await setProviderGroups(tx, identity, identity.groups);
+          await note(request, { userId, action: 'identity.link', outcome: 'done' }, tx);
+        });
         return sendOnward(reply, next, base);
       }
       const known = await findUserIdByIdentity(db, issuer, subject);

@@ -150,9 +150,14 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const { name, credential: answer } = readPageJson(request, base, person);
     await mustBeRecent(person);
     const made = { user, name: typeof name === 'string' ? name : '', answer };
-    const ok = await passkeys.register(made, person.sessionToken);
-    await note(request, { userId: user.id, action: 'passkey.add', ok });
-    if (!ok) throw new AccountRefusal('passkey_invalid', 'registration not proven');
+    const happened = { userId: user.id, action: 'passkey.add' };
+    const ok = await passkeys.register(made, person.sessionToken, (tx) =>
+      note(request, { ...happened, ok: true }, tx),
+    );
+    if (!ok) {
+      await note(request, { ...happened, ok });
+      throw new AccountRefusal('passkey_invalid', 'registration not proven');
+    }
     return {};
   });
 

@@ -168,7 +168,7 @@ test('stdio server: notifications go to the caller’s GET stream, and wait for 
   ]);
 });
 
-test('stdio server: requests of a child beyond a limit are refused, so that none waits forever', async () => {
+test('107: stdio server: requests of a child beyond a limit are refused, so that none waits forever', async () => {
   const { server, child, clock } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
