@@ -349,6 +349,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'db',
       'download',
       'http',
+      'limited-map',
       'nodes',
       'oauth',
       'organizations',

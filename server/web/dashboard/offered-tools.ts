@@ -2,6 +2,7 @@ import type { ToolView } from '#admin/tools';
 import type { EpochSeconds } from '#clock/clock';
 import { mayUseServer } from '#db/server-access';
 import { findServer, type ServerRecord } from '#db/servers';
+import { LimitedMap } from '#limited-map';
 import { upstreamLocation } from '#upstreams/drivers';
 import { describedTool, type Inspection, type ToolDescription } from '#upstreams/inspect';
 import type { DashboardVisit } from './guard.ts';
@@ -11,13 +12,14 @@ const freshSeconds = 60;
 /** A server that did not answer is asked again sooner. */
 const retrySeconds = 5;
 const mostKept = 200;
+const mostTextKept = 16 * 1024 * 1024;
 
 /**
  * Returns a function that asks a server's upstream for its tools as the person who looks at the page, at most once a minute.
  * `undefined` for people who may not use the server, and for a disabled one.
  */
 export function toolInspections({ db, clock, inspectTools }: DashboardPorts) {
-  const kept = new Map<string, { readonly at: EpochSeconds; readonly found: Inspection }>();
+  const kept = new LimitedMap<string, Kept>(mostKept);
 
   return async (
     { organization, person, may }: DashboardVisit,
@@ -33,10 +35,29 @@ export function toolInspections({ db, clock, inspectTools }: DashboardPorts) {
     const seconds = known?.found.outcome === 'connected' ? freshSeconds : retrySeconds;
     if (known && known.at > clock.now() - seconds) return known.found;
     const found = await inspectTools(server, userId);
-    if (kept.size >= mostKept) kept.clear();
-    kept.set(key, { at: clock.now(), found });
+    kept.set(key, { at: clock.now(), found, length: lengthOf(found) });
+    for (const [oldest] of kept) {
+      if (sumOf(kept) <= mostTextKept) break;
+      kept.delete(oldest);
+    }
     return found;
   };
+}
+
+interface Kept {
+  readonly at: EpochSeconds;
+  readonly found: Inspection;
+  /** Of what upstreams wrote in it, in characters of JSON. */
+  readonly length: number;
+}
+
+function lengthOf(found: Inspection): number {
+  const tools = found.outcome === 'connected' ? found.tools : undefined;
+  return JSON.stringify(tools ?? []).length;
+}
+
+function sumOf(kept: ReadonlyMap<string, Kept>): number {
+  return [...kept.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
 function keyOf({ id, upstream }: ServerRecord, userId: string): string {

@@ -126,6 +126,25 @@ test('tools page: without an answer it shows what was seen last, and the reason 
   expect(member.text).toContain('could not be loaded. The tools below were seen last');
 });
 
+test.each([
+  ['is kept for a minute', 1000, 1],
+  ['that is very long is not kept', 17 * 1024 * 1024, 2],
+])('107: tools page: a list %s', async (_, length, expected) => {
+  await using app = await pageApp();
+  let asked = 0;
+  Object.defineProperty(app.upstreams, 'inspection', {
+    get() {
+      asked += 1;
+      return offering(tool('search', { inputSchema: { description: 'x'.repeat(length) } }));
+    },
+  });
+  const { cookie } = await app.browser('user_mia');
+  await app.get(path, cookie);
+  const { status } = await app.get(path, cookie);
+
+  expect([status, asked]).toEqual([200, expected]);
+});
+
 test('tools page: the upstream is asked once a minute, and not for people outside the groups of the server', async () => {
   await using app = await pageApp();
   const { db } = app.server.stores;
