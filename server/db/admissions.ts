@@ -1,15 +1,33 @@
+import { createHash } from 'node:crypto';
+
 import { sql } from 'kysely';
 import { isRole, roleScopes } from '#accounts/people';
 import { type Awaitable, whenReady } from '#awaitable';
 import type { AdmissionStore, AdmittedClient, AdmittedKey, Suspended } from '#gateway/admission';
 import type { Suspension } from '#oauth/suspension';
 import { readScopes } from './columns.ts';
-import { readServer, type ServerRow } from './servers.ts';
+import { readServer, type ServerRecord, type ServerRow } from './servers.ts';
 import { isPostgres, type Db } from './transaction.ts';
 
-const server = `s.id, s.name, o.name as organization, s.upstream_kind, s.upstream_settings,
-  s.upstream_access_id, s.upstream_forwards_caller, s.upstream_headers,
-  s.agent_id, s.hidden_tools, s.limits, s.changed_tools, s.withheld_tools, s.open_tools, s.created_at`;
+/** The columns that a server's record is read from. */
+const ofServer = [
+  'id',
+  'name',
+  'upstream_kind',
+  'upstream_settings',
+  'upstream_access_id',
+  'upstream_forwards_caller',
+  'upstream_headers',
+  'agent_id',
+  'hidden_tools',
+  'limits',
+  'changed_tools',
+  'withheld_tools',
+  'open_tools',
+  'created_at',
+] as const;
+
+const server = `o.name as organization, ${ofServer.map((column) => `s.${column}`).join(', ')}`;
 
 const named = `o.name = :organization and s.name = :server and o.disabled_at is null`;
 
@@ -75,6 +93,27 @@ export interface AdmissionQuery<Answer extends object> {
   readonly read: (row: AdmissionRow) => Answer | undefined;
 }
 
+/** The records that anything refers to, by a digest of what they were read from. */
+const serversInUse = new Map<string, WeakRef<ServerRecord>>();
+const unused = new FinalizationRegistry<string>((content) => {
+  if (!serversInUse.get(content)?.deref()) serversInUse.delete(content);
+});
+
+/**
+ * The record of a server, the same for all admissions to it. Its upstream and its administrators choose what it lists, which may
+ * be long, and its callers may be very many.
+ */
+function sharedServer(row: AdmissionRow): ServerRecord {
+  const columns = [row.organization, ...ofServer.map((column) => row[column])];
+  const content = createHash('sha256').update(JSON.stringify(columns)).digest('base64url');
+  const known = serversInUse.get(content)?.deref();
+  if (known) return known;
+  const made = readServer(row);
+  serversInUse.set(content, new WeakRef(made));
+  unused.register(made, content);
+  return made;
+}
+
 /** What a row admits, unless a setting suspends it. */
 function unlessSuspended<Admitted>(
   { suspension }: AdmissionRow,
@@ -92,7 +131,7 @@ const byKey: AdmissionQuery<{
   parameters: ['organization', 'server', 'hash'],
   read: (row) => ({
     key: unlessSuspended(row, () => ({
-      server: readServer(row),
+      server: sharedServer(row),
       keyId: row.key_id,
       scopes: readScopes(row.scopes),
     })),
@@ -105,7 +144,7 @@ const byClient: AdmissionQuery<AdmittedClient | Suspended> = {
   sql: byClientSql,
   parameters: ['organization', 'server', 'client', 'token'],
   read: (row) =>
-    unlessSuspended(row, () => ({ server: readServer(row), scopes: readScopes(row.scopes) })),
+    unlessSuspended(row, () => ({ server: sharedServer(row), scopes: readScopes(row.scopes) })),
 };
 
 const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
@@ -116,7 +155,7 @@ const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
     if (!isRole(row.role)) return undefined;
     const most = roleScopes(row.role);
     return unlessSuspended(row, () => ({
-      server: readServer(row),
+      server: sharedServer(row),
       scopes: readScopes(row.scopes).filter((scope) => most.includes(scope)),
     }));
   },
@@ -126,10 +165,10 @@ const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
   name: 'person',
   sql: byPersonSql,
   parameters: ['organization', 'server', 'person'],
-  read({ role, ...row }) {
-    if (!isRole(role)) return undefined;
-    const scopes = roleScopes(role);
-    return unlessSuspended({ role, ...row }, () => ({ server: readServer(row), scopes }));
+  read(row) {
+    if (!isRole(row.role)) return undefined;
+    const scopes = roleScopes(row.role);
+    return unlessSuspended(row, () => ({ server: sharedServer(row), scopes }));
   },
 };
 

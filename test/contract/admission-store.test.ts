@@ -15,7 +15,7 @@ import { onEachDatabase, type Connection } from '#support/databases';
 
 const now = madeAt + 60;
 const place = { organization: 'acme', server: 'sales' };
-const byKey = ({ admissions }: Connection, but = {}) =>
+const byKey = ({ admissions }: Pick<Connection, 'admissions'>, but = {}) =>
   admissions.byKey({ ...place, keyHash: 'hash of a', now, ...but });
 const byClient = ({ admissions }: Connection, but = {}) =>
   admissions.byClient({ ...place, clientId: 'client_a', tokenId: 'jti-1', ...but });
@@ -222,6 +222,28 @@ await onEachDatabase('admission', ({ open }) => {
 
     expect(await byKey(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
     expect(await byClient(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
+  });
+
+  test('107: all admissions to a server share one record of it, whatever its size, until it changes', async () => {
+    await using database = await open();
+    await prepared(database);
+    const { db } = database;
+    await updateServer(db, sales.id, { hiddenTools: ['echo'] });
+    const servers = async () => {
+      const found = [
+        await byKey(database),
+        await byClient(database),
+        await byClient(database, { tokenId: 'jti-2' }),
+        await transaction(db, async (tx) => byKey({ admissions: await lockAdmissions(tx) })),
+      ];
+      return new Set(found.map((one) => active(one)?.server));
+    };
+    const before = await servers();
+    await updateServer(db, sales.id, { hiddenTools: ['add'] });
+    const after = await servers();
+
+    expect([...before].map((one) => one?.hiddenTools)).toEqual([['echo']]);
+    expect([...after].map((one) => one?.hiddenTools)).toEqual([['add']]);
   });
 
   test('grants nothing for an unknown scope', async () => {
