@@ -103,6 +103,7 @@ const pages: Record<string, Route> = {
   'POST /new-organization': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/single-sign-on/test': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/access': { guard: 'person', body: 'form' },
+  'POST /dashboard/:organization/servers/:server/access/review': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/account': { guard: 'person', body: 'form' },
   'POST /dashboard/:organization/servers/:server/account/disconnect': {
     guard: 'person',
