@@ -12,6 +12,7 @@ import {
 import { listKeys } from '#db/keys';
 import { listServers } from '#db/servers';
 import { createKey } from '#oauth/create-credentials';
+import type { EpochSeconds } from '#clock/clock';
 import { randomBase62 } from '#oauth/secrets';
 import { command, listCommand, type Command } from './command.ts';
 import { fields, surfaces } from './fields.ts';
@@ -37,6 +38,9 @@ export const agentViewSchema = z
     createdAt: fields.at,
     lastUsedAt: fields.maybeAt,
     revokedAt: fields.maybeAt,
+    isOnline: z
+      .boolean()
+      .describe('Whether it is connected; after the end of a server by force, up to a minute old'),
   })
   .meta({ id: 'Agent' });
 
@@ -44,7 +48,7 @@ export const agentViewSchema = z
 export type AgentView = z.output<typeof agentViewSchema>;
 
 /** Converts a stored agent to its view. */
-export function toAgentView(agent: Agent): AgentView {
+export function toAgentView(agent: Agent, now: EpochSeconds): AgentView {
   return {
     id: agent.id,
     name: agent.name,
@@ -52,6 +56,7 @@ export function toAgentView(agent: Agent): AgentView {
     createdAt: agent.createdAt,
     lastUsedAt: agent.lastUsedAt ?? null,
     revokedAt: agent.revokedAt ?? null,
+    isOnline: agent.revokedAt === undefined && (agent.onlineUntil ?? 0) > now,
   };
 }
 
@@ -72,10 +77,11 @@ export const agentList = organizationOperation({
     ...pageFields(['created_at', 'name', 'last_used_at']),
   }),
   output: pageOf(agentViewSchema),
-  async run(input, { organization }, { db }) {
+  async run(input, { organization }, { db, clock }) {
     const query = { ...pageQuery(input), sort: sorts[input.sort], status: input.status };
     const page = await listAgents(db, { ...query, organizationId: organization.id });
-    return toPageView(page, input, toAgentView);
+    const now = clock.now();
+    return toPageView(page, input, (agent) => toAgentView(agent, now));
   },
 });
 
@@ -120,7 +126,7 @@ export const agentCreate = organizationOperation({
     const createdBy = actorName(actor);
     const chosen = { name, owner, scopes: [], expiresAt: undefined, createdBy };
     const { key } = await createKey(chosen, ports);
-    return { ...toAgentView(await ownAgent(organization.name, name, ports)), key };
+    return { ...toAgentView(await ownAgent(organization.name, name, ports), made.createdAt), key };
   },
 });
 
@@ -141,7 +147,7 @@ export const agentRead = organizationOperation({
     const servers = { ...all, sort: 'name', descending: false } as const;
     const names = new Map([[agent.id, agent.name]]);
     return {
-      ...toAgentView(agent),
+      ...toAgentView(agent, now),
       keys: (await listKeys(db, keys)).items.map((key) => toKeyView(key, now)),
       servers: (await listServers(db, servers)).items.map((server) => toServerView(server, names)),
     };
@@ -158,10 +164,11 @@ export const agentRevoke = organizationOperation({
   target,
   async run(input, { organization }, ports) {
     const { id } = await ownAgent(organization.name, input.agent, ports);
-    if (!(await revokeAgent(ports.db, id, ports.clock.now()))) {
+    const now = ports.clock.now();
+    if (!(await revokeAgent(ports.db, id, now))) {
       throw new AdministrationRefusal('conflict', 'the agent is already revoked');
     }
-    return toAgentView(await ownAgent(organization.name, input.agent, ports));
+    return toAgentView(await ownAgent(organization.name, input.agent, ports), now);
   },
 });
 
@@ -233,6 +240,7 @@ export const agentCommands: readonly Command[] = [
       'lastUsedAt',
       { expires_at: () => null },
       'revokedAt',
+      { online: ({ isOnline }) => (isOnline ? 'yes' : 'no') },
     ],
     empty: 'no agents yet: latchkey-server agent create ORG/NAME',
   }),

@@ -15,6 +15,8 @@ export interface Agent {
   /** When one of its keys was last used. */
   readonly lastUsedAt: EpochSeconds | undefined;
   readonly revokedAt: EpochSeconds | undefined;
+  /** It is connected until then, unless a process writes another time. */
+  readonly onlineUntil: EpochSeconds | undefined;
 }
 
 export interface AgentQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt'> {
@@ -25,11 +27,23 @@ export interface AgentQuery extends PageQuery<'name' | 'createdAt' | 'lastUsedAt
 /** @returns `false` when the organization has an agent of that name */
 export async function insertAgent(
   db: Db,
-  { id, organizationId, name, createdAt }: Omit<Agent, 'keyHint' | 'lastUsedAt' | 'revokedAt'>,
+  {
+    id,
+    organizationId,
+    name,
+    createdAt,
+  }: Pick<Agent, 'id' | 'organizationId' | 'name' | 'createdAt'>,
 ): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
     .insertInto('agent')
-    .values({ id, organization_id: organizationId, name, created_at: createdAt, revoked_at: null })
+    .values({
+      id,
+      organization_id: organizationId,
+      name,
+      created_at: createdAt,
+      revoked_at: null,
+      online_until: null,
+    })
     .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
     .executeTakeFirst();
   return numInsertedOrUpdatedRows === 1n;
@@ -107,6 +121,42 @@ export async function listAgents(
   return { items: rows.map(readAgent), total: Number(total) };
 }
 
+/** Records that a process is connected to these agents, which is valid until `until`. */
+export async function setOnline(
+  db: Db,
+  ids: readonly string[],
+  until: EpochSeconds,
+): Promise<void> {
+  for (const some of chunked(ids)) {
+    await db.updateTable('agent').set({ online_until: until }).where('id', 'in', some).execute();
+  }
+}
+
+/** Records that these agents are no longer connected to the process that wrote `until`; another may have written since. */
+export async function clearOnline(
+  db: Db,
+  ids: readonly string[],
+  until: EpochSeconds,
+): Promise<void> {
+  for (const some of chunked(ids)) {
+    await db
+      .updateTable('agent')
+      .set({ online_until: null })
+      .where('id', 'in', some)
+      .where('online_until', '=', until)
+      .execute();
+  }
+}
+
+/** In parts that fit into the parameters of one statement, in an order that all writers share. */
+function chunked(ids: readonly string[]): string[][] {
+  const sorted = [...ids].sort();
+  const most = 1000;
+  return Array.from({ length: Math.ceil(sorted.length / most) }, (_, at) =>
+    sorted.slice(at * most, (at + 1) * most),
+  );
+}
+
 /** The names of these agents, by id. */
 export async function listAgentNames(
   db: Db,
@@ -149,6 +199,7 @@ function readAgent(row: {
   last_used_at: number | null;
   key_hint: string | null;
   revoked_at: number | null;
+  online_until: number | null;
 }): Agent {
   return {
     id: row.id,
@@ -158,5 +209,6 @@ function readAgent(row: {
     createdAt: row.created_at,
     lastUsedAt: row.last_used_at ?? undefined,
     revokedAt: row.revoked_at ?? undefined,
+    onlineUntil: row.online_until ?? undefined,
   };
 }

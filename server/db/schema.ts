@@ -101,6 +101,7 @@ export interface Schema {
     name: string;
     created_at: number;
     revoked_at: number | null;
+    online_until: number | null;
   };
   oauth_client: {
     id: string;

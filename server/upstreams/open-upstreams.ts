@@ -10,6 +10,7 @@ import type { Logger } from '#log/log';
 import { declareStdioServers } from '#organizations/declare-stdio-servers';
 import type { NodeRegistry } from '#nodes/node-registry';
 import type { RemoteAgents } from '#nodes/remote-agents';
+import { OnlineAgents } from '#upstreams/tunnel/online-agents';
 import { SharedPresence } from '#nodes/shared-presence';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
@@ -118,6 +119,13 @@ export async function openUpstreams(
       failed: (err) => log.error({ err }, 'the connected agents of other nodes were not read'),
     });
   closers.push(async () => shared?.close());
+  const online = new OnlineAgents({
+    db: stores.db,
+    clock,
+    tunnels,
+    failed: (err) => log.error({ err }, 'the connected agents were not written down'),
+  });
+  closers.push(() => online.close());
   const presence = shared ?? tunnels;
   const agents = remoteAgents ?? tunnels;
   closers.push(async () => tunnels.close());

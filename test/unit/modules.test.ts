@@ -366,7 +366,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
   },
   'server/upstreams/tunnel': {
-    imports: ['clock', 'gateway', 'limited-map', 'oauth'],
+    imports: ['clock', 'db', 'gateway', 'limited-map', 'oauth'],
     packages: ['latchkey-mcp', 'ws'],
   },
   'server/upstreams/demo': {

@@ -42,6 +42,8 @@ const tables = [
     name text not null,
     created_at bigint not null,
     revoked_at bigint,
+    -- Until when what a process wrote about its connection is valid.
+    online_until bigint,
     unique (organization_id, name)
   )`,
 

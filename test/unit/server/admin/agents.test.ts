@@ -29,6 +29,7 @@ describe('agent create, list and revoke', () => {
         created_at: admin.clock.now(),
         last_used_at: null,
         expires_at: null,
+        online: 'no',
         revoked_at: null,
       },
     ]);

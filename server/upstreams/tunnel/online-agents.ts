@@ -1,0 +1,73 @@
+import { clearOnline, setOnline } from '#db/agents';
+import type { Db } from '#db/transaction';
+import type { Clock, EpochSeconds } from '#clock/clock';
+import type { AgentTunnels } from './agent-tunnels.ts';
+
+const lookEveryMs = 500;
+/** How long what is written is valid, so that a process that was killed keeps no agent online. */
+const validSeconds = 60;
+const renewAfterSeconds = 20;
+
+export interface OnlineAgentsOptions {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly tunnels: Pick<AgentTunnels, 'presences' | 'revision'>;
+  /** Called when the database did not answer. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** Writes to the database which agents are connected to this process, for the API and for commands, which run in another process. */
+export class OnlineAgents {
+  readonly #options: OnlineAgentsOptions;
+  readonly #timer: NodeJS.Timeout;
+  /** The agents that this process has written, and until when they are online. */
+  #written: { readonly ids: ReadonlySet<string>; readonly until: EpochSeconds } = {
+    ids: new Set(),
+    until: 0,
+  };
+  #revision: number | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #isWriting = false;
+
+  constructor(options: OnlineAgentsOptions) {
+    this.#options = options;
+    this.#timer = setInterval(() => void this.write(), lookEveryMs).unref();
+  }
+
+  /** Writes what has changed, and what would soon be over; a timer calls it. */
+  write(): Promise<void> {
+    if (this.#isWriting) return this.#writing;
+    this.#isWriting = true;
+    this.#writing = this.#write()
+      .catch((error: unknown) => this.#options.failed(error))
+      .finally(() => {
+        this.#isWriting = false;
+      });
+    return this.#writing;
+  }
+
+  /** The agents of this process are offline from now on. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#writing;
+    const { ids, until } = this.#written;
+    await clearOnline(this.#options.db, [...ids], until).catch(this.#options.failed);
+  }
+
+  async #write(): Promise<void> {
+    const { db, clock, tunnels } = this.#options;
+    const revision = tunnels.revision();
+    const now = clock.now();
+    const { ids: before, until: validUntil } = this.#written;
+    const isDue = before.size > 0 && validUntil - validSeconds + renewAfterSeconds <= now;
+    if (revision === this.#revision && !isDue) return;
+    const ids = new Set(tunnels.presences().keys());
+    const gone = [...before].filter((id) => !ids.has(id));
+    const isNew = [...ids].some((id) => !before.has(id));
+    const until = isNew || isDue ? now + validSeconds : validUntil;
+    await clearOnline(db, gone, validUntil);
+    if (isNew || isDue) await setOnline(db, [...ids], until);
+    this.#written = { ids, until };
+    this.#revision = revision;
+  }
+}
