@@ -202,7 +202,9 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
       const kept = problem === undefined ? password : undefined;
       return send(request, reply, { email, password: kept, errors });
     }
-    const passwordHash = await people.hashing.hash(password, { known: hashSecret(linkToken) });
+    // Of an organization, which may have given out very many invitations, not of one invitation.
+    const whose = { known: `invited to ${organization}` };
+    const passwordHash = await people.hashing.hash(password, whose);
     const made = { id: newUserId(), email, createdAt: clock.now(), passwordHash };
     const taken = await join(linkToken, made, visitOf(request), people);
     if (taken !== 'done') {

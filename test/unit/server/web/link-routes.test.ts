@@ -1,6 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { HashingQueue } from '#server/accounts/hashing-queue';
 import { csrfToken } from '#server/accounts/sessions';
+import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
 import { hashSecret } from '#server/oauth/secrets';
@@ -96,4 +98,30 @@ test('set-up: a valid password stays in the form beside an error in another fiel
   expect(wrongAddress.text).toContain('value="Newcomers GmbH"');
   expect(wrongPassword.status).toBe(422);
   expect(wrongPassword.text).not.toContain(password);
+});
+
+test('108: the invitations of one organization hash passwords in one turn, however many there are', async () => {
+  const { stores, clock, base } = app.server;
+  const { userId } = await app.browser('olga', { organizationId: 'org_acme', role: 'owner' });
+  const token = randomBytes(24).toString('base64url');
+  const cookie = `${cookieName('latchkey-browser', base)}=${token}`;
+  const run = vi.spyOn(HashingQueue.prototype, 'run');
+  for (const n of [1, 2]) {
+    const [createdAt, linkToken] = [clock.now(), `invitation-${n}`];
+    const tokenHash = hashSecret(linkToken);
+    const about = { organizationId: 'org_acme', role: 'member', groupIds: [], note: '' } as const;
+    const times = { createdBy: `user:${userId}`, createdAt, expiresAt: createdAt + 60 };
+    await insertInvitation(stores.db, { id: `inv_${n}`, tokenHash, ...about, ...times });
+    const email = `guest${n}@example.com`;
+    const form = { email, password, repeated: password, csrf_token: csrfToken(token) };
+    const body = new URLSearchParams(form).toString();
+    const joined = await app.post({ path: `/invitation/${linkToken}/account`, cookie, body });
+    expect(joined.status).toBe(303);
+  }
+
+  expect(run.mock.calls.map(([whose]) => whose)).toEqual([
+    { known: 'invited to acme' },
+    { known: 'invited to acme' },
+  ]);
+  run.mockRestore();
 });
