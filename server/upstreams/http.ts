@@ -48,6 +48,16 @@ export class HttpPools {
     return { send: (request) => this.#poolOf(url, publicOnly).send(request) };
   }
 
+  /** Uses a public URL once, for example to test it. Nothing is kept of it, as there may be any number of such URLs. */
+  async once<Result>(url: string, use: (upstream: Upstream) => Promise<Result>): Promise<Result> {
+    const http = httpUpstream(url, this.#guard);
+    try {
+      return await use(http);
+    } finally {
+      await http.close();
+    }
+  }
+
   /** Closes pools that were not used for five minutes and have no request in progress; a timer calls it. */
   closeIdle(): void {
     const oldest = this.#clock.now() - idleSeconds;

@@ -216,7 +216,7 @@ export async function openUpstreams(
     try {
       return await inspect({ ...inspected, ...all }, links);
     } finally {
-      links.close().catch(() => undefined);
+      await links.close();
     }
   };
   const left = (owner: string) => {
@@ -231,7 +231,7 @@ export async function openUpstreams(
     agentChanges: shared ? [tunnels, shared] : [tunnels],
     health,
     inspectUrl: (url) =>
-      inspectOnce({ upstream: pools.upstream(url, true), place: url, name: new URL(url).host }),
+      pools.once(url, (upstream) => inspectOnce({ upstream, place: url, name: new URL(url).host })),
     async inspectTools(server, userId) {
       const owner = `${probeName} ${server.id} ${userId}`;
       const { upstream, name } = probed(server, owner, userId);

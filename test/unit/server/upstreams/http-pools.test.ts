@@ -122,3 +122,22 @@ test('HTTP pools: a server that cannot be reached leaves no pool behind', async 
 
   expect(pools.size).toBe(0);
 });
+
+test('107: HTTP pools: of a URL that is used once, nothing is kept', async () => {
+  const server = createServer((_, response) => response.end('yes'));
+  const port = await listen(server);
+  closing.push(() => server.close());
+  const allowedHosts = [`127.0.0.1:${port}`];
+  const guarded = new HttpPools({ guard: { allowedHosts, resolve: async () => [] }, clock });
+  closing.push(() => guarded.close());
+  const { promise: gone, resolve } = Promise.withResolvers<void>();
+  server.once('connection', (socket) => socket.once('close', resolve));
+  const use = async (url: string) =>
+    guarded.once(url, async (upstream) => textOf(await upstream.send(post())));
+
+  expect(await use(`http://127.0.0.1:${port}/a`)).toBe('yes');
+  await gone;
+  expect(guarded.size).toBe(0);
+  await expect(use('http://127.0.0.1:1/')).rejects.toBeInstanceOf(UpstreamError);
+  expect(guarded.size).toBe(0);
+});
