@@ -101,6 +101,9 @@ const emptyHead: UpstreamAnswer = {
   body: new Uint8Array(),
 };
 
+/** What is kept of an upstream for a caller may be so long: its handshake, and a question to be answered later. */
+export const maxKeptBytes = 1024 * 1024;
+
 const maxWaiting = 1000;
 const maxWaitingBytes = 1024 * 1024;
 

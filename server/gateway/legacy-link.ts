@@ -10,7 +10,7 @@ import {
 } from 'latchkey-mcp/message';
 import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
-import { Inbox, carriesMessages, messagesOf } from './adapter-messages.ts';
+import { Inbox, carriesMessages, maxKeptBytes, messagesOf } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
 import type { Handshake } from './legacy-links.ts';
 import { LinkListeners } from './link-listeners.ts';
@@ -253,6 +253,8 @@ export class LegacyLink {
     if (method === 'ping') return this.tell(resultTo(id, '{}'));
     const call = this.#canAsk.has(method) ? this.#waiting(about) : undefined;
     if (!call) this.tell(errorTo(id, -32601, 'Method not found'));
+    else if (question.body.length > maxKeptBytes)
+      this.tell(errorTo(id, -32602, `a request to the client may have ${maxKeptBytes} bytes`));
     else if (!call.inbox.push(question))
       this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
   }

@@ -3,7 +3,7 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { type Message, stringAt } from 'latchkey-mcp/message';
 import type { ClientDescription } from 'latchkey-mcp/translation';
-import { carriesMessages, gatewayClient, messagesOf } from './adapter-messages.ts';
+import { carriesMessages, gatewayClient, maxKeptBytes, messagesOf } from './adapter-messages.ts';
 import { discardAnswer, endFailedHandshake, failure } from './answers.ts';
 import type { AdaptedCall } from './request.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -188,7 +188,7 @@ export async function legacyHandshake(
   }
 }
 
-/** @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era */
+/** @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era, or is too long */
 async function responseOf(answer: UpstreamAnswer): Promise<Message | undefined> {
   if (!carriesMessages(answer)) {
     const { status } = answer;
@@ -197,7 +197,11 @@ async function responseOf(answer: UpstreamAnswer): Promise<Message | undefined> 
     return undefined;
   }
   for await (const message of messagesOf(answer)) {
-    if (message.envelope.kind === 'response') return message;
+    if (message.envelope.kind !== 'response') continue;
+    if (message.body.length <= maxKeptBytes) return message;
+    throw new GatewayRefusal('upstream_failed', {
+      detail: `its answer to initialize has more than ${maxKeptBytes} bytes`,
+    });
   }
   return undefined;
 }

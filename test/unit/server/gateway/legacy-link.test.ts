@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import { messageOf } from '#mcp/message';
 import { LegacyLink, unaskedStream } from '#server/gateway/legacy-link';
+import { parsedMessage } from '#support/era-caller';
 import { type ScriptedAnswer, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
 
 beforeEach(() => void vi.useFakeTimers());
@@ -67,3 +68,36 @@ test('107: link: of many responses to one request, the first is kept', async () 
   const kept = started.outcome === 'started' ? started.call.inbox.rest() : [];
   expect(kept).toHaveLength(1);
 });
+
+test.each([
+  [1_000_000, undefined],
+  [1_048_576, -32602],
+])(
+  '107: link: a question with %i characters, which waits for its caller, is answered with %j',
+  async (length, code) => {
+    const text = JSON.stringify({
+      jsonrpc: '2.0',
+      id: 'asked',
+      method: 'elicitation/create',
+      params: { message: 'x'.repeat(length) },
+    });
+    const upstream = fakeUpstream(({ text: sent }) =>
+      sent.includes('tools/list')
+        ? { mediaType: 'text/event-stream', text: `data: ${text}\n\n` }
+        : { status: 202 },
+    );
+    const link = new LegacyLink({
+      upstream,
+      client: { capabilities: '{"elicitation":{}}', clientInfo: undefined, logLevel: undefined },
+      initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+      sessionId: undefined,
+    });
+    const { signal } = new AbortController();
+    const list = messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"tools/list"}`);
+    await link.start(list, { headers: {}, signal });
+    await vi.advanceTimersByTimeAsync(0);
+
+    const answered = upstream.sent.map((sent) => parsedMessage(sent.text));
+    expect(answered.find(({ id }) => id === 'asked')?.error?.code).toBe(code);
+  },
+);

@@ -27,6 +27,11 @@ function upstreamThat(answers: Record<string, (request: SentRequest) => Scripted
 }
 
 const broken = () => ({ text: brokenOff('{"jsonrpc":"2.0",') });
+const longHandshake = JSON.stringify({
+  jsonrpc: '2.0',
+  id: 0,
+  result: { protocolVersion: '2025-06-18', capabilities: {}, instructions: 'x'.repeat(1_048_576) },
+});
 const unreachable = (): ScriptedAnswer => {
   throw new UpstreamError('unreachable', 'refused');
 };
@@ -40,6 +45,11 @@ test.each([
     { initialize: () => ({ text: '{"jsonrpc":"2.0","id":0,"result":{}}' }) },
   ],
   ['modern', 'a connection lost before its end', { 'notifications/initialized': unreachable }],
+  [
+    'modern',
+    'an answer that is too long to be kept',
+    { initialize: () => ({ text: longHandshake }) },
+  ],
   ['legacy', 'an answer that breaks off', { initialize: broken }],
 ] as const)(
   'failed handshake: the session that the upstream opened for a %s caller is ended after %s',
@@ -60,3 +70,12 @@ test.each([
     expect(ended.map(({ headers }) => headers['mcp-session-id'])).toEqual(['session-1']);
   },
 );
+
+test('107: handshake: an answer that is too long to be kept for a caller is refused', async () => {
+  const eras = new EraAdapters(stillClock());
+  const upstream = upstreamThat({ initialize: () => ({ text: longHandshake }) });
+  const answer = eraCaller(upstream, { eras }).modern('tools/list');
+
+  await expect(answer).rejects.toMatchObject({ code: 'upstream_failed' });
+  await eras.close();
+});
