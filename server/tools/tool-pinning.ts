@@ -6,6 +6,7 @@ import type { ServerRecord } from '#db/servers';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { LimitedMap } from '#limited-map';
 import { messageWithoutTools, toolsIn, unreadableTools } from '#gateway/tool-list';
 import type { UpstreamAnswer } from '#gateway/upstream';
 import { isError, scanMessage } from 'latchkey-mcp/message';
@@ -131,7 +132,9 @@ export class ToolWatch {
   /** Changes that were recorded, in case a server shows different tools to different callers. The oldest first. */
   readonly #recorded = new Set<string>();
   /** How many changes of a server were recorded on a day. */
-  readonly #ofDay = new Map<string, { readonly day: number; readonly count: number }>();
+  readonly #ofDay = new LimitedMap<string, { readonly day: number; readonly count: number }>(
+    maxServers,
+  );
 
   constructor(ports: ToolWatchPorts) {
     this.#ports = ports;
@@ -200,11 +203,7 @@ export class ToolWatch {
     const changes = noted.filter(({ event: { action } }) => action === changeAction).length;
     if (changes === 0) return;
     const day = dayOf(now);
-    const count = this.#countOf(id, day) + changes;
-    this.#ofDay.delete(id);
-    this.#ofDay.set(id, { day, count });
-    const [oldest] = this.#ofDay.keys();
-    if (this.#ofDay.size > maxServers && oldest !== undefined) this.#ofDay.delete(oldest);
+    this.#ofDay.set(id, { day, count: this.#countOf(id, day) + changes });
   }
 
   #countOf(serverId: string, day: number): number {

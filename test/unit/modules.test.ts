@@ -270,7 +270,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/usage': { imports: ['clock', 'db', 'gateway', 'limited-map', 'log'] },
   'server/outbound': { packages: ['undici', 'zod'] },
   'server/tools': {
-    imports: ['audit', 'clock', 'db', 'gateway', 'organizations'],
+    imports: ['audit', 'clock', 'db', 'gateway', 'limited-map', 'organizations'],
     packages: ['latchkey-mcp'],
   },
   'server/upstreams': {
