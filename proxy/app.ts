@@ -339,6 +339,7 @@ export async function openEndpointCheck(
   return endpointCheck(connection, {
     ...quietPorts(connection, options, host),
     words: (error) => words(error, connection),
+    noteMissingAccount: await missingAccountOf(connection, options, host),
   });
 }
 
@@ -350,7 +351,23 @@ export async function openToolList(
 ): Promise<string[]> {
   const { listTools } = await import('#status/endpoint-check');
   const signal = AbortSignal.any([host.stop, AbortSignal.timeout(checkTimeoutMs)]);
-  return listTools(connection, quietPorts(connection, options, host), signal);
+  const noteMissingAccount = await missingAccountOf(connection, options, host);
+  return listTools(
+    connection,
+    { ...quietPorts(connection, options, host), noteMissingAccount },
+    signal,
+  );
+}
+
+/** Keeps what a check found out about the person's account at the MCP server, for `latchkey status`. */
+async function missingAccountOf(
+  connection: Connection,
+  options: Options,
+  host: CredentialPorts,
+): Promise<(words: string | undefined) => Promise<void>> {
+  if (!signsIn(connection)) return () => Promise.resolve();
+  const { marks } = await openAccount(connection, options, host);
+  return (said) => marks.noteMissingAccount(said);
 }
 
 function quietPorts(connection: Connection, options: Options, host: CredentialPorts) {

@@ -45,6 +45,10 @@ export async function connectionViews(
       signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
     complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
     connectedBy: async (connection) => connectingAssistant(connection, host),
+    missingAccount: async (connection) =>
+      signsIn(connection)
+        ? (await host.account(connection, options)).marks.missingAccount()
+        : undefined,
     clock: host.clock,
     excuse,
   });
@@ -130,6 +134,8 @@ export type StatusPorts = {
   complete: (connection: Connection) => Promise<boolean>;
   /** The assistant that connects to a server itself, by a URL in its own file. */
   connectedBy: (connection: Connection) => Promise<string | undefined>;
+  /** What a check of the last hour said about an account that the person has to connect. */
+  missingAccount: (connection: Connection) => Promise<string | undefined>;
   clock: Clock;
   /** The reason why a connection cannot be read, if the others are to be listed all the same. */
   excuse?: (error: unknown) => string | undefined;
@@ -150,7 +156,7 @@ export async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, vaultOf, complete, connectedBy, clock, excuse }: StatusPorts,
+  { read, vaultOf, complete, connectedBy, missingAccount, clock, excuse }: StatusPorts,
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
@@ -164,8 +170,10 @@ export async function connectionStatuses(
       const stored = await accountStatus(connection, vault, clock.now(), whole);
       const isOut = stored.state === 'signed_out' && stored.as === 'person';
       const assistant = isOut ? await connectedBy(connection) : undefined;
+      const missing = stored.state === 'ready' ? await missingAccount(connection) : undefined;
+      const checked = { ...stored, ...(missing !== undefined && { missingAccount: missing }) };
       const status =
-        assistant === undefined ? stored : { ...stored, state: 'assistant' as const, assistant };
+        assistant === undefined ? checked : { ...checked, state: 'assistant' as const, assistant };
       found.statuses.push({ status, connection });
     } catch (error) {
       const broken = excuse?.(error);
@@ -197,6 +205,8 @@ export type AccountStatus = {
   state: 'ready' | 'signed_out' | 'assistant';
   /** The title of that assistant. */
   assistant?: string;
+  /** The server's words when it required an account of the person at the MCP server behind it, at a check of the last hour. */
+  missingAccount?: string;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;

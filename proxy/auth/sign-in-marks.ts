@@ -22,9 +22,19 @@ export interface SignInMarks {
   wantScopes(scopes: readonly string[]): Promise<void>;
 
   wantedScopes(): Promise<string[]>;
+
+  /**
+   * Keeps the server's words when it requires an account of the person at the MCP server behind it; `undefined` when it no longer
+   * does.
+   */
+  noteMissingAccount(words: string | undefined): Promise<void>;
+
+  /** These words, for an hour: the person may have connected the account since. */
+  missingAccount(): Promise<string | undefined>;
 }
 
 const daySeconds = 86_400;
+const missingAccountSeconds = 3600;
 
 /**
  * Marks as small files in `directory`, created exclusively, so that one process wins. A process that loses its secrets
@@ -89,6 +99,16 @@ export function fileMarks(
       await write(at('scopes'), scopes.join(' '), 'w');
     },
     wantedScopes: async () => (await read(at('scopes'))).split(' ').filter(Boolean),
+    async noteMissingAccount(words) {
+      if (words !== undefined)
+        return void (await write(at('account'), `${clock.now()} ${words}`, 'w'));
+      const { rm } = await files();
+      await rm(at('account'), { force: true });
+    },
+    async missingAccount() {
+      const [, seconds, words] = /^(\d+) (.+)$/s.exec(await read(at('account'))) ?? [];
+      return Number(seconds) + missingAccountSeconds > clock.now() ? words : undefined;
+    },
   };
 }
 

@@ -37,6 +37,10 @@ and contacts no server.`,
         const { connectingAssistant } = await import('#config/assistant-views');
         return connectingAssistant(connection, host);
       },
+      missingAccount: async (connection) =>
+        signsIn(connection)
+          ? (await host.account(connection, options)).marks.missingAccount()
+          : undefined,
       clock: host.clock,
     });
     const found = statuses.map(({ status }) => status);
@@ -65,6 +69,7 @@ function statusLines(
 ): string[] {
   const blocks = statuses.flatMap((status) => {
     const { name, url, state, as, issuer, scope, signedInAs, expiresAt, renewable } = status;
+    const { missingAccount } = status;
     const facts = [
       `${name}: ${stateWords(status)}`,
       `  server ${url}`,
@@ -73,6 +78,7 @@ function statusLines(
       issuer && `  issuer ${issuer}`,
       scope && `  scopes ${scope}`,
       expiresAt !== undefined && `  token ${tokenWords(expiresAt - now, renewable)}`,
+      missingAccount !== undefined && `  hint: ${missingAccount}; then run latchkey doctor ${name}`,
       state === 'signed_out' && `  hint: ${remedy(status)}`,
       state === 'assistant' && `  hint: to connect it through Latchkey, run latchkey setup ${url}`,
     ];
@@ -88,15 +94,17 @@ function statusJson(
   statuses: readonly AccountStatus[],
   problems: readonly { name: string; problem: string }[],
 ): string {
-  const connections = statuses.map(({ expiresAt, signedInAs, ...rest }) => ({
+  const connections = statuses.map(({ expiresAt, signedInAs, missingAccount, ...rest }) => ({
     ...rest,
+    ...(missingAccount !== undefined && { missing_account: missingAccount }),
     ...(signedInAs !== undefined && { signed_in_as: signedInAs }),
     ...(expiresAt !== undefined && { expires_at: expiresAt }),
   }));
   return JSON.stringify({ connections, problems });
 }
 
-function stateWords({ state, as, assistant }: AccountStatus): string {
+function stateWords({ state, as, assistant, missingAccount }: AccountStatus): string {
+  if (missingAccount !== undefined) return 'account not connected';
   if (state === 'ready') return 'ready';
   if (state === 'assistant') return `${assistant} connects and signs in itself`;
   return as === 'api_key' ? 'API key not found in the keychain' : 'signed out';

@@ -20,6 +20,8 @@ type ServerPorts = Pick<Host, 'clock' | 'http'> & {
   /** How requests authenticate; it opens no browser. */
   credential: () => Promise<Credential>;
   maxMessageBytes: number;
+  /** Keeps the server's words when it requires an account of the person; `undefined` when it does not. */
+  noteMissingAccount: (words: string | undefined) => Promise<void>;
 };
 
 export type EndpointCheckPorts = ServerPorts & { words: Words };
@@ -37,6 +39,7 @@ export function endpointCheck(
       try {
         const discovered = await answerOf(upstream, modern, signal);
         if (discovered?.members.has('result')) {
+          await ports.noteMissingAccount(undefined);
           const name =
             stringAt(discovered, 'result', '_meta', 'io.modelcontextprotocol/serverInfo', 'name') ??
             stringAt(discovered, 'result', 'serverInfo', 'name');
@@ -46,6 +49,7 @@ export function endpointCheck(
         const version = answer && stringAt(answer, 'result', 'protocolVersion');
         const name = answer && stringAt(answer, 'result', 'serverInfo', 'name');
         if (version !== undefined) {
+          await ports.noteMissingAccount(undefined);
           const over = server.usesSse() ? ' over HTTP+SSE' : '';
           return [ok('endpoint', `${name ?? 'a server'} speaks MCP ${version}${over}`)];
         }
@@ -55,6 +59,7 @@ export function endpointCheck(
         if (!isAccount && !(error instanceof TokenError && error.code === 'signed_out'))
           throw error;
         const { message, hint } = words(error);
+        if (isAccount) await ports.noteMissingAccount(error.message);
         return [warn('endpoint', isAccount ? message : `not checked: ${message}`, hint)];
       } finally {
         await upstream.close(signal);
@@ -110,6 +115,7 @@ export async function listTools(
   const names: string[] = [];
   try {
     const { capabilities } = resultOf(await answerOf(upstream, legacy, signal, true));
+    await ports.noteMissingAccount(undefined);
     await answerOf(upstream, initialized, signal, true);
     if (!isObject(capabilities) || !('tools' in capabilities)) return names;
     let cursor: unknown;
@@ -123,6 +129,10 @@ export async function listTools(
       if (cursor === undefined) break;
     }
     return names;
+  } catch (error) {
+    if (error instanceof UpstreamError && error.code === 'account')
+      await ports.noteMissingAccount(error.message);
+    throw error;
   } finally {
     await upstream.close(signal);
   }

@@ -7,7 +7,7 @@ import { expect, onTestFinished, test } from 'vitest';
 
 import { browserHandover } from '#support/browser-handover';
 import { chromium } from '#support/chromium';
-import { countedServer } from '#support/counted-server';
+import { bodyOf, countedServer } from '#support/counted-server';
 import { desktop } from '#support/desktop';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
@@ -237,6 +237,31 @@ test('setup: a store of files without its key is reported before anyone signs in
   expect(stderr).toContain('/nonexistent/key');
   expect(server.asked).toEqual([]);
   expect(machine.read('.config/latchkey/connections.json')).toBeUndefined();
+});
+
+test('setup: an account that the person has yet to connect is in the status until a check finds it', async () => {
+  const words =
+    'connect your account for this MCP server first: open https://cloud.example.com/connect';
+  const { handle } = legacyMcp();
+  let isMissing = true;
+  await using server = await signInFront(async (request, response) => {
+    if (!isMissing) return handle(request, response);
+    const { id }: { id?: unknown } = JSON.parse((await bodyOf(request)) || '{}');
+    const error = { code: -32042, message: words };
+    response.writeHead(200, { 'content-type': 'application/json' });
+    response.end(JSON.stringify({ jsonrpc: '2.0', id, error }));
+  });
+  await using machine = await withAssistants();
+
+  await machine.run('setup', server.url, '--yes');
+  const missing = await machine.run('status', 'sales');
+  isMissing = false;
+  await machine.run('doctor', 'sales');
+  const found = await machine.run('status', 'sales');
+
+  expect(missing.stdout).toContain('sales: account not connected');
+  expect(missing.stdout).toContain(`hint: ${words}`);
+  expect(found.stdout).toContain('sales: ready');
 });
 
 test('setup: Ctrl-C during the sign-in says what there is, and another run continues', async () => {

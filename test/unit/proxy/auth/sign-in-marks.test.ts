@@ -56,6 +56,26 @@ test('sign-in mark: every later process sees it, and it replaces the mark of mis
   expect(await next.wantedScopes()).toEqual([]);
 });
 
+test('mark of a missing account: every process sees it for an hour, or until a check finds the account', async () => {
+  await using folder = await temporaryFolder();
+  const clock = fakeClock();
+  const marks = () => fileMarks(folder.path, url, clock);
+  const before = await marks().missingAccount();
+  await marks().noteMissingAccount('connect your account: open https://a.example/x');
+  const noted = await marks().missingAccount();
+  await marks().noteMissingAccount(undefined);
+  const found = await marks().missingAccount();
+  await marks().noteMissingAccount('again');
+  await clock.advance(3600);
+
+  expect([before, noted, found]).toEqual([
+    undefined,
+    'connect your account: open https://a.example/x',
+    undefined,
+  ]);
+  expect(await marks().missingAccount()).toBeUndefined();
+});
+
 test('sign-in mark: a process that stores no secrets leaves none', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock();

@@ -27,6 +27,8 @@ function policy(
       },
       wantScopes: () => Promise.resolve(),
       wantedScopes: () => Promise.resolve([]),
+      noteMissingAccount: () => Promise.resolve(),
+      missingAccount: () => Promise.resolve(undefined),
     },
     isTimely: () => timely,
     isUnderWay: () => asked.length > 0,

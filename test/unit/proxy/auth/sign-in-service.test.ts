@@ -43,6 +43,8 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
       claimNotice: () => Promise.resolve(true),
       wantScopes: () => Promise.resolve(),
       wantedScopes: () => Promise.resolve([]),
+      noteMissingAccount: () => Promise.resolve(),
+      missingAccount: () => Promise.resolve(undefined),
       forgetListed: () => Promise.resolve(),
     },
     forgetCached: () => Promise.resolve(),

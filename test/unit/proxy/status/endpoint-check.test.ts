@@ -23,7 +23,9 @@ async function refusingServer(error: object) {
     account: 'sales',
     credentials: { kind: 'api_key', apiKeySecret: '' },
   } as const;
+  const noted: (string | undefined)[] = [];
   const ports = {
+    noteMissingAccount: async (text: string | undefined) => void noted.push(text),
     clock: fakeClock(),
     http,
     credential: async () => staticCredential({}),
@@ -33,6 +35,7 @@ async function refusingServer(error: object) {
   return {
     connection,
     ports,
+    noted,
     async [Symbol.asyncDispose]() {
       http.close();
       await server[Symbol.asyncDispose]();
@@ -55,6 +58,7 @@ test('doctor: an account that is not connected is a warning with the page and wh
       hint: 'open that page and connect your account',
     },
   ]);
+  expect(server.noted).toEqual([page]);
 });
 
 test('doctor: a refused handshake is reported with the reason of the server', async () => {
@@ -68,6 +72,7 @@ test('doctor: a refused handshake is reported with the reason of the server', as
     message: 'the server refused the request: the licence has expired',
     hint: 'contact the administrator of the server',
   });
+  expect(server.noted).toEqual([]);
 });
 
 test('setup: an account that is not connected is reported with what to do, not with the URL to check', async () => {
@@ -79,4 +84,5 @@ test('setup: an account that is not connected is reported with what to do, not w
     message: page,
     hint: 'open that page and connect your account',
   });
+  expect(server.noted).toEqual([page]);
 });
