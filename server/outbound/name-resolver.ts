@@ -4,6 +4,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type nodeDns from 'node:dns';
 import type { LookupAddress } from 'node:dns';
 import { z } from 'zod';
+import { LimitedMap } from '#limited-map';
 import { OutboundError } from './checked-addresses.ts';
 
 /** How long a name may take. */
@@ -14,6 +15,9 @@ const patienceMs = 200;
 const refusedMs = 5000;
 /** How many names are resolved at the same time, and how many that took too long are remembered. */
 const mostNames = 1000;
+/** How many names that were resolved are remembered, and for how long, for when there is no room to resolve them again. */
+const mostResolved = 10_000;
+const rememberedMs = 10 * 60_000;
 const mostChildren = 3;
 /** How many look-ups a child runs at the same time. libuv lends half of its threads to look-ups. */
 const childLookups = 64;
@@ -23,6 +27,11 @@ const childIdleMs = 60_000;
 
 type Addresses = readonly LookupAddress[];
 type Answer = { readonly addresses: Addresses } | { readonly error: Error };
+
+interface Resolved {
+  readonly addresses: Addresses;
+  readonly atMs: number;
+}
 
 export interface NameResolverOptions {
   /** getaddrinfo in this process. */
@@ -42,6 +51,8 @@ export interface NameResolverOptions {
  * - One look-up at a time runs in this process. One that does not get its turn or its answer within 200 ms runs in a child
  *   process, beside 63 others. A child that is full is killed, which is the only way to end a look-up, and replaced. As
  *   long as names resolve quickly, there is no child.
+ * - While so many names take long that there is no room for another one, a name that was resolved within ten minutes has the
+ *   same addresses as then.
  */
 export class NameResolver {
   readonly #options: NameResolverOptions;
@@ -50,6 +61,7 @@ export class NameResolver {
   readonly #waiting = new Set<Lookup>();
   /** Names that took too long, and until when they are refused. */
   readonly #slow = new Map<string, number>();
+  readonly #resolved = new LimitedMap<string, Resolved>(mostResolved);
   /** The oldest first. */
   readonly #children: LookupChild[] = [];
   /** Since when a look-up has been running in this process. */
@@ -70,8 +82,11 @@ export class NameResolver {
     const running = this.#running.get(host);
     if (running) return running.promise;
     if ((this.#slow.get(host) ?? 0) > performance.now()) throw tookTooLong(host);
-    if (this.#isClosed || this.#running.size >= mostNames) throw notResolved(host);
-    return this.#begin(host).promise;
+    if (this.#isClosed) throw notResolved(host);
+    if (this.#running.size < mostNames) return this.#begin(host).promise;
+    const addresses = this.#remembered(host);
+    if (!addresses) throw notResolved(host);
+    return addresses;
   }
 
   close(): void {
@@ -102,7 +117,7 @@ export class NameResolver {
     void this.#options
       .lookup(lookup.host)
       .then(
-        (addresses) => this.#settle(lookup, { addresses }),
+        (addresses) => this.#found(lookup, addresses),
         (error: unknown) => this.#settle(lookup, { error: errorOf(error) }),
       )
       .finally(() => {
@@ -115,8 +130,14 @@ export class NameResolver {
   #moveToChild(lookup: Lookup): void {
     this.#waiting.delete(lookup);
     const child = this.#childWithRoom();
-    if (child) child.ask(lookup);
-    else this.#settle(lookup, { error: notResolved(lookup.host) });
+    if (child) return child.ask(lookup);
+    const addresses = this.#remembered(lookup.host);
+    this.#settle(lookup, addresses ? { addresses } : { error: notResolved(lookup.host) });
+  }
+
+  #remembered(host: string): Addresses | undefined {
+    const known = this.#resolved.get(host);
+    return known && performance.now() - known.atMs < rememberedMs ? known.addresses : undefined;
   }
 
   #childWithRoom(): LookupChild | undefined {
@@ -128,20 +149,27 @@ export class NameResolver {
       this.#end(oldest);
     }
     const child = new LookupChild(this.#options, {
-      answered: (lookup, answer) => this.#settle(lookup, answer),
+      answered: (lookup, answer) =>
+        'addresses' in answer
+          ? this.#found(lookup, answer.addresses)
+          : this.#settle(lookup, answer),
       ended: () => this.#end(child),
     });
     this.#children.push(child);
     return child;
   }
 
-  /** Kills a child. What it has not answered took too long. */
+  /** Kills a child. What it has not answered took too long, or is remembered. */
   #end(child: LookupChild): void {
     const at = this.#children.indexOf(child);
     if (at === -1) return;
     this.#children.splice(at, 1);
     child.kill();
-    for (const lookup of child.lookups.values()) this.#expire(lookup);
+    for (const lookup of child.lookups.values()) {
+      const addresses = this.#remembered(lookup.host);
+      if (addresses) this.#settle(lookup, { addresses });
+      else this.#expire(lookup);
+    }
   }
 
   #expire(lookup: Lookup): void {
@@ -157,6 +185,13 @@ export class NameResolver {
       ({ lookups }) => lookups.size > 0 && [...lookups.values()].every((one) => one.isSettled),
     );
     for (const child of useless) this.#end(child);
+  }
+
+  #found(lookup: Lookup, addresses: Addresses): void {
+    if (addresses.length > 0) {
+      this.#resolved.set(lookup.host, { addresses, atMs: performance.now() });
+    }
+    this.#settle(lookup, { addresses });
   }
 
   #settle(lookup: Lookup, answer: Answer): void {

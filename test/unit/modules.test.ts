@@ -268,7 +268,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
   'server/usage': { imports: ['clock', 'db', 'gateway', 'limited-map', 'log'] },
-  'server/outbound': { packages: ['undici', 'zod'] },
+  'server/outbound': { imports: ['limited-map'], packages: ['undici', 'zod'] },
   'server/tools': {
     imports: ['audit', 'clock', 'db', 'gateway', 'limited-map', 'organizations'],
     packages: ['latchkey-mcp'],

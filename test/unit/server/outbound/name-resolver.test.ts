@@ -85,3 +85,23 @@ test('107: name resolution: at most 1000 names are resolved at a time', async ()
 
   expect(outcomes).toEqual(new Set(['rejected']));
 });
+
+test('108: name resolution: while there is no room, a name that was resolved before has the same addresses', async () => {
+  const { names, asked } = resolver({ ...childless, limitMs: 20 });
+  await names.resolve('a.test');
+  const many = Array.from({ length: 1000 }, (_, at) => names.resolve(`stuck${at}.test`));
+  const ended = Promise.allSettled(many);
+
+  expect(await names.resolve('a.test')).toEqual([address]);
+  expect(asked.filter((host) => host === 'a.test')).toHaveLength(1);
+  await ended;
+});
+
+test('108: name resolution: of the names in a child that is killed, those that were resolved before have the same addresses', async () => {
+  const { names } = resolver(childless);
+  await names.resolve('a.test');
+  const stuck = names.resolve('stuck.test').catch(() => 'no');
+
+  expect(await names.resolve('a.test')).toEqual([address]);
+  expect(await stuck).toBe('no');
+});
