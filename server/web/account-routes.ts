@@ -18,7 +18,7 @@ import { pageAssets } from './assets.ts';
 import { applicationName, scopeSentence } from './consent.ts';
 import type { FieldError } from './forms.ts';
 import { pageErrors } from './page-errors.ts';
-import { queryText, readPageForm, sendPage, takeForms } from './page-request.ts';
+import { queryChoice, readPageForm, sendPage, takeForms } from './page-request.ts';
 import {
   type CurrentPerson,
   currentPersonOf,
@@ -85,7 +85,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
   app.get('/account', async (request, reply) => {
     const person = await signedIn(request, reply, currentPerson);
     if (!person) return reply;
-    return show(reply, person, { notice: notices[queryText(request, 'done') ?? ''] });
+    return show(reply, person, { notice: queryChoice(request, 'done', notices) });
   });
 
   app.post('/account/password', async (request, reply) => {

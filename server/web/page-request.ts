@@ -124,10 +124,23 @@ export function readPageJson(
 }
 
 /** A query parameter that is present exactly once. */
-export function queryText({ query }: FastifyRequest, name: string): string | undefined {
+export function queryText(
+  { query }: Pick<FastifyRequest, 'query'>,
+  name: string,
+): string | undefined {
   if (typeof query !== 'object' || query === null) return undefined;
   const value: unknown = Reflect.get(query, name);
   return typeof value === 'string' ? value : undefined;
+}
+
+/** What `choices` has for a query parameter. A link can have any value, also the name of a method that every object has. */
+export function queryChoice<Choice>(
+  request: Pick<FastifyRequest, 'query'>,
+  name: string,
+  choices: Readonly<Record<string, Choice>>,
+): Choice | undefined {
+  const chosen = queryText(request, name);
+  return chosen !== undefined && Object.hasOwn(choices, chosen) ? choices[chosen] : undefined;
 }
 
 /**

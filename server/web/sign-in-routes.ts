@@ -21,6 +21,7 @@ import { pageAssets } from './assets.ts';
 import type { FieldError } from './forms.ts';
 import { redirectPage } from './messages.ts';
 import {
+  queryChoice,
   queryText,
   readCookie,
   readPageForm,
@@ -75,9 +76,7 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
     if (!isAgain && (await currentPerson(request))) {
       return seeOther(reply, next);
     }
-    const notice = (await hasUsers(people.db))
-      ? notices[queryText(request, 'done') ?? '']
-      : nobodyYet;
+    const notice = (await hasUsers(people.db)) ? queryChoice(request, 'done', notices) : nobodyYet;
     return send(request, reply, { next, notice });
   });
 

@@ -7,7 +7,7 @@ import { html, type Html } from '#web/html';
 import { type AgentStep, agentStepList, agentSteps, proxySource } from '#web/instructions';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
-import { queryText } from '#web/page-request';
+import { queryChoice, queryText } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table } from '#web/tables';
 import { formRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
@@ -88,7 +88,7 @@ function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       caption: 'Agents',
       action,
       tabs: undefined,
-      notice: listNotices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', listNotices),
       query,
       rows,
       total,
@@ -167,7 +167,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
     const bound = agent.servers.map(({ name }) => name);
     const data = {
       heading: agent.name,
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       facts: [
         { label: 'Status', cell: { kind: 'status', status: agentBadge(agent, presence) } as const },
         ...(isOver ? [] : agentFacts(presence, bound)),

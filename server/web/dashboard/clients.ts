@@ -10,7 +10,7 @@ import { findSecretCreators } from '#db/client-secrets';
 import type { ScopeSentence } from '#web/consent';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
-import { queryText } from '#web/page-request';
+import { queryChoice } from '#web/page-request';
 import { copyable, dataTable, type Fact, factList, type Table } from '#web/tables';
 import { titleText } from '#web/titles';
 import { findActorNames } from './actors.ts';
@@ -91,7 +91,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       caption: `OAuth clients of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'clients'),
-      notice: listNotices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', listNotices),
       query,
       rows,
       total,
@@ -147,7 +147,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
     const data = {
       heading: name,
       badges: isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [],
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       clientId,
       facts: [
         {

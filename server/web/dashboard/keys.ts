@@ -11,7 +11,7 @@ import { html, type Html } from '#web/html';
 import { connectionInstructions } from '#web/instructions';
 import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
-import { queryText } from '#web/page-request';
+import { queryChoice } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList } from '#web/tables';
 import { titleText } from '#web/titles';
 import { type ActorName, findActorNames } from './actors.ts';
@@ -95,7 +95,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       caption: `API keys of ${server.name}`,
       action,
       tabs: serverTabs(visit, server.name, 'keys'),
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       query,
       rows,
       total,

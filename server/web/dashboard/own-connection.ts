@@ -27,7 +27,7 @@ import {
   type Tabs,
 } from '#web/layout';
 import { redirectPage } from '#web/messages';
-import { queryText, seeOther, sendPage } from '#web/page-request';
+import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import { type Fact, factList } from '#web/tables';
 import { type Titled, titleText, titleWithName } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
@@ -100,8 +100,8 @@ export function ownConnectionRoutes(
     const data = {
       heading: visit.server,
       tabs: serverTabs(visit, name, 'connect'),
-      notice: notices[queryText(request, 'done') ?? ''],
-      problem: problems[queryText(request, 'problem') ?? ''],
+      notice: queryChoice(request, 'done', notices),
+      problem: queryChoice(request, 'problem', problems),
       isNeeded: own.isNeeded,
       state: own.state,
       host,

@@ -27,7 +27,7 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { queryText, seeOther } from '#web/page-request';
+import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table } from '#web/tables';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
@@ -87,7 +87,7 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       lead: 'The members of this organization and their roles. A changed role takes effect on the next request.',
       action: mayInvite ? { text: 'Invite person', href: `${path}/invite` } : undefined,
       tabs: peopleTabs(visit, 'people'),
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       filter: { path, text },
       people,
       next: next === null ? undefined : `${path}?${query.toString()}`,

@@ -13,7 +13,7 @@ import {
 import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
 import { dashboardPath } from '#web/layout';
-import { queryText, seeOther } from '#web/page-request';
+import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { titleWithName } from '#web/titles';
 import {
   type ConnectionTest,
@@ -199,7 +199,7 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
 
   guard.get('/servers/:server/settings', toManage, async (visit, request, reply) => {
     const server = await read(visit, request);
-    const notice = notices[queryText(request, 'done') ?? ''];
+    const notice = queryChoice(request, 'done', notices);
     const home = serverPath(visit.organization, server.name);
     const test = notice === undefined ? undefined : await testSaved(visit, home, ports);
     return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice, test });

@@ -22,7 +22,7 @@ import {
   type Tabs,
   titledCrumb,
 } from '#web/layout';
-import { queryText } from '#web/page-request';
+import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
@@ -119,7 +119,7 @@ function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): v
       heading: server,
       description: server.description,
       tabs: serverTabs(visit, name, 'connect'),
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       isDisabled: server.disabledAt !== null,
       settings: may('server.manage') ? `${home}/settings` : undefined,
       endpoint,

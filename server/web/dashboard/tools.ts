@@ -21,7 +21,7 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { queryText, seeOther } from '#web/page-request';
+import { queryChoice, seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard } from './guard.ts';
@@ -63,7 +63,7 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
     const data = {
       heading: visit.server,
       tabs: serverTabs(visit, name, 'tools'),
-      notice: notices[queryText(request, 'done') ?? ''],
+      notice: queryChoice(request, 'done', notices),
       problem: inspection && problemOf(inspection, home, mayManage),
       home: `${home}/tools`,
       changed: others.slice(0, mostCompared).map((tool) => {

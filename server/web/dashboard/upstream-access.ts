@@ -15,7 +15,7 @@ import {
   tabNavigation,
   type Tabs,
 } from '#web/layout';
-import { queryText, seeOther } from '#web/page-request';
+import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { copyButton, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { type ConnectionTest, connectionTestSection, testSaved } from './connection-test.ts';
@@ -75,7 +75,7 @@ export function upstreamAccessRoutes(
     const data = {
       heading: visit.server,
       tabs: serverTabs(visit, name, 'upstream'),
-      notice: notices[done],
+      notice: queryChoice(request, 'done', notices),
       test: isTested && errors.length === 0 ? await testSaved(visit, home, ports) : undefined,
       action: `${home}/upstream`,
       cancel: home,

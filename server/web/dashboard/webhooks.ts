@@ -26,7 +26,7 @@ import {
   statusNotice,
 } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
-import { queryText, seeOther } from '#web/page-request';
+import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { type Cell, dataTable, type Fact, factList, type Table } from '#web/tables';
 import { type Entered, formFor, type OperationForm } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
@@ -162,7 +162,7 @@ function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   };
 
   guard.get(path, toManage, (visit, request, reply) =>
-    show(reply, visit, request, { notice: notices[queryText(request, 'done') ?? ''] }),
+    show(reply, visit, request, { notice: queryChoice(request, 'done', notices) }),
   );
 
   guard.post(path, toManage, async (visit, sent, request, reply) => {

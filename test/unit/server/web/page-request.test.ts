@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readCookie, setCookie } from '#server/web/page-request';
+import { queryChoice, readCookie, setCookie } from '#server/web/page-request';
 
 const token = 'a'.repeat(32);
 
@@ -28,4 +28,15 @@ test.each([
   ['absent', undefined, undefined],
 ])('a cookie %s', (_, header, value) => {
   expect(readCookie(header, 'latchkey', 'https://latchkey.example.com')).toBe(value);
+});
+
+test.each([
+  ['one of them', 'saved', 'Saved.'],
+  ['another word', 'removed', undefined],
+  ['a method of every object', 'constructor', undefined],
+  ['the prototype', '__proto__', undefined],
+  ['a list', ['saved', 'saved'], undefined],
+  ['nothing', undefined, undefined],
+])('a query parameter that chooses among words: %s', (_, done, chosen) => {
+  expect(queryChoice({ query: { done } }, 'done', { saved: 'Saved.' })).toBe(chosen);
 });
