@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { networksOf } from '#accounts/guess-limit';
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { LimitedMap } from '#limited-map';
 import { ownClientDocument } from '#oauth/client-documents';
 import {
   introspectionEndpoint,
@@ -126,12 +127,15 @@ const maxPerHour = 30;
 const hourSeconds = 3600;
 const mostNetworks = 10_000;
 
-/** `POST {base}/api/oauth/register`, at most thirty an hour for each network; of the IPv6 networks of 56 and 48 bits around it, twice and four times as many. RFC 7591 §3 */
+/**
+ * `POST {base}/api/oauth/register`, at most thirty an hour for each network, twice as many for the IPv6 network of 56 bits
+ * around it, and four times as many for that of 48 bits. RFC 7591 §3
+ */
 export function registrationRoute(
   app: FastifyInstance,
   ports: RegistrationEndpointPorts & { readonly clock: Clock },
 ): void {
-  const recent = new Map<string, EpochSeconds[]>();
+  const recent = new LimitedMap<string, EpochSeconds[]>(mostNetworks);
   oauthBodies(app);
 
   app.post('/api/oauth/register', async (request, reply) => {
@@ -150,12 +154,7 @@ export function registrationRoute(
         retryAfterSeconds: Math.max(1, (full.before[0] ?? now) + hourSeconds - now),
       });
     }
-    for (const { network, before } of networks) {
-      // Deleted before it is set, so that the map keeps the order of the latest registration and evicts the oldest.
-      recent.delete(network);
-      if (recent.size >= mostNetworks) recent.delete(recent.keys().next().value ?? '');
-      recent.set(network, [...before, now]);
-    }
+    for (const { network, before } of networks) recent.set(network, [...before, now]);
     const registration = await registrationEndpoint(
       parseJsonObject(request.body, 'invalid_client_metadata'),
       ports,

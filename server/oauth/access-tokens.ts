@@ -4,6 +4,7 @@ import { jwtVerify } from 'jose';
 import { z } from 'zod';
 
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { LimitedMap } from '#limited-map';
 import { isScope, scopeWords, formatScopes, type Scope } from './scopes.ts';
 import type { SigningKeys } from './signing-keys.ts';
 
@@ -52,7 +53,10 @@ export function accessTokens(
   issuer: string,
   { keys, refreshKeys, clock }: { keys: SigningKeys; refreshKeys?: RefreshKeys; clock: Clock },
 ): AccessTokens {
-  const verified = new Map<string, { readonly kid: string; readonly claims: AccessTokenClaims }>();
+  const verified = new LimitedMap<
+    string,
+    { readonly kid: string; readonly claims: AccessTokenClaims }
+  >(maxRemembered);
 
   async function check(token: string, digest: string): Promise<Verdict> {
     // A 64-byte signature in base64url leaves four bits of its last character unused. Of the sixteen spellings only
@@ -77,7 +81,6 @@ export function accessTokens(
         },
       );
       const claims = readClaims(payload);
-      if (verified.size >= maxRemembered) verified.delete(verified.keys().next().value ?? '');
       verified.set(digest, { kid: protectedHeader.kid ?? '', claims });
       return { outcome: 'valid', claims };
     } catch (error) {

@@ -1,5 +1,6 @@
 import { type Awaitable, whenFailed } from '#awaitable';
 import type { Clock, EpochSeconds } from '#clock/clock';
+import { LimitedMap } from '#limited-map';
 import { OAuthError } from './oauth-error.ts';
 
 const maxFailures = 20;
@@ -20,7 +21,7 @@ export interface Attempt {
  * RFC 6749 §2.3.1, RFC 6585 §4
  */
 export class FailedAttempts {
-  readonly #failures = new Map<string, EpochSeconds[]>();
+  readonly #failures = new LimitedMap<string, EpochSeconds[]>(maxSubjects);
   readonly #clock: Clock;
   readonly #tell: (subject: string) => void;
 
@@ -76,11 +77,6 @@ export class FailedAttempts {
 
   #count(subject: string): void {
     const recent = [...this.#recent(subject), this.#clock.now()].slice(-maxFailures);
-    // Deleted before it is set, so that the map keeps the order of the latest failure and evicts the oldest.
-    this.#failures.delete(subject);
-    if (this.#failures.size >= maxSubjects) {
-      this.#failures.delete(this.#failures.keys().next().value ?? '');
-    }
     this.#failures.set(subject, recent);
   }
 }

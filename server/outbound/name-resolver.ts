@@ -10,7 +10,7 @@ import { OutboundError } from './checked-addresses.ts';
 /** How long a name may take. */
 const usualLimitMs = 5000;
 /** Name servers that work take less. What takes longer goes on in a child process. */
-const patienceMs = 200;
+const slowAfterMs = 200;
 /** How long a name that took too long is refused without another look-up. */
 const refusedMs = 5000;
 /** How many names are resolved at the same time, and how many that took too long are remembered. */
@@ -45,9 +45,9 @@ export interface NameResolverOptions {
 }
 
 /**
- * Resolves names so that one that takes long delays nobody who waits for another one.
+ * Resolves names so that a slow one does not delay callers that wait for another one.
  *
- * - Everybody who waits for a name shares one look-up, which ends after five seconds. For five more, the name is refused.
+ * - All callers that wait for a name share one look-up, which ends after five seconds. For five more, the name is refused.
  * - One look-up at a time runs in this process. One that does not get its turn or its answer within 200 ms runs in a child
  *   process, beside 63 others. A child that is full is killed, which is the only way to end a look-up, and replaced. As
  *   long as names resolve quickly, there is no child.
@@ -60,7 +60,7 @@ export class NameResolver {
   /** Those that wait for their turn in this process, in order. */
   readonly #waiting = new Set<Lookup>();
   /** Names that took too long, and until when they are refused. */
-  readonly #slow = new Map<string, number>();
+  readonly #slow = new LimitedMap<string, number>(mostNames);
   readonly #resolved = new LimitedMap<string, Resolved>(mostResolved);
   /** The oldest first. */
   readonly #children: LookupChild[] = [];
@@ -99,8 +99,8 @@ export class NameResolver {
 
   #begin(host: string): Lookup {
     const lookup = new Lookup(host);
-    const isStuck = performance.now() - (this.#busySince ?? Infinity) > patienceMs;
-    lookup.after(isStuck ? 0 : patienceMs, () => this.#moveToChild(lookup));
+    const isStuck = performance.now() - (this.#busySince ?? Infinity) > slowAfterMs;
+    lookup.after(isStuck ? 0 : slowAfterMs, () => this.#moveToChild(lookup));
     lookup.after(this.#options.limitMs ?? usualLimitMs, () => this.#expire(lookup));
     this.#running.set(host, lookup);
     this.#waiting.add(lookup);
@@ -175,10 +175,7 @@ export class NameResolver {
   #expire(lookup: Lookup): void {
     const { host } = lookup;
     if (this.#running.get(host) !== lookup) return;
-    this.#slow.delete(host);
     this.#slow.set(host, performance.now() + refusedMs);
-    const [oldest] = this.#slow.keys();
-    if (this.#slow.size > mostNames && oldest !== undefined) this.#slow.delete(oldest);
     this.#settle(lookup, { error: tookTooLong(host) });
     // A child in which only such look-ups are left is of no use.
     const useless = this.#children.filter(
@@ -202,7 +199,7 @@ export class NameResolver {
   }
 }
 
-/** A name that is being resolved, for everybody who waits for it. */
+/** A name that is being resolved, for all callers that wait for it. */
 class Lookup {
   readonly host: string;
   readonly promise: Promise<Addresses>;
@@ -250,7 +247,7 @@ const childVariables = ['RES_OPTIONS', 'LOCALDOMAIN', 'HOSTALIASES', 'SYSTEMROOT
 /** A process that runs look-ups. It can be killed, and they with it. */
 class LookupChild {
   readonly startedAtMs = performance.now();
-  /** What it has not answered yet; nobody may be waiting for it any more. */
+  /** What it has not answered yet, also if no caller waits for it any more. */
   readonly lookups = new Map<number, Lookup>();
   readonly #child: ChildProcess;
   readonly #idle: NodeJS.Timeout;

@@ -130,7 +130,7 @@ interface Noted {
 export class ToolWatch {
   readonly #ports: ToolWatchPorts;
   /** Changes that were recorded, in case a server shows different tools to different callers. The oldest first. */
-  readonly #recorded = new Set<string>();
+  readonly #recorded = new LimitedMap<string, true>(maxRecorded);
   /** How many changes of a server were recorded on a day. */
   readonly #ofDay = new LimitedMap<string, { readonly day: number; readonly count: number }>(
     maxServers,
@@ -195,11 +195,7 @@ export class ToolWatch {
   }
 
   #remember({ id }: ServerRecord, noted: readonly Noted[], now: EpochSeconds): void {
-    for (const { key } of noted) {
-      this.#recorded.add(key);
-      const [oldest] = this.#recorded;
-      if (this.#recorded.size > maxRecorded && oldest !== undefined) this.#recorded.delete(oldest);
-    }
+    for (const { key } of noted) this.#recorded.set(key, true);
     const changes = noted.filter(({ event: { action } }) => action === changeAction).length;
     if (changes === 0) return;
     const day = dayOf(now);

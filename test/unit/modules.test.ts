@@ -329,6 +329,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'db',
       'download',
       'gateway',
+      'limited-map',
       'log',
       'oauth',
       'organizations',

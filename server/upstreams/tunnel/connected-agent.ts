@@ -1,6 +1,7 @@
 import { isListening } from 'latchkey-mcp/tunnel-frames';
 import type { EpochSeconds } from '#clock/clock';
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
+import { LimitedMap } from '#limited-map';
 import { maxCalls, WaitingCalls, type WaitingCall } from './call-slots.ts';
 import { MemoryBudget } from './flow-control.ts';
 import { busyAnswer } from './tunnel-stream.ts';
@@ -348,11 +349,10 @@ function leastBusy(tunnels: readonly Tunnel[]): Tunnel | undefined {
 
 /** The instance that each key was last sent to. Beyond `max` keys, the least recently used is forgotten. */
 export class LastInstances {
-  readonly #instances = new Map<string, string>();
-  readonly #max: number;
+  readonly #instances: LimitedMap<string, string>;
 
   constructor(max: number) {
-    this.#max = max;
+    this.#instances = new LimitedMap(max);
   }
 
   get(key: string): string | undefined {
@@ -362,11 +362,7 @@ export class LastInstances {
   }
 
   set(key: string, instance: string): void {
-    this.#instances.delete(key);
     this.#instances.set(key, instance);
-    if (this.#instances.size <= this.#max) return;
-    const [oldest] = this.#instances.keys();
-    if (oldest !== undefined) this.#instances.delete(oldest);
   }
 
   forget(key: string): void {
