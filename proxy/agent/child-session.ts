@@ -94,7 +94,7 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
     held.push(message);
     if (held.length <= maxHeldMessages) return;
     const dropped = held.shift();
-    // A request without an answer would keep the call that asks from its end.
+    // Without an answer to its request, the call that made it would never end.
     if (dropped?.kind !== 'request' || !pending.delete(idKey(dropped.id ?? 'null'))) return;
     link.send(errorAnswer(dropped.id ?? 'null', tooManyRequests));
   }

@@ -56,7 +56,7 @@ export async function connectionViews(
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
-    // Nobody signs in to it through us.
+    // The person does not sign in to it through us.
     if (status.state === 'assistant' && running.length === 0) continue;
     const secret = await secretView(connection, options, host).catch((error: unknown) => {
       if (excuse(error) === undefined) throw error;

@@ -15,8 +15,7 @@ export type OAuthErrorDetails = {
  *
  * `unreachable`: no answer, or a fault of the server, so later may help. `refused`: the
  * authorization server said no to this client. `suspended`: the sign-in is valid, but an administrator's setting refuses
- * it for now. `metadata`: a discovery document is missing what we
- * need or contradicts itself. `issuer`: the authorization server is not the one it should be.
+ * it for now. `metadata`: a discovery document is missing what we need or contradicts itself. `issuer`: the authorization server is not the one it should be.
  * `client`: we have no client id that it takes, or no key for it. `redirect`: a browser brought
  * something that is not the answer to our question. `denied`: the person, or the server for them,
  * said no.

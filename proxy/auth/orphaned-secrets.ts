@@ -138,7 +138,7 @@ export type AccountUse = 'needed' | 'free' | 'unknown';
  * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. They share
  * the secret of a client, so its use is unknown while any of the files cannot be read; any other account belongs to a
  * connection of the file that names it. An assistant's file that no program of this user can read, such as a folder in
- * its place, leads nobody to a secret.
+ * its place, names no secret.
  */
 export async function accountUse(
   files: readonly string[],

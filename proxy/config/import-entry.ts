@@ -21,11 +21,7 @@ export type FoundEntry = {
   fromMcpRemote?: true;
 };
 
-/**
- * An entry in the words that most assistants use.
- *
- * @throws {UsageError} if a secret stands beside one that only the assistant can fill in
- */
+/** An entry in the words that most assistants use. */
 export function plainEntry(value: unknown, shape: EntryShape): unknown {
   if (!isObject(value)) return value;
   if (shape === 'opencode') {
@@ -69,6 +65,8 @@ const secretName = /authorization|cookie|token|secret|password|key/i;
  * What is to be taken over of an entry: one that starts mcp-remote, one that starts us with a secret
  * beside it, one with a URL and a secret. `undefined` for all others. An assistant that connects by
  * itself would send the placeholder of the secret, so the entry has to start us.
+ *
+ * @throws {UsageError} if a secret stands beside one that only the assistant can fill in
  */
 export function foundEntry(
   key: string,

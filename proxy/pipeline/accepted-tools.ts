@@ -47,7 +47,7 @@ const daySeconds = 86_400;
 const rememberedSeconds = 30 * daySeconds;
 
 /**
- * `tools` after a list was read. New tools are accepted as they are, as long as there is room. A tool that is as accepted again is
+ * `tools` after a list was read. New tools are accepted as they are, up to the limit. A tool that is as accepted again is
  * no longer changed. One that was not listed for 30 days, while others were, is forgotten. Returns the same map if nothing is new.
  */
 function afterListing(

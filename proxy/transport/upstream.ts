@@ -33,9 +33,10 @@ type UpstreamErrorDetails = {
 
 /**
  * `unreachable`: no connection. `unauthorized`: no credential, or the renewed one was refused too. `suspended`: the
- * credential is valid, but an administrator's setting refuses it for now. `forbidden`: the
- * credential lacks a right. `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer
- * is something else. `refused`: it is a JSON-RPC error. `account`: it asks the person to connect an account. `no_answer`: the response ended early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
+ * credential is valid, but an administrator's setting refuses it for now. `forbidden`: the credential lacks a right.
+ * `redirected`: the server has another URL. `status`: any other refusal. `not_json_rpc`: the answer is something else.
+ * `refused`: it is a JSON-RPC error. `account`: it asks the person to connect an account. `no_answer`: the response ended
+ * early. `too_large`: the answer is over the limit. `aborted`: cancelled by us.
  */
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';

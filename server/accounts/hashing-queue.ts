@@ -1,11 +1,11 @@
 import { AccountRefusal } from './account-refusal.ts';
 
 const mostAtOnce = 2;
-/** How many wait in each class, and how many of one person or network. */
+/** How many hashes may wait for known people, how many for networks, and how many for one person or network. */
 const mostWaiting = 100;
 const mostOfOne = 25;
 
-/** For whom a password is hashed: somebody whose browser, session or link is known, or whoever is in a network. */
+/** For whom a password is hashed: a person whose browser, session or link is known, or any caller from a network. */
 export type HashedFor = { readonly known: string } | { readonly network: string };
 
 /** What waits, by person or network, in the order in which they have their turn. */
@@ -17,8 +17,8 @@ interface Turn {
 }
 
 /**
- * Lets two hashes be computed at a time, in fair order: three of four turns are for known people, as long as any wait, and
- * within a class all people or networks take turns. So whoever guesses waits for themselves.
+ * Computes two hashes at a time, in fair order: three of four turns are for known people, as long as any wait, and people
+ * or networks take turns among themselves. A guesser therefore delays only other callers from the same network.
  */
 export class HashingQueue {
   readonly #known: Waiting = new Map();
@@ -26,7 +26,7 @@ export class HashingQueue {
   #working = 0;
   #turns = 0;
 
-  /** @throws {AccountRefusal} `busy` when 25 of one person or network wait, or a hundred and none has more than this one */
+  /** @throws {AccountRefusal} `busy` when 25 wait for this person or network, or a hundred in all and no other has more */
   async run<Result>(whose: HashedFor, work: () => Promise<Result>): Promise<Result> {
     if (this.#working < mostAtOnce) this.#working += 1;
     else await this.#turn(whose);
@@ -65,7 +65,7 @@ function sizeOf(waiting: Waiting): number {
   return [...waiting.values()].reduce((total, { length }) => total + length, 0);
 }
 
-/** Refuses the latest of whoever has most waiting, if that is more than `mine`. */
+/** Refuses the latest of the person or network with the most waiting, if those are more than `mine`. */
 function makeRoom(waiting: Waiting, mine: number): void {
   const most = [...waiting.values()].reduce((one, other) =>
     other.length > one.length ? other : one,

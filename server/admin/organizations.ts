@@ -204,7 +204,7 @@ export const settingsUpdate = organizationOperation({
         kind: 'checkbox',
         group: rules,
         label: 'Let members connect Latchkey’s own proxy',
-        help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, and nobody has to sign in again.',
+        help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, without signing in again.',
       },
     }),
     title: words(200)

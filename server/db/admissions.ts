@@ -208,8 +208,8 @@ export function admissionStore(read: ReadAdmission, changeToken: () => string): 
 }
 
 /**
- * Within a transaction: admissions as it sees them. Nobody loses access until it ends: whatever takes access away changes the row that
- * this locks, and on SQLite there is one writer at a time. Lock it last, as the transactions do that take access away.
+ * Within a transaction: admissions as it sees them. No caller loses access until it ends: a transaction that takes access away changes
+ * the row that this locks, and on SQLite there is one writer at a time. Lock it last, as those transactions do.
  */
 export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
   if (isPostgres(tx)) await sql`select epoch from admission_epoch for update`.execute(tx);

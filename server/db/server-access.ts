@@ -37,7 +37,7 @@ export async function findServerAccess(
 }
 
 /**
- * Sets who may use a server. `groups` without any group lets nobody use it.
+ * Sets who may use a server. With `groups` and no group, no person may use it.
  *
  * @returns `false` when there is no such server, or one of the groups belongs to another organization
  */

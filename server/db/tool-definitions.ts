@@ -65,7 +65,7 @@ export async function noteToolDefinitions(
   const isFull = known.size >= mostKnownTools && forgettable(known, listed, now).length === 0;
   const isNoted = ({ name, digest }: ToolDefinition) => {
     const row = known.get(name);
-    return row ? shownDigest(row) === digest && !isStale(row, now) : isFull;
+    return row ? latestDigest(row) === digest && !isStale(row, now) : isFull;
   };
   if (listed.every(isNoted)) {
     const same = compared(await ruleOf(db, serverId), listed, known);
@@ -81,7 +81,7 @@ export async function noteToolDefinitions(
 }
 
 /** The digest that a tool was last listed with. */
-function shownDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
+function latestDigest({ seen_digest: seen, accepted_digest: accepted }: KnownRow): string {
   return seen ?? accepted;
 }
 
@@ -128,7 +128,7 @@ async function storeListed(
       const next = { name, accepted_digest: digest, seen_digest: null, listed_at: now };
       known.set(name, next);
       added.push({ ...next, server_id: serverId, accepted_text: text, accepted_at: now });
-    } else if (shownDigest(row) !== digest) {
+    } else if (latestDigest(row) !== digest) {
       const isChanged = row.accepted_digest !== digest;
       if (isChanged) changed.push(tool);
       else restored.push(name);

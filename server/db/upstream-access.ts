@@ -122,14 +122,14 @@ export async function removeUpstreamAccess(db: Db, serverId: string): Promise<vo
 export async function updateForwardsCaller(
   db: Db,
   serverId: string,
-  tells: boolean,
+  forwards: boolean,
 ): Promise<void> {
   await transaction(db, async (tx) => {
     const upstream = await lockUpstream(tx, serverId);
     if (!upstream || credentialsUrl(upstream) === undefined) return;
     await tx
       .updateTable('mcp_server')
-      .set({ upstream_forwards_caller: tells ? 1 : 0 })
+      .set({ upstream_forwards_caller: forwards ? 1 : 0 })
       .where('id', '=', serverId)
       .execute();
   });

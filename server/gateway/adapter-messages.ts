@@ -101,7 +101,7 @@ const emptyHead: UpstreamAnswer = {
   body: new Uint8Array(),
 };
 
-/** What is kept of an upstream for a caller may be so long: its handshake, and a question to be answered later. */
+/** How much of an upstream may be kept for a caller: its handshake, or a question to be answered later. */
 export const maxKeptBytes = 1024 * 1024;
 
 const maxWaiting = 1000;

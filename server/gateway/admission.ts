@@ -41,7 +41,7 @@ export interface AdmittedClient {
   readonly scopes: readonly Scope[];
 }
 
-/** A valid credential that a setting suspends. It admits nobody until the setting is changed back. */
+/** A valid credential that a setting suspends: it admits no caller until the setting is changed back. */
 export interface Suspended {
   readonly suspension: Suspension;
 }
@@ -176,7 +176,8 @@ export function admit(
 
 /**
  * Lets a proved credential in to the server it is for, or says `bad_credential`, the same for every cause. Only the holder
- * of a credential that would be valid learns that a setting suspends it. A store that cannot be asked means `unavailable`, never an unchecked yes. `asOf` as `AdmissionStore` has it.
+ * of a credential that would be valid learns that a setting suspends it. A store that cannot be asked means `unavailable`,
+ * never an unchecked yes. `asOf` as `AdmissionStore` has it.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *

@@ -55,8 +55,8 @@ const firstPauseMs = 1000;
 const longestPauseMs = 30_000;
 
 /**
- * The pauses before a stream that ended is opened again. They double from one second to half a minute, and begin anew
- * after a stream that stayed open for that long: opening it proves nothing about the next one.
+ * The pauses before a stream that ended is opened again. They double from one second to half a minute. Only a stream that
+ * stayed open for half a minute resets them: that a stream opens does not mean that it lasts.
  */
 export class ReopenPauses {
   #ended = 0;

@@ -15,7 +15,7 @@ export interface HeldBody {
 /**
  * Limits the memory of the request bodies that open calls hold, besides the first 64 KiB of each. A caller may hold as much
  * as is then still free for others, and at most 64 MiB, or one body of the largest size that is accepted. However many
- * callers hold all they may, there is room for another one. What a caller has announced and not sent does not count.
+ * callers hold all they may, another caller can still send a body. What a caller has announced and not sent does not count.
  */
 export class RequestMemory {
   readonly #perCaller: number;

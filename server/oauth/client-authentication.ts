@@ -230,7 +230,7 @@ async function verifiedAssertion(
       clockTolerance: clockToleranceSeconds,
       currentDate: new Date(clock.now() * 1000),
     });
-    if (isDecoy) throw new TypeError('verified by a key that nobody has');
+    if (isDecoy) throw new TypeError('verified by a decoy');
     return claimsSchema.parse(payload);
   } catch (cause) {
     throw isDecoy

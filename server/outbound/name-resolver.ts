@@ -15,7 +15,7 @@ const slowAfterMs = 200;
 const refusedMs = 5000;
 /** How many names are resolved at the same time, and how many that took too long are remembered. */
 const mostNames = 1000;
-/** How many names that were resolved are remembered, and for how long, for when there is no room to resolve them again. */
+/** How many resolved names are remembered, and for how long, for when too many names are being resolved. */
 const mostResolved = 10_000;
 const rememberedMs = 10 * 60_000;
 const mostChildren = 3;
@@ -51,8 +51,7 @@ export interface NameResolverOptions {
  * - One look-up at a time runs in this process. One that does not get its turn or its answer within 200 ms runs in a child
  *   process, beside 63 others. A child that is full is killed, which is the only way to end a look-up, and replaced. As
  *   long as names resolve quickly, there is no child.
- * - While so many names take long that there is no room for another one, a name that was resolved within ten minutes has the
- *   same addresses as then.
+ * - While too many names take long, a name that was resolved within the last ten minutes has the same addresses as then.
  */
 export class NameResolver {
   readonly #options: NameResolverOptions;

@@ -184,14 +184,14 @@ export class ToolWatch {
     const changes = changed
       .map(({ name, digest }) => noted(`${digest} ${name}`, changeAction, `tool:${place}/${name}`))
       .filter(isNew);
-    const room = Math.max(0, mostChangesADay - this.#countOf(id, day));
+    const left = Math.max(0, mostChangesADay - this.#countOf(id, day));
     const others = [
-      ...(changes.length > room
+      ...(changes.length > left
         ? [noted(`often ${day}`, 'tool.changed-often', `server:${place}`)]
         : []),
       ...(beyond.length > 0 ? [noted(`day ${day}`, 'tool.limit', `server:${place}`)] : []),
     ];
-    return [...changes.slice(0, room), ...others.filter(isNew)];
+    return [...changes.slice(0, left), ...others.filter(isNew)];
   }
 
   #remember({ id }: ServerRecord, noted: readonly Noted[], now: EpochSeconds): void {

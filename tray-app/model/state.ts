@@ -89,7 +89,8 @@ export type Notice = {
 
 /**
  * The notifications that a change of the connections calls for: one for each connection that needs the user now and did not
- * before, or for another reason. The caller claims a notification before it shows it, so that no other program shows it again on the same day.
+ * before, or for another reason. The caller claims a notification before it shows it, so that no other program shows it
+ * again on the same day.
  */
 export function notices(before: Overview | undefined, now: Overview): Notice[] {
   const earlier = new Map(before?.connections.map((one) => [one.name, noticeOf(one)?.title]));

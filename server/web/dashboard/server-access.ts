@@ -134,7 +134,7 @@ function consequencesOf({ gains, loses, allowed }: AccessPreview, isForEveryone:
   const gain = `${gains.count === 1 ? 'gains' : 'gain'} access`;
   return [
     ...(allowed === 0
-      ? ['Nobody will be able to use this server: the groups have no members.']
+      ? ['No one will be able to use this server: the groups have no members.']
       : []),
     ...(loses.count > 0
       ? [`${counted(loses.count, 'person', 'people')} ${lose}: ${named(loses)}.`]

@@ -217,7 +217,7 @@ function verdict(
   if (account === undefined) {
     const remedy = emailRemedy(identity);
     if (remedy !== undefined) {
-      const heading = 'Nobody can link this account of the provider, or join with it';
+      const heading = 'This provider account cannot be linked, or used to join';
       return { heading, isGood: false, text: remedy };
     }
     const heading = 'The provider works, but no account is linked';

@@ -199,7 +199,7 @@ ${mayManage && changeRuleSection(data, frame)}`;
   return layout({ title: `Tools of ${titleText(heading)}`, width: 'text' }, frame, content);
 }
 
-const fullText = `This server has listed ${mostKnownTools.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists makes room after 30 days.`;
+const fullText = `This server has listed ${mostKnownTools.toLocaleString('en')} tools, as many as Latchkey can compare. Assistants neither see nor call any others. A tool that the server no longer lists is forgotten after 30 days.`;
 
 function problemNotice({ text, link }: Problem): Html {
   return html`<div class="notice warning" role="status">

@@ -144,7 +144,7 @@ test('access of a server: a group without members is said to lock everybody out'
 
   const question = await show('/servers/sales/access/review?access=groups&group=group_empty');
 
-  expect(question).toContain('Nobody will be able to use this server');
+  expect(question).toContain('No one will be able to use this server');
   const [, back = ''] = /href="\/dashboard\/acme([^"]*)" data-cancel/.exec(question) ?? [];
   expect(await show(back.replaceAll('&amp;', '&'))).toMatch(/id="group-group-empty"[^>]* checked/);
 });

@@ -100,7 +100,7 @@ test.each<[string, Partial<UpstreamIdentity>, answer: string, remedy: string]>([
 
     const { text } = await finished(ada);
 
-    expect(text).toContain('Nobody can link this account of the provider');
+    expect(text).toContain('This provider account cannot be linked, or used to join');
     expect(text).toContain(remedy);
     expect(text).toMatch(new RegExp(`E-mail verified</dt>\\s*<dd><span dir="auto">${answer}<`));
   },
