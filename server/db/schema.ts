@@ -56,7 +56,8 @@ export interface Schema {
     seen_digest: string | null;
     seen_text: string | null;
     changed_at: number | null;
-    listed_at: Generated<number>;
+    /** When it was last listed, to the day. */
+    listed_at: number;
   };
   upstream_access: {
     id: string;

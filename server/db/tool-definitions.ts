@@ -168,7 +168,7 @@ function forgettable(
   const names = new Set(listed.map(({ name }) => name));
   return rows
     .filter(({ seen_digest: seen, listed_at: at, name }) => {
-      const isOld = at > 0 && at < lastDay - rememberedSeconds;
+      const isOld = at < lastDay - rememberedSeconds;
       return isOld && seen === null && !names.has(name);
     })
     .map(({ name }) => name);
@@ -296,6 +296,7 @@ async function putSeen(
       accepted_digest: '',
       accepted_text: '',
       accepted_at: now,
+      listed_at: now,
     }));
     await tx
       .insertInto('tool_definition')

@@ -3,7 +3,6 @@ import { expect, test } from 'vitest';
 import { migrate, migrationNames, migrations as known } from '#server/db/migrate';
 import { findOrganization, insertOrganization } from '#server/db/organizations';
 import type { Schema } from '#server/db/schema';
-import { findServerAccess } from '#server/db/server-access';
 import type { Db } from '#server/db/transaction';
 import { suite } from '#support/suite';
 import { onEachDatabase, postgres } from '#support/databases';
@@ -62,32 +61,6 @@ await onEachDatabase('migrations', ({ openEmpty }) => {
       'the database was made by a Latchkey from before the first release, which this one cannot read: start with an empty data folder',
     );
     await expect(migrations(db)).rejects.toThrow('migration');
-  });
-
-  test('keep a server restricted that had groups, and open one that had none', async () => {
-    await using database = await openEmpty();
-    const db = database.connect();
-    const older = Object.entries(known).filter(([name]) => name < '0004');
-    await migrate(db, Object.fromEntries(older));
-    await insertOrganization(db, acme);
-    for (const name of ['open', 'closed']) {
-      await sql`insert into mcp_server (id, organization_id, name, upstream_kind, upstream_settings, created_at)
-        values (${name}, 'org_acme', ${name}, 'demo', '{}', 1)`.execute(db);
-    }
-    await sql`insert into person_group (id, organization_id, name, created_at) values ('staff', 'org_acme', 'staff', 1)`.execute(
-      db,
-    );
-    await sql`insert into server_group (server_id, group_id) values ('closed', 'staff')`.execute(
-      db,
-    );
-
-    await migrate(db);
-
-    expect(await findServerAccess(db, 'open')).toEqual({ access: 'everyone', groups: [] });
-    expect(await findServerAccess(db, 'closed')).toEqual({
-      access: 'groups',
-      groups: [{ id: 'staff', name: 'staff' }],
-    });
   });
 
   test('leave nothing behind when they fail half way', async () => {

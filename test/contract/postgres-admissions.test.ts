@@ -89,6 +89,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     ['a membership', 'delete', `delete from membership`],
     ['a server', 'restrict to a group', `insert into server_group values ('srv_sales', 'group_a')`],
     ['a server', 'open to everyone', `update mcp_server set access = 'everyone'`],
+    ['a server', 'close all tools but some', `update mcp_server set open_tools = '[]'`],
     ['a group', 'empty', `delete from group_member`],
     ['a mapping of a group', 'delete', `delete from group_mapping`],
     ['the groups of a provider', 'forget', `delete from provider_group`],

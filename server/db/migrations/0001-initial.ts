@@ -82,8 +82,10 @@ const tables = [
     hidden_tools text not null default '[]',
     changed_tools text not null default 'flag' check (changed_tools in ('flag', 'withhold')),
     withheld_tools text not null default '[]',
+    open_tools text,
     limits text,
     revision integer not null default 0,
+    access text not null default 'everyone' check (access in ('everyone', 'groups')),
     created_at bigint not null,
     disabled_at bigint,
     unique (organization_id, name)
@@ -97,6 +99,7 @@ const tables = [
     seen_digest text,
     seen_text text,
     changed_at bigint,
+    listed_at bigint not null,
     primary key (server_id, name)
   )`,
 

@@ -64,14 +64,13 @@ const epochEvents = {
   organization:
     'update of name, disabled_at, open_clients_allowed, latchkey_proxy_allowed or delete',
   mcp_server: `update of organization_id, name, upstream_kind, upstream_settings, upstream_access_id,
-    upstream_forwards_caller, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, limits, disabled_at
-    or delete`,
+    upstream_forwards_caller, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, open_tools, limits, access,
+    disabled_at or delete`,
   api_key: 'update of hash, server_id, scopes, expires_at, revoked_at or delete',
   oauth_client: 'update of server_id, is_latchkey_proxy, scopes, revoked_at or delete',
   oauth_grant: 'update of person_id, client_id, server_id, revoked_at or delete',
   membership: 'update or delete',
   revoked_token: 'insert',
-  // A server without groups is open to all members.
   server_group: 'insert or update or delete',
   group_member: 'update or delete',
   group_mapping: 'update or delete',
