@@ -28,7 +28,9 @@ import {
 } from './agent-route.ts';
 import { Front, type FrontOptions } from './front.ts';
 import {
+  descriptions,
   framingGuard,
+  isLongHeader,
   namedHost,
   ownHost,
   requestLine,
@@ -78,6 +80,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
   const unreadable = unreadableRequests(log);
   const isAmbiguous = framingGuard();
+  const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
   const isOwnHost = ownHost(base);
   const upgrades = new Upgrades();
   const names = new WeakMap<IncomingMessage, RequestName>();
@@ -112,11 +115,11 @@ export function createApp(options: AppOptions): FastifyInstance {
   // Instead of fastify's own server, which would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
   // By default, older versions of Node drop all lines of a header after the first thousand without a word, so that our
-  // checks would not see them. The size of a header is limited anyway.
+  // checks would not see them. `isLongHeader` limits them.
   app.server.maxHeadersCount = 0;
   const route = (request: IncomingMessage, response: ServerResponse) => {
-    // A request that could be framed differently is refused here.
-    if (forwarder && !isAmbiguous(request)) {
+    // A request that could be framed differently, or whose header is too long, is refused here.
+    if (forwarder && !isRefused(request)) {
       const upgrade = upgrades.take(request);
       if (upgrade) return forwarder.forwardUpgrade(request, upgrade);
       return forwarder.forward(request, response);
@@ -125,7 +128,7 @@ export function createApp(options: AppOptions): FastifyInstance {
     app.routing(request, response);
   };
   const isStateless = forwarder !== undefined;
-  const front = new Front({ ...options, isAmbiguous, isOwnHost, framework: route, isStateless });
+  const front = new Front({ ...options, isRefused, isOwnHost, framework: route, isStateless });
   app.server.on('request', (request, response) => front.receive(request, response));
   unreadable.watch(app.server);
   upgrades.listen(app.server, route);
@@ -145,6 +148,12 @@ export function createApp(options: AppOptions): FastifyInstance {
       return reply.code(400).header('Connection', 'close').send({
         error: 'invalid_request',
         error_description: 'send exactly one Host header, and no transfer coding except chunked',
+      });
+    }
+    if (isLongHeader(request.raw)) {
+      return reply.code(431).header('Connection', 'close').send({
+        error: 'invalid_request',
+        error_description: descriptions[431],
       });
     }
     if (isProbe || isOwnHost(namedHost(request.raw))) return;

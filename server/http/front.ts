@@ -20,7 +20,7 @@ export interface FrontOptions extends TokenAnswerOptions {
   readonly trustedProxies: readonly string[];
   readonly log: Log;
   /** The checks that apply to every request. */
-  readonly isAmbiguous: (request: IncomingMessage) => boolean;
+  readonly isRefused: (request: IncomingMessage) => boolean;
   readonly isOwnHost: (host: string | undefined) => boolean;
   /** Handles everything unusual. */
   readonly framework: (request: IncomingMessage, response: ServerResponse) => void;
@@ -96,11 +96,11 @@ export class Front {
   #isOrdinary(request: IncomingMessage): boolean {
     const { method, headers } = request;
     if (method !== 'POST' || this.#isClosing || headers.origin !== undefined) return false;
-    const { trustedProxies, isAmbiguous, isOwnHost } = this.#options;
+    const { trustedProxies, isRefused, isOwnHost } = this.#options;
     // The framework's route may have to warn the operator about it.
     const isProxied = headers['x-forwarded-for'] !== undefined;
     if (isProxied && trustedProxies.length === 0) return false;
-    return isOwnHost(headers.host) && !isAmbiguous(request);
+    return isOwnHost(headers.host) && !isRefused(request);
   }
 
   #answerWaiting(): void {

@@ -1,5 +1,11 @@
 import { randomUUID } from 'node:crypto';
-import { type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http';
+import {
+  type IncomingMessage,
+  maxHeaderSize,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
@@ -27,6 +33,16 @@ function isAmbiguous({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
   if (coding !== undefined && (coding.toLowerCase() !== 'chunked' || isOld)) return true;
   const hosts = headerLines(rawHeaders, 'host').length;
   return isOld ? hosts > 1 : hosts !== 1;
+}
+
+/**
+ * Whether the lines of a header are together longer than Node lets their names and values be. Its parser does not count what
+ * separates them, so very many short lines would pass.
+ */
+export function isLongHeader({ rawHeaders }: IncomingMessage): boolean {
+  // A colon and the end of the line for each name and value.
+  const separators = (rawHeaders.length / 2) * 3;
+  return rawHeaders.reduce((sum, { length }) => sum + length, separators) > maxHeaderSize;
 }
 
 /** The host that a request names: in its target if that is an absolute URL, otherwise in `Host`. RFC 9112 §3.2.2 */
@@ -119,7 +135,7 @@ function isUnanswered(response: ServerResponse | undefined, socket: Duplex): boo
   return response.socket === socket && !response.headersSent && !response.req.complete;
 }
 
-const descriptions = {
+export const descriptions = {
   400: 'not an HTTP request',
   408: 'the request did not arrive in time',
   431: 'the header is too large',

@@ -23,7 +23,7 @@ const options: FrontOptions = {
   maxBodyBytes: 16,
   trustedProxies: [],
   log: jsonLog('info', { write: (line) => logged.push(line) }),
-  isAmbiguous: ({ headers }) => headers['x-smuggled'] !== undefined,
+  isRefused: ({ headers }) => headers['x-smuggled'] !== undefined,
   isOwnHost: (host) => host === 'own.example',
   failedAttempts: new FailedAttempts(stillClock()),
   ports: {

@@ -1,5 +1,7 @@
+import { IncomingMessage } from 'node:http';
+import { Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { isAllowedOrigin, ownHost } from '#server/http/guards';
+import { isAllowedOrigin, isLongHeader, ownHost } from '#server/http/guards';
 
 const base = 'https://latchkey.example.com:8443';
 
@@ -26,6 +28,18 @@ describe('a Host header', () => {
   ])('is ours (%s): %j', (own, host) => {
     expect(ownHost(base)(host)).toBe(own);
   });
+});
+
+test.each([
+  [false, 'one long line', 1, 16_380],
+  [true, 'one long line', 1, 16_381],
+  [false, 'very many lines', 3276, 1],
+  [true, 'very many lines', 3277, 1],
+])('68: request header: is too long (%s): %s', (isLong, _what, lines, length) => {
+  const request = new IncomingMessage(new Socket());
+  request.rawHeaders = Array.from({ length: lines }, () => ['X', 'x'.repeat(length)]).flat();
+
+  expect(isLongHeader(request)).toBe(isLong);
 });
 
 describe('an origin', () => {
