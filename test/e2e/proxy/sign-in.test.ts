@@ -98,7 +98,7 @@ test('login: without a browser the URL is printed and the redirect is pasted', a
   login.write(`${redirect.replace(/state=[^&]+/, 'state=other')}\n${redirect}\n`);
 
   await login.line(/signed in to/);
-  expect(login.stderr).toContain('that is not the redirect of this sign-in');
+  expect(login.stderr).toContain('that is not the address that this sign-in ends at');
   expect(await login.exited).toMatchObject({ code: 0 });
 });
 

@@ -151,6 +151,7 @@ await suite('browser', 'tray app windows', () => {
     await notice.waitFor({ state: 'hidden' });
 
     expect(remedy).toBe(true);
+    expect(await desktop.nextOpened()).toBe('https://cloud.example.com/');
   });
 
   test('a sign-in is announced once, and a click on the notification starts one that can be cancelled', async () => {
