@@ -107,7 +107,7 @@ export async function keychainSession({
     },
     async contents() {
       for (let attempt = 1; ; attempt++) {
-        const read = { args: ['-e', readAll], env };
+        const read = { args: ['-e', readAll], env, cwd: import.meta.dirname };
         const { stdout, stderr } = await runProgram(process.execPath, read);
         if (stdout !== '') return new Map(entries.parse(JSON.parse(stdout)));
         // It lists the entries and reads each: one that goes in between fails them all.
@@ -119,6 +119,7 @@ export async function keychainSession({
       const { stderr } = await runProgram(process.execPath, {
         args: ['-e', forgetOne, account],
         env,
+        cwd: import.meta.dirname,
       });
       if (stderr !== '') throw new Error(`the keyring cannot forget ${account}: ${stderr}`);
     },

@@ -101,7 +101,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
       });
       writeFileSync(join(folder.path, 'cert.pem'), cert);
       writeFileSync(join(folder.path, 'key.pem'), certificateKey);
-      const args = ['--demo', '--trust-proxy', '127.0.0.1'];
+      const args = ['--demo', '--show-demo-credentials', '--trust-proxy', '127.0.0.1'];
       const base = ['--base-url', `https://localhost:${port}`];
       server = await serverProcess({ args: [...args, ...base] });
       key = /mcp_\w+/.exec(server.program.stdout)?.[0] ?? '';

@@ -40,7 +40,16 @@ function filesIn(
 /** What `start --demo` prints. */
 async function demoStart(launcher: string, folder: string): Promise<string> {
   await using server = startProgram(process.execPath, {
-    args: [launcher, 'start', '--demo', '--port', '0', '--data-dir', folder],
+    args: [
+      launcher,
+      'start',
+      '--demo',
+      '--show-demo-credentials',
+      '--port',
+      '0',
+      '--data-dir',
+      folder,
+    ],
   });
   await server.line(/^listening on /m);
   await server.end();

@@ -15,7 +15,14 @@ import { webhookReceiver } from '#support/webhook-receiver';
  * to every place where it should not be. Afterwards everything that the server wrote is searched.
  */
 const server = await acmeServer({
-  args: ['--demo', '--show-demo-credentials', '--log-level', 'debug', '--outbound-host', '127.0.0.1'],
+  args: [
+    '--demo',
+    '--show-demo-credentials',
+    '--log-level',
+    'debug',
+    '--outbound-host',
+    '127.0.0.1',
+  ],
 });
 afterAll(() => server[Symbol.asyncDispose]());
 const banner = server.program.stdout;

@@ -11,7 +11,11 @@ await suite('keychain', 'keychain session of a test', () => {
     await using one = await keychainSession();
     await using other = await keychainSession();
     const run = (source: string, env: Readonly<Record<string, string>>) =>
-      runProgram(process.execPath, { args: ['-e', `${store} ${source}`], env });
+      runProgram(process.execPath, {
+        args: ['-e', `${store} ${source}`],
+        env,
+        cwd: import.meta.dirname,
+      });
 
     await run(`entry.setPassword('kept').then(() => process.exit())`, one.env);
     const print = `entry.getPassword().then((value) => { console.log(value); process.exit() })`;
