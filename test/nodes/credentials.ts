@@ -191,7 +191,7 @@ const makers: Record<RevocationKind, (records: Setup, n: number) => Promise<Made
     const name = `server-${n}`;
     await createServer(records, name, records.upstream);
     const { call } = await personCall(records, n, name);
-    const only = { group_ids: [emptyGroup] };
+    const only = { access: 'groups', group_ids: [emptyGroup] };
     return { call, revoke: admin(records, 'PATCH', `/servers/${name}/groups`, only) };
   },
   async server(records, n) {

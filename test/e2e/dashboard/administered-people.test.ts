@@ -62,9 +62,13 @@ await suite('browser', 'people, groups and audit log in a browser', () => {
       await inspect(owner);
 
       await owner.goto(dashboard('/servers/sales/access'));
+      await owner.getByLabel('Only members of these groups').check();
       await owner.getByLabel('Sales', { exact: true }).check();
       await owner.getByRole('button', { name: 'Save' }).click();
-      await owner.getByText('Only members of the selected groups').waitFor();
+      await owner.getByText('the groups have no members').waitFor();
+      await inspect(owner);
+      await owner.getByRole('button', { name: 'Change access' }).click();
+      await owner.getByText('Saved.').waitFor();
       await inspect(owner);
 
       await owner.goto(dashboard('/people/invite'));

@@ -155,7 +155,15 @@ await suite('registry', 'proxy download', () => {
           place,
         );
         await using server = startProgram(join(place.cwd, 'node_modules/.bin/latchkey-server'), {
-          args: ['start', '--demo', '--port', '0', '--data-dir', join(place.home, 'data')],
+          args: [
+            'start',
+            '--demo',
+            '--show-demo-credentials',
+            '--port',
+            '0',
+            '--data-dir',
+            join(place.home, 'data'),
+          ],
           cwd: place.cwd,
           env: place.env,
         });

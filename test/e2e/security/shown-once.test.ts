@@ -62,7 +62,10 @@ test('86: demo: its first start prints its secrets, and no later one does', asyn
   const shown = [...new Set(server.program.stdout.match(shape))];
   await server.program.end();
 
-  await using again = await runningServer({ args: ['--demo', '--show-demo-credentials'], dataDir: server.dataDir });
+  await using again = await runningServer({
+    args: ['--demo', '--show-demo-credentials'],
+    dataDir: server.dataDir,
+  });
 
   expect(shown.map((secret) => secret.replace(/_.*/, '')).sort()).toEqual(['mcp', 'secret']);
   expect(again.program.stdout).toContain('demo/library');

@@ -104,6 +104,7 @@ test('key list prints who created a key, its scopes and times, and of the key it
 test('key list names the key that another replaces, until the older one is revoked', async () => {
   await using admin = await administrationWithServer();
   const { id, key: older } = await made(admin, ...create);
+  admin.clock.advance(1);
   const { key: newer } = await made(admin, 'key', 'rotate', id);
   const hint = (key: string) => `mcp_…${key.slice(-4)}`;
 
