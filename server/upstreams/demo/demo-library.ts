@@ -4,6 +4,7 @@ import { SkillsExtension, memorySkillFiles } from '@modelcontextprotocol/server/
 import { z } from 'zod';
 
 import type { Upstream } from '#gateway/upstream';
+import { inProcessRequest } from '#gateway/in-process-request';
 import { LibraryCatalogue } from './catalogue.ts';
 import { libraryFile } from './library-file.ts';
 import { QueryProcess, type QueryOutcome } from './query-process.ts';
@@ -126,14 +127,8 @@ export function openDemoLibrary({
 /** Returns an MCP server in this process as an upstream, which is called without a socket. */
 function inProcessUpstream(fetch: (request: Request) => Promise<Response>): Upstream {
   return {
-    async send({ method, headers, body, signal }) {
-      const request = new Request('http://demo.invalid/mcp', {
-        method,
-        headers,
-        signal,
-        ...(body && { body: new Uint8Array(body) }),
-      });
-      const response = await fetch(request);
+    async send(request) {
+      const response = await fetch(inProcessRequest(request));
       return {
         status: response.status,
         mediaType: response.headers.get('content-type')?.split(';')[0]?.toLowerCase() ?? '',

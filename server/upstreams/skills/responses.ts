@@ -6,6 +6,7 @@ import { type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
 import { type Span } from 'latchkey-mcp/json';
 import { membersIn, type Edit, memberEdits } from 'latchkey-mcp/json-edit';
 import { isError, scanMessage } from 'latchkey-mcp/message';
+import { inProcessRequest } from '#gateway/in-process-request';
 import type { SkillFolder } from './skill-folder.ts';
 
 const methodNotFound = -32_601;
@@ -79,13 +80,9 @@ export async function requestSkills(
   body = request.body,
 ): Promise<ResponseMessage> {
   const { 'mcp-session-id': _, ...headers } = request.headers;
+  const { signal } = request;
   const response = await folder.fetch(
-    new Request('http://skills.invalid/mcp', {
-      method: 'POST',
-      headers,
-      body: new Uint8Array(body ?? []),
-      signal: request.signal,
-    }),
+    inProcessRequest({ method: 'POST', headers, body: body ?? new Uint8Array(), signal }),
   );
   const answer = {
     status: response.status,
