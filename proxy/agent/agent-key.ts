@@ -1,5 +1,5 @@
 import { dirname } from 'node:path';
-import { SecretStoreError, type SecretStore } from '#keychain/secret-store';
+import { checkStore, SecretStoreError, type SecretStore } from '#keychain/secret-store';
 import { webUrl } from '#transport/web-url';
 
 /** Why an agent cannot start (`key`, `server`: its key or the server's URL is missing or invalid) or be installed (`service`). */
@@ -59,7 +59,7 @@ const shape = /^pk_live_[0-9A-Za-z]{36}$/;
  */
 export async function checkKeyStore(store: SecretStore, base: string): Promise<void> {
   try {
-    await store.get(agentKeyAccount(base));
+    await checkStore(store);
   } catch (error) {
     if (!(error instanceof SecretStoreError) || error.code !== 'unavailable') throw error;
     throw new AgentError('key', `the key cannot be stored: ${error.message}`, {

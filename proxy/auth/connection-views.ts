@@ -1,10 +1,9 @@
 import { readdir, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { connectingAssistant } from '#config/assistant-views';
 import { ConfigurationError } from '#config/errors';
 import type { Connection } from '#config/connection';
-import { connectionNames, checkDocument } from '#config/find-entry';
+import { checkDocument, connectingAssistant, connectionNames } from '#config/find-entry';
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';

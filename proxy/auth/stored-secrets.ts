@@ -133,13 +133,3 @@ export async function withStoredSecrets(
         : credentials,
   };
 }
-
-/**
- * Before a person signs in or types a secret. Removing what is not there reads the key of a store of files, and reaches any
- * keychain.
- *
- * @throws {SecretStoreError} when the store cannot be used
- */
-export async function checkStore(store: SecretStore): Promise<void> {
-  await store.remove('latchkey check');
-}

@@ -11,7 +11,7 @@ import {
   removeConnection,
 } from '#auth/registry';
 import type { AddInput, AssistantView } from '#auth/accounts-service';
-import { checkStore, hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
+import { hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import { assistantViews } from '#config/assistant-views';
 import type { Connection } from '#config/connection';
@@ -22,6 +22,7 @@ import { launchEnvironment } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
 import { userFiles } from '#config/user-files';
 import type { Checked } from '#host';
+import { checkStore } from '#keychain/secret-store';
 import { secretFor } from './add.ts';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

@@ -3,7 +3,7 @@ import { connectionStatuses, type AccountStatus } from '#auth/connection-views';
 import { hasStoredSecrets } from '#auth/stored-secrets';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { signsIn } from '#auth/account';
-import { connectionNames } from '#config/find-entry';
+import { connectingAssistant, connectionNames } from '#config/find-entry';
 import { defaultStateDirectory, userFiles } from '#config/user-files';
 import { connectionOptions, type Command } from './command.ts';
 
@@ -33,10 +33,7 @@ and contacts no server.`,
       vaultOf: async (connection) =>
         signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
       complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
-      connectedBy: async (connection) => {
-        const { connectingAssistant } = await import('#config/assistant-views');
-        return connectingAssistant(connection, host);
-      },
+      connectedBy: async (connection) => connectingAssistant(connection, host),
       missingAccount: async (connection) =>
         signsIn(connection)
           ? (await host.account(connection, options)).marks.missingAccount()

@@ -3,10 +3,10 @@ import { basename, dirname } from 'node:path';
 import type { AccountsHost } from '#host';
 import type { AssistantView } from '#auth/accounts-service';
 import { assistants, type Assistant } from './assistants.ts';
-import type { Connection } from './connection.ts';
 import { findDocuments } from './find-entry.ts';
 import { parseFile } from './edit-file.ts';
-import { entriesIn, isLaunch, launchedName, launchWords } from './launch-entry.ts';
+import { notValid } from './errors.ts';
+import { entriesIn, isLaunch, launchedName } from './launch-entry.ts';
 
 /** The assistants of this machine, also those that are not there. */
 export async function assistantViews(host: AccountsHost): Promise<AssistantView[]> {
@@ -55,8 +55,7 @@ async function launchedNames(
   } catch (error) {
     // The parser's own message quotes the text, which may be a secret.
     const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
-    const format = file.endsWith('.toml') ? 'TOML' : 'JSON';
-    return { names: [], problem: unread ? `cannot be read (${unread})` : `is not valid ${format}` };
+    return { names: [], problem: unread ? `cannot be read (${unread})` : notValid(file) };
   }
 }
 
@@ -69,18 +68,4 @@ export async function startingAssistants(name: string, host: AccountsHost): Prom
     if (entries.some(({ entry }) => isLaunch(entry, name))) found.push(assistant);
   }
   return found;
-}
-
-/** The title of the assistant that connects to a server itself, by a URL in its own file, and so signs in itself. */
-export async function connectingAssistant(
-  { name, source, account }: Connection,
-  host: AccountsHost,
-): Promise<string | undefined> {
-  const known: readonly Assistant[] = Object.values(assistants);
-  const owner = known.find((one) => one.connectsItself && one.file(host) === source);
-  if (!owner || account !== undefined) return undefined;
-  const documents = await findDocuments([source], (path) => host.readText(path));
-  const entries = documents.flatMap((document) => entriesIn(document, owner.servers));
-  const isStarted = entries.some(({ key, entry }) => key === name && launchWords(entry).length > 0);
-  return isStarted ? undefined : owner.title;
 }

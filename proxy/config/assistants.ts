@@ -143,14 +143,20 @@ function inFolder(folder: string, { platform }: UserHost, ...names: string[]): s
   return pathsOf(platform).join(folder, ...names);
 }
 
-/** Every file in which the assistants keep this user's own servers. */
+/** The files in which an assistant keeps this user's own servers. */
+export function filesOf({ file, secondFile }: Assistant, host: UserHost): string[] {
+  const files = [file(host), secondFile?.(host)];
+  return [...new Set(files.filter((path) => path !== undefined))];
+}
+
+/** Those of all assistants. */
 export function assistantFiles(host: UserHost): string[] {
-  const known: readonly Assistant[] = Object.values(assistants);
-  return [
-    ...new Set(
-      known.flatMap(({ file, secondFile }) => [file(host), secondFile?.(host) ?? []].flat()),
-    ),
-  ];
+  return Object.values(assistants).flatMap((assistant) => filesOf(assistant, host));
+}
+
+/** Whether its file has a format of its own, which no other assistant reads. */
+export function hasOwnFormat({ servers }: Pick<Assistant, 'servers'>): boolean {
+  return servers === 'mcp' || servers === 'mcp_servers';
 }
 
 function pathsOf(platform: NodeJS.Platform): typeof posix {

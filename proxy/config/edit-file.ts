@@ -1,5 +1,5 @@
-// The files of assistants, each read and edited in its own format by its name. A format is loaded when a file has it.
-import { editJson, maskedStrings, memberAt, type JsonChange } from './jsonc.ts';
+// The files of assistants, each read and edited in its own format, which its name tells. TOML is loaded when a file has it.
+import { editJson, maskedStrings, memberAt, parseJsonc, type JsonChange } from './jsonc.ts';
 
 function isToml(source: string): boolean {
   return source.endsWith('.toml');
@@ -52,6 +52,5 @@ export async function parseFile(text: string, source: string): Promise<unknown> 
     const { parseToml } = await import('./toml.ts');
     return parseToml(text);
   }
-  const { parseJsonc } = await import('./jsonc.ts');
   return parseJsonc(text);
 }

@@ -48,3 +48,8 @@ export class ConfigurationError extends Error {
     return this.problems[0]?.code === 'other_program';
   }
 }
+
+/** `is not valid TOML`: the words for a file that cannot be parsed. Its name tells the format. */
+export function notValid(file: string): string {
+  return `is not valid ${file.endsWith('.toml') ? 'TOML' : 'JSON'}`;
+}

@@ -1,5 +1,8 @@
-import { ConfigurationError, type Problem } from './errors.ts';
-import { startsLatchkey } from './launch-entry.ts';
+import type { AccountsHost, UserHost } from '#host';
+import { assistants, type Assistant } from './assistants.ts';
+import type { Connection } from './connection.ts';
+import { ConfigurationError, notValid, type Problem } from './errors.ts';
+import { entriesIn, launchWords, startsLatchkey } from './launch-entry.ts';
 import type { ToolTexts } from './read-connection.ts';
 
 export type ReadText = (path: string) => string | undefined;
@@ -88,6 +91,20 @@ export async function findDocuments(
   return (await Promise.all(documents)).filter((document) => document !== undefined);
 }
 
+/** The title of the assistant that connects to a server itself, by a URL in its own file, and so signs in itself. */
+export async function connectingAssistant(
+  { name, source, account }: Connection,
+  host: Pick<AccountsHost, keyof UserHost | 'readText'>,
+): Promise<string | undefined> {
+  const known: readonly Assistant[] = Object.values(assistants);
+  const owner = known.find((one) => one.connectsItself && one.file(host) === source);
+  if (!owner || account !== undefined) return undefined;
+  const documents = await findDocuments([source], (path) => host.readText(path));
+  const entries = documents.flatMap((document) => entriesIn(document, owner.servers));
+  const isStarted = entries.some(({ key, entry }) => key === name && launchWords(entry).length > 0);
+  return isStarted ? undefined : owner.title;
+}
+
 async function readDocument(
   source: string,
   readText: ReadText,
@@ -124,7 +141,7 @@ async function readDocument(
     return await parseFile(text, source);
   } catch {
     // The parser's own message quotes the text, which may be a secret.
-    const problem = `is not valid ${isToml ? 'TOML' : 'JSON'}; check for a missing comma or quote`;
+    const problem = `${notValid(source)}; check for a missing comma or quote`;
     problems.push({ source, key: '', problem });
     return undefined;
   }

@@ -4,7 +4,14 @@ import type { Imports } from '#auth/accounts-service';
 import { signsIn } from '#auth/account';
 import { refuseTaken } from '#auth/registry';
 import type { ConnectionSecrets } from '#auth/stored-secrets';
-import { assistantNamed, assistants, type Assistant, type ServersMember } from './assistants.ts';
+import {
+  assistantNamed,
+  assistants,
+  filesOf,
+  hasOwnFormat,
+  type Assistant,
+  type ServersMember,
+} from './assistants.ts';
 import { inKeychain, type Connection } from './connection.ts';
 import { ConfigurationError, UsageError } from './errors.ts';
 import {
@@ -125,14 +132,13 @@ const bothMembers = ['mcpServers', 'servers'] as const;
 
 /** The assistant's own files. */
 function placesFor(assistant: Assistant, host: AccountsHost): Place[] {
-  const files = [assistant.file(host), assistant.secondFile?.(host)];
-  const present = [...new Set(files.filter((file) => file !== undefined))];
-  return present.map((file) => placeIn(file, assistant));
+  return filesOf(assistant, host).map((file) => placeIn(file, assistant));
 }
 
-function placeIn(file: string, { title, shape, connectsItself, servers }: Assistant): Place {
-  const isOwn = servers === 'mcp' || servers === 'mcp_servers';
-  return { title, file, shape, connectsItself, servers: isOwn ? [servers] : bothMembers };
+function placeIn(file: string, assistant: Assistant): Place {
+  const { title, shape, connectsItself, servers } = assistant;
+  const members = hasOwnFormat(assistant) ? [servers] : bothMembers;
+  return { title, file, shape, connectsItself, servers: members };
 }
 
 async function stepOf(

@@ -1,6 +1,6 @@
 import { posix, win32 } from 'node:path';
 import type { UserHost } from '#host';
-import { assistants, applicationsFolder } from './assistants.ts';
+import { assistants, applicationsFolder, hasOwnFormat } from './assistants.ts';
 
 /**
  * The files that connections are looked up in: our own, then those in which the assistants keep this user's own servers.
@@ -8,9 +8,7 @@ import { assistants, applicationsFolder } from './assistants.ts';
  * in a format of their own: no entry there can leave a secret to us.
  */
 export function userFiles(host: UserHost): string[] {
-  const known = Object.values(assistants).filter(
-    ({ servers }) => servers === 'mcpServers' || servers === 'servers',
-  );
+  const known = Object.values(assistants).filter((assistant) => !hasOwnFormat(assistant));
   return [registryFile(host), ...known.map(({ file }) => file(host))];
 }
 

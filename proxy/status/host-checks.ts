@@ -4,6 +4,7 @@ import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assistants } from '#config/assistants';
+import { notValid } from '#config/errors';
 import { findDocuments, type ReadText } from '#config/find-entry';
 import { entriesIn, isLaunch, launchedName, launchWords } from '#config/launch-entry';
 import type { UserHost } from '#host';
@@ -100,7 +101,7 @@ export function assistantCheck(host: UserHost, readText: ReadText): Check {
           findings.push(
             warn(
               'assistants',
-              `${title}: ${path} is not valid ${path.endsWith('.toml') ? 'TOML' : 'JSON'}`,
+              `${title}: ${path} ${notValid(path)}`,
               'check for a missing comma or quote',
             ),
           );

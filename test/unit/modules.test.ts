@@ -73,7 +73,17 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'status', 'transport'] },
   'proxy/cli': {
-    imports: ['agent', 'auth', 'clock', 'config', 'host', 'pipeline', 'status', 'transport'],
+    imports: [
+      'agent',
+      'auth',
+      'clock',
+      'config',
+      'host',
+      'keychain',
+      'pipeline',
+      'status',
+      'transport',
+    ],
   },
   'proxy/clock': {},
   'proxy/config': {

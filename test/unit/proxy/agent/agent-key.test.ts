@@ -102,7 +102,7 @@ test('agent: it connects by TLS, except to the loopback interface', () => {
 
 test('agent key: a machine without a keychain is told to use a file before the key is asked for', async () => {
   const missing = new SecretStoreError('unavailable', 'no keychain is running');
-  const store = { ...memorySecretStore(), get: () => Promise.reject(missing) };
+  const store = { ...memorySecretStore(), remove: () => Promise.reject(missing) };
 
   await expect(checkKeyStore(store, base)).rejects.toMatchObject({
     message: 'the key cannot be stored: no keychain is running',
