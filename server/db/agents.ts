@@ -1,7 +1,7 @@
 import type { EpochSeconds } from '#clock/clock';
 import type { Page, PageQuery } from '#listing/page';
 import { containsText, nullsSmallest } from './columns.ts';
-import { transaction, type Db } from './transaction.ts';
+import { inParts, transaction, type Db } from './transaction.ts';
 
 /** An on-premise agent: a program in a private network that serves the MCP servers bound to it. */
 export interface Agent {
@@ -127,7 +127,7 @@ export async function setOnline(
   ids: readonly string[],
   until: EpochSeconds,
 ): Promise<void> {
-  for (const some of chunked(ids)) {
+  for (const some of sortedParts(ids)) {
     await db.updateTable('agent').set({ online_until: until }).where('id', 'in', some).execute();
   }
 }
@@ -138,7 +138,7 @@ export async function clearOnline(
   ids: readonly string[],
   until: EpochSeconds,
 ): Promise<void> {
-  for (const some of chunked(ids)) {
+  for (const some of sortedParts(ids)) {
     await db
       .updateTable('agent')
       .set({ online_until: null })
@@ -148,13 +148,9 @@ export async function clearOnline(
   }
 }
 
-/** In parts that fit into the parameters of one statement, in an order that all writers share. */
-function chunked(ids: readonly string[]): string[][] {
-  const sorted = [...ids].sort();
-  const most = 1000;
-  return Array.from({ length: Math.ceil(sorted.length / most) }, (_, at) =>
-    sorted.slice(at * most, (at + 1) * most),
-  );
+/** In an order that all writers share, so that two of them cannot deadlock. */
+function sortedParts(ids: readonly string[]): string[][] {
+  return inParts([...ids].sort());
 }
 
 /** The names of these agents, by id. */

@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#clock/clock';
 import type { ToolDefinition } from '#tools/tool-definition';
 import type { CallSubject } from './rollups.ts';
 import type { Schema } from './schema.ts';
-import { advisoryLock, transaction, type Db } from './transaction.ts';
+import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
 // The tool definitions of servers, as accepted and as last seen. They contain no secrets.
 
@@ -249,13 +249,15 @@ export async function findListedTools(
   const ofServers = Map.groupBy(tools, ({ serverId }) => serverId);
   for (const [serverId, ofServer] of ofServers) {
     const names = [...new Set(ofServer.map(({ subject }) => subject))];
-    const rows = await db
-      .selectFrom('tool_definition')
-      .select('name as subject')
-      .where('server_id', '=', serverId)
-      .where('name', 'in', names.slice(0, rowsAtOnce))
-      .execute();
-    found.push(...rows.map(({ subject }) => ({ serverId, subject })));
+    for (const part of inParts(names)) {
+      const rows = await db
+        .selectFrom('tool_definition')
+        .select('name as subject')
+        .where('server_id', '=', serverId)
+        .where('name', 'in', part)
+        .execute();
+      found.push(...rows.map(({ subject }) => ({ serverId, subject })));
+    }
   }
   return found;
 }
@@ -265,14 +267,11 @@ export function lockTools(tx: Db, serverId: string): Promise<void> {
   return advisoryLock(tx, `tools ${serverId}`);
 }
 
-const rowsAtOnce = 500;
-
 async function insertTools(
   tx: Db,
   rows: readonly Insertable<Schema['tool_definition']>[],
 ): Promise<void> {
-  for (let start = 0; start < rows.length; start += rowsAtOnce) {
-    const part = rows.slice(start, start + rowsAtOnce);
+  for (const part of inParts(rows)) {
     await tx.insertInto('tool_definition').values(part).execute();
   }
 }
@@ -285,8 +284,8 @@ async function putSeen(
   now: EpochSeconds,
 ): Promise<void> {
   const last = [...new Map(tools.map((tool) => [tool.name, tool])).values()];
-  for (let start = 0; start < last.length; start += rowsAtOnce) {
-    const rows = last.slice(start, start + rowsAtOnce).map(({ name, digest, text }) => ({
+  for (const part of inParts(last)) {
+    const rows = part.map(({ name, digest, text }) => ({
       server_id: serverId,
       name,
       seen_digest: digest,
@@ -318,22 +317,22 @@ async function updateTools(
   names: readonly string[],
   change: Updateable<Schema['tool_definition']>,
 ): Promise<void> {
-  for (let start = 0; start < names.length; start += rowsAtOnce) {
+  for (const part of inParts(names)) {
     await tx
       .updateTable('tool_definition')
       .set(change)
       .where('server_id', '=', serverId)
-      .where('name', 'in', names.slice(start, start + rowsAtOnce))
+      .where('name', 'in', part)
       .execute();
   }
 }
 
 async function removeTools(tx: Db, serverId: string, names: readonly string[]): Promise<void> {
-  for (let start = 0; start < names.length; start += rowsAtOnce) {
+  for (const part of inParts(names)) {
     await tx
       .deleteFrom('tool_definition')
       .where('server_id', '=', serverId)
-      .where('name', 'in', names.slice(start, start + rowsAtOnce))
+      .where('name', 'in', part)
       .execute();
   }
 }

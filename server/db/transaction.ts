@@ -77,3 +77,12 @@ export async function advisoryLock(db: Db, name: string): Promise<void> {
 export function isPostgres(db: Db): boolean {
   return db.getExecutor().adapter instanceof PostgresAdapter;
 }
+
+const rowsAtOnce = 500;
+
+/** Rows or ids in parts that fit into the parameters of one statement. */
+export function inParts<Row>(rows: readonly Row[]): Row[][] {
+  return Array.from({ length: Math.ceil(rows.length / rowsAtOnce) }, (_, part) =>
+    rows.slice(part * rowsAtOnce, (part + 1) * rowsAtOnce),
+  );
+}
