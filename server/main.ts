@@ -132,10 +132,7 @@ async function start(argv: readonly string[]): Promise<void> {
     clock,
     log,
   };
-  if (!options.database && !worker) {
-    const lock = lockDataFolder(folder);
-    process.once('exit', () => lock.close());
-  }
+  if (!options.database && !worker) lockUntilExit(folder);
   const listening = `listening on ${listeningUrl(host, port)}`;
   if (processes > 1 && !worker) {
     const { shutdownDelayMs = 0 } = options;
@@ -278,6 +275,13 @@ function metricsAddress(input: Input, worker: WorkerProcess | undefined) {
   const bare = host.replace(/^\[(.*)\]$/, '$1');
   const first = wholeNumber('metrics-address', port, 65_536 - processCount(input));
   return { host: bare, port: worker && first !== 0 ? first + worker.number - 1 : first };
+}
+
+/** @throws {CommandError} if another server uses the folder */
+function lockUntilExit(folder: string): void {
+  const lock = lockDataFolder(folder);
+  // A lock that nothing refers to would be released.
+  process.once('exit', () => lock.close());
 }
 
 /** @throws {UsageError} when it is not the document of a client */

@@ -217,7 +217,7 @@ async function verifiedAssertion(
     } catch {
       isDecoy = true;
       const { alg } = header;
-      return createLocalJWKSet({ keys: [decoys[alg] ?? decoys['RS256'] ?? {}] })({ alg }, token);
+      return createLocalJWKSet({ keys: [decoys.get(alg) ?? rsa] })({ alg }, token);
     }
   };
   try {
@@ -251,30 +251,39 @@ const rsa: JWK = {
 };
 
 /** Public keys whose private keys were never kept, by algorithm. */
-const decoys: Readonly<Record<string, JWK>> = {
-  EdDSA: ed25519,
-  Ed25519: ed25519,
-  ES256: {
-    kty: 'EC',
-    x: 'bI8hSRBTZMh4rLNRKNiS9juPAs8O3LDlSv67P6xkpPU',
-    y: 'u_TLdnH3_5OIcEwomM-c2qoUDzYs4W6d7DlDDriIWQs',
-    crv: 'P-256',
-  },
-  ES384: {
-    kty: 'EC',
-    x: '-pjZ-hLN26cfYwzJMY0fXCILecFfmAWW3RoQBxGPvst15nE5EKLaK96i6eeKEn6f',
-    y: '8rD00wd_84FssCtfE_3gHrnagAtgAW855jCL93j6BUdo4qDhS0ol07S6B6zOg90E',
-    crv: 'P-384',
-  },
-  ES512: {
-    kty: 'EC',
-    x: 'ANdgE1I6QDI4sHZch2tMVfdBhKGHp4iADrBaurU51MPwqXsVR_lQv7lz-IBmWuUKE6_hDcZKl1nYajUN8KksTIMb',
-    y: 'AaC2qK8FybVcJiP2EuF7X-BqwnvJi1-64SHdwnAI05_ojta69CTifUZ9DqVZPpBIQcL25dlniN_4NIrouUzo6lph',
-    crv: 'P-521',
-  },
-  PS256: rsa,
-  RS256: rsa,
-};
+const decoys = new Map<string, JWK>([
+  ['EdDSA', ed25519],
+  ['Ed25519', ed25519],
+  [
+    'ES256',
+    {
+      kty: 'EC',
+      x: 'bI8hSRBTZMh4rLNRKNiS9juPAs8O3LDlSv67P6xkpPU',
+      y: 'u_TLdnH3_5OIcEwomM-c2qoUDzYs4W6d7DlDDriIWQs',
+      crv: 'P-256',
+    },
+  ],
+  [
+    'ES384',
+    {
+      kty: 'EC',
+      x: '-pjZ-hLN26cfYwzJMY0fXCILecFfmAWW3RoQBxGPvst15nE5EKLaK96i6eeKEn6f',
+      y: '8rD00wd_84FssCtfE_3gHrnagAtgAW855jCL93j6BUdo4qDhS0ol07S6B6zOg90E',
+      crv: 'P-384',
+    },
+  ],
+  [
+    'ES512',
+    {
+      kty: 'EC',
+      x: 'ANdgE1I6QDI4sHZch2tMVfdBhKGHp4iADrBaurU51MPwqXsVR_lQv7lz-IBmWuUKE6_hDcZKl1nYajUN8KksTIMb',
+      y: 'AaC2qK8FybVcJiP2EuF7X-BqwnvJi1-64SHdwnAI05_ojta69CTifUZ9DqVZPpBIQcL25dlniN_4NIrouUzo6lph',
+      crv: 'P-521',
+    },
+  ],
+  ['PS256', rsa],
+  ['RS256', rsa],
+]);
 
 function claimedIssuer(assertion: string): string | undefined {
   if (assertion.length > maxAssertionLength) return undefined;

@@ -2,9 +2,6 @@ import type { ServerHealth } from '#upstreams/health';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import type { Badge } from '#web/layout';
 import type { Cell } from '#web/tables';
-import type { EpochSeconds } from '#clock/clock';
-import { listGrantsOfPerson } from '#db/grants';
-import { applicationName } from '#web/consent';
 import type { DashboardPorts } from './ports.ts';
 
 const serverBadges: Readonly<Record<ServerHealth['status'], Badge>> = {
@@ -38,25 +35,6 @@ export function healthCell(health: ServerHealth | undefined, mayManage: boolean)
   if (!health) return { kind: 'text', text: '' };
   const reason = mayManage ? health.reason : undefined;
   return { kind: 'status', status: serverBadge(health), reason };
-}
-
-const mostNamed = 3;
-
-/** With which applications a person uses each server, by `{organization}/{server}`: `Claude Desktop, Cursor and 2 more`. */
-export async function applicationsOf(
-  userId: string,
-  now: EpochSeconds,
-  { db }: Pick<DashboardPorts, 'db'>,
-): Promise<ReadonlyMap<string, string>> {
-  const grants = await listGrantsOfPerson(db, userId, now);
-  const names = Map.groupBy(grants, ({ serverPath }) => serverPath);
-  return new Map(
-    [...names].map(([path, ofServer]) => {
-      const all = [...new Set(ofServer.map(applicationName))];
-      const more = all.length - mostNamed;
-      return [path, all.slice(0, mostNamed).join(', ') + (more > 0 ? ` and ${more} more` : '')];
-    }),
-  );
 }
 
 /** The status of an agent in a word or two. */

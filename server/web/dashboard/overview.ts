@@ -20,11 +20,11 @@ import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
-import { applicationsOf, healthOfAll, serverBadge } from './health.ts';
+import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { serverPath } from './servers.ts';
+import { applicationsOf, serverPath } from './servers.ts';
 import { usagePath } from './usage.ts';
 
 const needs = { permission: 'organization.read', section: 'overview' } as const;
@@ -146,9 +146,7 @@ function endpointTable(
     action: { text: string; href: string } | undefined;
   },
 ): Table {
-  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({
-    text,
-  }));
+  const columns = ['Server', 'Endpoint', 'Calls', 'Errors', 'p90'].map((text) => ({ text }));
   const rows = servers.map((server) => {
     const { id, organization, name, endpoint, disabledAt } = server;
     const total = usage.get(id);

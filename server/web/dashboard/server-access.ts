@@ -30,7 +30,9 @@ const toRead = { permission: 'people.read', section: 'servers' } as const;
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
 
 /** `/servers/{server}/access`: who may use a server. A change that takes or gives access to anyone is confirmed first. */
-export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+export function serverAccessRoutes(guard: DashboardGuard, options: DashboardOptions): void {
+  const { ports } = options;
+  reviewRoutes(guard, options);
   const show = async (
     reply: FastifyReply,
     visit: DashboardVisit,
@@ -61,12 +63,6 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
     return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs, status });
   };
 
-  const chosen = ({ organization }: DashboardVisit, request: DashboardRequest) => {
-    const { searchParams } = new URL(request.url, 'http://localhost');
-    const { server = '' } = request.params;
-    const access = searchParams.get('access');
-    return { organization, server, access, groupIds: searchParams.getAll('group') };
-  };
   // Back from the review, the page shows what was chosen.
   guard.get('/servers/:server/access', toRead, (visit, request, reply) => {
     const { access, groupIds } = chosen(visit, request);
@@ -90,7 +86,10 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
     }
     return seeOther(reply, `${home}?done=saved`);
   });
+}
 
+/** `/servers/{server}/access/review`: who gains and who loses access by a change, before it is made. */
+function reviewRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   questionRoutes(guard, '/servers/:server/access/review', toManage, {
     async ask(visit, request) {
       await serverOf(visit, request, ports);
@@ -113,6 +112,14 @@ export function serverAccessRoutes(guard: DashboardGuard, { ports }: DashboardOp
       return `${serverPath(visit.organization, input.server)}/access?done=saved`;
     },
   });
+}
+
+/** The choice that the query of a link contains. */
+function chosen({ organization }: DashboardVisit, request: DashboardRequest) {
+  const { searchParams } = new URL(request.url, 'http://localhost');
+  const { server = '' } = request.params;
+  const access = searchParams.get('access');
+  return { organization, server, access, groupIds: searchParams.getAll('group') };
 }
 
 /** What was entered, as a query. */

@@ -2,8 +2,10 @@ import { perform } from '#admin/operation';
 import { type ServerInUse, serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#clock/clock';
+import { listGrantsOfPerson } from '#db/grants';
 import { describeUpstream } from '#upstreams/drivers';
 import type { ServerHealth } from '#upstreams/health';
+import { applicationName } from '#web/consent';
 import { html, type Html } from '#web/html';
 import {
   connectionInstructions,
@@ -26,7 +28,7 @@ import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
-import { applicationsOf, healthCell, healthOfAll } from './health.ts';
+import { healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -280,6 +282,25 @@ function disabledNotice(settings: string | undefined): Html {
   return html`<p class="notice warning" role="status">
 This server is disabled. Calls to it are refused. ${next}
 </p>`;
+}
+
+const mostNamed = 3;
+
+/** With which applications a person uses each server, by `{organization}/{server}`: `Claude Desktop, Cursor and 2 more`. */
+export async function applicationsOf(
+  userId: string,
+  now: EpochSeconds,
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<ReadonlyMap<string, string>> {
+  const grants = await listGrantsOfPerson(db, userId, now);
+  const ofServers = Map.groupBy(grants, (grant) => grant.serverPath);
+  return new Map(
+    [...ofServers].map(([path, ofServer]) => {
+      const all = [...new Set(ofServer.map(applicationName))];
+      const more = all.length - mostNamed;
+      return [path, all.slice(0, mostNamed).join(', ') + (more > 0 ? ` and ${more} more` : '')];
+    }),
+  );
 }
 
 /** The server that the path names. @throws {AdministrationRefusal} `not_found` */
