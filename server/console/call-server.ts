@@ -50,7 +50,7 @@ export function consoleCalls(gateway: {
         readBody: async () => Buffer.from(message),
         gone: gone.signal,
       })
-      .then(read)
+      .then((given) => read(given).finally(given.sent))
       .catch(() => ({ outcome: 'broken' }) as const);
     let timer: NodeJS.Timeout | undefined;
     const late = new Promise<ConsoleAnswer>((resolve) => {

@@ -6,6 +6,7 @@ import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import {
   type Upstream,
   type UpstreamAnswer,
+  type UpstreamBody,
   UpstreamError,
   UpstreamRefusal,
   type UpstreamRequest,
@@ -92,15 +93,20 @@ export async function discard(body: UpstreamAnswer['body']): Promise<void> {
   }
 }
 
-const maxEventBytes = 64 * 1024 * 1024;
+/** The longest answer, or event of one, that is held whole. */
+export const maxEventBytes = 64 * 1024 * 1024;
 
 /** A body as an upstream returns it: whole, or in chunks. */
 type Body = UpstreamAnswer['body'];
 
 /** The events of a body as they come, each of up to `maxBytes`. */
 export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGenerator<SseEvent> {
+  const letGo = body instanceof Uint8Array ? undefined : body.letGo;
   try {
-    yield* sseEvents(body, { maxBytes });
+    for await (const event of sseEvents(body, { maxBytes })) {
+      yield event;
+      letGo?.();
+    }
   } catch (cause) {
     throw unfinished(cause);
   }
@@ -155,8 +161,9 @@ export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<B
 
 /** The beginning of a body that is too long to be read whole, and the rest of it. */
 export interface LongBody {
-  readonly held: readonly Uint8Array[];
+  readonly held: Uint8Array[];
   readonly rest: AsyncIterator<Uint8Array>;
+  readonly letGo: UpstreamBody['letGo'];
 }
 
 /**
@@ -179,7 +186,7 @@ export async function bodyWithin(body: Body, maxBytes: number): Promise<Buffer |
   } catch (cause) {
     throw unfinished(cause);
   }
-  return { held, rest };
+  return { held, rest, letGo: body.letGo };
 }
 
 const timeoutMs = 2000;

@@ -164,7 +164,12 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'cancelled':
       return { status: 200, code: -32800, message: 'the request was cancelled' };
     case 'too_many_requests':
-      return { status: 429, code: -32000, message: `too many requests${because}` };
+      return {
+        status: 429,
+        code: -32000,
+        message: `too many requests${because}`,
+        ...(details.isOutcomeUnknown && { data: { outcome: 'unknown' } }),
+      };
     case 'too_slow':
       return { status: 504, code: -32000, message: `the call was stopped${because}` };
     case 'upstream_unreachable':

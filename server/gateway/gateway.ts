@@ -3,7 +3,9 @@ import type { CredentialUse } from '#db/last-uses';
 import type { ServerRecord } from '#db/servers';
 import type { EpochSeconds } from '#clock/clock';
 import type { Admission, AdmitPorts } from './admission.ts';
+import { maxEventBytes } from './answers.ts';
 import type { Awaitable } from '#awaitable';
+import { BodyMemory } from './body-memory.ts';
 import type { EraAdapters } from './era-adapters.ts';
 import { errorAnswer } from './errors.ts';
 import type { Presentation } from './filters.ts';
@@ -18,7 +20,6 @@ import { givenUp, passCall, type Progress } from './pipeline.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
-import { RequestMemory } from './request-memory.ts';
 import type { Mac } from './seal.ts';
 import { LegacySessions } from './sessions.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
@@ -57,7 +58,10 @@ export interface GatewayPorts extends AdmitPorts {
 export interface GatewayParts {
   readonly ports: GatewayPorts;
   readonly open: OpenAnswers;
-  readonly memory: RequestMemory;
+  /** Of the bodies that callers send. */
+  readonly memory: BodyMemory;
+  /** Of those that upstreams send. */
+  readonly answerMemory: BodyMemory;
   readonly limits: CallLimits;
   readonly reaper: Reaper;
   readonly legacy: LegacyState;
@@ -100,7 +104,8 @@ export class Gateway {
       legacy,
       reaper,
       open: new OpenAnswers(),
-      memory: new RequestMemory(ports.maxBodyBytes),
+      memory: new BodyMemory({ what: 'bodies', maxBodyBytes: ports.maxBodyBytes }),
+      answerMemory: new BodyMemory({ what: 'responses', maxBodyBytes: maxEventBytes }),
       limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
       changeToken: undefined,

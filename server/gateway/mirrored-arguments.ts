@@ -163,6 +163,7 @@ async function relist(
     const text = Buffer.from(JSON.stringify(asked));
     const answer = await send({ method: 'POST', headers, body: text, signal });
     const learned = learn(await wholeMessage(answer));
+    if (!(answer.body instanceof Uint8Array)) answer.body.letGo?.();
     tools.note(learned, { isFirst: page === 0 });
     // Kept here, because others may list, and too many tools are not kept, while this goes on.
     found = learned.tools.get(call.name ?? '') ?? found;

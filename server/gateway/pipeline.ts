@@ -53,6 +53,7 @@ import {
 } from './filters.ts';
 import type { GatewayParts } from './gateway.ts';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
+import { HeldAnswers } from './held-answers.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
 import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
 import { countedFor } from './open-answers.ts';
@@ -155,7 +156,7 @@ async function passLateMessage(
   if (ownerOf(admission.principal, admission.server.id) !== owner) {
     throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
   }
-  const upstream = parts.ports.upstreamOf(admission.server, owner, admission);
+  const upstream = call.held.counted(parts.ports.upstreamOf(admission.server, owner, admission));
   return passMessage(read, { ...call, admission, upstream }, progress, parts);
 }
 
@@ -308,7 +309,7 @@ function begun(
   request: GatewayRequest,
   admission: Admission,
   { metering }: Progress,
-  { ports, open, reaper, memory }: GatewayParts,
+  { ports, open, reaper, memory, answerMemory }: GatewayParts,
 ): Call {
   if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
     throw new GatewayRefusal('too_many_requests', {
@@ -322,14 +323,16 @@ function begun(
   const upstream = ports.upstreamOf(admission.server, owner, admission);
   const { over, endless } = open.add(whileConnected(admission, upstream), ending);
   const { take: arrived, release } = memory.body(countedFor(admission));
+  const held = new HeldAnswers(answerMemory, countedFor(admission));
   const afterwards = [over, release];
   const finish = (outcome?: AnsweredOutcome) => {
     for (const act of afterwards.splice(0)) act();
+    held.over();
     if (outcome) metering.answered(outcome);
   };
   const seal = principalSeal(owner, ports.mac);
-  const handles = { arrived, endless, afterwards, finish };
-  return { request, admission, upstream, ending, owner, seal, ...handles };
+  const handles = { arrived, held, endless, afterwards, finish };
+  return { request, admission, upstream: held.counted(upstream), ending, owner, seal, ...handles };
 }
 
 /** An admission that also ends when the account at the upstream is disconnected. */
@@ -424,7 +427,7 @@ interface ReplyTo {
 }
 
 function replyOptions(
-  { request, ending, finish }: Call,
+  { request, ending, held, finish }: Call,
   { progress, parts, limits }: ReplyTo,
 ): Omit<ReplyOptions, 'accepts' | 'filters'> {
   const report = (cause: unknown) => {
@@ -437,6 +440,7 @@ function replyOptions(
   return {
     maxBytes: (limits && limits.answerBytes) || Infinity,
     signal: ending.signal,
+    held,
     finish,
     // A listening stream has no response.
     report: progress.id === 'null' ? undefined : report,

@@ -19,6 +19,7 @@ import {
   type Filter,
 } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import type { HeldAnswers } from './held-answers.ts';
 import { live } from './live-stream.ts';
 import { isErrorAnswer, type AnsweredOutcome } from './metering.ts';
 import type { Accepts } from './read-message.ts';
@@ -51,6 +52,8 @@ export interface ReplyOptions {
   readonly maxBytes: number;
   /** Aborts when the call is ended. */
   readonly signal: AbortSignal;
+  /** What the call holds of the upstream's answers. */
+  readonly held?: HeldAnswers;
   /** Called once, with how the answer ended. */
   readonly finish: (outcome: AnsweredOutcome) => void;
   /** Returns the last event of a stream that breaks off for a known reason: an error for the caller. */
@@ -108,14 +111,16 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
 
 /** One whole message as the answer. */
 function single(status: number, message: AnswerMessage, options: ReplyOptions): GatewayAnswer {
-  const { accepts, maxBytes, finish, isAlways200 } = options;
+  const { accepts, maxBytes, held, finish, isAlways200 } = options;
   const answer =
     accepts.json || status !== 200
       ? jsonAnswer(isAlways200 ? 200 : status, message.bytes)
       : eventAnswer(messageEvent(message.bytes));
   if (message.bytes.length > maxBytes) throw tooLarge(maxBytes);
+  held?.pass(message.bytes.length);
+  const sent = held?.keep();
   finish(isErrorAnswer(message) ? 'tool-error' : 'ok');
-  return answer;
+  return sent ? { ...answer, sent } : answer;
 }
 
 function passed(bytes: Uint8Array, { filters }: ReplyOptions): AnswerMessage {
@@ -149,7 +154,7 @@ async function* streamed(
   options: ReplyOptions,
   stream: FollowedStream | undefined,
 ): AsyncGenerator<Uint8Array> {
-  const { filters, maxBytes, signal, finish, missed } = options;
+  const { filters, maxBytes, signal, held, finish, missed } = options;
   let bytes = 0;
   let outcome: AnsweredOutcome = 'ok';
   try {
@@ -168,7 +173,9 @@ async function* streamed(
       if (!sent) continue;
       bytes += sent.length;
       if (bytes > maxBytes) throw tooLarge(maxBytes);
+      held?.pass(sent.length);
       yield sent;
+      held?.passed();
     }
     // Some ends are quiet: a stream that was cut off must not look like one that is over.
     const slowness = slownessIn(signal);
@@ -220,17 +227,18 @@ async function checkedStart(long: LongBody, options: ReplyOptions): Promise<Chec
 
 /** Goes on as it comes, but for the end of a result for another request. */
 async function* longJson(
-  { held, rest, members }: CheckedLong,
+  { held, rest, letGo, members }: CheckedLong,
   options: ReplyOptions,
 ): AsyncGenerator<Uint8Array> {
   const { maxBytes, signal, finish, cut } = options;
   let bytes = 0;
   try {
-    for (const chunk of held) {
+    for (let chunk = held.shift(); chunk; chunk = held.shift()) {
       bytes += chunk.length;
       yield chunk;
     }
     for (;;) {
+      letGo?.();
       const next = await rest.next().catch((cause: unknown) => {
         throw unfinished(cause);
       });

@@ -3,6 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import type { Message } from 'latchkey-mcp/message';
 import type { Admission, ProvedCredential } from './admission.ts';
 import type { Filter } from './filters.ts';
+import type { HeldAnswers } from './held-answers.ts';
 import type { AnsweredOutcome } from './metering.ts';
 import type { Accepts } from './read-message.ts';
 import type { ReplyOptions } from './reply.ts';
@@ -55,6 +56,8 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** Whoever sends it calls this once the body was sent or given up: until then its memory counts. Absent for a short one. */
+  readonly sent?: (() => void) | undefined;
 }
 
 /**
@@ -76,6 +79,8 @@ export interface Call {
   readonly seal: PrincipalSeal;
   /** Counts a part of the request's body that has arrived. @throws {GatewayRefusal} `too_many_requests`, `cancelled` */
   readonly arrived: (bytes: number) => void;
+  /** What it holds of its upstream's answers. */
+  readonly held: HeldAnswers;
   /** Marks the answer as endless. */
   readonly endless: () => void;
   /** Run when the answer was sent to its end or abandoned. */

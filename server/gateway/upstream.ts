@@ -18,7 +18,13 @@ export interface UpstreamAnswer {
   /** `WWW-Authenticate`, for who sends our own tokens; no caller ever gets it. */
   readonly challenge?: string | undefined;
   /** Whole when it was short, else as it comes. */
-  readonly body: Uint8Array | AsyncIterable<Uint8Array>;
+  readonly body: Uint8Array | UpstreamBody;
+}
+
+/** A body as it comes. */
+export interface UpstreamBody extends AsyncIterable<Uint8Array> {
+  /** Called by a reader that no longer holds what it has read. */
+  readonly letGo?: () => void;
 }
 
 /** A way to one MCP server. Carries raw JSON-RPC bytes and parses none of them. */

@@ -8,9 +8,10 @@ import type { GatewayAnswer } from '#gateway/request';
  */
 export function sendAnswer(
   response: ServerResponse,
-  { status, headers, body }: GatewayAnswer,
+  { status, headers, body, sent }: GatewayAnswer,
   more: readonly string[] = [],
 ): Promise<void> | undefined {
+  if (sent) whenClosed(response, sent);
   // Node writes a list as it is, whereas it takes an object apart and validates it twice.
   const head: string[] = [];
   for (const name of Object.keys(headers)) head.push(name, headers[name] ?? '');
@@ -47,6 +48,23 @@ async function sendStream(
 
 function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+}
+
+/** A response that waits behind another one is not told when their connection closes. */
+function whenClosed(response: ServerResponse, act: () => void): void {
+  const { socket } = response.req;
+  if (response.closed || socket.destroyed) return act();
+  let isClosed = false;
+  const closed = () => {
+    // The connection's event goes on to listeners that were removed meanwhile.
+    if (isClosed) return;
+    isClosed = true;
+    response.off('close', closed);
+    socket.off('close', closed);
+    act();
+  };
+  response.on('close', closed);
+  socket.on('close', closed);
 }
 
 async function drained(response: ServerResponse): Promise<void> {

@@ -107,8 +107,9 @@ export async function answerNode(
     readBody: (arrived) => wholeBody(stream, maxBodyBytes, arrived),
     gone: stream.gone,
   });
-  const { status, headers: answered, body = '' } = answer;
+  const { status, headers: answered, body = '', sent } = answer;
   await sendAnswer(stream, { status, headers: answered }, body);
+  sent?.();
 }
 
 /** Ends the call at the other node when its caller is gone. */

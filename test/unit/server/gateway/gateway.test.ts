@@ -9,7 +9,7 @@ import type { Presentation } from '#server/gateway/filters';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import type { Upstream } from '#server/gateway/upstream';
 import { fakeMac } from '#support/fake-mac';
-import { chunksOf, eventStream, fakeUpstream } from '#support/fake-upstream';
+import { chunksOf, eventStream, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
@@ -121,6 +121,37 @@ test('107: a caller whose open bodies take too much memory gets 429, and is serv
   expect([tooMany.status, short.status]).toEqual([429, 200]);
   expect(statuses).toEqual(Array(16).fill(200));
   expect((await ask(list, open)).status).toBe(200);
+});
+
+test('107: responses that callers have not received take 64 MiB of memory, and the rest get 429', async () => {
+  const mib = 1024 * 1024;
+  const result = (text: string) =>
+    upstreamAnswer({
+      text: Buffer.from(
+        `{"jsonrpc":"2.0","id":${/"id":([^,]+)/.exec(text)?.[1]},"result":{"text":"${'x'.repeat(4 * mib)}"}}`,
+      ),
+    });
+  const plain = legacyServer();
+  upstream = {
+    send: (request) => {
+      const text = Buffer.from(request.body ?? []).toString();
+      return text.includes('tools/list') ? Promise.resolve(result(text)) : plain.send(request);
+    },
+  };
+  const answers = await Promise.all(Array.from({ length: 40 }, () => ask()));
+  const held = answers.filter(({ status }) => status === 200);
+  const late = answers.filter(({ status }) => status === 429);
+  const texts = await Promise.all(late.map(bodyText));
+
+  expect([held.length, late.length]).toEqual([16, 24]);
+  expect(held.every(({ sent }) => sent !== undefined)).toBe(true);
+  expect(late[0]?.headers).not.toHaveProperty('Retry-After');
+  expect(texts[0]).toContain("the responses of this caller's open requests exceed 67108864 bytes");
+
+  held[0]?.sent?.();
+  held[0]?.sent?.();
+  expect((await ask()).status).toBe(200);
+  expect((await ask()).status).toBe(429);
 });
 
 test('the body of a caller who is not let in is never read', async () => {

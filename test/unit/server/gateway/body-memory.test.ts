@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 
+import { BodyMemory } from '#server/gateway/body-memory';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
-import { RequestMemory } from '#server/gateway/request-memory';
 
 const [kib, mib] = [1024, 1024 * 1024];
 const refused = expect.objectContaining({ code: 'too_many_requests' });
@@ -16,8 +16,8 @@ function fits(take: (bytes: number) => void, bytes: number): boolean {
   }
 }
 
-test('107: request memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, and gets them back', () => {
-  const memory = new RequestMemory(4 * mib);
+test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, and gets them back', () => {
+  const memory = new BodyMemory({ what: 'bodies', maxBodyBytes: 4 * mib });
   const bodies = Array.from({ length: 1024 }, () => memory.body('key_a'));
   const refusals = bodies.filter(({ take }) => {
     const isWhole = Array(64)
@@ -38,8 +38,8 @@ test('107: request memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB
   expect(() => memory.body('key_a').take(4 * mib)).not.toThrow();
 });
 
-test('107: request memory: many callers never hold more than 512 MiB, and another one still has room', () => {
-  const memory = new RequestMemory();
+test('107: body memory: many callers never hold more than 512 MiB, and another one still has room', () => {
+  const memory = new BodyMemory({ what: 'bodies' });
   for (let caller = 0; caller < 50; caller += 1) {
     const { take } = memory.body(`key_${caller}`);
     while (fits(take, mib));
@@ -52,15 +52,15 @@ test('107: request memory: many callers never hold more than 512 MiB, and anothe
   expect(memory.size.bytes).toBe(before);
 });
 
-test('request memory: one body of the largest size that is accepted always fits', () => {
-  const memory = new RequestMemory(1024 * mib);
+test('body memory: one body of the largest size that is accepted always fits', () => {
+  const memory = new BodyMemory({ what: 'bodies', maxBodyBytes: 1024 * mib });
 
   expect(() => memory.body('key_a').take(1024 * mib)).not.toThrow();
   expect(() => memory.body('key_a').take(mib)).toThrow(refused);
 });
 
-test('request memory: what arrives after the end of a call is not kept', () => {
-  const memory = new RequestMemory();
+test('body memory: what arrives after the end of a call is not kept', () => {
+  const memory = new BodyMemory({ what: 'bodies' });
   const { take, release } = memory.body('key_a');
   take(mib);
   release();

@@ -1,0 +1,103 @@
+import { type BodyMemory, freeBytes, type HeldBody } from './body-memory.ts';
+import type { Upstream, UpstreamAnswer, UpstreamBody } from './upstream.ts';
+
+/**
+ * What one call holds of its upstream's answers. A body counts from its first part on: until its reader lets go of it, or else
+ * until the call is over. Of short answers nothing is noted.
+ */
+export class HeldAnswers {
+  readonly #memory: BodyMemory;
+  readonly #caller: string;
+  /** Those that may count. */
+  #bodies: Set<HeldBody> | undefined;
+  /** What goes to the caller, as far as it does not count as the body that it came in. */
+  #passing: HeldBody | undefined;
+  #isKept = false;
+  #isOver = false;
+
+  constructor(memory: BodyMemory, caller: string) {
+    this.#memory = memory;
+    this.#caller = caller;
+  }
+
+  /** The same upstream, whose answers count. It may be used after the call; then each counts until it was read. */
+  counted(upstream: Upstream): Upstream {
+    return {
+      send: (request) => upstream.send(request).then((answer) => this.#countedAnswer(answer)),
+    };
+  }
+
+  /**
+   * Counts a part of the answer, for as long as it is being sent.
+   *
+   * @throws {GatewayRefusal} `too_many_requests`
+   */
+  pass(bytes: number): void {
+    if (bytes <= freeBytes) return;
+    this.#passing ??= this.#body();
+    this.#passing.letGo();
+    const counted = this.#counted;
+    if (counted + freeBytes < bytes) this.#passing.take(bytes - counted);
+  }
+
+  /** The part was sent. */
+  passed(): void {
+    this.#passing?.letGo();
+  }
+
+  /** Makes everything count until the returned function is called, rather than until `over`; `undefined` if nothing counts. */
+  keep(): (() => void) | undefined {
+    if (this.#counted === 0) return undefined;
+    this.#isKept = true;
+    return () => this.#end();
+  }
+
+  /** The call is over. */
+  over(): void {
+    if (!this.#isKept) this.#end();
+  }
+
+  get #counted(): number {
+    let bytes = 0;
+    for (const body of this.#bodies ?? []) bytes += body.bytes;
+    return bytes;
+  }
+
+  #end(): void {
+    this.#isOver = true;
+    for (const body of this.#bodies ?? []) body.letGo();
+    this.#passing?.letGo();
+    this.#bodies = undefined;
+    this.#passing = undefined;
+  }
+
+  #countedAnswer(answer: UpstreamAnswer): UpstreamAnswer {
+    const { body } = answer;
+    if (!(body instanceof Uint8Array)) return { ...answer, body: this.#countedBody(body) };
+    if (body.length > freeBytes && !this.#isOver) this.#body().take(body.length);
+    return answer;
+  }
+
+  #countedBody(body: AsyncIterable<Uint8Array>): UpstreamBody {
+    const held = this.#body();
+    return { letGo: held.letGo, [Symbol.asyncIterator]: () => this.#read(body, held) };
+  }
+
+  async *#read(body: AsyncIterable<Uint8Array>, held: HeldBody): AsyncGenerator<Uint8Array> {
+    try {
+      for await (const chunk of body) {
+        held.take(chunk.length);
+        yield chunk;
+      }
+    } finally {
+      if (this.#isOver) held.letGo();
+      if (held.bytes === 0) this.#bodies?.delete(held);
+    }
+  }
+
+  #body(): HeldBody {
+    const held = this.#memory.body(this.#caller);
+    if (!this.#isOver) (this.#bodies ??= new Set()).add(held);
+    return held;
+  }
+}
