@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, expect, test } from 'vitest';
 
 import { type Message, messageOf } from '#mcp/message';
@@ -35,7 +36,7 @@ beforeEach(() => {
 });
 
 async function answer(index: number, outcome: Message | Error): Promise<void> {
-  await expect.poll(() => answers.length).toBeGreaterThan(index);
+  await nextTurn();
   if (outcome instanceof Error) answers[index]?.reject(outcome);
   else answers[index]?.resolve(outcome);
 }
@@ -77,9 +78,9 @@ test('listeners: a resource is subscribed to again only after its unsubscription
   const first = listeners.add(changes, signal);
   await answer(0, accepted);
   listeners.remove(await first);
-  await expect.poll(() => sent).toHaveLength(2);
+  await nextTurn();
   const second = listeners.add(changes, signal);
-  await Promise.resolve();
+  await nextTurn();
   const before = [...sent];
   await answer(1, accepted);
   await answer(2, accepted);
@@ -91,7 +92,7 @@ test('listeners: a resource is subscribed to again only after its unsubscription
 
 test('listeners: one that comes when no more changes come is accepted for nothing, and ends', async () => {
   const late = listeners.add(changes, signal);
-  await expect.poll(() => sent).toHaveLength(1);
+  await nextTurn();
   listeners.end();
   await answer(0, accepted);
   const later = await listeners.add(changes, signal);
