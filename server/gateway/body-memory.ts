@@ -27,7 +27,7 @@ export interface BodyMemoryOptions {
 /**
  * Limits the memory of the bodies that open calls hold, besides the first 64 KiB of each: those that callers send, or those
  * that they get. A caller may hold as much as is then still free for others, and at most 64 MiB, or one body of the largest
- * size that is accepted. However many callers hold all they may, another caller still has room for a body. What was announced
+ * size that is accepted. However many callers hold all they may, another caller can still hold a body. What was announced
  * and has not arrived does not count.
  */
 export class BodyMemory {
@@ -93,7 +93,7 @@ export class BodyMemory {
     if (this.#what === 'bodies') {
       return new GatewayRefusal('too_many_requests', { detail, retryAfterSeconds: 1 });
     }
-    // No Retry-After: whoever follows it would run again what the MCP server has run.
+    // No Retry-After: a caller that follows it would run again what the MCP server has run.
     return new GatewayRefusal('too_many_requests', {
       detail: `${detail}, so it is unknown whether the request took effect`,
       isOutcomeUnknown: true,

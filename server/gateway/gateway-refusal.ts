@@ -1,6 +1,5 @@
 import type { RepeatableRefusal } from '#audit/counted-refusals';
 import type { Scope } from '#oauth/scopes';
-import type { GatewayRequest } from './request.ts';
 
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
 export type RefusalCode =
@@ -104,6 +103,14 @@ export function isDenial({ code }: GatewayRefusal): boolean {
   return denials.has(code);
 }
 
+/** What the audit log names of a refused call. */
+interface RefusedCall {
+  readonly id: string;
+  readonly organization: string;
+  readonly server: string;
+  readonly address?: string | undefined;
+}
+
 /**
  * The audit action of a refused call; `undefined` if it is not recorded. Errors of an MCP server that may hide tools from its
  * administrators are recorded, too. Missing credentials are normal: that is how
@@ -111,12 +118,7 @@ export function isDenial({ code }: GatewayRefusal): boolean {
  */
 export function auditedRefusal(
   { code, details }: GatewayRefusal,
-  {
-    id,
-    organization,
-    server,
-    address,
-  }: Pick<GatewayRequest, 'id' | 'organization' | 'server' | 'address'>,
+  { id, organization, server, address }: RefusedCall,
   principal: string | undefined,
 ): RepeatableRefusal | undefined {
   if (!denials.has(code) && code !== 'unreadable_tools') return undefined;

@@ -56,7 +56,7 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** Whoever sends it calls this once the body was sent or given up: until then its memory counts. Absent for a short one. */
+  /** The sender calls this once the body was sent or given up: until then its memory counts. Absent for a short one. */
   readonly sent?: (() => void) | undefined;
 }
 
