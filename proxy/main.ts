@@ -63,9 +63,9 @@ const host: CommandHost = {
   stop,
   print: (line) => void process.stdout.write(`${printable(line)}\n`),
   warn: (line) => void process.stderr.write(`${printable(line)}\n`),
-  async *lines() {
+  async *lines(over) {
     const { createInterface } = await import('node:readline');
-    yield* createInterface({ input: process.stdin });
+    yield* createInterface({ input: process.stdin, ...(over && { signal: over }) });
   },
   async secret(question) {
     const { hiddenLine } = await import('#cli/hidden-line');

@@ -23,11 +23,12 @@ export type AuthorizationPage = {
   link: () => URL;
 };
 
-/** Shows a page to the person; `undefined`, or the query of a redirect that was brought by hand. */
+/** Shows a page to the person until `over`; `undefined`, or the query of a redirect that was brought by hand. */
 export type ShowPage = (
   page: AuthorizationPage,
   redirectUri: string,
   isOurs: (query: URLSearchParams) => boolean,
+  over: AbortSignal,
 ) => Promise<URLSearchParams | undefined>;
 
 export type SignInPorts = ChooseClientPorts & {
@@ -111,12 +112,13 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     // Listening begins before the browser can be back.
     const arriving = listener.redirect(isOurs, { timeoutMs, signal });
     const page = { url: request.url, link: () => listener.linkTo(request.url) };
-    const brought = show(page, redirectUri, isOurs).then((query) =>
+    const over = new AbortController();
+    const brought = show(page, redirectUri, isOurs, over.signal).then((query) =>
       query ? byHand(query) : arriving,
     );
     arriving.catch(() => undefined);
     brought.catch(() => undefined);
-    const redirect = await Promise.race([arriving, brought]);
+    const redirect = await Promise.race([arriving, brought]).finally(() => over.abort());
     try {
       const code = readRedirect(redirect.query, request.state, discovery);
       const { codeVerifier } = request;

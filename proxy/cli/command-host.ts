@@ -25,8 +25,8 @@ export interface CommandHost extends AccountsHost {
   /** The same to standard error. */
   warn(line: string): void;
 
-  /** What the person types, line by line. */
-  lines(): AsyncIterable<string>;
+  /** What the person types, line by line, until `over`: later lines answer another question. */
+  lines(over?: AbortSignal): AsyncIterable<string>;
 
   /** A secret that the person types unseen, or the first line of standard input. */
   secret(question: string): Promise<string>;

@@ -67,8 +67,7 @@ type Terminal = {
   print: (line: string) => void;
   /** Standard error. */
   warn: (line: string) => void;
-  /** What the person types. */
-  lines: () => AsyncIterable<string>;
+  lines: CommandHost['lines'];
   openBrowser: (url: URL) => Promise<boolean>;
   /** What people call the assistant that will use the connection. */
   assistant?: string | undefined;
@@ -86,7 +85,7 @@ export async function login(
   signal: AbortSignal,
 ): Promise<void> {
   const { connection } = account;
-  const show: ShowPage = async (page, redirectUri, isOurs) => {
+  const show: ShowPage = async (page, redirectUri, isOurs, over) => {
     if (await terminal.openBrowser(page.link())) {
       terminal.warn('opening your browser; if it does not open, open this page on this computer:');
       terminal.warn(page.link().href);
@@ -98,7 +97,7 @@ export async function login(
     terminal.warn(
       "after you click Allow, copy the browser's address and paste it here; an error page is fine:",
     );
-    return pastedRedirect(terminal.lines(), redirectUri, isOurs, (line) => terminal.warn(line));
+    return pastedRedirect(terminal.lines(over), redirectUri, isOurs, (line) => terminal.warn(line));
   };
   const signingIn = signInAccount(account, {
     show,

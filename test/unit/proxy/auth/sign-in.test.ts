@@ -45,6 +45,7 @@ async function signingIn({
   });
   const told: RedirectPage[] = [];
   const saved: Granted[] = [];
+  const events: string[] = [];
   let closed = 0;
   const shown = Promise.withResolvers<URL>();
   const previous = previousIssuer && {
@@ -80,18 +81,25 @@ async function signingIn({
           },
           close: async () => void (closed += 1),
         }),
-      show: async (page) => {
+      show: async (page, _redirectUri, _isOurs, over) => {
+        over.addEventListener('abort', () => events.push('over'));
         shown.resolve(page.url);
         return new Promise(() => undefined);
       },
-      save: save ?? (async (granted) => (saved.push(granted), granted)),
+      save:
+        save ??
+        (async (granted) => {
+          events.push('saved');
+          saved.push(granted);
+          return granted;
+        }),
     },
   );
   const outcome = await record.then(
     (value) => ({ value, error: undefined }),
     (error: unknown) => ({ value: undefined, error }),
   );
-  return { ...outcome, told, saved, requests, closed: () => closed };
+  return { ...outcome, told, saved, events, requests, closed: () => closed };
 }
 
 test('sign-in: the page says so, with the account, only after the token was stored', async () => {
@@ -103,6 +111,12 @@ test('sign-in: the page says so, with the account, only after the token was stor
     [200, 'You are signed in as dana@example.com'],
   ]);
   expect(closed()).toBe(1);
+});
+
+test('sign-in: once the browser is back, nothing more is asked of the person', async () => {
+  const { events } = await signingIn();
+
+  expect(events).toEqual(['over', 'saved']);
 });
 
 test('sign-in: a token that cannot be stored is not announced as a sign-in', async () => {
