@@ -102,8 +102,10 @@ export function readRedirect(
   const error = query.get('error');
   if (error !== null) {
     const description = query.get('error_description');
-    const said = [error, description].filter((part) => part !== null).map(plain);
-    throw new OAuthError('denied', `${issuer} answered ${said.join(': ')}`, {
+    // With a reason, `access_denied` tells nothing more.
+    const parts = error === 'access_denied' && description ? [description] : [error, description];
+    const said = parts.filter((part) => part !== null).map(plain);
+    throw new OAuthError('denied', `${issuer} answered: ${said.join(': ')}`, {
       endpoint: issuer,
       error: plain(error),
     });

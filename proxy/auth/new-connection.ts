@@ -62,6 +62,8 @@ async function noEndpoint(
 ): Promise<UpstreamError | undefined> {
   if (!(error instanceof UpstreamError)) return undefined;
   const { code, status = 0 } = error;
+  // The server named its own URL.
+  if (error.remedy !== undefined) return undefined;
   if (code !== 'not_json_rpc' && code !== 'redirected' && !pageStatuses.has(status))
     return undefined;
   const { origin } = new URL(url);

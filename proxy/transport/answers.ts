@@ -70,7 +70,8 @@ function refusal(
   const publicUrl = status === 421 ? publicUrlIn(body) : undefined;
   if (publicUrl !== undefined) {
     const why = `the server answered ${said}: its public URL is ${publicUrl}`;
-    return new UpstreamError('redirected', why, { status });
+    const remedy = `if you trust that address, use the URL that begins with ${publicUrl}`;
+    return new UpstreamError('redirected', why, { status, remedy });
   }
   if (status >= 400) return new UpstreamError('status', `the server answered ${said}`, { status });
   if (status === 202 || status === 204)

@@ -215,9 +215,10 @@ async function exchange(request: HttpRequest, route: Route): Promise<IncomingMes
     const { sent } = progress;
     if (signal?.aborted) throw new HttpError('aborted', 'aborted', { sent, cause: error });
     const reason = error instanceof Error ? error.message : '';
-    const problem =
-      commonFailures.get(platformCode(error)) ??
-      (reason || platformCode(error) || 'the connection failed');
+    const known = notTls.test(reason)
+      ? 'it does not use TLS there; check the port, or use http'
+      : commonFailures.get(platformCode(error));
+    const problem = known ?? (reason || platformCode(error) || 'the connection failed');
     if (forwarding && !sent) throw refusals?.unreachableProxy(forwarding, problem, error);
     throw await directFailure(url, problem, error, sent);
   }
@@ -308,6 +309,9 @@ const commonFailures = new Map([
   ['EAI_AGAIN', 'the host was not found: no answer from DNS'],
   ['ETIMEDOUT', 'no answer'],
 ]);
+
+/** What OpenSSL says of an answer that is not TLS. */
+const notTls = /wrong version number|packet length too long/i;
 
 async function directFailure(
   url: URL,

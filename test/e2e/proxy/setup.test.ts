@@ -189,7 +189,7 @@ test('setup: a server that the person may not use leaves no connection behind', 
   const status = await machine.run('status', '--json');
 
   expect(done).toMatchObject({ code: 1, stdout: '' });
-  expect(done.stderr).toContain('access_denied: no access');
+  expect(done.stderr).toContain('answered: no access');
   expect(done.stderr).toContain('ask the administrator of the server for access');
   expect(done.stderr).not.toContain('was added');
   expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });

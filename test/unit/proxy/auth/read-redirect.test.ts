@@ -36,7 +36,7 @@ test('authorization response: an error is reported only if it carries our state'
   expect(() => read(`${error}&state=right&iss=${iss}`)).toThrow(
     expect.objectContaining({
       code: 'denied',
-      message: expect.stringMatching(/access_denied: {2}\[31mno$/),
+      message: expect.stringMatching(/answered: {2}\[31mno$/),
     }),
   );
 });

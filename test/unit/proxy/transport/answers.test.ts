@@ -56,6 +56,7 @@ test('answer: a server that was called by another host names its public URL', as
       message: expect.stringMatching(
         /^the server answered 421: .* is https:\/\/mcp\.example\.com$/,
       ),
+      remedy: expect.stringContaining('begins with https://mcp.example.com'),
     },
   );
   await expect(answer({ public_url: 'javascript:alert(1)' })).rejects.toMatchObject({

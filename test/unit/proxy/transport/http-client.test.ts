@@ -35,6 +35,20 @@ test('HTTP client: after sleep it opens a new connection, because old ones may b
   expect(sockets[2]).not.toBe(sockets[0]);
 });
 
+test('HTTP client: https at a port that does not use TLS is told in words', async () => {
+  await using server = await countedServer((_, response) => response.end('ok'));
+  const client = httpClient(() => ({ env: {} }));
+  const url = new URL(server.origin.replace('http:', 'https:'));
+
+  const request = client.request({ url, method: 'GET', headers: {} });
+
+  await expect(request).rejects.toMatchObject({
+    code: 'unreachable',
+    message: `cannot reach ${url.origin}: it does not use TLS there; check the port, or use http`,
+  });
+  client.close();
+});
+
 test('HTTP client: a file of authorities that cannot be read is read again at the next request', async () => {
   await using folder = await temporaryFolder('authorities');
   const company = await authority();
