@@ -142,11 +142,16 @@ async function agentLogin(input: CommandInput, host: CommandHost): Promise<void>
   const { base } = agentPlan(input, host);
   const store = await host.store(host.options(input.options));
   await checkKeyStore(store, base);
-  const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), 'standard input');
+  const source = host.interactive ? 'the line that you entered' : 'standard input';
+  const keySecret = checkAgentKey(await host.secret(`agent key for ${base}`), source);
+  const replaced = (await store.get(agentKeyAccount(base))) !== undefined;
   await store.set(agentKeyAccount(base), keySecret);
   host.print(`stored the agent key for ${base}`);
-  host.warn(`next: latchkey agent --server-url ${base}`);
-  host.warn('hint: a running agent uses the new key after SIGHUP, without losing a call');
+  host.warn(
+    replaced
+      ? 'hint: a running agent uses the new key after SIGHUP, without losing a call'
+      : `next: latchkey agent --server-url ${base} --config FILE`,
+  );
 }
 
 const machineConfiguration = '/etc/latchkey/agent.json';

@@ -45,16 +45,16 @@ function all(commands: readonly Command[]): string {
 usage:
 ${lines.join('\n')}
 
-NAME is an entry in the configuration of Claude, Gemini CLI, Cursor or VS Code.
+NAME is a connection, or an entry in the configuration file of an assistant.
 Latchkey also accepts the options of mcp-remote. latchkey COMMAND --help explains a command;
 latchkey connect --help lists every option:
 
 ${listed(optionNames.map((name) => `--${name}`))}
 
 set only in the environment, because they are secrets:
-  LATCHKEY_OAUTH          {"clientId":"…","clientSecret":"…","scopes":["…"]}
-  LATCHKEY_CLIENT_SECRET  the client secret alone
-  LATCHKEY_API_KEY        an API key, sent as X-API-Key
+  LATCHKEY_OAUTH                   {"clientId":"…","clientSecret":"…","scopes":["…"]}
+  LATCHKEY_CLIENT_SECRET           the client secret alone
+  LATCHKEY_API_KEY                 an API key, sent as X-API-Key
   LATCHKEY_PRIVATE_KEY_PASSPHRASE  decrypts oauth.privateKeyFile
   LATCHKEY_CLIENT_KEY_PASSPHRASE   decrypts --client-key-file
 

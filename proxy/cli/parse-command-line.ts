@@ -132,7 +132,9 @@ function checkCount(operands: readonly string[], command: Command): void {
       name === 'connect'
         ? 'no server given; enter its name or its URL'
         : `latchkey ${name} requires ${shown}`,
-      name === 'connect' ? '' : `latchkey ${name} --help shows more`,
+      name === 'connect'
+        ? 'latchkey help lists the commands'
+        : `latchkey ${name} --help shows more`,
     );
   if (operands.length <= most) return;
   if (subcommands) {

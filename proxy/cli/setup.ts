@@ -329,10 +329,9 @@ async function choose(
     stop.addEventListener('abort', () => resolve(undefined), { once: true });
   });
   const lines = host.lines()[Symbol.asyncIterator]();
+  const byDefault = found.length > 0 ? 'for those marked with *' : 'for none';
   for (;;) {
-    host.warn(
-      'Select assistants: enter numbers, all or none, or press Enter for those marked with *:',
-    );
+    host.warn(`Select assistants: enter numbers, all or none, or press Enter ${byDefault}:`);
     const line = await Promise.race([lines.next(), stopped]);
     if (line === undefined || line.done)
       throw new UsageError(

@@ -102,9 +102,9 @@ async function tools(
       ? `${connection.name}: ${rows.length} ${rows.length === 1 ? 'tool' : 'tools'} seen`
       : `${connection.name}: no assistant has listed the tools yet`;
   const hint = changes
-    ? [`hint: ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`]
-    : [];
-  return [head, ...lines, ...hint];
+    ? `ask the server’s owner, then latchkey tools ${connection.name} --accept TOOL`
+    : rows.length === 0 && `restart an assistant that starts ${connection.name}: it lists them`;
+  return [head, ...lines, ...(hint === false ? [] : [`hint: ${hint}`])];
 }
 
 function day(at = 0): string {

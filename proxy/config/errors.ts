@@ -5,11 +5,7 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly hint: string;
 
-  constructor(
-    message: string,
-    hint = 'latchkey --help lists the commands',
-    options?: ErrorOptions,
-  ) {
+  constructor(message: string, hint = 'latchkey help lists the commands', options?: ErrorOptions) {
     super(message, options);
     this.hint = hint;
   }

@@ -2,7 +2,7 @@ import { CommandError, UsageError } from '#config/usage-error';
 import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
 import { findServer, type ServerRecord } from '#db/servers';
-import { isSlug, parseServerPath } from '#organizations/slug';
+import { isSlug, parseServerPath, slugOf } from '#organizations/slug';
 import type { Given, Ports, Stores } from './command.ts';
 
 /** A positional argument of a command, and how it is converted to input fields of an operation. */
@@ -56,8 +56,10 @@ const slugHint = 'names are lower-case letters, digits and hyphens, at most 63';
 
 /** @throws {UsageError} when `text` is not a name. */
 export function checkSlug(text: string, what: string): string {
-  if (!isSlug(text)) throw new UsageError(`'${text}' is not a name for ${what}`, slugHint);
-  return text;
+  if (isSlug(text)) return text;
+  const meant = slugOf(text);
+  const example = meant === '' ? '' : `, such as ${meant}`;
+  throw new UsageError(`'${text}' is not a name for ${what}`, `${slugHint}${example}`);
 }
 
 /** Splits `ORG/NAME`. @throws {UsageError} when it is malformed */
@@ -76,7 +78,7 @@ export async function namedOrganization(name: string, { db }: Stores): Promise<O
   const others = items.map((one) => one.name).join(', ') + (total > items.length ? ', …' : '');
   throw new CommandError(
     `organization ${name} not found`,
-    `${others && `organizations are ${others}; `}to create it: latchkey-server organization create ${name}`,
+    `${others && `existing organizations: ${others}; `}to create this one: latchkey-server organization create ${name}`,
   );
 }
 

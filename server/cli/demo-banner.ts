@@ -50,7 +50,9 @@ export async function demoBanner(
   if (!showsCredentials) {
     return [
       ...lines,
-      'For a client secret, an API key and a curl command, start it with --show-demo-credentials.',
+      'For a client secret, an API key and a curl command, stop the server and run:',
+      '',
+      `  ${place.typedServer('start --demo --show-demo-credentials')}`,
       '',
     ];
   }

@@ -227,7 +227,11 @@ async function checkMasterKey(db: Db, input: Input): Promise<Finding> {
   const remedy = 'Name the file of this installation in --master-key-file';
   try {
     if (areSealedUnder(readMasterKey(file, { mayCreate: false }), keys)) {
-      return { check, outcome: 'OK', detail: `${file} opens ${keys.length} signing keys` };
+      return {
+        check,
+        outcome: 'OK',
+        detail: `${file} opens ${keys.length} ${keys.length === 1 ? 'signing key' : 'signing keys'}`,
+      };
     }
     const detail = `${file} does not open the signing keys`;
     return { check, outcome: 'failure', detail, remedy };

@@ -3,7 +3,7 @@ import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
 import type { FolderCommand } from './backup-commands.ts';
 
-const allHelp = 'latchkey-server --help lists the commands';
+const allHelp = 'latchkey-server help lists the commands';
 
 /**
  * The command that the arguments begin with, and the arguments behind its words.

@@ -107,7 +107,7 @@ test.each([
 });
 
 test.each([
-  [['acme', '--urll'], 'unknown option --urll', 'latchkey --help lists the commands'],
+  [['acme', '--urll'], 'unknown option --urll', 'latchkey help lists the commands'],
   [['acme', '--confg', 'x'], 'unknown option --confg', 'did you mean --config?'],
   [['add', 'a', 'https://b.example', '--clientid=x'], '--clientid', 'did you mean --client-id?'],
   [['statsu', '--json'], 'has no option --json', 'did you mean latchkey status?'],

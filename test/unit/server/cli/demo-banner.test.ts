@@ -20,9 +20,9 @@ test('demo: the first start creates the endpoint, and shows one command and no s
   const lines = await demoBanner(place, false, admin);
 
   expect(lines).toContain(`  the proxy setup ${base}/mcp/demo/library`);
-  expect(lines.join('\n')).toContain('--show-demo-credentials');
+  expect(lines).toContain('  the-server start --demo --show-demo-credentials --data-dir /srv/data');
   expect(lines.join('\n')).not.toMatch(secretPattern);
-  expect(lines.length).toBeLessThan(10);
+  expect(lines.length).toBeLessThan(12);
   expect(await clientsOf(admin.stores.db, 'demo', 'library')).toEqual([]);
   expect(await keysOf(admin.stores.db, 'demo', 'library')).toEqual([]);
 });

@@ -35,8 +35,8 @@ test('every command has --json', () => {
 
 describe('what is no command is wrong usage, with a hint', () => {
   test.each([
-    [['clients'], "'clients' is not a command", 'latchkey-server --help lists the commands'],
-    [[], "'' is not a command", 'latchkey-server --help lists the commands'],
+    [['clients'], "'clients' is not a command", 'latchkey-server help lists the commands'],
+    [[], "'' is not a command", 'latchkey-server help lists the commands'],
     [
       ['client', 'delete'],
       "'client delete' is not a command",

@@ -44,7 +44,7 @@ describe('server create', () => {
 
     await expect(admin.run('server', 'create', 'none/web', '--demo')).rejects.toMatchObject({
       message: 'organization none not found',
-      hint: 'organizations are acme; to create it: latchkey-server organization create none',
+      hint: 'existing organizations: acme; to create this one: latchkey-server organization create none',
     });
     const base = ['--base-url', 'https://cloud.example.com'];
     expect(await admin.json('server', 'create', 'acme/more', '--demo', ...base)).toMatchObject({
