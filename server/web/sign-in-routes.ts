@@ -135,8 +135,8 @@ export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions)
       });
       void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
     }
-    const to = `/sign-in?done=signed-out${next === '/' ? '' : `&next=${encodeURIComponent(next)}`}`;
-    return seeOther(reply, to);
+    // A page that needs an account asks for it; an invitation also lets a person create one.
+    return seeOther(reply, next === '/' ? '/sign-in?done=signed-out' : next);
   });
 }
 

@@ -32,6 +32,17 @@ test('any other link is asked of whoever gave it', async () => {
   expect(text).toContain('Ask the person who gave it to you');
 });
 
+test('an invited person who is signed in with another account returns to the invitation', async () => {
+  const { cookie, csrfToken: token } = await app.browser('other');
+  const signOut = async (next: string) => {
+    const body = new URLSearchParams({ csrf_token: token, next }).toString();
+    return (await app.post({ path: '/sign-out', cookie, body })).location;
+  };
+
+  expect(await signOut('/invitation/one')).toBe('/invitation/one');
+  expect(await signOut('/invitation/one')).toBe('/sign-in?done=signed-out');
+});
+
 test('the sign-in page says that nobody can sign in yet, for as long as that is so', async () => {
   await using empty = await pageApp();
   for (const { user } of await listUsers(empty.server.stores.db)) {
