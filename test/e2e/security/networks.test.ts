@@ -30,15 +30,16 @@ test('44: lockout: guesses from many addresses of one IPv6 network count as one'
   expect(await ask('2001:db8:1:2::1', secret)).toBe(200);
 });
 
+const register = (address: string) =>
+  app.post({
+    path: '/api/oauth/register',
+    cookie: '',
+    body: JSON.stringify({ redirect_uris: ['https://app.example/cb'] }),
+    headers: { 'content-type': 'application/json' },
+    address,
+  });
+
 test('44: dynamic registration: one IPv6 network can register thirty clients an hour', async () => {
-  const register = (address: string) =>
-    app.post({
-      path: '/api/oauth/register',
-      cookie: '',
-      body: JSON.stringify({ redirect_uris: ['https://app.example/cb'] }),
-      headers: { 'content-type': 'application/json' },
-      address,
-    });
   const made = [];
   for (const address of addresses(31, '2001:db8:2:1')) made.push((await register(address)).status);
 
@@ -47,14 +48,6 @@ test('44: dynamic registration: one IPv6 network can register thirty clients an 
 });
 
 test('44, 108: dynamic registration: the /56 around IPv6 networks can register sixty clients an hour', async () => {
-  const register = (address: string) =>
-    app.post({
-      path: '/api/oauth/register',
-      cookie: '',
-      body: JSON.stringify({ redirect_uris: ['https://app.example/cb'] }),
-      headers: { 'content-type': 'application/json' },
-      address,
-    });
   const made = [];
   for (let at = 0; at < 61; at += 1) {
     made.push((await register(`2001:db8:3:${(256 + at).toString(16)}::1`)).status);
