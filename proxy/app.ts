@@ -12,8 +12,14 @@ import { inKeychain, type Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { defaultStateDirectory } from '#config/user-files';
 import { explain, loginCommand, troubleOf, words } from '#errors';
-import { openAccount, openSecretStore } from '#host';
-import type { AccountHost, AccountsHost, Checked, Host } from '#host';
+import {
+  openAccount,
+  openSecretStore,
+  type AccountHost,
+  type AccountsHost,
+  type Checked,
+  type Host,
+} from '#host';
 import { withMemoryFallback } from '#keychain/secret-store';
 import { jsonLinesLog, type Log } from '#log/log';
 import { bridge } from '#pipeline/bridge';

@@ -8,7 +8,8 @@ import { declarations, optionNames, type OptionName } from '#proxy/config/option
 import { commands as serverCommands } from '#server/cli/commands';
 import type { Command as ServerCommand } from '#server/admin/command';
 import type { FolderCommand } from '#server/cli/backup-commands';
-import { dataDir, startOptions, variableOf, type Option } from '#server/config/option';
+import { dataDir, startOptions, variableOf } from '#server/config/option';
+import { type Option } from '#server/model/option';
 
 /** The reference pages of `docs/` that follow from the commands' own declarations: file name to Markdown. */
 export async function commandPages(): Promise<Readonly<Record<string, string>>> {

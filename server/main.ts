@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { passwordHashing } from '#accounts/passwords';
 import { demoBanner, type DemoPlace } from '#cli/demo-banner';
 import { helpText, nounHelpText, startHelpText } from '#cli/help';
-import { systemClock } from '#clock/clock';
+import { systemClock } from '#model/clock';
 import { checkBaseUrl, listeningUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
 import { databasePlace, natsPlace } from '#config/database-place';
@@ -27,11 +27,11 @@ import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import manifest from './package.json' with { type: 'json' };
 import { newOwnerSocket, type OwnerSocket, removeOwnerSocket } from './nodes/owner-socket.ts';
-import { runCommand } from './run-command.ts';
-import { type RunningServer, serve, type ServeOptions } from './serve.ts';
-import { isInUse } from './stage-backup.ts';
-import { lockDataFolder } from './stores.ts';
-import { Supervisor, WorkerStartError, type WorkerProcess, workerProcess } from './supervisor.ts';
+import { runCommand } from '#app/run-command';
+import { type RunningServer, serve, type ServeOptions } from '#app/serve';
+import { isInUse } from '#app/stage-backup';
+import { lockDataFolder } from '#app/stores';
+import { Supervisor, WorkerStartError, type WorkerProcess, workerProcess } from '#app/supervisor';
 
 const here = new URL('.', import.meta.url);
 /** Whether this is the one file of a build, and not its sources. */

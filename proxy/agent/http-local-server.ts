@@ -6,8 +6,8 @@ import {
   type LocalAnswer,
   type LocalRequest,
   type LocalServer,
+  plainAnswer,
 } from './local-server.ts';
-import { plainAnswer } from './local-server.ts';
 
 export type HttpLocalServerOptions = {
   url: URL;

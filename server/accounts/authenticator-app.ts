@@ -3,8 +3,8 @@ import { randomInt } from 'node:crypto';
 import { Secret, TOTP } from 'otpauth';
 
 import { insertAuditEvent } from '#db/audit';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { hashSecret } from '#oauth/secrets';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { hashSecret } from '#secrets/secrets';
 import {
   insertTotp,
   deleteTotp,
@@ -17,7 +17,7 @@ import type { User } from '#db/people';
 import { endSessions, type Session } from '#db/sessions';
 import { type Db, transaction } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import { isRecentProof, type Visit } from './sessions.ts';
 
 export interface EnrolTotpPorts {

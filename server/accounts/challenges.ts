@@ -1,11 +1,11 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
 
-import type { Clock } from '#clock/clock';
-import { hashSecret } from '#oauth/secrets';
+import type { Clock } from '#model/clock';
+import { hashSecret } from '#secrets/secrets';
 import { markChallengeSpent } from '#db/one-time';
 import type { Db } from '#db/transaction';
-import { challengeLifeSeconds } from './lifetimes.ts';
-import type { Sealing } from '#oauth/master-key';
+import { challengeLifeSeconds } from '#model/lifetimes';
+import type { Sealing } from '#secrets/master-key';
 
 const timeBytes = 6;
 const randomLength = 16;

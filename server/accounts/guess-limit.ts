@@ -1,5 +1,5 @@
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { hashSecret } from '#oauth/secrets';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { hashSecret } from '#secrets/secrets';
 import {
   insertAttempt,
   clearAttempts,
@@ -9,8 +9,8 @@ import {
 } from '#db/failed-attempts';
 import { insertKnownBrowser, listPeopleOfBrowser } from '#db/sessions';
 import type { Db } from '#db/transaction';
-import { attemptLifeSeconds, knownBrowserLifeSeconds } from './lifetimes.ts';
-import { emailKey } from './people.ts';
+import { attemptLifeSeconds, knownBrowserLifeSeconds } from '#model/lifetimes';
+import { emailKey } from '#model/email';
 import { randomToken } from './sessions.ts';
 
 const quarterHour = 15 * 60;

@@ -1,6 +1,6 @@
 import { insertAuditEvent } from '#db/audit';
-import type { Clock } from '#clock/clock';
-import { hashSecret } from '#oauth/secrets';
+import type { Clock } from '#model/clock';
+import { hashSecret } from '#secrets/secrets';
 import {
   findInvitation,
   acceptInvitation,

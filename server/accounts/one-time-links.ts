@@ -1,16 +1,15 @@
 import { insertAuditEvent } from '#db/audit';
 import { findOrganization, insertOrganization } from '#db/organizations';
-import type { Clock } from '#clock/clock';
-import type { MasterKey } from '#oauth/master-key';
-import { hashSecret, randomBase62 } from '#oauth/secrets';
+import type { Clock } from '#model/clock';
+import type { MasterKey } from '#secrets/master-key';
+import { hashSecret, randomBase62, newUserId } from '#secrets/secrets';
 import { replacePasswordHash } from '#db/authenticators';
 import { insertLink, insertSetUpLink, findLink, takeLink, type LinkPurpose } from '#db/one-time';
 import { insertUser, hasUsers, type User } from '#db/people';
 import { transaction, type Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
-import { linkLifeSeconds } from './lifetimes.ts';
+import { linkLifeSeconds } from '#model/lifetimes';
 import type { PasswordHashing } from './passwords.ts';
-import { newUserId } from './people.ts';
 import { randomToken, type Visit } from './sessions.ts';
 
 /** A link that expires sooner is replaced instead of handed out again. */

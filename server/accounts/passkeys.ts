@@ -2,13 +2,13 @@ import { isIP } from 'node:net';
 
 import { z } from 'zod';
 
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { insertPasskey, advancePasskey, findPasskey, listPasskeys } from '#db/authenticators';
 import { databaseFault } from '#db/faults';
 import type { User } from '#db/people';
 import { type Db, transaction } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 
 /** Loaded when a person uses a passkey: it takes as much memory and time to start as all of our own modules. */
 const webAuthn = () => import('@simplewebauthn/server');

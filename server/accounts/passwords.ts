@@ -1,7 +1,7 @@
 import { randomBytes, scrypt, timingSafeEqual, type ScryptOptions } from 'node:crypto';
 
 import { insertAuditEvent } from '#db/audit';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { replacePasswordHash } from '#db/authenticators';
 import { clearAttempts } from '#db/failed-attempts';
 import { revokeGrantsOfPerson } from '#db/grants';
@@ -10,7 +10,7 @@ import { revokePersonalTokens } from '#db/personal-tokens';
 import type { Db } from '#db/transaction';
 import { accountSubject } from './guess-limit.ts';
 import { type HashedFor, HashingQueue } from './hashing-queue.ts';
-import { emailKey } from './people.ts';
+import { emailKey } from '#model/email';
 import type { Visit } from './sessions.ts';
 
 const fewestCharacters = 12;

@@ -1,7 +1,7 @@
 import { insertAuditEvent } from '#db/audit';
 import type { RefusalLog } from '#audit/counted-refusals';
-import type { Clock } from '#clock/clock';
-import { hashSecret } from '#oauth/secrets';
+import type { Clock } from '#model/clock';
+import { hashSecret } from '#secrets/secrets';
 import {
   findPasswordHash,
   findTotp,
@@ -17,7 +17,7 @@ import { recoveryHash, totpStep } from './authenticator-app.ts';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import { beginGuess, codeSubject, placeOf } from './guess-limit.ts';
 import type { IdentityProvider } from './openid-provider.ts';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import type { Visit } from './sessions.ts';
 
 export interface SecondFactorPorts {

@@ -1,10 +1,10 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { hashSecret, randomBase62 } from '#oauth/secrets';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { hashSecret, randomBase62 } from '#secrets/secrets';
 import { insertSession, type Session } from '#db/sessions';
 import type { Db } from '#db/transaction';
-import { recentProofSeconds, sessionLifeSeconds } from './lifetimes.ts';
+import { recentProofSeconds, sessionLifeSeconds } from '#model/lifetimes';
 
 /** Where a request came from, as stored with sessions and in the audit log. */
 export interface Visit {

@@ -1,5 +1,5 @@
 import { insertAuditEvent } from '#db/audit';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { findPasswordHash } from '#db/authenticators';
 import { findUserByEmail, type User } from '#db/people';
 import type { Db } from '#db/transaction';

@@ -1,10 +1,10 @@
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import type { Db } from '#db/transaction';
 import { AccountRefusal } from './account-refusal.ts';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import { providerFault } from './provider-faults.ts';
 import type { IdentityProvider, SignInChecks, UpstreamIdentity } from './openid-provider.ts';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 
 const purposes = ['sign-in', 'link', 'join', 'test'] as const;
 

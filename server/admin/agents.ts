@@ -12,8 +12,8 @@ import {
 import { listKeys } from '#db/keys';
 import { listServers } from '#db/servers';
 import { createKey } from '#oauth/create-credentials';
-import type { EpochSeconds } from '#clock/clock';
-import { randomBase62 } from '#oauth/secrets';
+import type { EpochSeconds } from '#model/clock';
+import { randomBase62 } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';
 import { fields, surfaces } from './fields.ts';
 import { agentKeyCreate, agentKeyRevoke, keyViewSchema, toKeyView } from './keys.ts';

@@ -4,11 +4,12 @@ import { fields, wholeNumber, words } from './fields.ts';
 import { organizationOperation, type Operation } from './operation.ts';
 import { exportAudit } from '#audit/export-audit';
 import { listAuditActions, listAuditEvents, type StoredAuditEvent } from '#db/audit';
-import { json, type Option } from '#config/option';
+import { json } from '#config/option';
+import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
-import { administer, type Command, type Stores } from './command.ts';
-import { namedOrganization, requireUser } from './positionals.ts';
+import { administer, type Command } from './command.ts';
+import { type Stores, namedOrganization, requireUser } from './positionals.ts';
 import { printRows } from './print.ts';
 
 const mostALimit = 200;

@@ -7,7 +7,7 @@ import {
   revokeClientSecret,
   type ClientSecret,
 } from '#db/client-secrets';
-import { hashSecret, mintSecret, secretHint } from '#oauth/secrets';
+import { hashSecret, mintSecret, secretHint } from '#secrets/secrets';
 import { clientPath, findActiveClient, ofClient, ownClient } from './clients.ts';
 import { command, type Command } from './command.ts';
 import { fields, readDays, surfaces } from './fields.ts';

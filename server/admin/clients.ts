@@ -10,7 +10,7 @@ import {
   revokeClient,
   updateClient,
 } from '#db/clients';
-import { allScopes, ordinaryScopes } from '#oauth/scopes';
+import { allScopes, ordinaryScopes } from '#model/scopes';
 import {
   actorName,
   type AdministrationPorts,

@@ -2,26 +2,19 @@ import type { z } from 'zod';
 
 import type { PasswordHashing } from '#accounts/passwords';
 import { everyRefusal } from '#audit/counted-refusals';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { json, type Option } from '#config/option';
+import type { EpochSeconds } from '#model/clock';
+import { json } from '#config/option';
+import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { surfaces, type FieldOption } from './fields.ts';
-import { operator, perform, type AdministrationPorts, type Operation } from './operation.ts';
-import { requireUser, type Positional } from './positionals.ts';
+import { operator, perform, type Operation } from './operation.ts';
+import { requireUser, type Positional, type Ports, type Given } from './positionals.ts';
 import { printMade, printRows, type Cell } from './print.ts';
 import { AdministrationRefusal } from './refusal.ts';
 import { wireName } from './wire-names.ts';
 
-/** The database and keys that administrative commands work on, whether or not the server is running. */
-export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> {
-  /** Writes a backup to a new file. @throws `EEXIST` when the file exists */
-  readonly backUp: (file: string) => void;
-}
-
-export interface CommandPorts {
-  readonly stores: Stores;
-  readonly clock: Clock;
+export interface CommandPorts extends Ports {
   /** Writes a line to stdout. */
   readonly out: (line: string) => void;
   /** Reads a new password, typed twice in a terminal or piped in once. */
@@ -42,9 +35,6 @@ export interface CommandFacts {
 export interface Command extends CommandFacts {
   readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
 }
-
-/** The ports that performing operations needs. */
-export type Ports = Pick<CommandPorts, 'stores' | 'clock'>;
 
 /**
  * Performs an operation as the operator. It is audited like that of any other actor.
@@ -69,9 +59,6 @@ export async function administer<Fields extends z.ZodObject, Output extends z.Zo
     throw new CommandError(refusal.message, undefined, { cause: refusal });
   }
 }
-
-/** Input of an operation, as read from the command line. */
-export type Given = Readonly<Record<string, unknown>>;
 
 /** The columns to print: fields under their wire names or, under names of their own, fields or computed values. */
 type Printed<Row> = PrintedField<Row> | Readonly<Record<string, PrintedValue<Row>>>;

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 
-import type { Option } from '#config/option';
+import type { Option } from '#model/option';
 import { UsageError } from '#config/usage-error';
 import { checkRedirectUri } from '#oauth/redirect-uris';
-import { allScopes, isScope, type Scope } from '#oauth/scopes';
-import { slugPattern, slugRule } from '#organizations/slug';
-import type { EpochSeconds } from '#clock/clock';
+import { allScopes, isScope, type Scope } from '#model/scopes';
+import { slugPattern, slugRule } from '#model/slug';
+import type { EpochSeconds } from '#model/clock';
 import { invalidField } from './refusal.ts';
 
 /** The command option of a field. It is required if the schema requires the field and there is no fallback. */

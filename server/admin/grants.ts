@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 import { deleteConsents } from '#db/consents';
 import { findGrant, listGrants, revokeGrant, type ListedGrant } from '#db/grants';
-import { allScopes } from '#oauth/scopes';
+import { allScopes } from '#model/scopes';
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
 import { organizationOperation, type Operation } from './operation.ts';

@@ -15,10 +15,11 @@ import {
   removeGroupMapping,
   removeGroupMember,
 } from '#db/groups';
-import { randomBase62 } from '#oauth/secrets';
+import { randomBase62 } from '#secrets/secrets';
 import { CommandError } from '#config/usage-error';
-import { administer, command, listCommand, type Command, type Ports } from './command.ts';
+import { administer, command, listCommand, type Command } from './command.ts';
 import {
+  type Ports,
   namedOrganization,
   organizationArgument,
   organizationIn,

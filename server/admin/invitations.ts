@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
-import { hashSecret, randomBase62 } from '#oauth/secrets';
-import { roles } from '#accounts/people';
+import { hashSecret, randomBase62 } from '#secrets/secrets';
+import { roles } from '#model/roles';
 import { randomToken } from '#accounts/sessions';
 import {
   insertInvitation,

@@ -1,11 +1,18 @@
 import { z } from 'zod';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { CommandError } from '#config/usage-error';
 import { findKey, findKeyOrigins, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
 import { createKey } from '#oauth/create-credentials';
-import { allScopes, defaultKeyScopes } from '#oauth/scopes';
-import { command, listCommand, type Command, type Stores } from './command.ts';
+import { allScopes, defaultKeyScopes } from '#model/scopes';
+import { command, listCommand, type Command } from './command.ts';
+import {
+  type Stores,
+  organizationIn,
+  organizationOrServerArgument,
+  serverArgument,
+  type Positional,
+} from './positionals.ts';
 import { expiry, expiryChoices, fields, readDays, readScope, surfaces } from './fields.ts';
 import {
   actorName,
@@ -14,15 +21,8 @@ import {
   type Operation,
 } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
-import { agentPath, ofAgent, ownAgent } from './paths.ts';
-import {
-  organizationIn,
-  organizationOrServerArgument,
-  serverArgument,
-  type Positional,
-} from './positionals.ts';
+import { agentPath, ofAgent, ownAgent, ownServer, serverPath } from './paths.ts';
 import { AdministrationRefusal, notFound } from './refusal.ts';
-import { ownServer, serverPath } from './paths.ts';
 
 const secondsADay = 86_400;
 const mostDays = 99_999;

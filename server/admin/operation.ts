@@ -1,9 +1,9 @@
 import type { z } from 'zod';
 
 import { type Organization, findOrganization } from '#db/organizations';
-import { type Role, roles } from '#accounts/people';
-import type { EpochSeconds, Clock } from '#clock/clock';
-import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
+import { type Role, roles } from '#model/roles';
+import type { EpochSeconds, Clock } from '#model/clock';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import { usePersonalToken } from '#db/personal-tokens';
 import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';

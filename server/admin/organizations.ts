@@ -6,8 +6,8 @@ import {
   setOrganizationTitle,
   type Organization,
 } from '#db/organizations';
-import { randomBase62 } from '#oauth/secrets';
-import { roles, type Role } from '#accounts/people';
+import { randomBase62 } from '#secrets/secrets';
+import { roles, type Role } from '#model/roles';
 import { insertUser, findUser, listMemberships } from '#db/people';
 import { AdministrationRefusal } from './refusal.ts';
 import { fields, surfaces, words } from './fields.ts';

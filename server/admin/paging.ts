@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import type { Page, PageQuery } from '#listing/page';
+import type { Page, PageQuery } from '#model/page';
 import { words } from './fields.ts';
 
 const mostALimit = 200;

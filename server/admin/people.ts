@@ -11,7 +11,8 @@ import {
   unlinkIdentities,
   type MembershipChange,
 } from '#db/people';
-import { roles, type Role, emailKey } from '#accounts/people';
+import { roles, type Role } from '#model/roles';
+import { emailKey } from '#model/email';
 import {
   type Actor,
   type AdministrationPorts,
@@ -22,7 +23,7 @@ import {
 import { AdministrationRefusal, notFound } from './refusal.ts';
 import { fields, words, surfaces, type FieldControl } from './fields.ts';
 import { isRecentProof } from '#accounts/sessions';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { deletePasskey, deleteTotp, findPasswordHash, listPasskeys } from '#db/authenticators';
 import { endSessions } from '#db/sessions';
 import { command, listCommand, type Command } from './command.ts';

@@ -1,9 +1,26 @@
 import { CommandError, UsageError } from '#config/usage-error';
 import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
-import { findServer, type ServerRecord } from '#db/servers';
-import { isSlug, parseServerPath, slugOf } from '#organizations/slug';
-import type { Given, Ports, Stores } from './command.ts';
+import { findServer } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
+import type { AdministrationPorts } from './operation.ts';
+import { isSlug, parseServerPath, slugOf } from '#model/slug';
+import type { Clock } from '#model/clock';
+
+/** The database and keys that administrative commands work on, whether or not the server is running. */
+export interface Stores extends Omit<AdministrationPorts, 'clock' | 'refusals'> {
+  /** Writes a backup to a new file. @throws `EEXIST` when the file exists */
+  readonly backUp: (file: string) => void;
+}
+
+/** The ports that performing operations from the command line needs. */
+export interface Ports {
+  readonly stores: Stores;
+  readonly clock: Clock;
+}
+
+/** Input of an operation, as read from the command line. */
+export type Given = Readonly<Record<string, unknown>>;
 
 /** A positional argument of a command, and how it is converted to input fields of an operation. */
 export interface Positional {

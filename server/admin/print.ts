@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { printable } from '#log/printable';
 
 /** Writes one line to stdout. */

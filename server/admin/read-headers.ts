@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
 import type { z } from 'zod';
-import type { Option } from '#config/option';
+import type { Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
-import { headerFields } from '#upstreams/credentials/fixed-headers';
+import { headerFields } from '#model/fixed-headers';
 import type { GivenHeader } from './upstream-headers.ts';
 
 export const httpHeaderFile: Option = {

@@ -1,18 +1,14 @@
-import { json, masterKeyFile, type Option } from '#config/option';
+import { json, masterKeyFile } from '#config/option';
+import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { findAgentByName } from '#db/agents';
-import { limitBounds, limitNames } from '#organizations/server-limits';
-import { listedSettings, offeredKinds, settingColumns } from '#upstreams/drivers';
+import { limitBounds, limitNames } from '#model/server-limits';
+import { listedSettings, offeredKinds, settingColumns } from '#model/upstream-kinds';
+import { administer, command, type Command, listCommand } from './command.ts';
 import {
-  administer,
-  command,
-  type Command,
   type Given,
-  listCommand,
   type Stores,
-} from './command.ts';
-import {
   findListed,
   namedOrganization,
   namedServer,

@@ -2,14 +2,15 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 
 import { insertAuditEvent } from '#db/audit';
-import { updateServer, type ServerChange, type ServerRecord } from '#db/servers';
+import { updateServer, type ServerChange } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
 import { transaction, type Db } from '#db/transaction';
 import {
   changedLimits,
   limitBounds,
   type LimitsChange,
   type ServerLimits,
-} from '#organizations/server-limits';
+} from '#model/server-limits';
 import { surfaces, words } from './fields.ts';
 import type { AdministrationPorts } from './operation.ts';
 import { ownServer, serverTarget } from './paths.ts';

@@ -1,13 +1,8 @@
 import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
-import {
-  countServerDependents,
-  deleteServer,
-  insertServer,
-  listServers,
-  type ServerRecord,
-} from '#db/servers';
-import { randomBase62 } from '#oauth/secrets';
+import { countServerDependents, deleteServer, insertServer, listServers } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
+import { randomBase62 } from '#secrets/secrets';
 import {
   chooseUpstream,
   staysVouched,
@@ -16,7 +11,7 @@ import {
   upstreamChoiceSchema,
   type UpstreamKind,
   upstreamViewSchema,
-} from '#upstreams/drivers';
+} from '#model/upstream-kinds';
 import { fields, surfaces } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { hashSecret, mintSecret, randomBase62, secretHint } from '#oauth/secrets';
+import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 import { isRecentProof } from '#accounts/sessions';
 import {
   insertPersonalToken,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { json, knownBaseUrl, masterKeyFile, type Option, outboundHost } from '#config/option';
+import { json, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
+import { type Option } from '#model/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
 import { administer, type Command } from './command.ts';

@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { ServerRecord } from '#db/servers';
+import type { ServerRecord } from '#model/servers';
 import {
   findUpstreamAccess,
   removeUpstreamAccess,
@@ -9,13 +9,13 @@ import {
   type UpstreamAccess,
 } from '#db/upstream-access';
 import { listUpstreamConnections } from '#db/upstream-connections';
-import { randomBase62 } from '#oauth/secrets';
+import { randomBase62 } from '#secrets/secrets';
 import { hostAndPort } from '#outbound/checked-addresses';
 import { UpstreamAccessError } from '#upstreams/credentials/access';
 import { accountPath } from '#upstreams/credentials/authorization-client';
 import type { DiscoveryRequest, DiscoveryResult } from '#upstreams/credentials/discovery';
 import type { RegisteredClient, UpstreamSetup } from '#upstreams/credentials/setup';
-import { takesCredentials } from '#upstreams/drivers';
+import { takesCredentials } from '#model/upstream-kinds';
 import { surfaces, type FieldControl } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';

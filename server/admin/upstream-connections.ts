@@ -5,7 +5,7 @@ import {
   findUpstreamConnection,
   listUpstreamConnections,
 } from '#db/upstream-connections';
-import { takesCredentials } from '#upstreams/drivers';
+import { takesCredentials } from '#model/upstream-kinds';
 import { fields } from './fields.ts';
 import { type Actor, type AdministrationPorts, organizationOperation } from './operation.ts';
 import { ofServer, ownServer, serverPath, serverTarget } from './paths.ts';

@@ -1,17 +1,16 @@
 import { z } from 'zod';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
-import type { FixedHeader, ServerRecord } from '#db/servers';
+import { type FixedHeader, headerFields, maxHeaders } from '#model/fixed-headers';
+import type { ServerRecord } from '#model/servers';
 import {
-  headerFields,
   headerHint,
   headersKeptFor,
-  maxHeaders,
   previousOf,
   withHeader,
   withoutPrevious,
 } from '#upstreams/credentials/fixed-headers';
-import { takesCredentials, type UpstreamKind } from '#upstreams/drivers';
+import { takesCredentials, type UpstreamKind } from '#model/upstream-kinds';
 import { fields, surfaces } from './fields.ts';
 import {
   type Actor,

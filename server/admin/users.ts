@@ -1,6 +1,8 @@
 import { z } from 'zod';
 
-import { isEmail, newUserId, roles, isRole } from '#accounts/people';
+import { isEmail } from '#model/email';
+import { newUserId } from '#secrets/secrets';
+import { roles, isRole } from '#model/roles';
 import { makeLink } from '#accounts/one-time-links';
 import { insertUser, deleteUser, findUser, findUserByEmail, listUsers } from '#db/people';
 import { replacePasswordHash } from '#db/authenticators';

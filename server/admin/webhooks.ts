@@ -9,17 +9,18 @@ import {
   updateWebhook,
 } from '#db/webhooks';
 import type { Organization } from '#db/organizations';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { type AdministrationPorts, organizationOperation, type Operation } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { fields, surfaces } from './fields.ts';
-import { randomBase62 } from '#oauth/secrets';
+import { randomBase62 } from '#secrets/secrets';
 import { wantedActionPattern } from '#webhooks/webhook-setup';
 import { json, masterKeyFile, outboundHost } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError, UsageError } from '#config/usage-error';
-import { administer, command, listCommand, printed, type Command, type Stores } from './command.ts';
+import { administer, command, listCommand, printed, type Command } from './command.ts';
 import {
+  type Stores,
   namedOrganization,
   organizationArgument,
   organizationIn,

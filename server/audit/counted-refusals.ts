@@ -1,5 +1,5 @@
 import { type AuditEvent, auditTick, insertAuditEvent } from '#db/audit';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import type { Db } from '#db/transaction';
 
 const windowMs = 60_000;

@@ -1,4 +1,4 @@
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { removeOldAuditEvents } from '#db/audit';
 import type { Db } from '#db/transaction';
 

@@ -4,13 +4,14 @@ import { join, resolve } from 'node:path';
 import { type StoredSigningKey, listSigningKeys } from '#db/signing-keys';
 import { insertAuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { dataDir as dataDirOption, json, masterKeyFile } from '#config/option';
 import type { Input } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
-import { storeMasterKey, parseMasterKey, readMasterKey } from '#oauth/master-key';
+import { storeMasterKey, parseMasterKey, readMasterKey } from '#secrets/master-key';
 import { areSealedUnder } from '#oauth/signing-keys';
-import type { Command, CommandFacts, Stores } from '#admin/command';
+import type { Command, CommandFacts } from '#admin/command';
+import type { Stores } from '#admin/positionals';
 import { printMade } from '#admin/print';
 
 /** A backup, copied next to its destination and migrated to the newest schema, but not in use yet. */

@@ -4,9 +4,10 @@ import { clientCreate } from '#admin/clients';
 import { keyCreate } from '#admin/keys';
 import { organizationCreate } from '#admin/organizations';
 import { serverCreate } from '#admin/servers';
-import type { Clock } from '#clock/clock';
-import { ordinaryScopes } from '#oauth/scopes';
-import { administer, type Stores } from '#admin/command';
+import type { Clock } from '#model/clock';
+import { ordinaryScopes } from '#model/scopes';
+import { administer } from '#admin/command';
+import { type Stores } from '#admin/positionals';
 
 const organization = 'demo';
 const name = 'library';

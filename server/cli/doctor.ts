@@ -27,7 +27,7 @@ import { listSigningKeys } from '#db/signing-keys';
 import { openSqliteToRead, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import type { Db } from '#db/transaction';
 import { listNodes, mostSkewMs } from '#nodes/node-registry';
-import { readMasterKey } from '#oauth/master-key';
+import { readMasterKey } from '#secrets/master-key';
 import { areSealedUnder } from '#oauth/signing-keys';
 import { checkedAddresses } from '#outbound/checked-addresses';
 import type { FolderCommand, FolderPorts } from './backup-commands.ts';

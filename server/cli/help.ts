@@ -1,4 +1,5 @@
-import { dataDir, startOptions, variableOf, type Option } from '#config/option';
+import { dataDir, startOptions, variableOf } from '#config/option';
+import { type Option } from '#model/option';
 import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
 import type { FolderCommand } from './backup-commands.ts';

@@ -4,7 +4,7 @@ import { insertAuditEvent } from '#db/audit';
 import { json, masterKeyFile } from '#config/option';
 import { listSigningKeys } from '#db/signing-keys';
 import { transaction } from '#db/transaction';
-import { readMasterKey } from '#oauth/master-key';
+import { readMasterKey } from '#secrets/master-key';
 import { rotateSigningKey } from '#oauth/signing-keys';
 import type { Command } from '#admin/command';
 import { printMade } from '#admin/print';

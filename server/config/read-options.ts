@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util';
 
-import { variableOf, type Option } from './option.ts';
+import { variableOf } from './option.ts';
+import { type Option } from '#model/option';
 import { UsageError } from './usage-error.ts';
 
 /** The options and arguments of a command. */

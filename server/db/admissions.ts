@@ -1,13 +1,73 @@
 import { createHash } from 'node:crypto';
 
 import { sql } from 'kysely';
-import { isRole, roleScopes } from '#accounts/people';
-import { type Awaitable, whenReady } from '#awaitable';
-import type { AdmissionStore, AdmittedClient, AdmittedKey, Suspended } from '#gateway/admission';
-import type { Suspension } from '#oauth/suspension';
+import { isRole, roleScopes } from '#model/roles';
+import { type Awaitable, whenReady } from '#model/awaitable';
+
+import type { Suspension } from '#model/suspension';
 import { readScopes } from './columns.ts';
-import { readServer, type ServerRecord, type ServerRow } from './servers.ts';
+import { readServer, type ServerRow } from './servers.ts';
+import { type ServerRecord } from '#model/servers';
 import { isPostgres, type Db } from './transaction.ts';
+import type { EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
+
+/** A server and the credential's access to it, looked up for every request. */
+export interface AdmittedKey {
+  readonly server: ServerRecord;
+  readonly keyId: string;
+  readonly scopes: readonly Scope[];
+}
+
+export interface AdmittedClient {
+  readonly server: ServerRecord;
+  /** The most that the client, and the person it acts for, may have now. */
+  readonly scopes: readonly Scope[];
+}
+
+/** A valid credential that a setting suspends: it admits no caller until the setting is changed back. */
+export interface Suspended {
+  readonly suspension: Suspension;
+}
+
+/**
+ * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
+ * server, a revoked grant, a person who left, a missing server, or a missing or disabled organization. Deliberately not
+ * distinguished.
+ *
+ * With `asOf`, the result of `changeToken()` in the same turn and after the request arrived, the answer is returned
+ * synchronously if the store can do so.
+ */
+export interface AdmissionStore {
+  byKey(at: {
+    organization: string;
+    server: string;
+    keyHash: string;
+    now: EpochSeconds;
+    asOf?: string | undefined;
+  }): Awaitable<AdmittedKey | Suspended | undefined>;
+
+  byClient(at: {
+    organization: string;
+    server: string;
+    clientId: string;
+    /** The token's `jti`. Omit it to find out whether any token of the client would be admitted. */
+    tokenId?: string | undefined;
+    /** The grant and the person, for a token that was issued for a grant. */
+    grant?: { id: string; userId: string } | undefined;
+    asOf?: string | undefined;
+  }): Awaitable<AdmittedClient | Suspended | undefined>;
+
+  /** Admits a member of the server's organization, with the scopes of their role. */
+  byPerson(at: {
+    organization: string;
+    server: string;
+    userId: string;
+  }): Awaitable<AdmittedClient | Suspended | undefined>;
+
+  /** A token that changes whenever any process writes to the database. Very cheap. */
+  changeToken(): string;
+}
 
 /** The columns that a server's record is read from. */
 const ofServer = [

@@ -1,6 +1,33 @@
 import { sql } from 'kysely';
-import type { AgentDirectory } from '#upstreams/tunnel/agent-admission';
+
 import { isPostgres, type Db } from './transaction.ts';
+import type { EpochSeconds } from '#model/clock';
+
+/** An agent that authenticated with a key. */
+export interface AdmittedAgent {
+  readonly id: string;
+  readonly name: string;
+  readonly organization: string;
+  readonly keyId: string;
+  readonly keyExpiresAt: EpochSeconds | undefined;
+  /** The names of the servers that are bound to it. */
+  readonly servers: readonly string[];
+}
+
+/** Looks up which keys are valid, and for which agents. */
+export interface AgentDirectory {
+  /**
+   * `undefined` for a key that is unknown, revoked or expired, or whose agent or organization is revoked or
+   * disabled. Deliberately not distinguished.
+   */
+  byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
+
+  /** The keys among these that are still valid, each with the servers that are bound to its agent. */
+  activeKeys(keyIds: readonly string[], now: EpochSeconds): Promise<Map<string, readonly string[]>>;
+
+  /** A token that changes whenever any process writes to the database. Very cheap. */
+  changeToken(): string;
+}
 
 const agentInForce = sql`a.revoked_at is null and o.disabled_at is null`;
 

@@ -1,5 +1,5 @@
-import type { EpochSeconds } from '#clock/clock';
-import type { Page, PageQuery } from '#listing/page';
+import type { EpochSeconds } from '#model/clock';
+import type { Page, PageQuery } from '#model/page';
 import { containsText, nullsSmallest } from './columns.ts';
 import { inParts, transaction, type Db } from './transaction.ts';
 

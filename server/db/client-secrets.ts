@@ -1,5 +1,5 @@
-import { type Awaitable, whenReady } from '#awaitable';
-import type { EpochSeconds } from '#clock/clock';
+import { type Awaitable, whenReady } from '#model/awaitable';
+import type { EpochSeconds } from '#model/clock';
 import { immediateQuery } from './prepared-query.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 

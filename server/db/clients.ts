@@ -1,9 +1,9 @@
 import type { Selectable } from 'kysely';
 
-import { type Awaitable, whenReady } from '#awaitable';
-import type { EpochSeconds } from '#clock/clock';
-import { ordinaryScopes, type Scope } from '#oauth/scopes';
-import type { Page, PageQuery } from '#listing/page';
+import { type Awaitable, whenReady } from '#model/awaitable';
+import type { EpochSeconds } from '#model/clock';
+import { ordinaryScopes, type Scope } from '#model/scopes';
+import type { Page, PageQuery } from '#model/page';
 import { insertSecret } from './client-secrets.ts';
 import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';

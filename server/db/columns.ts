@@ -8,7 +8,7 @@ import {
   type SqlBool,
 } from 'kysely';
 
-import { isScope, type Scope } from '#oauth/scopes';
+import { isScope, type Scope } from '#model/scopes';
 
 /** Reads a column that contains a JSON array of strings. @throws {TypeError} for any other JSON */
 export function readStrings(column: string): string[] {

@@ -1,6 +1,6 @@
-import type { EpochSeconds } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
-import type { AuthorizationRequest } from '#oauth/authorization-request';
+import type { EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
+import type { AuthorizationRequest } from '#model/authorization-request';
 import { readScopes } from './columns.ts';
 import { transaction, type Db } from './transaction.ts';
 

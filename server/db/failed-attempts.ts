@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 
-import type { EpochSeconds } from '#clock/clock';
-import { attemptLifeSeconds } from '#accounts/lifetimes';
+import type { EpochSeconds } from '#model/clock';
+import { attemptLifeSeconds } from '#model/lifetimes';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** What was attempted, and from where. */

@@ -1,8 +1,8 @@
 import type { Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
-import type { Page } from '#listing/page';
+import type { EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
+import type { Page } from '#model/page';
 import { containsText, readScopes } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { lockMembers } from './people.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 

@@ -1,8 +1,8 @@
 import type { ExpressionBuilder, Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
-import type { Page, PageQuery } from '#listing/page';
+import type { EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
+import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
 import { containsText, nullsSmallest, readScopes } from './columns.ts';
 import type { Schema } from './schema.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { Schema } from './schema.ts';
 import { isPostgres, quickTransaction, type Db } from './transaction.ts';
 

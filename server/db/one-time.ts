@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 // Values that work once: links, and challenges that a browser answers. Only the SHA-256 of the value is stored.

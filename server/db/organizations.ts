@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import type { Page, PageQuery } from '#listing/page';
+import type { EpochSeconds } from '#model/clock';
+import type { Page, PageQuery } from '#model/page';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { containsText } from './columns.ts';

@@ -1,7 +1,8 @@
 import { sql, type Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import { emailKey, isRole, type Role } from '#accounts/people';
+import type { EpochSeconds } from '#model/clock';
+import { emailKey } from '#model/email';
+import { isRole, type Role } from '#model/roles';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { containsText } from './columns.ts';

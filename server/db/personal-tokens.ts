@@ -1,6 +1,6 @@
 import type { Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 

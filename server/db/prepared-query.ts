@@ -1,6 +1,6 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
 import type { Db } from './transaction.ts';
 

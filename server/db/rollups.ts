@@ -1,6 +1,6 @@
 import { sql, type Insertable, type QueryCreator, type RawBuilder } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { quickTransaction, type Db } from './transaction.ts';

@@ -6,64 +6,22 @@ import {
   type Updateable,
 } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import type { Page, PageQuery } from '#listing/page';
-import { limitNames, type ServerLimits } from '#organizations/server-limits';
-import { fixedHeadersSchema } from '#upstreams/credentials/fixed-headers';
+import type { EpochSeconds } from '#model/clock';
+import type { Page, PageQuery } from '#model/page';
+import { limitNames, type ServerLimits } from '#model/server-limits';
+import { fixedHeadersSchema, type FixedHeader } from '#model/fixed-headers';
 import {
   isSameLocation,
   readUpstream,
   upstreamColumns,
   type UpstreamKind,
-} from '#upstreams/drivers';
+} from '#model/upstream-kinds';
 import { preparedQuery } from './prepared-query.ts';
 import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockTools, renewClosedTools } from './tool-definitions.ts';
+import type { ServerRecord } from '#model/servers';
 import { isPostgres, transaction, type Db } from './transaction.ts';
-
-/** A value of a fixed header, encrypted for one server, one header and one origin. */
-export interface SealedHeaderValue {
-  readonly sealed: string;
-  /** Its last characters, if the value is long enough to reveal them. */
-  readonly hint?: string | undefined;
-  readonly setAt: EpochSeconds;
-}
-
-/** A header that is added to every request to an HTTP upstream. */
-export interface FixedHeader extends SealedHeaderValue {
-  /** Lower case. */
-  readonly name: string;
-  /** The value before the last change. It is sent, until `until`, when the upstream refuses the current one. */
-  readonly previous?: (SealedHeaderValue & { readonly until: EpochSeconds }) | undefined;
-}
-
-/** An MCP server of an organization. Its endpoint is `POST /mcp/{organization}/{server}`. */
-export interface ServerRecord {
-  readonly id: string;
-  readonly organization: string;
-  readonly name: string;
-  readonly upstream: UpstreamKind;
-  /** The display name. Default: `name`. */
-  readonly title?: string;
-  readonly description?: string;
-  /** Instructions for assistants, sent before those of the upstream. */
-  readonly instructions?: string;
-  /** Tools that are neither listed nor callable. */
-  readonly hiddenTools: readonly string[];
-  /** What happens when a tool differs from its accepted definition: `flag` shows that to people, `withhold` also closes the tool. */
-  readonly changedTools: 'flag' | 'withhold';
-  /** The tools that are closed because they changed. */
-  readonly withheldTools: readonly string[];
-  /** The only tools that can be called, of a server that lists as many as are remembered. */
-  readonly openTools?: readonly string[] | undefined;
-  readonly limits?: ServerLimits;
-  /** The number of changes so far; set when the record was read for display or for a change. */
-  readonly revision?: number;
-  readonly createdAt: EpochSeconds;
-  /** When it was disabled. */
-  readonly disabledAt?: EpochSeconds;
-}
 
 export interface NewServer {
   readonly id: string;

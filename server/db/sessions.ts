@@ -1,7 +1,7 @@
 import type { Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import { knownBrowserLifeSeconds, sessionIdleSeconds } from '#accounts/lifetimes';
+import type { EpochSeconds } from '#model/clock';
+import { knownBrowserLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
 import { transaction, type Db } from './transaction.ts';

@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 

@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A stored signing key: the public half in plain text, the private half encrypted. */

@@ -1,10 +1,22 @@
 import type { Insertable, Selectable, Updateable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import type { ToolDefinition } from '#tools/tool-definition';
+import type { EpochSeconds } from '#model/clock';
+
 import type { CallSubject } from './rollups.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
+
+/**
+ * A tool's definition: all of its members except the name, because any of them may influence an assistant or its host.
+ * `_meta`, for example, can name the page that a host shows for the tool.
+ */
+export interface ToolDefinition {
+  readonly name: string;
+  /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
+  readonly digest: string;
+  /** The definition as JSON for people to read, indented by two spaces and truncated if it is very long. */
+  readonly text: string;
+}
 
 // The tool definitions of servers, as accepted and as last seen. They contain no secrets.
 

@@ -1,12 +1,17 @@
 import { sql, type Selectable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
-import { serverMetadataSchema, vouchedHosts, type Discovered } from '#upstreams/credentials/access';
-import { credentialsUrl } from '#upstreams/drivers';
+import type { EpochSeconds } from '#model/clock';
+import {
+  serverMetadataSchema,
+  type Discovered,
+  type ServerMetadata,
+} from '#model/authorization-server';
+import { credentialsUrl } from '#model/upstream-kinds';
 import { readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockUpstream } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
+import { hostAndPort } from '#outbound/checked-addresses';
 
 // The credentials with which the server requests tokens for upstreams. A server's row names the access that it uses.
 
@@ -239,4 +244,21 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
     createdAt: row.created_at,
     ...(url !== null && sealedToken !== null && { registration: { url, sealedToken } }),
   };
+}
+
+/**
+ * Returns the hosts that the operator vouched for, each with its port. A host stored without a port means the ports by
+ * which the operator named it: those of the upstream and of its authorization server.
+ */
+export function vouchedHosts(
+  stored: readonly string[],
+  { url, metadata }: { readonly url: string; readonly metadata: ServerMetadata },
+): string[] {
+  const named = [url, metadata.issuer].map((one) => new URL(one));
+  const all = stored.flatMap((host) =>
+    /:\d+$/.test(host)
+      ? [host]
+      : named.filter(({ hostname }) => hostname === host).map((one) => hostAndPort(one)),
+  );
+  return [...new Set(all)];
 }

@@ -1,6 +1,6 @@
 import { sql, type ExpressionBuilder, type Selectable, type Updateable } from 'kysely';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { readAuditEvent, type StoredAuditEvent } from './audit.ts';
 import { readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';

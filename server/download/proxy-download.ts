@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import {
   bundleFor,
   type BundledServer,

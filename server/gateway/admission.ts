@@ -1,19 +1,20 @@
-import type { ServerRecord } from '#db/servers';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
-import { suspended, type Suspension } from '#oauth/suspension';
-import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
+import type { ServerRecord } from '#model/servers';
+import type { Clock } from '#model/clock';
+import type { Scope } from '#model/scopes';
+import { suspended } from '#model/suspension';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
-import { type Awaitable, whenReady } from '#awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import { headerLines } from 'latchkey-mcp/headers';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { MeteredCall } from './metering.ts';
+import type { ProvedCredential } from './request.ts';
+import type { AdmissionStore, AdmittedClient, Suspended } from '#db/admissions';
 
 /** What lets a request in: who is asking, for which server, and what they may do there. */
 export interface Admission {
   /** Whom upstream sessions belong to: the same for every token of one client. */
   readonly principal: string;
-  readonly credential: MeteredCall['credential'];
+  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
   /** The person who asks, or for whom an application does; absent where it acts for itself. */
   readonly userId?: string;
   /** The person's grant that the client acts by, where there is one. */
@@ -26,63 +27,6 @@ export interface Admission {
   readonly scopesNow: () => Promise<readonly Scope[] | undefined>;
   /** What the same caller comes back by, with another token too. */
   readonly access: Access;
-}
-
-/** A server and the credential's access to it, looked up for every request. */
-export interface AdmittedKey {
-  readonly server: ServerRecord;
-  readonly keyId: string;
-  readonly scopes: readonly Scope[];
-}
-
-export interface AdmittedClient {
-  readonly server: ServerRecord;
-  /** The most that the client, and the person it acts for, may have now. */
-  readonly scopes: readonly Scope[];
-}
-
-/** A valid credential that a setting suspends: it admits no caller until the setting is changed back. */
-export interface Suspended {
-  readonly suspension: Suspension;
-}
-
-/**
- * Looks up whether a credential is valid for a server now. `undefined` means unknown, revoked, expired or of another
- * server, a revoked grant, a person who left, a missing server, or a missing or disabled organization. Deliberately not
- * distinguished.
- *
- * With `asOf`, the result of `changeToken()` in the same turn and after the request arrived, the answer is returned
- * synchronously if the store can do so.
- */
-export interface AdmissionStore {
-  byKey(at: {
-    organization: string;
-    server: string;
-    keyHash: string;
-    now: EpochSeconds;
-    asOf?: string | undefined;
-  }): Awaitable<AdmittedKey | Suspended | undefined>;
-
-  byClient(at: {
-    organization: string;
-    server: string;
-    clientId: string;
-    /** The token's `jti`. Omit it to find out whether any token of the client would be admitted. */
-    tokenId?: string | undefined;
-    /** The grant and the person, for a token that was issued for a grant. */
-    grant?: { id: string; userId: string } | undefined;
-    asOf?: string | undefined;
-  }): Awaitable<AdmittedClient | Suspended | undefined>;
-
-  /** Admits a member of the server's organization, with the scopes of their role. */
-  byPerson(at: {
-    organization: string;
-    server: string;
-    userId: string;
-  }): Awaitable<AdmittedClient | Suspended | undefined>;
-
-  /** A token that changes whenever any process writes to the database. Very cheap. */
-  changeToken(): string;
 }
 
 /** What lets a caller come back, whatever becomes of the one token it came with: a key, or a client and its grant. */
@@ -102,16 +46,6 @@ export function ownerOf(principal: string, serverId: string): string {
 export type PresentedCredential =
   | { readonly type: 'key'; readonly key: string }
   | { readonly type: 'token'; readonly token: string };
-
-/**
- * What a credential proved, without the credential. It says who calls, not what they may do: that is looked up for every
- * request.
- */
-export type ProvedCredential =
-  | { readonly type: 'key'; readonly keyHash: string }
-  | { readonly type: 'token'; readonly claims: AccessTokenClaims }
-  /** A person whose browser session was looked up just now. */
-  | { readonly type: 'person'; readonly userId: string };
 
 /**
  * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, as many

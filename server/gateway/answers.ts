@@ -1,7 +1,7 @@
 import { legacyHeaders } from 'latchkey-mcp/headers';
 import { scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import {
   type Upstream,

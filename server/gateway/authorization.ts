@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { type Scope, allScopes } from '#oauth/scopes';
+import { type Scope, allScopes } from '#model/scopes';
 import { mirroredMember } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';

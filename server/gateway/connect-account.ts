@@ -7,7 +7,8 @@ import { membersIn, replaced } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import { GatewayRefusal, type RefusalDetails } from './gateway-refusal.ts';
 import { jsonAnswer } from './reply.ts';
-import type { GatewayAnswer, MessageCall } from './request.ts';
+import type { GatewayAnswer } from './request.ts';
+import type { MessageCall } from './call.ts';
 
 export interface AccountError {
   /**

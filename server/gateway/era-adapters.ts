@@ -1,6 +1,6 @@
-import type { ServerRecord } from '#db/servers';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { LimitedMap } from '#limited-map';
+import type { ServerRecord } from '#model/servers';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
 import type { Era } from 'latchkey-mcp/headers';
 import { type Message, readMessage, stringAt } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
@@ -8,8 +8,8 @@ import { discover } from './adapter-messages.ts';
 import { discardAnswer, endFailedHandshake, wholeBody } from './answers.ts';
 import { LegacyAdapter } from './legacy-adapter.ts';
 import { ModernAdapter } from './modern-adapter.ts';
-import type { AdaptedCall } from './request.ts';
-import { upstreamLocation } from '#upstreams/drivers';
+import type { AdaptedCall } from './call.ts';
+import { upstreamLocation } from '#model/upstream-kinds';
 import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 const maxInitializeBytes = 64 * 1024;

@@ -1,4 +1,4 @@
-import { formatScopes, ordinaryScopes } from '#oauth/scopes';
+import { formatScopes, ordinaryScopes } from '#model/scopes';
 import { protectedResourceMetadataUrl } from '#oauth/metadata';
 import { type Era, modernVersions } from 'latchkey-mcp/headers';
 import { accountError } from './connect-account.ts';

@@ -1,4 +1,4 @@
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 import { type Edit, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, type Scan, isError, scanMessage, withId } from 'latchkey-mcp/message';
 import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';

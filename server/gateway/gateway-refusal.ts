@@ -1,5 +1,5 @@
 import type { RepeatableRefusal } from '#audit/counted-refusals';
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
 export type RefusalCode =

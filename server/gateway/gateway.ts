@@ -1,80 +1,20 @@
-import type { Tracing } from 'latchkey-mcp/tracing';
-import type { CredentialUse } from '#db/last-uses';
-import type { ServerRecord } from '#db/servers';
-import type { EpochSeconds } from '#clock/clock';
-import type { Admission, AdmitPorts } from './admission.ts';
 import { maxEventBytes } from './answers.ts';
-import type { Awaitable } from '#awaitable';
-import { BodyMemory } from './body-memory.ts';
-import type { EraAdapters } from './era-adapters.ts';
+import type { Awaitable } from '#model/awaitable';
 import { errorAnswer } from './errors.ts';
-import type { Presentation } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { Cancellations, type LegacyState } from './legacy-calls.ts';
+import { Cancellations } from './legacy-calls.ts';
 import { CallLimits } from './limits.ts';
-import { Metering, type NoteCall } from './metering.ts';
+import { Metering } from './metering.ts';
 import { MirroredArguments } from './mirrored-arguments.ts';
 import { OpenAnswers } from './open-answers.ts';
-import type { GatewayEvent, OtherNodes } from './other-nodes.ts';
-import { givenUp, passCall, type Progress } from './pipeline.ts';
+import type { GatewayEvent } from './other-nodes.ts';
+import { givenUp, passCall } from './pipeline.ts';
+import { type Progress, type GatewayParts, type GatewayPorts } from './gateway-parts.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
-import type { Mac } from './seal.ts';
 import { LegacySessions } from './sessions.ts';
-import type { Upstream, UpstreamAnswer } from './upstream.ts';
-
-export interface GatewayPorts extends AdmitPorts {
-  readonly base: string;
-  /** The upstream of a server for an admitted caller; `owner` is whom sessions belong to there. */
-  readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
-  /** Compares a list of tools with the accepted definitions, and leaves out what must not be shown. */
-  readonly pinned: (answer: UpstreamAnswer, server: ServerRecord) => Promise<UpstreamAnswer>;
-  /** Called once an owner has lost access, to end what is stored for them besides sessions. */
-  readonly left: (owner: string) => void;
-  /** Translates for callers of the era that an upstream does not speak. */
-  readonly eras: EraAdapters;
-  /** The title and instructions that the operator set for a server. Read when a caller connects. */
-  readonly presentationOf: (server: ServerRecord) => Promise<Presentation | undefined>;
-  /** Binds ids and states of upstreams to the caller that received them. */
-  readonly mac: Mac;
-  readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
-  /** Called with every admitted call when it is over. */
-  readonly note: NoteCall;
-  /** Called with every refusal and fault, including the reason that the caller does not get. */
-  readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
-  /** The longest body that is accepted. */
-  readonly maxBodyBytes?: number | undefined;
-  readonly isAllowedOrigin: (origin: string | undefined) => boolean;
-  /** Whether another process answers the calls to a server; its admitted callers get `elsewhere`. Default: none. */
-  readonly isElsewhere?: ((server: ServerRecord) => boolean) | undefined;
-  /** Spans of admitted calls; absent unless the operator wants traces. */
-  readonly tracing?: Tracing | undefined;
-  /** Absent where no other node shares the database. */
-  readonly nodes?: OtherNodes | undefined;
-}
-
-/** What the steps of the pipeline work with. */
-export interface GatewayParts {
-  readonly ports: GatewayPorts;
-  readonly open: OpenAnswers;
-  /** Of the bodies that callers send. */
-  readonly memory: BodyMemory;
-  /** Of those that upstreams send. */
-  readonly answerMemory: BodyMemory;
-  readonly limits: CallLimits;
-  readonly reaper: Reaper;
-  readonly legacy: LegacyState;
-  readonly mirrored: MirroredArguments;
-  /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
-  changeToken: string | undefined;
-  /** Logs a refusal and returns the answer for its caller. */
-  readonly refuse: (
-    refusal: GatewayRefusal,
-    request: GatewayRequest,
-    progress: Progress,
-  ) => GatewayAnswer;
-}
+import { BodyMemory } from './body-memory.ts';
 
 /**
  * Authenticates, authorizes, routes and streams every MCP call. No credential of a caller ever reaches an upstream.

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 import {
   type Message,
   errorTo,
@@ -34,7 +34,7 @@ import {
   streamOf,
 } from './adapter-messages.ts';
 import { ChangeStream } from './change-stream.ts';
-import type { AdaptedCall } from './request.ts';
+import type { AdaptedCall } from './call.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 const sessionIdBytes = 24;

@@ -1,9 +1,9 @@
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
-import { upstreamLocation } from '#upstreams/drivers';
+import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
 import { discard, endUpstreamSession, send } from './answers.ts';
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -11,14 +11,8 @@ import { forwardPlain, type PlainLinks } from './plain-calls.ts';
 import type { OtherNodes } from './other-nodes.ts';
 import { parseAccept } from './read-message.ts';
 import { reply, resumed, type ReplyOptions } from './reply.ts';
-import {
-  whenGone,
-  type Call,
-  type Forwarded,
-  type GatewayAnswer,
-  type GatewayRequest,
-  type MessageCall,
-} from './request.ts';
+import { whenGone, type GatewayAnswer, type GatewayRequest } from './request.ts';
+import { type Call, type Forwarded, type MessageCall } from './call.ts';
 import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
 

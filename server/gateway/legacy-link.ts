@@ -12,10 +12,20 @@ import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import { Inbox, carriesMessages, maxKeptBytes, messagesOf } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
-import type { Handshake } from './legacy-links.ts';
+
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+
+/** The result of a handshake with a legacy upstream. */
+export interface Handshake {
+  readonly upstream: Upstream;
+  readonly client: ClientDescription;
+  /** The upstream's answer to `initialize`. */
+  readonly initialized: Message;
+  /** Absent if the upstream keeps no sessions. */
+  readonly sessionId: string | undefined;
+}
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;

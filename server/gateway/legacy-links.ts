@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { type Message, stringAt } from 'latchkey-mcp/message';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import { carriesMessages, gatewayClient, maxKeptBytes, messagesOf } from './adapter-messages.ts';
 import { discardAnswer, endFailedHandshake, failure } from './answers.ts';
-import type { AdaptedCall } from './request.ts';
+import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { LegacyLink } from './legacy-link.ts';
+import { LegacyLink, type Handshake } from './legacy-link.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 
 const idleSeconds = 300;
@@ -145,16 +145,6 @@ async function open(
 }
 
 const timeoutMs = 30_000;
-
-/** The result of a handshake with a legacy upstream. */
-export interface Handshake {
-  readonly upstream: Upstream;
-  readonly client: ClientDescription;
-  /** The upstream's answer to `initialize`. */
-  readonly initialized: Message;
-  /** Absent if the upstream keeps no sessions. */
-  readonly sessionId: string | undefined;
-}
 
 /**
  * Sends `initialize` for a modern client; `undefined` if the upstream refuses it.

@@ -1,5 +1,5 @@
-import type { Clock, EpochSeconds } from '#clock/clock';
-import type { ServerLimits } from '#organizations/server-limits';
+import type { Clock, EpochSeconds } from '#model/clock';
+import type { ServerLimits } from '#model/server-limits';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';

@@ -22,7 +22,7 @@ export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
 /** A request that was let in, and what became of it. */
 export interface MeteredCall {
   readonly serverId: string;
-  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  readonly credential: Admission['credential'];
   /** The person who calls, or for whom an application does. */
   readonly userId?: string | undefined;
   /** `undefined` when it was refused before its body was read. */

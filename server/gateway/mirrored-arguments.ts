@@ -2,9 +2,9 @@ import { type MirroredParameter, mirroredParameters, parameterHeaders } from 'la
 import type { Span } from 'latchkey-mcp/json';
 import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
-import type { ServerRecord } from '#db/servers';
-import { LimitedMap } from '#limited-map';
-import { upstreamLocation } from '#upstreams/drivers';
+import type { ServerRecord } from '#model/servers';
+import { LimitedMap } from '#model/limited-map';
+import { upstreamLocation } from '#model/upstream-kinds';
 import { responseIn, wholeBody } from './answers.ts';
 import { messageWithoutTools } from './tool-list.ts';
 import { type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import {
   type Message,
@@ -25,7 +25,7 @@ import {
   subscriptionId,
 } from 'latchkey-mcp/translation';
 import { answerOf, emptyAnswer, jsonOf, streamOf } from './adapter-messages.ts';
-import type { AdaptedCall } from './request.ts';
+import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { LegacyCall, LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';

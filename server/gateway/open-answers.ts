@@ -1,4 +1,4 @@
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 

@@ -1,17 +1,16 @@
 import { stringAt } from 'latchkey-mcp/json-edit';
-import type { ProvedCredential } from './admission.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
-import type { GatewayPorts } from './gateway.ts';
-import type { RateChange } from './limits.ts';
-import { instanceOfState } from './modern-adapter.ts';
 import {
+  type ProvedCredential,
   whenGone,
-  type Call,
   type GatewayAnswer,
   type GatewayRequest,
-  type MessageCall,
 } from './request.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import type { RateChange } from './limits.ts';
+import { instanceOfState } from './modern-adapter.ts';
+import { type Call, type MessageCall } from './call.ts';
 import { instanceOf } from './sessions.ts';
+import type { Tracing } from 'latchkey-mcp/tracing';
 
 /** A call for the node that has its session. It carries no credential, only what the credential proved. */
 export interface NodeCall {
@@ -39,6 +38,11 @@ export interface OtherNodes {
   readonly tell?: ((event: GatewayEvent) => void) | undefined;
 }
 
+interface NodePorts {
+  /** Absent where no other node shares the database. */
+  readonly nodes?: OtherNodes | undefined;
+}
+
 /** What the gateways of several nodes tell each other. */
 export type GatewayEvent =
   | { readonly type: 'cancelled'; readonly owner: string; readonly request: string }
@@ -47,7 +51,7 @@ export type GatewayEvent =
 /** The other node that has the session of a call; `undefined` for a call that this node answers. */
 export function nodeOf(
   request: Pick<GatewayRequest, 'headers' | 'isPassedOn'>,
-  { nodes }: Pick<GatewayPorts, 'nodes'>,
+  { nodes }: NodePorts,
 ): string | undefined {
   const id = request.headers['mcp-session-id'];
   return typeof id === 'string' ? otherThan(nodes, request, instanceOf(id)) : undefined;
@@ -60,7 +64,7 @@ export function nodeOf(
 export function nodeOfResponse(
   { envelope: { requestState }, body }: Pick<MessageCall, 'envelope' | 'body'>,
   request: Pick<GatewayRequest, 'isPassedOn'>,
-  { nodes }: Pick<GatewayPorts, 'nodes'>,
+  { nodes }: NodePorts,
 ): string | undefined {
   if (!requestState) return undefined;
   return otherThan(nodes, request, instanceOfState(stringAt(body, requestState) ?? ''));
@@ -93,7 +97,7 @@ export async function passToNode(
   instance: string,
   { request, ending, endless, finish }: Call,
   { proved, body: sent }: PassedCall,
-  { nodes, tracing }: Pick<GatewayPorts, 'nodes' | 'tracing'>,
+  { nodes, tracing }: NodePorts & { readonly tracing?: Tracing | undefined },
 ): Promise<GatewayAnswer> {
   if (!nodes?.send) throw new GatewayRefusal('unknown_session');
   if (request.method === 'GET') endless();

@@ -27,21 +27,20 @@
  * A step returns a value or a promise. As long as there are values a call goes on in the same turn: with a key, its body
  * arrived and its handshake made, it waits for nothing but the upstream.
  */
-import type { Era } from 'latchkey-mcp/headers';
+import { type Era, legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
-import { legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
-import type { ServerLimits } from '#organizations/server-limits';
+import type { ServerLimits } from '#model/server-limits';
+import { admitProved, ownerOf, presentedCredential, prove, type Admission } from './admission.ts';
 import {
-  admitProved,
-  ownerOf,
-  presentedCredential,
-  prove,
-  type Admission,
   type ProvedCredential,
-} from './admission.ts';
+  elsewhere,
+  whenGone,
+  type GatewayAnswer,
+  type GatewayRequest,
+} from './request.ts';
 import { sent } from './answers.ts';
 import { authorize } from './authorization.ts';
-import { type Awaitable, whenReady } from '#awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import { askForAccount, withoutConnectResponse } from './connect-account.ts';
 import {
   allowedNotifications,
@@ -51,41 +50,22 @@ import {
   type Filter,
   type Presentation,
 } from './filters.ts';
-import type { GatewayParts } from './gateway.ts';
+import type { GatewayParts, Progress } from './gateway-parts.ts';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
-import { isCall, type AnsweredOutcome, type Metering } from './metering.ts';
+import { isCall, type AnsweredOutcome } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { reply, slownessIn, type ReplyOptions } from './reply.ts';
-import {
-  elsewhere,
-  whenGone,
-  type Call,
-  type Forwarded,
-  type GatewayAnswer,
-  type GatewayRequest,
-  type MessageCall,
-} from './request.ts';
+import { type Call, type Forwarded, type MessageCall } from './call.ts';
 import { principalSeal, sealed, unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { asksForTools, hideTools } from './tool-list.ts';
 import { UpstreamError, type Upstream, type UpstreamRequest } from './upstream.ts';
 
 const maxOpenPerCredential = 1024;
-
-/** What is known about a request so far: for error answers and for metering. */
-export interface Progress {
-  id: string;
-  era: Era;
-  readonly metering: Metering;
-  /** The caller, once authenticated. */
-  principal?: string;
-  /** Once it was admitted. */
-  call?: Call;
-}
 
 /** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be called */
 export function passCall(

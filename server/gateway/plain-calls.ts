@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { legacyVersions, modernHeaders, modernVersions, postHeaders } from 'latchkey-mcp/headers';
 import { type Envelope, withId, withMeta } from 'latchkey-mcp/message';
 import {
@@ -13,11 +13,11 @@ import {
   sent,
   wholeBody,
 } from './answers.ts';
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import { underId } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { parseAccept } from './read-message.ts';
-import type { Forwarded } from './request.ts';
+import type { Forwarded } from './call.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 interface PlainRequest extends LinkAsked {

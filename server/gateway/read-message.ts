@@ -8,7 +8,7 @@ import {
   modernVersions,
 } from 'latchkey-mcp/headers';
 import { type Envelope, type Message, scanMessage } from 'latchkey-mcp/message';
-import { type Awaitable, whenReady } from '#awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayRequest } from './request.ts';
 

@@ -9,7 +9,7 @@ import {
   wholeBody,
   type LongBody,
 } from './answers.ts';
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import {
   AnswerMessage,
   answeredAnother,

@@ -1,14 +1,16 @@
 import type { IncomingHttpHeaders } from 'node:http';
 
-import type { Message } from 'latchkey-mcp/message';
-import type { Admission, ProvedCredential } from './admission.ts';
-import type { Filter } from './filters.ts';
-import type { HeldAnswers } from './held-answers.ts';
-import type { AnsweredOutcome } from './metering.ts';
-import type { Accepts } from './read-message.ts';
-import type { ReplyOptions } from './reply.ts';
-import type { PrincipalSeal } from './seal.ts';
-import type { Upstream, UpstreamAnswer } from './upstream.ts';
+import type { AccessTokenClaims } from '#oauth/access-tokens';
+
+/**
+ * What a credential proved, without the credential. It says who calls, not what they may do: that is looked up for every
+ * request.
+ */
+export type ProvedCredential =
+  | { readonly type: 'key'; readonly keyHash: string }
+  | { readonly type: 'token'; readonly claims: AccessTokenClaims }
+  /** A person whose browser session was looked up just now. */
+  | { readonly type: 'person'; readonly userId: string };
 
 /** An HTTP request to an MCP endpoint, as the gateway sees it. */
 export interface GatewayRequest {
@@ -65,49 +67,3 @@ export interface GatewayAnswer {
  * read. Who cannot forward it sends this.
  */
 export const elsewhere: GatewayAnswer = { status: 503, headers: { 'Retry-After': '1' } };
-
-/** An admitted request. */
-export interface Call {
-  readonly request: GatewayRequest;
-  readonly admission: Admission;
-  readonly upstream: Upstream;
-  /** Ends the call and its answer: the caller cancelled, the credential was revoked, or the server stops. */
-  readonly ending: AbortController;
-  /** The owner of upstream sessions, links and cancellations: a principal and a server. */
-  readonly owner: string;
-  /** Binds to this owner what the upstream hands out. */
-  readonly seal: PrincipalSeal;
-  /** Counts a part of the request's body that has arrived. @throws {GatewayRefusal} `too_many_requests`, `cancelled` */
-  readonly arrived: (bytes: number) => void;
-  /** What it holds of its upstream's answers. */
-  readonly held: HeldAnswers;
-  /** Marks the answer as endless. */
-  readonly endless: () => void;
-  /** Run when the answer was sent to its end or abandoned. */
-  readonly afterwards: (() => void)[];
-  /**
-   * Runs these once, and meters how the answer ended unless there is no outcome, in which case the caller of this
-   * function does.
-   */
-  readonly finish: (outcome?: AnsweredOutcome) => void;
-}
-
-/** What an adapter between the eras needs of a call. */
-export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission'>;
-
-/** A call whose body was read, parsed and authorized. */
-export interface MessageCall extends Call, Message {}
-
-/** An upstream's answer to a forwarded message, and how to turn it into the caller's. */
-export interface Forwarded {
-  readonly answer: UpstreamAnswer;
-  readonly accepts: Accepts;
-  /** The request that a result must belong to; absent if any result is right. */
-  readonly ownId?: ReplyOptions['ownId'];
-  /** Restores the caller's id. */
-  readonly restore?: Filter | undefined;
-  readonly stream?: ReplyOptions['stream'];
-  readonly headers?: Readonly<Record<string, string>>;
-  /** Whether JSON is answered with 200, whatever status it came with. */
-  readonly isAlways200?: boolean;
-}

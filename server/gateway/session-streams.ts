@@ -1,5 +1,5 @@
-import type { Clock, EpochSeconds } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
+import type { Clock, EpochSeconds } from '#model/clock';
+import type { Scope } from '#model/scopes';
 import { type SseEvent, withEventId } from 'latchkey-mcp/sse';
 import type { AnswerMessage } from './filters.ts';
 

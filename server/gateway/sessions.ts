@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { ownerOf } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { Call } from './request.ts';
+import type { Call } from './call.ts';
 import { type KeptBudget, SessionStreams } from './session-streams.ts';
-import { upstreamLocation } from '#upstreams/drivers';
+import { upstreamLocation } from '#model/upstream-kinds';
 
 const sessionIdBytes = 24;
 const idleSeconds = 3600;

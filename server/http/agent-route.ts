@@ -4,16 +4,12 @@ import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { networkOf } from '#accounts/guess-limit';
 import type { RefusalLog } from '#audit/counted-refusals';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import { OAuthError } from '#oauth/oauth-error';
 import type { AcceptedRequest } from '#upstreams/tunnel/accept-socket';
-import {
-  admitAgent,
-  type AdmittedAgent,
-  type AgentDirectory,
-  TunnelRefusal,
-} from '#upstreams/tunnel/agent-admission';
+import { admitAgent, TunnelRefusal } from '#upstreams/tunnel/agent-admission';
+import { type AdmittedAgent, type AgentDirectory } from '#db/agent-directory';
 import { agentErrorAnswer } from './error-answers.ts';
 
 export interface AgentRouteOptions {

@@ -4,7 +4,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import proxyAddress from '@fastify/proxy-addr';
 import { modernVersions } from 'latchkey-mcp/headers';
 
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 import { readTogether } from '#db/prepared-query';
 import type { Gateway } from '#gateway/gateway';
 import { elsewhere, type GatewayAnswer } from '#gateway/request';

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Gateway } from '#gateway/gateway';
-import { isSlug } from '#organizations/slug';
+import { isSlug } from '#model/slug';
 import { IncomingCall } from './incoming-call.ts';
 import { sendAnswer } from './send-answer.ts';
 

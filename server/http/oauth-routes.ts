@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { networksOf } from '#accounts/guess-limit';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { LimitedMap } from '#limited-map';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
 import { ownClientDocument } from '#oauth/client-documents';
 import {
   introspectionEndpoint,
@@ -19,9 +19,8 @@ import { OAuthError } from '#oauth/oauth-error';
 import { registrationEndpoint, type RegistrationEndpointPorts } from '#oauth/registration';
 import { revocationEndpoint, type RevocationEndpointPorts } from '#oauth/revocation';
 import type { SigningKeys } from '#oauth/signing-keys';
-import { isSlug } from '#organizations/slug';
+import { isSlug } from '#model/slug';
 import { upstreamClientDocument } from '#upstreams/credentials/authorization-client';
-import { visitOf } from '#web/page-session';
 import { oauthErrorAnswer } from './error-answers.ts';
 import {
   guarded,
@@ -59,7 +58,10 @@ export function oauthRoutes(app: FastifyInstance, options: OAuthRoutesOptions): 
 
   app.post('/api/oauth/revoke', async (request, reply) => {
     await guarded(request, failedAttempts, (form, proof) =>
-      revocationEndpoint(form, proof, { ...ports, source: visitOf(request) }),
+      revocationEndpoint(form, proof, {
+        ...ports,
+        source: { address: request.ip, requestId: request.id },
+      }),
     );
     // Some clients refuse an answer without a body. RFC 7009 §2.2 leaves it open.
     return reply.header('Cache-Control', 'no-store').send({});

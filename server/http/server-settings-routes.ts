@@ -6,7 +6,7 @@ import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
 import { lockAdmissions } from '#db/admissions';
 import type { CredentialUse } from '#db/last-uses';
-import type { ServerRecord } from '#db/servers';
+import type { ServerRecord } from '#model/servers';
 import type { Db } from '#db/transaction';
 import {
   type Admission,
@@ -19,9 +19,9 @@ import { errorAnswer } from '#gateway/errors';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
-import { allScopes, type Scope } from '#oauth/scopes';
-import { limitNames } from '#organizations/server-limits';
-import { isSlug } from '#organizations/slug';
+import { allScopes, type Scope } from '#model/scopes';
+import { limitNames } from '#model/server-limits';
+import { isSlug } from '#model/slug';
 import { adminErrorAnswer } from './error-answers.ts';
 
 const maxBodyBytes = 256 * 1024;

@@ -4,7 +4,7 @@ import { headerLines } from 'latchkey-mcp/headers';
 
 import { networkOf } from '#accounts/guess-limit';
 import type { CountedRefusals } from '#audit/counted-refusals';
-import { type Awaitable, whenFailed, whenReady } from '#awaitable';
+import { type Awaitable, whenFailed, whenReady } from '#model/awaitable';
 import { findClient } from '#db/clients';
 import type { Logger } from '#log/log';
 import { claimedClient } from '#oauth/client-authentication';

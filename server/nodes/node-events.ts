@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
-import { masterKey, type MasterKey } from '#oauth/master-key';
+import { masterKey, type MasterKey } from '#secrets/master-key';
 import type { NodeBus } from './node-bus.ts';
 import { ReplayGuard } from './replay-guard.ts';
 

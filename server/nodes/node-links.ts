@@ -1,6 +1,6 @@
 import { createHash, hkdfSync, randomBytes, timingSafeEqual } from 'node:crypto';
 import { z } from 'zod';
-import type { MasterKey } from '#oauth/master-key';
+import type { MasterKey } from '#secrets/master-key';
 import { Link } from './link.ts';
 import { BufferedBytes, type LinkStream, NodeLinkError } from './link-stream.ts';
 import type { NodeBus } from './node-bus.ts';

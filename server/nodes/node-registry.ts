@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { Db } from '#db/transaction';
-import { randomBase62 } from '#oauth/secrets';
+import { randomBase62 } from '#secrets/secrets';
 
 const seenEveryMs = 2000;
 /** A node that was not seen for this long refuses every call until it is seen again. */

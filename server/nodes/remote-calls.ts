@@ -4,7 +4,7 @@ import type { Gateway } from '#gateway/gateway';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { NodeCall } from '#gateway/other-nodes';
 import type { GatewayAnswer } from '#gateway/request';
-import { isScope } from '#oauth/scopes';
+import { isScope } from '#model/scopes';
 import { type LinkStream, NodeLinkError } from './link-stream.ts';
 import type { NodeLinks } from './node-links.ts';
 

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Db } from '#db/transaction';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { mergedPresence, type AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { databaseSeconds, leaseMs } from './node-registry.ts';

@@ -3,9 +3,9 @@ import { hash, sign } from 'node:crypto';
 import { jwtVerify } from 'jose';
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { LimitedMap } from '#limited-map';
-import { isScope, scopeWords, formatScopes, type Scope } from './scopes.ts';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
+import { isScope, scopeWords, formatScopes, type Scope } from '#model/scopes';
 import type { SigningKeys } from './signing-keys.ts';
 
 /** An access token's claims. RFC 9068 §2.2 */

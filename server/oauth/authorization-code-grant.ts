@@ -15,7 +15,7 @@ import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
 import { redirectPlace } from './redirect-uris.ts';
-import { hashSecret, isWellFormedSecret, mintSecret } from './secrets.ts';
+import { hashSecret, isWellFormedSecret, mintSecret } from '#secrets/secrets';
 import {
   grantLifeSeconds,
   idleLifeSeconds,

@@ -1,27 +1,14 @@
 import type { OAuthClient } from '#db/clients';
-import { parseServerPath } from '#organizations/slug';
+import { parseServerPath } from '#model/slug';
 import { ownClientDocument, type ResolveClient } from './client-documents.ts';
 import { decode } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { matchesRedirectUri } from './redirect-uris.ts';
-import {
-  requestedScopes,
-  type Scope,
-  withoutOpenIdScopes,
-  withoutUnobtainableScopes,
-} from './scopes.ts';
+import { requestedScopes } from './permitted-scopes.ts';
+import type { AuthorizationRequest, AnswerTarget } from '#model/authorization-request';
+import { withoutOpenIdScopes, withoutUnobtainableScopes } from '#model/scopes';
 
 const s256Challenge = /^[\w-]{43}$/;
-
-/** A validated authorization request. */
-export interface AuthorizationRequest extends AnswerTarget {
-  /** `{organization}/{server}`. Whether it exists is revealed only after sign-in. */
-  readonly serverPath: string;
-  readonly scopes: readonly Scope[];
-  readonly codeChallenge: string;
-  /** The assistant that our proxy says it works for. A claim: any program on that computer can make it. */
-  readonly assistant?: string | undefined;
-}
 
 export type AuthorizationOutcome =
   /** Neither client nor redirect URI can be trusted, so the error is shown on a page of this server. */
@@ -198,16 +185,6 @@ export function parseAuthorizationQuery(query: string): AuthorizationQuery {
     throw refused(`state is longer than ${maxStateBytes} bytes`);
   }
   return { parameters, resources: [...resources] };
-}
-
-/** The client and redirect URI that receive the answer of the authorization endpoint. */
-export interface AnswerTarget {
-  readonly clientId: string;
-  readonly clientName: string;
-  /** Whether the client described or registered itself, which anyone can do. */
-  readonly isSelfRegistered: boolean;
-  readonly redirectUri: string;
-  readonly state: string | undefined;
 }
 
 /** The redirect URI with the answer appended to any query that it has. RFC 6749 §4.1.2, RFC 9207 §2 */

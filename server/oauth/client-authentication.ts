@@ -1,14 +1,14 @@
 import { createLocalJWKSet, decodeJwt, type JWK, type JWTVerifyGetKey, jwtVerify } from 'jose';
 import { z } from 'zod';
 
-import { type Awaitable, whenReady } from '#awaitable';
-import type { Clock } from '#clock/clock';
+import { type Awaitable, whenReady } from '#model/awaitable';
+import type { Clock } from '#model/clock';
 import { checkClientSecret, markAssertionUsed } from '#db/client-secrets';
 import { findClient, type OAuthClient } from '#db/clients';
 import type { Db } from '#db/transaction';
 import { decode, type Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
-import { hashSecret, isWellFormedSecret } from './secrets.ts';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 /** What identifying a client needs. */
 export interface ClientContext {

@@ -4,8 +4,9 @@ import { accessTokenLifeSeconds } from './access-tokens.ts';
 import type { IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
-import { formatScopes, requestedScopes } from './scopes.ts';
-import { randomBase62 } from './secrets.ts';
+import { formatScopes } from '#model/scopes';
+import { requestedScopes } from './permitted-scopes.ts';
+import { randomBase62 } from '#secrets/secrets';
 import type { GrantContext, TokenResponse } from './token-response.ts';
 
 /**

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import {
   findClient,
   findDocumentedClient,
@@ -9,7 +9,7 @@ import {
   type DocumentedClient,
 } from '#db/clients';
 import type { Db } from '#db/transaction';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';

@@ -1,5 +1,5 @@
 import { insertAuditEvent, type AuditEvent, type RequestSource } from '#db/audit';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import {
   findConsent,
   insertPendingRequest,
@@ -13,21 +13,16 @@ import { findServer } from '#db/servers';
 import type { Session } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { transaction } from '#db/transaction';
-import { parseServerPath } from '#organizations/slug';
-import {
-  errorAnswer,
-  errorUrl,
-  answerUrl,
-  type ErrorAnswer,
-  type AuthorizationRequest,
-} from './authorization-request.ts';
+import { parseServerPath } from '#model/slug';
+import { errorAnswer, errorUrl, answerUrl, type ErrorAnswer } from './authorization-request.ts';
+import { type AuthorizationRequest } from '#model/authorization-request';
 import type { ClientContext } from './client-authentication.ts';
 import type { ResolveClient } from './client-documents.ts';
 import { OAuthError } from './oauth-error.ts';
 import { notPermittedWords, permittedScopes, type Permitted } from './permitted-scopes.ts';
 import { redirectPlace, matchesRedirectUri, type RedirectPlace } from './redirect-uris.ts';
-import type { Scope } from './scopes.ts';
-import { hashSecret, randomBase62, mintSecret } from './secrets.ts';
+import type { Scope } from '#model/scopes';
+import { hashSecret, randomBase62, mintSecret } from '#secrets/secrets';
 import { grantLifeSeconds } from './token-response.ts';
 
 const pendingLifeSeconds = 1800;

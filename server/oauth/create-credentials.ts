@@ -1,8 +1,8 @@
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { insertClient, type NewOAuthClient } from '#db/clients';
 import { insertKey, type NewApiKey } from '#db/keys';
 import type { Db } from '#db/transaction';
-import { hashSecret, mintSecret, randomBase62, secretHint } from './secrets.ts';
+import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 
 type ChosenClient = Pick<
   NewOAuthClient,

@@ -1,6 +1,6 @@
-import { type Awaitable, whenFailed } from '#awaitable';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { LimitedMap } from '#limited-map';
+import { type Awaitable, whenFailed } from '#model/awaitable';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
 import { OAuthError } from './oauth-error.ts';
 
 const maxFailures = 20;

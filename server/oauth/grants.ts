@@ -1,6 +1,6 @@
-import { type Awaitable, whenReady } from '#awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
 import type { CredentialUse } from '#db/last-uses';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { authorizationCodeGrant } from './authorization-code-grant.ts';
 import {
   identifyClient,

@@ -7,8 +7,8 @@ import { identifyClient, provedClient, type ClientContext } from './client-authe
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { permittedScopes } from './permitted-scopes.ts';
-import { formatScopes } from './scopes.ts';
-import { hashSecret, isWellFormedSecret } from './secrets.ts';
+import { formatScopes } from '#model/scopes';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface IntrospectionEndpointPorts extends ClientContext {
   readonly tokens: AccessTokens;

@@ -1,6 +1,6 @@
 import { assertionAlgorithms } from './client-authentication.ts';
 import { grantTypes } from './grants.ts';
-import { allScopes, ordinaryScopes } from './scopes.ts';
+import { allScopes, ordinaryScopes } from '#model/scopes';
 
 /** How applications that no administrator created become clients. */
 export interface MetadataOptions {

@@ -1,11 +1,12 @@
-import { roleScopes } from '#accounts/people';
+import { roleScopes } from '#model/roles';
 import type { OAuthClient } from '#db/clients';
 import { mayUseServer } from '#db/server-access';
 import { listMemberships } from '#db/people';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
-import type { Scope } from './scopes.ts';
-import { suspensionWords } from './suspension.ts';
+import { isScope, type Scope, scopeWords } from '#model/scopes';
+import { OAuthError } from './oauth-error.ts';
+import { suspensionWords } from '#model/suspension';
 
 export type Permitted =
   /** At least one scope. */
@@ -56,4 +57,25 @@ export async function permittedScopes(
   const permitted = scopes.filter((scope) => most.includes(scope) && client.scopes.includes(scope));
   if (permitted.length === 0) return { outcome: 'nothing' };
   return { outcome: 'permitted', scopes: permitted };
+}
+
+/**
+ * The scopes that a request names, or all `allowed` ones if it names none. An unknown or disallowed scope refuses the
+ * whole request; nothing is narrowed silently.
+ *
+ * RFC 6749 §3.3
+ *
+ * @throws {OAuthError} `invalid_scope`
+ */
+export function requestedScopes(
+  scope: string | undefined,
+  allowed: readonly Scope[],
+): readonly Scope[] {
+  if (scope === undefined) return allowed;
+  const words = scopeWords(scope);
+  if (words.length === 0) return allowed;
+  return words.map((word) => {
+    if (isScope(word) && allowed.includes(word)) return word;
+    throw new OAuthError('invalid_scope', `this client can request only: ${allowed.join(' ')}`);
+  });
 }

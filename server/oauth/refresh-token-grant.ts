@@ -5,12 +5,12 @@ import { findRefreshToken, revokeGrant, spendRefreshToken, type NamedGrant } fro
 import { transaction } from '#db/transaction';
 import { notAuthenticated, type IdentifiedClient } from './client-authentication.ts';
 import type { Form } from './forms.ts';
-import { masterKey } from './master-key.ts';
+import { masterKey } from '#secrets/master-key';
 import { OAuthError } from './oauth-error.ts';
-import { notPermittedWords, permittedScopes } from './permitted-scopes.ts';
-import { withoutOpenIdScopes, requestedScopes } from './scopes.ts';
-import { suspended, type Suspension } from './suspension.ts';
-import { hashSecret, isWellFormedSecret, mintSecret } from './secrets.ts';
+import { notPermittedWords, permittedScopes, requestedScopes } from './permitted-scopes.ts';
+import { withoutOpenIdScopes } from '#model/scopes';
+import { suspended, type Suspension } from '#model/suspension';
+import { hashSecret, isWellFormedSecret, mintSecret } from '#secrets/secrets';
 import {
   idleLifeSeconds,
   grantedToken,

@@ -1,13 +1,13 @@
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { insertClient } from '#db/clients';
 import type { Db } from '#db/transaction';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
 import { checkRedirectUri, isPrivateScheme, isWebAddress } from './redirect-uris.ts';
-import { formatScopes, ordinaryScopes } from './scopes.ts';
-import { hashSecret, mintSecret, randomBase62, secretHint } from './secrets.ts';
+import { formatScopes, ordinaryScopes } from '#model/scopes';
+import { hashSecret, mintSecret, randomBase62, secretHint } from '#secrets/secrets';
 
 export interface RegistrationEndpointPorts {
   readonly db: Db;

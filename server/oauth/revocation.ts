@@ -1,5 +1,5 @@
 import { insertAuditEvent, type RequestSource } from '#db/audit';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { deleteConsents } from '#db/consents';
 import { findGrant, findRefreshToken, revokeAccessToken, revokeGrant } from '#db/grants';
 import { type Db, transaction } from '#db/transaction';
@@ -12,7 +12,7 @@ import {
 } from './client-authentication.ts';
 import type { Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
-import { hashSecret, isWellFormedSecret } from './secrets.ts';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 export interface RevocationEndpointPorts extends ClientContext {
   readonly tokens: AccessTokens;

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { exportJWK, exportPKCS8, generateKeyPair } from 'jose';
 import { z } from 'zod';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import {
   insertFirstSigningKey,
   listSigningKeys,
@@ -12,8 +12,8 @@ import {
   type StoredSigningKey,
 } from '#db/signing-keys';
 import type { Db } from '#db/transaction';
-import type { MasterKey } from './master-key.ts';
-import { randomBase62 } from './secrets.ts';
+import type { MasterKey } from '#secrets/master-key';
+import { randomBase62 } from '#secrets/secrets';
 
 const jwkSchema = z.looseObject({ kid: z.string(), kty: z.literal('OKP') });
 

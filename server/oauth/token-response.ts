@@ -2,8 +2,8 @@ import type { RequestSource } from '#db/audit';
 import type { NamedGrant } from '#db/grants';
 import { accessTokenLifeSeconds, type AccessTokens } from './access-tokens.ts';
 import type { ClientContext } from './client-authentication.ts';
-import { formatScopes, type Scope } from './scopes.ts';
-import { randomBase62 } from './secrets.ts';
+import { formatScopes, type Scope } from '#model/scopes';
+import { randomBase62 } from '#secrets/secrets';
 
 /** The token endpoint's answer. RFC 6749 §5.1 */
 export interface TokenResponse {

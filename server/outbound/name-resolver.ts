@@ -4,7 +4,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import type nodeDns from 'node:dns';
 import type { LookupAddress } from 'node:dns';
 import { z } from 'zod';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { OutboundError } from './checked-addresses.ts';
 
 /** How long a name may take. */

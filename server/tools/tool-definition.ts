@@ -1,16 +1,5 @@
 import { createHash } from 'node:crypto';
-
-/**
- * A tool's definition: all of its members except the name, because any of them may influence an assistant or its host.
- * `_meta`, for example, can name the page that a host shows for the tool.
- */
-export interface ToolDefinition {
-  readonly name: string;
-  /** SHA-256 of the definition, base64url. It does not depend on the order of an object's members. */
-  readonly digest: string;
-  /** The definition as JSON for people to read, indented by two spaces and truncated if it is very long. */
-  readonly text: string;
-}
+import type { ToolDefinition } from '#db/tool-definitions';
 
 const longestText = 16 * 1024;
 

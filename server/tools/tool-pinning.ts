@@ -1,17 +1,17 @@
 import { createHash } from 'node:crypto';
 import { type AuditEvent, insertAuditEvent } from '#db/audit';
-import { type ComparedTools, noteToolDefinitions } from '#db/tool-definitions';
+import { type ComparedTools, noteToolDefinitions, type ToolDefinition } from '#db/tool-definitions';
 import type { Db } from '#db/transaction';
-import type { ServerRecord } from '#db/servers';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { ServerRecord } from '#model/servers';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { messageWithoutTools, toolsIn, unreadableTools } from '#gateway/tool-list';
 import type { UpstreamAnswer } from '#gateway/upstream';
 import { isError, scanMessage } from 'latchkey-mcp/message';
 import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
-import { type ToolDefinition, toolDefinition } from './tool-definition.ts';
+import { toolDefinition } from './tool-definition.ts';
 
 /** A longer list would be useless. */
 const mostBytes = 4 * 1024 * 1024;

@@ -1,12 +1,13 @@
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { findAgent } from '#db/agents';
-import { findServerById, listEnabledServers, type ServerRecord } from '#db/servers';
+import { findServerById, listEnabledServers } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
 import type { Db } from '#db/transaction';
 import { PlainLinks } from '#gateway/plain-calls';
 import type { Upstream } from '#gateway/upstream';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
-import { upstreamLocation } from './drivers.ts';
+import { upstreamLocation } from '#model/upstream-kinds';
 import { inspect, type Inspected, type Inspection } from './inspect.ts';
 
 /** Whether calls to a server can succeed now, as far as this process knows. */

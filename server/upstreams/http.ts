@@ -4,7 +4,7 @@ import { Readable } from 'node:stream';
 
 import { buildConnector, type Dispatcher, errors, Pool } from 'undici';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import {
   type Upstream,
   type UpstreamAnswer,

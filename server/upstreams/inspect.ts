@@ -8,7 +8,8 @@ import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-ca
 import { toolsIn } from '#gateway/tool-list';
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
 import { OutboundError } from '#outbound/checked-addresses';
-import { type ToolDefinition, toolDefinition } from '#tools/tool-definition';
+import { type ToolDefinition } from '#db/tool-definitions';
+import { toolDefinition } from '#tools/tool-definition';
 
 const toolSchema = z.object({
   name: z.string(),

@@ -1,7 +1,7 @@
 import type { CallKind, CallTally, CallSubject } from '#db/rollups';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { redact } from '#log/redact';
 import { latencyBucket } from './latencies.ts';
 

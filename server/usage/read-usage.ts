@@ -11,7 +11,7 @@ import {
   sumCallsOfSubjects,
   listBusiest,
 } from '#db/rollups';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { Db } from '#db/transaction';
 import { percentile } from './latencies.ts';
 

@@ -4,7 +4,7 @@ import { passkeyDomain } from '#accounts/passkeys';
 import { passwordProblem, setPassword } from '#accounts/passwords';
 import { browserInWords, isRecentProof } from '#accounts/sessions';
 import { signIn } from '#accounts/sign-in';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
 import { countRecoveryCodes, findPasswordHash, findTotp, listPasskeys } from '#db/authenticators';
 import { listGrantsOfPerson } from '#db/grants';

@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import {
   csrfField,
   errorOf,

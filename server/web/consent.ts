@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { EpochSeconds } from '#clock/clock';
-import { type AnswerTarget, authorizationRequest } from '#oauth/authorization-request';
+import type { EpochSeconds } from '#model/clock';
+import { type AnswerTarget } from '#model/authorization-request';
+import { authorizationRequest } from '#oauth/authorization-request';
 import {
   askConsent,
   type ConsentContext,
@@ -11,7 +12,7 @@ import {
 import { OAuthError } from '#oauth/oauth-error';
 import type { notPermittedWords } from '#oauth/permitted-scopes';
 import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-uris';
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { type Frame, isLongHeading, layout } from './layout.ts';

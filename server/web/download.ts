@@ -9,7 +9,7 @@ import {
   typedInstallation,
   typedStart,
 } from '#download/proxy-reference';
-import { isSlug, parseServerPath } from '#organizations/slug';
+import { isSlug, parseServerPath } from '#model/slug';
 import { pageAssets } from './assets.ts';
 import { errorSummary, textField } from './forms.ts';
 import { html, type Html } from './html.ts';

@@ -1,5 +1,4 @@
 import { html, type Html } from './html.ts';
-import type { Frame } from './layout.ts';
 
 /** What is wrong with a field of a form; `field` is empty where no single field is at fault. */
 export interface FieldError {
@@ -23,8 +22,13 @@ ${errors.map(({ field, message }) => html`<li>${field ? html`<a href="#${field}"
 </div>`;
 }
 
+/** What a form that changes something needs of the page around it. */
+interface FormFrame {
+  readonly csrfToken: string | undefined;
+}
+
 /** Proves that one of our pages sent a form to this browser. */
-export function csrfField({ csrfToken }: Pick<Frame, 'csrfToken'>): Html | undefined {
+export function csrfField({ csrfToken }: FormFrame): Html | undefined {
   if (csrfToken === undefined) return undefined;
   return html`<input type="hidden" name="csrf_token" value="${csrfToken}">`;
 }
@@ -44,7 +48,7 @@ interface PostForm {
  * the server's messages say more.
  */
 export function postForm(
-  frame: Pick<Frame, 'csrfToken'>,
+  frame: FormFrame,
   { action, novalidate = false, className }: PostForm,
   content: Html,
 ): Html {

@@ -1,4 +1,4 @@
-import type { Scope } from '#oauth/scopes';
+import type { Scope } from '#model/scopes';
 import {
   bundlePath,
   type BundleOffer,

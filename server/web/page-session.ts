@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { csrfToken, randomToken, type Visit } from '#accounts/sessions';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import { findUser, type User } from '#db/people';
 import { type Session, useSession } from '#db/sessions';
 import type { Db } from '#db/transaction';
-import { hashSecret } from '#oauth/secrets';
+import { hashSecret } from '#secrets/secrets';
 import { readCookie, seeOther, setCookie } from './page-request.ts';
 
 const cookieSeconds = 24 * 60 * 60;

@@ -1,6 +1,6 @@
 import { scaleLinear, scaleUtc } from 'd3-scale';
 
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { html, type Html } from './html.ts';
 import { localTime, svgTime, timeIn } from './times.ts';
 

@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { selectOptions, type Choice } from './forms.ts';
 import { html, type Html } from './html.ts';
 import { badge, type Badge, type Link } from './layout.ts';

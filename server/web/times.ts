@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { html, type Html } from './html.ts';
 
 /** The forms of a time on pages, for `Intl.DateTimeFormat`. The script of the dashboard uses the same. */

@@ -1,5 +1,5 @@
-import type { Sealing } from '#oauth/master-key';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Sealing } from '#secrets/master-key';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
 import { type Db, transaction } from '#db/transaction';
 import {
@@ -12,7 +12,7 @@ import {
   releasePendingEvent,
   type Webhook,
 } from '#db/webhooks';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import {

@@ -1,8 +1,8 @@
 import { hostAndPort } from '#outbound/checked-addresses';
 import { createHmac, randomBytes } from 'node:crypto';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import { eventDocument } from '#audit/export-audit';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { StoredAuditEvent } from '#db/audit';
 import type { Webhook } from '#db/webhooks';
 

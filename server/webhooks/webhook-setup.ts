@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import type { Sealing } from '#oauth/master-key';
-import type { Clock } from '#clock/clock';
+import type { Sealing } from '#secrets/master-key';
+import type { Clock } from '#model/clock';
 import type { Webhook } from '#db/webhooks';
 import { checkedAddresses, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch } from '#outbound/guarded-fetch';

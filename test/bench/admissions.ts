@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { OwnPostgres } from '../nodes/machinery.ts';
 import { revokeKey } from '#server/db/keys';
-import { openPostgresStores, openStores, type Stores } from '#server/stores';
+import { openPostgresStores, openStores, type Stores } from '#server/app/stores';
 import { temporaryFolder } from '#support/temporary-folder';
 import { interleaved, Measurements, median, type Figure } from './measurements.ts';
 import { processCost } from './process-cost.ts';

@@ -5,7 +5,7 @@ import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { createKey } from '#server/oauth/create-credentials';
-import { openStores } from '#server/stores';
+import { openStores } from '#server/app/stores';
 import { modern } from '#support/mcp-call';
 import { startProgram } from '#support/processes';
 import { runningServer } from '#support/running-server';

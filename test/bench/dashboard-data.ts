@@ -8,8 +8,8 @@ import { insertUser } from '#server/db/people';
 import { type CallTally, recordCalls } from '#server/db/rollups';
 import { insertServer } from '#server/db/servers';
 import { createKey } from '#server/oauth/create-credentials';
-import { hashSecret, mintSecret, secretHint } from '#server/oauth/secrets';
-import { openStores } from '#server/stores';
+import { hashSecret, mintSecret, secretHint } from '#server/secrets/secrets';
+import { openStores } from '#server/app/stores';
 import { cookieName } from '#server/web/page-request';
 
 /** How much a large organization has. */

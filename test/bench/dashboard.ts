@@ -2,7 +2,7 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { Agent, request } from 'undici';
-import { databaseName } from '#server/stores';
+import { databaseName } from '#server/app/stores';
 import { freePort } from '#support/loopback';
 import { startProgram } from '#support/processes';
 import { temporaryFolder } from '#support/temporary-folder';

@@ -9,7 +9,7 @@ import { updateServer } from '#server/db/servers';
 import { transaction } from '#server/db/transaction';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
-import { openStores } from '#server/stores';
+import { openStores } from '#server/app/stores';
 import { temporaryFolder } from '#support/temporary-folder';
 import { onEachDatabase, type Connection } from '#support/databases';
 

@@ -4,7 +4,7 @@ import { insertAgent } from '#server/db/agents';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer, updateServer } from '#server/db/servers';
-import type { AgentDirectory } from '#server/upstreams/tunnel/agent-admission';
+import type { AgentDirectory } from '#server/db/agent-directory';
 import { madeAt, newKey } from '#support/made-records';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 

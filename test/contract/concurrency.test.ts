@@ -20,7 +20,7 @@ import { insertInvitation, acceptInvitation } from '#server/db/invitations';
 import { updateLastUses } from '#server/db/last-uses';
 import { firstLink } from '#server/accounts/one-time-links';
 import { insertLink, markChallengeSpent, takeLink } from '#server/db/one-time';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { insertOrganization } from '#server/db/organizations';
 import {
   changeRole,

@@ -33,7 +33,7 @@ import {
 } from '#server/db/grants';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import type { Scope } from '#server/oauth/scopes';
+import type { Scope } from '#server/model/scopes';
 import { insertUser, deleteUser } from '#server/db/people';
 import { countConnectedApps, updateSettings } from '#server/db/settings';
 import { insertGroup, insertGroupMember, removeGroupMember } from '#server/db/groups';

@@ -11,7 +11,7 @@ import { insertUser } from '#server/db/people';
 import { copySqlite, openSource } from '#server/db/postgres/copy-sqlite';
 import { openPostgres } from '#server/db/postgres/open-postgres';
 import type { Db } from '#server/db/transaction';
-import { databaseName, openStores } from '#server/stores';
+import { databaseName, openStores } from '#server/app/stores';
 import { bearer } from '#support/acme-server';
 import { postgres } from '#support/databases';
 import { runCommandInProcess } from '#support/run-command-in-process';

@@ -7,7 +7,7 @@ import { updateLastUses } from '#server/db/last-uses';
 import { migrate } from '#server/db/migrate';
 import { insertOrganization } from '#server/db/organizations';
 import { AdmissionsUnavailable } from '#server/db/postgres/admission-reader';
-import { openPostgresStores } from '#server/stores';
+import { openPostgresStores } from '#server/app/stores';
 import { postgres, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { patient } from '#support/patient';

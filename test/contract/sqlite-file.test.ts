@@ -8,7 +8,7 @@ import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { findOrganization, insertOrganization } from '#server/db/organizations';
 import { quickTransaction } from '#server/db/transaction';
-import { lockDataFolder, openStores } from '#server/stores';
+import { lockDataFolder, openStores } from '#server/app/stores';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const acme = { id: 'org_acme', name: 'acme', createdAt: 1 };
@@ -19,7 +19,7 @@ const source = (name: string) =>
 /** Opens the database in a process of its own, adds `organization`, and says whether it was new. */
 async function addInProcess(folder: string, organization: string): Promise<string> {
   const program = `
-    const { openStores } = await import(${JSON.stringify(source('stores'))});
+    const { openStores } = await import(${JSON.stringify(source('app/stores'))});
     const { insertOrganization } = await import(${JSON.stringify(source('db/organizations'))});
     const stores = await openStores(process.argv[1]);
     const name = process.argv[2];

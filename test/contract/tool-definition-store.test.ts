@@ -6,9 +6,10 @@ import {
   noteToolDefinitions,
   listToolDefinitions,
   acceptToolDefinitions,
+  type ToolDefinition,
 } from '#server/db/tool-definitions';
 import { deleteServer, findServer, updateServer } from '#server/db/servers';
-import { longestName, type ToolDefinition, toolDefinition } from '#server/tools/tool-definition';
+import { longestName, toolDefinition } from '#server/tools/tool-definition';
 import { madeAt, makeServer } from '#support/made-records';
 import { onEachDatabase } from '#support/databases';
 

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { systemClock } from '#server/clock/clock';
+import { systemClock } from '#server/model/clock';
 import { insertGroup } from '#server/db/groups';
 import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
@@ -7,7 +7,7 @@ import { insertServer } from '#server/db/servers';
 import type { Db } from '#server/db/transaction';
 import { createClient, createKey } from '#server/oauth/create-credentials';
 import { accessTokens } from '#server/oauth/access-tokens';
-import { readMasterKey } from '#server/oauth/master-key';
+import { readMasterKey } from '#server/secrets/master-key';
 import { readSigningKeys } from '#server/oauth/signing-keys';
 import { openPostgres } from '#server/db/postgres/open-postgres';
 import { rpc } from '#support/mcp-call';

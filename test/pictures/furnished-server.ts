@@ -4,7 +4,7 @@ import { findOrganization } from '#server/db/organizations';
 import { findUserByEmail } from '#server/db/people';
 import { findServer } from '#server/db/servers';
 import { createClient, createKey } from '#server/oauth/create-credentials';
-import { openStores, type OpenStores } from '#server/stores';
+import { openStores, type OpenStores } from '#server/app/stores';
 import { latencyBucket } from '#server/usage/latencies';
 import { email, password } from '#support/dashboard-visitor';
 import { mcpCall } from '#support/mcp-call';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { Role } from '#server/accounts/people';
+import type { Role } from '#server/model/roles';
 import { agentCreate } from '#server/admin/agents';
 import { clientRotate } from '#server/admin/client-secrets';
 import { clientCreate } from '#server/admin/clients';
@@ -17,7 +17,8 @@ import { toWire, wireName } from '#server/admin/wire-names';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { findOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
-import { findServer, type ServerRecord } from '#server/db/servers';
+import { findServer } from '#server/db/servers';
+import { type ServerRecord } from '#server/model/servers';
 import { noteToolDefinitions } from '#server/db/tool-definitions';
 import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';

@@ -11,8 +11,8 @@ import {
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { organizationCreate } from '#server/admin/organizations';
 import { serverCreate } from '#server/admin/servers';
-import type { Role } from '#server/accounts/people';
-import type { OpenStores } from '#server/stores';
+import type { Role } from '#server/model/roles';
+import type { OpenStores } from '#server/app/stores';
 import { insertUser } from '#server/db/people';
 import { openDatabase } from './open-database.ts';
 import { loopbackSetup } from './upstream-setup.ts';

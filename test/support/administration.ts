@@ -1,7 +1,7 @@
 import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
 import { passwordHashing } from '#server/accounts/passwords';
-import { openStores, type OpenStores } from '#server/stores';
+import { openStores, type OpenStores } from '#server/app/stores';
 import type { UpstreamSetup } from '#server/upstreams/credentials/setup';
 import type { WebhookSetup } from '#server/webhooks/webhook-setup';
 import { stillClock, type StillClock } from './still-clock.ts';

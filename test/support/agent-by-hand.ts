@@ -1,6 +1,6 @@
 import type { Tunnel } from '#server/upstreams/tunnel/tunnel';
 import { AgentTunnels, type AgentTunnelsOptions } from '#server/upstreams/tunnel/agent-tunnels';
-import type { AdmittedAgent, AgentDirectory } from '#server/upstreams/tunnel/agent-admission';
+import type { AdmittedAgent, AgentDirectory } from '#server/db/agent-directory';
 import { turnedClock } from './turned-clock.ts';
 import { head, hello, parsed, types, wireFrame, type WireFrame } from './wire-frames.ts';
 

@@ -1,6 +1,6 @@
 import { insertClient, revokeClient, type OAuthClient } from '#server/db/clients';
-import { hashSecret, mintSecret, secretHint } from '#server/oauth/secrets';
-import type { OpenStores } from '#server/stores';
+import { hashSecret, mintSecret, secretHint } from '#server/secrets/secrets';
+import type { OpenStores } from '#server/app/stores';
 import { makeServer } from './made-records.ts';
 import { openDatabase } from './open-database.ts';
 

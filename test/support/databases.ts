@@ -7,7 +7,7 @@ import { openPostgres } from '#server/db/postgres/open-postgres';
 import type { Schema } from '#server/db/schema';
 import { openSqlite } from '#server/db/sqlite/open-sqlite';
 import type { Db } from '#server/db/transaction';
-import { databaseName, openPostgresStores, openStores, type Stores } from '#server/stores';
+import { databaseName, openPostgresStores, openStores, type Stores } from '#server/app/stores';
 import type { RequirementName } from './requirements.ts';
 import { suite } from './suite.ts';
 import { temporaryFolder } from './temporary-folder.ts';

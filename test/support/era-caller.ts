@@ -1,7 +1,7 @@
-import type { ServerRecord } from '#server/db/servers';
+import type { ServerRecord } from '#server/model/servers';
 import { modernHeaders } from '#mcp/headers';
-import type { Clock } from '#server/clock/clock';
-import type { Scope } from '#server/oauth/scopes';
+import type { Clock } from '#server/model/clock';
+import type { Scope } from '#server/model/scopes';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { chunksOf } from './fake-upstream.ts';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
-import type { Clock } from '#server/clock/clock';
-import { masterKey } from '#server/oauth/master-key';
+import type { Clock } from '#server/model/clock';
+import { masterKey } from '#server/secrets/master-key';
 import { readSigningKeys, type SigningKeys } from '#server/oauth/signing-keys';
 import { openDatabase } from './open-database.ts';
 

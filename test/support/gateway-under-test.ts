@@ -1,7 +1,7 @@
 import { z } from 'zod';
 
 import { insertOrganization } from '#server/db/organizations';
-import { openStores, type Stores } from '#server/stores';
+import { openStores, type Stores } from '#server/app/stores';
 import type { NodePrograms } from './node-cluster.ts';
 import { runningServer } from './running-server.ts';
 import { temporaryFolder } from './temporary-folder.ts';

@@ -39,6 +39,37 @@ export function importGraph(): ReadonlyMap<string, readonly string[]> {
   );
 }
 
+/**
+ * The circles of a graph: the sets of files of which each reaches every other, in alphabetical order. Tarjan's algorithm for
+ * strongly connected components.
+ */
+export function circlesIn(graph: ReadonlyMap<string, readonly string[]>): string[][] {
+  const circles: string[][] = [];
+  const indexes = new Map<string, number>();
+  const stack: string[] = [];
+
+  /** Visits a file and returns the lowest index on the stack that it reaches. */
+  const visit = (file: string): number => {
+    const index = indexes.size;
+    indexes.set(file, index);
+    stack.push(file);
+    let lowest = index;
+    for (const other of graph.get(file) ?? []) {
+      const known = indexes.get(other);
+      if (known === undefined) lowest = Math.min(lowest, visit(other));
+      else if (stack.includes(other)) lowest = Math.min(lowest, known);
+    }
+    if (lowest === index) {
+      const circle = stack.splice(stack.lastIndexOf(file)).toSorted();
+      if (circle.length > 1) circles.push(circle);
+    }
+    return lowest;
+  };
+
+  for (const file of graph.keys()) if (!indexes.has(file)) visit(file);
+  return circles;
+}
+
 /** What a source text imports and exports again, types and lazy imports included. */
 export function specifiersIn(source: string): string[] {
   const found = source.matchAll(

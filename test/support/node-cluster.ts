@@ -5,7 +5,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { Pool } from 'pg';
-import { openPostgresStores, type Stores } from '#server/stores';
+import { openPostgresStores, type Stores } from '#server/app/stores';
 import { freePort, listen } from './loopback.ts';
 import { startProgram, type LineOptions, type Program } from './processes.ts';
 import { serverLauncher } from './programs.ts';

@@ -1,4 +1,4 @@
-import { openStoresAt, type OpenStores } from '#server/stores';
+import { openStoresAt, type OpenStores } from '#server/app/stores';
 
 /** Every store over a new database in memory, gone with its `await using` scope. */
 export async function openDatabase(): Promise<OpenStores & AsyncDisposable> {

@@ -6,7 +6,7 @@ import type {
   UpstreamIdentity,
 } from '#server/accounts/openid-provider';
 import { passwordHashing } from '#server/accounts/passwords';
-import type { Role } from '#server/accounts/people';
+import type { Role } from '#server/model/roles';
 import { csrfToken, startSession } from '#server/accounts/sessions';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { consoleCalls } from '#server/console/call-server';
@@ -15,12 +15,12 @@ import { bundleFor, readBundleTemplate } from '#server/download/mcp-bundle';
 import { proxyReference } from '#server/download/proxy-reference';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
-import { createApp } from '#server/http/app';
+import { createApp } from '#server/app/http-app';
 import { jsonLog } from '#server/log/log';
 import { clientResolver } from '#server/oauth/client-documents';
 import { OutboundError } from '#server/outbound/checked-addresses';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import type { NodeRecord } from '#server/nodes/node-registry';
 import type { ServerHealth } from '#server/upstreams/health';
 import type { Inspection } from '#server/upstreams/inspect';

@@ -1,9 +1,9 @@
 import { Readable } from 'node:stream';
 
-import { systemClock } from '#server/clock/clock';
+import { systemClock } from '#server/model/clock';
 import { CommandError, UsageError } from '#server/config/usage-error';
 import { passwordHashing } from '#server/accounts/passwords';
-import { runCommand } from '#server/run-command';
+import { runCommand } from '#server/app/run-command';
 
 /** As little work as a password can cost: it is verified under the parameters that it was hashed under. */
 const hashing = passwordHashing({ log2Cost: 4 });

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { openStores, type Stores } from '#server/stores';
+import { openStores, type Stores } from '#server/app/stores';
 import { clusterStores, nodeCluster, type NodePrograms, nodesOfTests } from './node-cluster.ts';
 import { runProgram, startProgram } from './processes.ts';
 import { natsUrl } from './requirements.ts';

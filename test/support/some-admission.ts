@@ -1,5 +1,5 @@
-import type { ServerRecord } from '#server/db/servers';
-import { allScopes } from '#server/oauth/scopes';
+import type { ServerRecord } from '#server/model/servers';
+import { allScopes } from '#server/model/scopes';
 import type { Admission } from '#server/gateway/admission';
 
 export function someServer(but: Partial<ServerRecord> = {}): ServerRecord {

@@ -1,4 +1,4 @@
-import type { Clock, EpochSeconds } from '#server/clock/clock';
+import type { Clock, EpochSeconds } from '#server/model/clock';
 
 /** A clock that stands still until it is turned by hand. */
 export interface StillClock extends Clock {

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { upstreamSetup, type UpstreamSetup } from '#server/upstreams/credentials/setup';
 
 /** Sets upstreams up under a key of its own, with servers on this machine's loopback alone. */

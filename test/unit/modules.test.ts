@@ -1,14 +1,14 @@
 import { readFileSync, readdirSync } from 'node:fs';
 import { join, relative, sep } from 'node:path';
 import { expect, test } from 'vitest';
-import { specifiersIn } from '#support/import-graph';
+import { circlesIn, importGraph, specifiersIn } from '#support/import-graph';
 
 const root = join(import.meta.dirname, '../..');
 
 /**
  * The modules: which others each may import, and which npm packages. A module is a folder, a file beside the folders,
- * or a folder within a folder that has a line of its own, such as `server/upstreams/demo`. Each has a line here.
- * `main` wires them and may itself be imported by any module of its program.
+ * or a folder within a folder that has a line of its own, such as `server/upstreams/demo`. Each has a line here, after the
+ * modules that it imports.
  */
 const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/app': {
@@ -122,272 +122,152 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/translation': {},
   'mcp/tunnel-frames': {},
 
-  'server/main': {
-    imports: [
-      'accounts',
-      'cli',
-      'clock',
-      'config',
-      'db',
-      'download',
-      'log',
-      'run-command',
-      'serve',
-      'stage-backup',
-      'supervisor',
-    ],
-    packages: ['latchkey-mcp'],
-  },
-  'server/supervisor': { imports: ['config', 'log', 'nodes'] },
-  'server/run-command': {
-    imports: [
-      'accounts',
-      'cli',
-      'clock',
-      'command-setup',
-      'config',
-      'outbound',
-      'stage-backup',
-      'stores',
-    ],
-  },
-  'server/command-setup': {
-    imports: ['clock', 'config', 'db', 'oauth', 'outbound', 'upstreams/credentials', 'webhooks'],
-  },
-  'server/stage-backup': { imports: ['cli', 'config', 'db', 'stores'] },
-  'server/serve': {
-    imports: [
-      'accounts',
-      'admin',
-      'audit',
-      'config',
-      'console',
-      'db',
-      'download',
-      'gateway',
-      'http',
-      'log',
-      'metrics',
-      'nodes',
-      'oauth',
-      'open-metrics',
-      'open-nodes',
-      'open-senders',
-      'organizations',
-      'outbound',
-      'stores',
-      'upstreams',
-      'upstreams/credentials',
-      'upstreams/tunnel',
-      'usage',
-      'web',
-      'webhooks',
-    ],
-    packages: ['kysely'],
-  },
-  'server/open-nodes': { imports: ['gateway', 'log', 'nodes', 'oauth', 'stores'] },
-  'server/open-senders': {
-    imports: ['clock', 'log', 'oauth', 'outbound', 'stores', 'upstreams/credentials', 'webhooks'],
-  },
-  'server/stores': { imports: ['config', 'db', 'gateway', 'upstreams/tunnel', 'web'] },
-  'server/open-metrics': {
-    imports: ['gateway', 'log', 'metrics', 'nodes', 'oauth', 'stores', 'upstreams/tunnel', 'usage'],
-    packages: ['kysely'],
-  },
-  'server/metrics': { imports: ['gateway'] },
-  'server/nodes': {
-    imports: ['clock', 'config', 'db', 'gateway', 'limited-map', 'oauth', 'upstreams/tunnel'],
-    packages: ['@nats-io/transport-node', 'kysely', 'latchkey-mcp', 'zod'],
-  },
-  'server/awaitable': {},
-  'server/limited-map': {},
-  'server/clock': {},
-  'server/download': { imports: ['clock'], packages: ['fflate', 'zod'] },
+  'server/model': { packages: ['zod'] },
+  'server/secrets': {},
+  'server/config': { imports: ['model'], packages: ['zod'] },
   'server/log': { packages: ['pino'] },
-  'server/config': { packages: ['zod'] },
-  'server/cli': {
-    imports: [
-      'accounts',
-      'admin',
-      'audit',
-      'clock',
-      'config',
-      'db',
-      'log',
-      'nodes',
-      'oauth',
-      'organizations',
-      'outbound',
-      'upstreams',
-      'upstreams/credentials',
-    ],
-    packages: ['kysely', 'zod'],
-  },
-  'server/listing': {},
-  'server/organizations': { imports: ['clock', 'db', 'listing'] },
-  'server/admin': {
-    imports: [
-      'accounts',
-      'audit',
-      'clock',
-      'config',
-      'db',
-      'listing',
-      'log',
-      'oauth',
-      'organizations',
-      'outbound',
-      'tools',
-      'upstreams',
-      'upstreams/credentials',
-      'webhooks',
-    ],
-    packages: ['zod'],
-  },
-  'server/accounts': {
-    imports: ['audit', 'clock', 'db', 'oauth', 'organizations'],
-    packages: ['@simplewebauthn/server', 'openid-client', 'otpauth', 'zod'],
-  },
-  'server/audit': { imports: ['clock', 'db', 'log'] },
+  'server/outbound': { imports: ['model'], packages: ['undici', 'zod'] },
+  'server/db': { imports: ['model', 'config', 'outbound'], packages: ['kysely', 'pg'] },
+  'server/audit': { imports: ['model', 'log', 'db'] },
   'server/oauth': {
-    imports: [
-      'accounts',
-      'audit',
-      'awaitable',
-      'clock',
-      'db',
-      'limited-map',
-      'listing',
-      'organizations',
-      'outbound',
-    ],
+    imports: ['model', 'secrets', 'outbound', 'db'],
     packages: ['jose', 'latchkey-mcp', 'zod'],
   },
+  'server/accounts': {
+    imports: ['model', 'secrets', 'db', 'audit'],
+    packages: ['@simplewebauthn/server', 'openid-client', 'otpauth', 'zod'],
+  },
+  'server/webhooks': { imports: ['model', 'secrets', 'outbound', 'db', 'audit'] },
   'server/gateway': {
-    imports: [
-      'audit',
-      'awaitable',
-      'clock',
-      'db',
-      'limited-map',
-      'oauth',
-      'organizations',
-      'upstreams',
-    ],
+    imports: ['model', 'secrets', 'db', 'audit', 'oauth'],
     packages: ['latchkey-mcp', 'zod'],
   },
-  'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
-  'server/usage': { imports: ['clock', 'db', 'gateway', 'limited-map', 'log'] },
-  'server/outbound': { imports: ['limited-map'], packages: ['undici', 'zod'] },
-  'server/tools': {
-    imports: ['audit', 'clock', 'db', 'gateway', 'limited-map', 'organizations'],
-    packages: ['latchkey-mcp'],
-  },
-  'server/upstreams': {
-    imports: [
-      'clock',
-      'config',
-      'db',
-      'gateway',
-      'limited-map',
-      'log',
-      'nodes',
-      'oauth',
-      'organizations',
-      'outbound',
-      'stores',
-      'tools',
-      'upstreams/credentials',
-      'upstreams/demo',
-      'upstreams/skills',
-      'upstreams/tunnel',
-    ],
-    packages: ['latchkey-mcp', 'undici', 'zod'],
-  },
+  'server/tools': { imports: ['model', 'db', 'gateway'], packages: ['latchkey-mcp'] },
   'server/upstreams/credentials': {
-    imports: ['accounts', 'audit', 'clock', 'db', 'gateway', 'oauth', 'organizations', 'outbound'],
+    imports: ['model', 'secrets', 'outbound', 'db', 'oauth', 'accounts', 'gateway'],
     packages: ['openid-client', 'zod'],
-  },
-  'server/db': {
-    imports: [
-      'accounts',
-      'audit',
-      'awaitable',
-      'clock',
-      'config',
-      'gateway',
-      'listing',
-      'oauth',
-      'organizations',
-      'tools',
-      'upstreams',
-      'upstreams/credentials',
-      'upstreams/tunnel',
-      'web',
-      'webhooks',
-    ],
-    packages: ['kysely', 'pg'],
-  },
-  'server/webhooks': { imports: ['audit', 'clock', 'db', 'limited-map', 'oauth', 'outbound'] },
-  'server/http': {
-    imports: [
-      'accounts',
-      'admin',
-      'audit',
-      'awaitable',
-      'clock',
-      'db',
-      'download',
-      'gateway',
-      'limited-map',
-      'log',
-      'oauth',
-      'organizations',
-      'upstreams/credentials',
-      'upstreams/tunnel',
-      'web',
-    ],
-    packages: ['@fastify/proxy-addr', 'fastify', 'latchkey-mcp'],
-  },
-  'server/web': {
-    imports: [
-      'accounts',
-      'admin',
-      'audit',
-      'clock',
-      'config',
-      'console',
-      'db',
-      'download',
-      'http',
-      'limited-map',
-      'nodes',
-      'oauth',
-      'organizations',
-      'outbound',
-      'upstreams',
-      'upstreams/credentials',
-      'upstreams/tunnel',
-      'usage',
-    ],
-    packages: ['d3-scale', 'diff', 'fastify', 'qr', 'zod'],
-  },
-  'server/upstreams/skills': {
-    imports: ['db', 'gateway', 'organizations'],
-    packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
-  },
-  'server/upstreams/tunnel': {
-    imports: ['clock', 'db', 'gateway', 'limited-map', 'oauth'],
-    packages: ['latchkey-mcp', 'ws'],
   },
   'server/upstreams/demo': {
     imports: ['gateway'],
     packages: ['@modelcontextprotocol/server', 'zod'],
   },
+  'server/upstreams/skills': {
+    imports: ['model', 'gateway'],
+    packages: ['@modelcontextprotocol/server', 'latchkey-mcp', 'zod'],
+  },
+  'server/upstreams/tunnel': {
+    imports: ['model', 'secrets', 'db', 'gateway'],
+    packages: ['latchkey-mcp', 'ws'],
+  },
+  'server/nodes': {
+    imports: ['model', 'secrets', 'config', 'db', 'gateway', 'upstreams/tunnel'],
+    packages: ['@nats-io/transport-node', 'kysely', 'latchkey-mcp', 'zod'],
+  },
+  'server/upstreams': {
+    imports: ['model', 'outbound', 'db', 'gateway', 'tools', 'upstreams/tunnel'],
+    packages: ['latchkey-mcp', 'undici', 'zod'],
+  },
+  'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
+  'server/usage': { imports: ['model', 'log', 'db', 'gateway'] },
+  'server/metrics': { imports: ['gateway'] },
+  'server/download': { imports: ['model'], packages: ['fflate', 'zod'] },
+  'server/admin': {
+    imports: [
+      'model',
+      'secrets',
+      'config',
+      'log',
+      'outbound',
+      'db',
+      'audit',
+      'oauth',
+      'accounts',
+      'webhooks',
+      'tools',
+      'upstreams/credentials',
+    ],
+    packages: ['zod'],
+  },
+  'server/cli': {
+    imports: ['model', 'secrets', 'config', 'outbound', 'db', 'oauth', 'nodes', 'admin'],
+    packages: ['kysely'],
+  },
+  'server/http': {
+    imports: [
+      'model',
+      'log',
+      'db',
+      'audit',
+      'oauth',
+      'accounts',
+      'gateway',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'admin',
+    ],
+    packages: ['@fastify/proxy-addr', 'fastify', 'latchkey-mcp'],
+  },
+  'server/web': {
+    imports: [
+      'model',
+      'secrets',
+      'config',
+      'outbound',
+      'db',
+      'audit',
+      'oauth',
+      'accounts',
+      'upstreams/credentials',
+      'upstreams/tunnel',
+      'nodes',
+      'upstreams',
+      'console',
+      'usage',
+      'download',
+      'admin',
+      'http',
+    ],
+    packages: ['d3-scale', 'diff', 'fastify', 'qr', 'zod'],
+  },
+  'server/app': {
+    imports: [
+      'model',
+      'secrets',
+      'config',
+      'log',
+      'outbound',
+      'db',
+      'audit',
+      'oauth',
+      'accounts',
+      'webhooks',
+      'gateway',
+      'tools',
+      'upstreams/credentials',
+      'upstreams/demo',
+      'upstreams/skills',
+      'upstreams/tunnel',
+      'nodes',
+      'upstreams',
+      'console',
+      'usage',
+      'metrics',
+      'download',
+      'admin',
+      'cli',
+      'http',
+      'web',
+    ],
+    packages: ['fastify', 'kysely', 'latchkey-mcp'],
+  },
+  'server/main': {
+    imports: ['model', 'config', 'log', 'db', 'oauth', 'accounts', 'download', 'cli', 'app'],
+    packages: ['latchkey-mcp'],
+  },
 
   'tray-app/build': {},
-  'tray-app/main': { imports: ['model'], packages: ['electron'] },
   'tray-app/model': { packages: ['zod'] },
+  'tray-app/main': { imports: ['model'], packages: ['electron'] },
   'tray-app/pages': { imports: ['model'], packages: ['lit-html'] },
 };
 
@@ -453,6 +333,43 @@ test('every module imports only the modules and packages that the table allows',
     .map(({ from, specifier, why }) => `${from}: '${specifier}': ${why}`);
 
   expect(violations).toEqual([]);
+});
+
+test('every module imports only modules that stand before it in the table', () => {
+  const order = Object.keys(modules).filter((module) => !module.startsWith('proxy/'));
+  const backward = order.flatMap((module) => {
+    const [program = ''] = module.split('/');
+    const later = (modules[module]?.imports ?? []).filter(
+      (imported) => order.indexOf(`${program}/${imported}`) >= order.indexOf(module),
+    );
+    return later.map((imported) => `${module} imports ${imported}`);
+  });
+
+  expect(backward).toEqual([]);
+});
+
+test('no files import each other in a circle, not even by their types or on demand', () => {
+  const programs = /^(mcp|server|tray-app)\//;
+  const graph = new Map([...importGraph()].filter(([file]) => programs.test(file)));
+
+  expect(circlesIn(graph)).toEqual([]);
+});
+
+test('the search for circles finds every one, however long, and nothing else', () => {
+  const graph = new Map([
+    ['a', ['b', 'd']],
+    ['b', ['c']],
+    ['c', ['a']],
+    ['d', ['e', 'c']],
+    ['e', ['f']],
+    ['f', ['e']],
+    ['g', ['a']],
+  ]);
+
+  expect(circlesIn(graph)).toEqual([
+    ['e', 'f'],
+    ['a', 'b', 'c', 'd'],
+  ]);
 });
 
 test('the wire protocol does no input or output', () => {

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import type { Db } from '#db/transaction';
-import type { ChangeStore } from '#web/dashboard/live';
+import type { ChangeStore } from '#db/changes';
 
 const pollEveryMs = 500;
 

@@ -1,6 +1,10 @@
 import type { DatabaseSync } from 'node:sqlite';
-import { admissionQueries, admissionStore, type AdmissionQuery } from '#db/admissions';
-import type { AdmissionStore } from '#gateway/admission';
+import {
+  admissionQueries,
+  admissionStore,
+  type AdmissionQuery,
+  type AdmissionStore,
+} from '#db/admissions';
 import { cachedReads, changeTokenReader } from './cached-reads.ts';
 
 /**

@@ -1,5 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import type { Awaitable } from '#awaitable';
+import type { Awaitable } from '#model/awaitable';
 
 const maxCached = 10_000;
 

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
-import type { ChangeStore } from '#web/dashboard/live';
+import type { ChangeStore } from '#db/changes';
 import { changeTokenReader } from './cached-reads.ts';
 
 /**

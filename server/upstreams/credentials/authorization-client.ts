@@ -1,15 +1,37 @@
 // This server as an OAuth client of an upstream's authorization server.
 import * as openid from 'openid-client';
 import type { UpstreamAccess } from '#db/upstream-access';
-import type { Clock } from '#clock/clock';
-import type { ServerRecord } from '#db/servers';
+import type { Clock, EpochSeconds } from '#model/clock';
+import type { ServerRecord } from '#model/servers';
 import { OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch, type GuardedFetch } from '#outbound/guarded-fetch';
 import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge, type ChallengePorts } from '#accounts/challenges';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import { secretPurpose, UpstreamAccessError } from './access.ts';
-import { timesOf, type UpstreamTokens } from './tokens.ts';
+
+/** The tokens that an upstream's authorization server issued to this server. */
+export interface UpstreamTokens {
+  readonly accessToken: string;
+  readonly refreshToken?: string | undefined;
+  /** When to renew the access token, ahead of its expiry. */
+  readonly renewAt?: EpochSeconds | undefined;
+  /** `undefined` when the authorization server did not say. */
+  readonly expiresAt?: EpochSeconds | undefined;
+}
+
+/** An access token is renewed this long before it expires, or later if it is short-lived. */
+const marginSeconds = 60;
+
+/** When to renew a token with this lifetime. A short-lived one is not renewed at every call. */
+export function timesOf(
+  lifetimeSeconds: number | undefined,
+  now: EpochSeconds,
+): Pick<UpstreamTokens, 'renewAt' | 'expiresAt'> {
+  if (lifetimeSeconds === undefined) return {};
+  const margin = Math.min(marginSeconds, Math.ceil(lifetimeSeconds / 4));
+  return { renewAt: now + lifetimeSeconds - margin, expiresAt: now + lifetimeSeconds };
+}
 
 const limits = { timeoutMs: 10_000, maxBytes: 256 * 1024 };
 

@@ -1,8 +1,8 @@
 // The credentials of a request to an upstream, apart from fixed headers: an access token, and an assertion of the caller's
 // identity.
 import { randomUUID } from 'node:crypto';
-import type { Clock } from '#clock/clock';
-import type { Scope } from '#oauth/scopes';
+import type { Clock } from '#model/clock';
+import type { Scope } from '#model/scopes';
 import {
   UpstreamError,
   UpstreamRefusal,
@@ -11,13 +11,14 @@ import {
   type UpstreamSend,
   type UpstreamStep,
 } from '#gateway/upstream';
-import type { ServerRecord } from '#db/servers';
+import type { ServerRecord } from '#model/servers';
 import type { OutboundGuard } from '#outbound/checked-addresses';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import type { Db } from '#db/transaction';
 import { findUpstreamAccess } from '#db/upstream-access';
 import type { AccessTokens } from '#oauth/access-tokens';
-import { UpstreamAccessError, callerHeader, type CredentialedServer } from './access.ts';
+import { UpstreamAccessError, type CredentialedServer } from './access.ts';
+import { callerHeader } from '#model/fixed-headers';
 import { accountPath, clientsOf } from './authorization-client.ts';
 import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
 

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { insertAuditEvent, type AuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
 import {
@@ -20,7 +20,7 @@ import {
 import { registrationPurpose, tokensPurpose } from './access.ts';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import type { AuthorizationClient } from './authorization-client.ts';
 import { readTokens, type EndedTokens } from './tokens.ts';
 

@@ -4,10 +4,10 @@ import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import {
   serverMetadataSchema,
-  UpstreamAccessError,
   type Discovered,
   type ServerMetadata,
-} from './access.ts';
+} from '#model/authorization-server';
+import { UpstreamAccessError } from './access.ts';
 
 const resourceSchema = z.object({
   resource: z.string(),

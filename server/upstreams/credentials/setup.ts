@@ -1,16 +1,13 @@
 // Setting up the access to an upstream: discovery, client registration, and sealing of secrets.
 import { z } from 'zod';
 import type { UpstreamAccess } from '#db/upstream-access';
-import type { FixedHeader, ServerRecord } from '#db/servers';
+import type { FixedHeader } from '#model/fixed-headers';
+import type { ServerRecord } from '#model/servers';
 import { isPlainlyForbidden, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
-import type { Sealing } from '#oauth/master-key';
-import {
-  registrationPurpose,
-  secretPurpose,
-  UpstreamAccessError,
-  type ServerMetadata,
-} from './access.ts';
+import type { Sealing } from '#secrets/master-key';
+import { registrationPurpose, secretPurpose, UpstreamAccessError } from './access.ts';
+import { type ServerMetadata } from '#model/authorization-server';
 import { accessFetch, redirectUriOf, upstreamClientDocument } from './authorization-client.ts';
 import { discover, type DiscoveryRequest, type DiscoveryResult } from './discovery.ts';
 import { headerPurpose, openedHeaders, type HeaderPlace } from './fixed-headers.ts';

@@ -10,21 +10,11 @@ import {
 } from '#db/upstream-connections';
 import { isUpstreamAccessActive, type UpstreamAccess } from '#db/upstream-access';
 import type { Db } from '#db/transaction';
-import type { Clock, EpochSeconds } from '#clock/clock';
-import type { ServerRecord } from '#db/servers';
-import type { Sealing } from '#oauth/master-key';
+import type { Clock, EpochSeconds } from '#model/clock';
+import type { ServerRecord } from '#model/servers';
+import type { Sealing } from '#secrets/master-key';
 import { tokensPurpose, UpstreamAccessError } from './access.ts';
-import type { AuthorizationClient } from './authorization-client.ts';
-
-/** The tokens that an upstream's authorization server issued to this server. */
-export interface UpstreamTokens {
-  readonly accessToken: string;
-  readonly refreshToken?: string | undefined;
-  /** When to renew the access token, ahead of its expiry. */
-  readonly renewAt?: EpochSeconds | undefined;
-  /** `undefined` when the authorization server did not say. */
-  readonly expiresAt?: EpochSeconds | undefined;
-}
+import type { AuthorizationClient, UpstreamTokens } from './authorization-client.ts';
 
 const tokensSchema = z.strictObject({
   accessToken: z.string(),
@@ -47,20 +37,8 @@ export function readTokens(text: string): UpstreamTokens {
   return tokensSchema.parse(JSON.parse(text));
 }
 
-/** An access token is renewed this long before it expires, or later if it is short-lived. */
-const marginSeconds = 60;
 /** A token that expires sooner is not sent, because it could expire before the call arrives. */
 const minimumSeconds = 2;
-
-/** When to renew a token with this lifetime. A short-lived one is not renewed at every call. */
-export function timesOf(
-  lifetimeSeconds: number | undefined,
-  now: EpochSeconds,
-): Pick<UpstreamTokens, 'renewAt' | 'expiresAt'> {
-  if (lifetimeSeconds === undefined) return {};
-  const margin = Math.min(marginSeconds, Math.ceil(lifetimeSeconds / 4));
-  return { renewAt: now + lifetimeSeconds - margin, expiresAt: now + lifetimeSeconds };
-}
 
 /** Whether it is too early to renew an access token. */
 export function isFresh({ renewAt }: UpstreamTokens, now: EpochSeconds): boolean {

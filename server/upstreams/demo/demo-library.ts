@@ -1,5 +1,9 @@
-import { createMcpHandler, McpServer } from '@modelcontextprotocol/server';
-import type { CallToolResult, ToolAnnotations } from '@modelcontextprotocol/server';
+import {
+  createMcpHandler,
+  McpServer,
+  type CallToolResult,
+  type ToolAnnotations,
+} from '@modelcontextprotocol/server';
 import { SkillsExtension, memorySkillFiles } from '@modelcontextprotocol/server/ext/skills';
 import { z } from 'zod';
 

@@ -3,7 +3,23 @@
 // themselves but their arguments.
 import type * as sqlite from 'node:sqlite';
 import type * as workerThreads from 'node:worker_threads';
-import type { Query, QueryAnswer, QueryValue } from './query-process.ts';
+
+export interface Query {
+  sql: string;
+  maxRows: number;
+}
+
+export type QueryValue = string | number | null;
+
+export type QueryAnswer =
+  | {
+      outcome: 'rows';
+      columns: string[];
+      rows: QueryValue[][];
+      /** Whether there were more rows. */
+      truncated: boolean;
+    }
+  | { outcome: 'refused'; reason: string };
 
 /**
  * Answers SELECT statements of callers, one after the other, over a port. A read-only connection is

@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { z } from 'zod';
-import { answerQueries, superviseQueries } from './query-child.ts';
+import { answerQueries, type Query, type QueryAnswer, superviseQueries } from './query-child.ts';
 
 const maxWaiting = 16;
 const maxAnswerBytes = 256 * 1024;
@@ -8,15 +8,10 @@ const maxAnswerBytes = 256 * 1024;
 const startTimeoutMs = 30_000;
 const maxMemoryBytes = 300 * 1024 * 1024;
 
-export interface Query {
-  sql: string;
-  maxRows: number;
-}
-
 const queryValue = z.union([z.string(), z.number(), z.null()]);
 
 /** The child runs SQL of callers, so its answers are validated like any other untrusted input. */
-const queryAnswer = z.discriminatedUnion('outcome', [
+const queryAnswer: z.ZodType<QueryAnswer> = z.discriminatedUnion('outcome', [
   z.object({
     outcome: z.literal('rows'),
     columns: z.array(z.string()),
@@ -26,9 +21,6 @@ const queryAnswer = z.discriminatedUnion('outcome', [
   }),
   z.object({ outcome: z.literal('refused'), reason: z.string() }),
 ]);
-
-export type QueryAnswer = z.infer<typeof queryAnswer>;
-export type QueryValue = z.infer<typeof queryValue>;
 
 export type QueryOutcome =
   | QueryAnswer

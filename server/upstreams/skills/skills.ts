@@ -1,4 +1,4 @@
-import { type ServerRecord } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type {
   UpstreamAnswer,

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { batchWrites, closeCode, maxFrameBytes, subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { WebSocketServer, type WebSocket } from 'ws';
-import type { AdmittedAgent } from './agent-admission.ts';
+import type { AdmittedAgent } from '#db/agent-directory';
 import type { AgentTunnels } from './agent-tunnels.ts';
 import type { Tunnel, TunnelSocket } from './tunnel.ts';
 

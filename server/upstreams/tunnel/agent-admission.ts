@@ -1,33 +1,8 @@
 import { headerLines } from 'latchkey-mcp/headers';
 
-import type { Clock, EpochSeconds } from '#clock/clock';
-import { hashSecret, isWellFormedSecret } from '#oauth/secrets';
-
-/** An agent that authenticated with a key. */
-export interface AdmittedAgent {
-  readonly id: string;
-  readonly name: string;
-  readonly organization: string;
-  readonly keyId: string;
-  readonly keyExpiresAt: EpochSeconds | undefined;
-  /** The names of the servers that are bound to it. */
-  readonly servers: readonly string[];
-}
-
-/** Looks up which keys are valid, and for which agents. */
-export interface AgentDirectory {
-  /**
-   * `undefined` for a key that is unknown, revoked or expired, or whose agent or organization is revoked or
-   * disabled. Deliberately not distinguished.
-   */
-  byKey(at: { keyHash: string; now: EpochSeconds }): Promise<AdmittedAgent | undefined>;
-
-  /** The keys among these that are still valid, each with the servers that are bound to its agent. */
-  activeKeys(keyIds: readonly string[], now: EpochSeconds): Promise<Map<string, readonly string[]>>;
-
-  /** A token that changes whenever any process writes to the database. Very cheap. */
-  changeToken(): string;
-}
+import type { Clock } from '#model/clock';
+import type { AgentDirectory, AdmittedAgent } from '#db/agent-directory';
+import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 /**
  * Returns the agent whose key is in the `X-API-Key` header; `undefined` when the header is missing or repeated, or the

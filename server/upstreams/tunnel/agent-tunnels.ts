@@ -1,9 +1,9 @@
 import { closeCode, type TunnelNodes } from 'latchkey-mcp/tunnel-frames';
 import { createHmac } from 'node:crypto';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import type { Upstream } from '#gateway/upstream';
-import { LimitedMap } from '#limited-map';
-import type { AdmittedAgent, AgentDirectory } from './agent-admission.ts';
+import { LimitedMap } from '#model/limited-map';
+import type { AdmittedAgent, AgentDirectory } from '#db/agent-directory';
 import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-agent.ts';
 import { Tunnel, type TunnelSocket } from './tunnel.ts';
 

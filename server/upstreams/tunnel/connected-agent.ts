@@ -1,7 +1,7 @@
 import { isListening } from 'latchkey-mcp/tunnel-frames';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
-import { LimitedMap } from '#limited-map';
+import { LimitedMap } from '#model/limited-map';
 import { maxCalls, WaitingCalls, type WaitingCall } from './call-slots.ts';
 import { MemoryBudget } from './flow-control.ts';
 import { busyAnswer } from './tunnel-stream.ts';

@@ -1,6 +1,6 @@
 import { clearOnline, setOnline } from '#db/agents';
 import type { Db } from '#db/transaction';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import type { AgentTunnels } from './agent-tunnels.ts';
 
 const lookEveryMs = 500;

@@ -15,7 +15,7 @@ import {
   type TunnelNodes,
 } from 'latchkey-mcp/tunnel-frames';
 import { UpstreamError, type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
-import type { AdmittedAgent } from './agent-admission.ts';
+import type { AdmittedAgent } from '#db/agent-directory';
 import { ActiveCalls } from './call-slots.ts';
 import { TunnelStream } from './tunnel-stream.ts';
 

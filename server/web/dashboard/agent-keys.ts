@@ -1,9 +1,8 @@
 import type { FastifyReply } from 'fastify';
 
 import { notFound } from '#admin/refusal';
-import { agentKeyCreate, agentKeyRevoke } from '#admin/keys';
+import { agentKeyCreate, agentKeyRevoke, type KeyView } from '#admin/keys';
 import { perform } from '#admin/operation';
-import type { KeyView } from '#admin/keys';
 import { dashboardPath } from '#web/layout';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { agentOf, agentPath } from './agents.ts';

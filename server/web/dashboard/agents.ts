@@ -1,6 +1,6 @@
 import { agentCreate, agentList, agentRead, agentRevoke } from '#admin/agents';
 import { perform } from '#admin/operation';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import { html, type Html } from '#web/html';

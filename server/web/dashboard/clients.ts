@@ -4,7 +4,7 @@ import { clientSecretList, type clientSecretViewSchema } from '#admin/client-sec
 import { clientList, clientRead, clientRevoke } from '#admin/clients';
 import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { countClientPeople } from '#db/clients';
 import { findSecretCreators } from '#db/client-secrets';
 import type { ScopeSentence } from '#web/consent';

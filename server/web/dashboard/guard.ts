@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
-import type { Role } from '#accounts/people';
+import type { Role } from '#model/roles';
 import { type Actor, mayDo, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
 import type { RefusalLog } from '#audit/counted-refusals';

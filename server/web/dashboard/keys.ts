@@ -3,7 +3,7 @@ import { keyCreate, keyList, keyRead, keyRevoke, keyRotate, type KeyView } from 
 import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { ServerView } from '#admin/servers';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { findKeyOrigins, type KeyOrigin } from '#db/keys';
 import type { Db } from '#db/transaction';
 import type { ScopeSentence } from '#web/consent';

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { html, type Html } from '#web/html';
 import {
   type Frame,

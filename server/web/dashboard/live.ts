@@ -1,12 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { mayDo } from '#admin/operation';
-import type { Clock } from '#clock/clock';
+import type { Clock } from '#model/clock';
 import type { Db } from '#db/transaction';
 import { listSessions } from '#db/sessions';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
 import type { CurrentPerson } from '#web/page-session';
+import type { ChangeStore } from '#db/changes';
 import { type DashboardGuard, type DashboardGuardOptions, membershipOf } from './guard.ts';
 
 /** The stream for the pages of an organization, or of one server of it. */
@@ -238,18 +239,6 @@ export function queryCache({ newestChangeToken }: Pick<ChangeStore, 'newestChang
     if (asOf === now) kept.set(name, done);
     return done;
   };
-}
-
-/** Change tokens of the database. */
-export interface ChangeStore {
-  /** A token that changes whenever any process writes to the database. Very cheap; on PostgreSQL up to half a second old. */
-  changeToken(): string;
-
-  /** The same token, read after this call. Costs a query on PostgreSQL. */
-  readonly newestChangeToken: () => Promise<string>;
-
-  /** A token that changes with the data listed on pages of the organization, or of one server. */
-  stateOf(organization: string, server: string | undefined): Promise<string>;
 }
 
 /** Changes of what is only known in memory: which agents are connected, and which servers answer. */

@@ -1,9 +1,10 @@
 import type { ToolView } from '#admin/tools';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { mayUseServer } from '#db/server-access';
-import { findServer, type ServerRecord } from '#db/servers';
-import { LimitedMap } from '#limited-map';
-import { upstreamLocation } from '#upstreams/drivers';
+import { findServer } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
+import { LimitedMap } from '#model/limited-map';
+import { upstreamLocation } from '#model/upstream-kinds';
 import { describedTool, type Inspection, type ToolDescription } from '#upstreams/inspect';
 import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';

@@ -11,7 +11,7 @@ import {
 import { ownsEveryOrganization } from '#db/organizations';
 import { listMemberships } from '#db/people';
 import type { ConnectedApps } from '#db/settings';
-import { isSlug, slugOf } from '#organizations/slug';
+import { isSlug, slugOf } from '#model/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';

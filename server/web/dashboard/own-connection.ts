@@ -1,13 +1,13 @@
 import { perform } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
 import { mayUseServer } from '#db/server-access';
 import { findOrganization } from '#db/organizations';
 import type { UpstreamAccess } from '#db/upstream-access';
 import { findUpstreamConnection, replaceUpstreamConnection } from '#db/upstream-connections';
-import { randomBase62 } from '#oauth/secrets';
+import { randomBase62 } from '#secrets/secrets';
 import { tokensPurpose, UpstreamAccessError } from '#upstreams/credentials/access';
 import {
   accountPath,

@@ -1,5 +1,5 @@
 import type { FastifyReply } from 'fastify';
-import type { Role } from '#accounts/people';
+import type { Role } from '#model/roles';
 import { mayDo } from '#admin/operation';
 import { pageAssets } from '#web/assets';
 import type { Crumb, DashboardSection, Page } from '#web/layout';

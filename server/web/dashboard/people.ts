@@ -1,4 +1,4 @@
-import type { Role } from '#accounts/people';
+import type { Role } from '#model/roles';
 import type { FieldChoice } from '#admin/fields';
 import { groupList } from '#admin/groups';
 import { invitationList, invitationRevoke } from '#admin/invitations';
@@ -14,7 +14,7 @@ import {
   sessionsEnd,
 } from '#admin/people';
 import { notFound } from '#admin/refusal';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {

@@ -1,5 +1,5 @@
 import type { IdentityProvider } from '#accounts/openid-provider';
-import type { ServerRecord } from '#db/servers';
+import type { ServerRecord } from '#model/servers';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
 import type { NodeRecord } from '#nodes/node-registry';
@@ -7,14 +7,16 @@ import type { ProxyReference } from '#download/proxy-reference';
 import type { ServerHealth } from '#upstreams/health';
 import type { Inspection } from '#upstreams/inspect';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
-import type { Sealing } from '#oauth/master-key';
+import type { Sealing } from '#secrets/master-key';
 import type { AuthorizationClient } from '#upstreams/credentials/authorization-client';
-import type { ChangeStore } from './live.ts';
-import type { TryRoutesPorts } from './try.ts';
+import type { ChangeStore } from '#db/changes';
 import type { UsageRoutesPorts } from './usage.ts';
+import type { CallServer } from '#console/call-server';
 
 /** What the pages of the dashboard need. */
-export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts, TryRoutesPorts {
+export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts {
+  /** Calls a server through the gateway. */
+  readonly callServer: CallServer;
   readonly changes: ChangeStore;
   /** The nodes that share the database; absent where there is one process. */
   readonly listNodes?: (() => Promise<readonly NodeRecord[]>) | undefined;

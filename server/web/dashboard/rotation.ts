@@ -1,4 +1,4 @@
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { type Badge, layout, pageHeading, type Frame, type Link } from '#web/layout';

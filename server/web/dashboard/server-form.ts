@@ -1,7 +1,7 @@
 import { serverCreate, serverUpdate, type ServerView } from '#admin/servers';
 import type { Form } from '#oauth/forms';
-import { limitNames } from '#organizations/server-limits';
-import { offeredKinds, type EnteredSetting } from '#upstreams/drivers';
+import { limitNames } from '#model/server-limits';
+import { offeredKinds, type EnteredSetting } from '#model/upstream-kinds';
 import {
   errorOf,
   errorSummary,

@@ -1,9 +1,9 @@
 import { perform } from '#admin/operation';
 import { type ServerInUse, serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { listGrantsOfPerson } from '#db/grants';
-import { describeUpstream } from '#upstreams/drivers';
+import { describeUpstream } from '#model/upstream-kinds';
 import type { ServerHealth } from '#upstreams/health';
 import { applicationName } from '#web/consent';
 import { html, type Html } from '#web/html';

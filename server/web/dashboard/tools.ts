@@ -4,7 +4,7 @@ import { perform } from '#admin/operation';
 import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { mostKnownTools } from '#db/tool-definitions';
 import { type ToolField, toolFields } from '#console/tool-fields';
 import type { Inspection } from '#upstreams/inspect';

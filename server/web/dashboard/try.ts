@@ -1,11 +1,9 @@
 import type { FastifyReply } from 'fastify';
 import { perform } from '#admin/operation';
-import { serverRead } from '#admin/servers';
-import type { ServerView } from '#admin/servers';
+import { serverRead, type ServerView } from '#admin/servers';
 import {
   type AnswerError,
   answerResult,
-  type CallServer,
   listTools,
   toResultView,
   type ResultView,
@@ -18,7 +16,7 @@ import {
 } from '#console/tool-fields';
 import { insertAuditEvent } from '#db/audit';
 import { mayUseServer } from '#db/server-access';
-import { nextStepFor } from '#upstreams/drivers';
+import { nextStepFor } from '#model/upstream-kinds';
 import {
   csrfField,
   descriptionAttributes,
@@ -37,11 +35,6 @@ import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.t
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
-
-/** How the page calls servers through the gateway. */
-export interface TryRoutesPorts {
-  readonly callServer: CallServer;
-}
 
 /** The entered values and the result. */
 interface Tried {

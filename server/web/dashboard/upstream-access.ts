@@ -4,8 +4,8 @@ import { notFound } from '#admin/refusal';
 import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
 import { headerList } from '#admin/upstream-headers';
-import { credentialsUrl } from '#upstreams/drivers';
-import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
+import { credentialsUrl } from '#model/upstream-kinds';
+import { errorSummary, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import {
   type Frame,
@@ -26,11 +26,11 @@ import type { DashboardOptions } from './ports.ts';
 import { questionRoutes } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 import {
-  type FixedHeadersData,
   headerForm,
   headerRoutes,
   headersSection,
   type Shown,
+  type HeadersPageData,
 } from './upstream-headers.ts';
 
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
@@ -163,13 +163,12 @@ function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
 }
 
 /** What is in the form, what was discovered, and who has connected an account. */
-export interface AccessFormData {
+export interface AccessFormData extends HeadersPageData {
   readonly heading: Titled;
   readonly tabs: Tabs;
   readonly notice: string | undefined;
   /** What the test of the connection found, if there was one. */
   readonly test: ConnectionTest | undefined;
-  readonly action: string;
   readonly cancel: string;
   readonly entered: Entered;
   readonly hasSecret: boolean;
@@ -185,9 +184,6 @@ export interface AccessFormData {
     readonly href: string;
   }[];
   readonly takesCredentials: boolean;
-  readonly headers: FixedHeadersData;
-  readonly now: number;
-  readonly errors: readonly FieldError[];
 }
 
 /** How calls authenticate to the MCP server behind an endpoint. */

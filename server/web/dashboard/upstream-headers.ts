@@ -19,7 +19,6 @@ import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.t
 import type { DashboardOptions } from './ports.ts';
 import { questionRoutes } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
-import type { AccessFormData } from './upstream-access.ts';
 
 const headerPath = '/servers/:server/upstream/headers/:header';
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
@@ -45,6 +44,15 @@ function revisionIn(text: string): { revision?: number } {
   return text === '' ? {} : { revision: Number(text) };
 }
 
+/** What the section shows of the page that contains it. */
+export interface HeadersPageData {
+  /** The path of the page. */
+  readonly action: string;
+  readonly headers: FixedHeadersData;
+  readonly now: number;
+  readonly errors: readonly FieldError[];
+}
+
 export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
   /** The origin that they are sent to. */
   readonly origin: string;
@@ -57,7 +65,7 @@ export interface FixedHeadersData extends Omit<HeadersView, 'server'> {
 }
 
 /** The fixed headers of requests to the upstream, and a form that sets one. */
-export function headersSection(data: AccessFormData, frame: Frame): Html {
+export function headersSection(data: HeadersPageData, frame: Frame): Html {
   const { headers, errors } = data;
   const { items, origin, action, entered, typedRevision, isReplacing } = headers;
   const help =
@@ -84,7 +92,7 @@ ${postForm(frame, { action, novalidate: true }, fields)}
 
 function headerRows(
   { name, hint, setAt, previous }: FixedHeadersData['items'][number],
-  data: AccessFormData,
+  data: HeadersPageData,
   frame: Frame,
 ): Html {
   const { headers, action, now } = data;
@@ -106,7 +114,7 @@ function previousValueRow(
   name: string,
   path: string,
   { hint, until }: NonNullable<FixedHeadersData['items'][number]['previous']>,
-  { headers, now }: AccessFormData,
+  { headers, now }: HeadersPageData,
   frame: Frame,
 ): Html {
   const { refusedAt, revision } = headers;

@@ -8,7 +8,7 @@ import {
 } from '#db/rollups';
 import { notFound } from '#admin/refusal';
 import { csvCell } from '#audit/export-audit';
-import type { Clock, EpochSeconds } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#model/clock';
 import { findOrganization, type Organization } from '#db/organizations';
 import { listServers } from '#db/servers';
 import type { Db } from '#db/transaction';
@@ -41,7 +41,8 @@ import { dataTable, type Table } from '#web/tables';
 import { isoTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
-import { type ChangeStore, queryCache } from './live.ts';
+import { type ChangeStore } from '#db/changes';
+import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 
 export interface UsageRoutesPorts {

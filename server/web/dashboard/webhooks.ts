@@ -13,7 +13,7 @@ import {
   webhookRotate,
   webhookTest,
 } from '#admin/webhooks';
-import type { EpochSeconds } from '#clock/clock';
+import type { EpochSeconds } from '#model/clock';
 import { listAuditActions } from '#db/audit';
 import { errorSummary, type FieldError, hiddenField, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';

@@ -1,4 +1,4 @@
-import { offeredKinds } from '#upstreams/drivers';
+import { offeredKinds } from '#model/upstream-kinds';
 
 const ofOtherKinds = offeredKinds
   .filter(({ settings }) => settings.length > 0)

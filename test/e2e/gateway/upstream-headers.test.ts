@@ -7,7 +7,7 @@ import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { findOrganization } from '#server/db/organizations';
-import { openStores } from '#server/stores';
+import { openStores } from '#server/app/stores';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { tokenUpstream } from '#support/token-upstream';

@@ -4,7 +4,7 @@ import type { Browser as Chromium, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { createClient } from '#server/oauth/create-credentials';
-import { allScopes } from '#server/oauth/scopes';
+import { allScopes } from '#server/model/scopes';
 import { passwordHashing } from '#server/accounts/passwords';
 import { chromium, pageProblems } from '#support/chromium';
 import { pkcePair } from '#support/authorization-server';

@@ -8,7 +8,7 @@ import { listAuditEvents } from '#server/db/audit';
 import { findOrganization } from '#server/db/organizations';
 import { updateServer } from '#server/db/servers';
 import { createKey } from '#server/oauth/create-credentials';
-import { ordinaryScopes } from '#server/oauth/scopes';
+import { ordinaryScopes } from '#server/model/scopes';
 import {
   grantingServer,
   launcher,

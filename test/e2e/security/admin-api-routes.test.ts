@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { type Operation, mayDo } from '#server/admin/operation';
 import { operations } from '#server/admin/operations';
-import { mintSecret } from '#server/oauth/secrets';
-import { roles } from '#server/accounts/people';
+import { mintSecret } from '#server/secrets/secrets';
+import { roles } from '#server/model/roles';
 import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
 import { deadWebhook } from '#support/webhook-setup';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';

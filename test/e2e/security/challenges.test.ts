@@ -6,7 +6,7 @@ import { csrfToken, randomToken } from '#server/accounts/sessions';
 import { listPasskeys, replacePasswordHash } from '#server/db/authenticators';
 import { linkIdentity } from '#server/db/people';
 import { listSessions } from '#server/db/sessions';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';
 import { hiddenFields } from '#support/granting-server';
 import { newestEvents } from '#support/newest-events';

@@ -5,12 +5,12 @@ import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { Client } from 'undici';
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { findServer } from '#server/db/servers';
-import { systemClock } from '#server/clock/clock';
+import { systemClock } from '#server/model/clock';
 import { revokeClient } from '#server/db/clients';
 import { createClient, createKeyedClient } from '#server/oauth/create-credentials';
-import { allScopes } from '#server/oauth/scopes';
-import { randomBase62 } from '#server/oauth/secrets';
-import { openStores } from '#server/stores';
+import { allScopes } from '#server/model/scopes';
+import { randomBase62 } from '#server/secrets/secrets';
+import { openStores } from '#server/app/stores';
 import { acmeServer, type TestClient } from '#support/acme-server';
 
 // Twenty failures from one address, or for one client, are heard: each try here has its own.

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 
-import { openStores } from '#server/stores';
+import { openStores } from '#server/app/stores';
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer, type Browser, type GrantingServer } from '#support/granting-server';
 import { modern } from '#support/mcp-call';

@@ -4,11 +4,11 @@ import { afterAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import { systemClock } from '#server/clock/clock';
+import { systemClock } from '#server/model/clock';
 import { createKey } from '#server/oauth/create-credentials';
-import { defaultKeyScopes } from '#server/oauth/scopes';
+import { defaultKeyScopes } from '#server/model/scopes';
 import { jsonLog } from '#server/log/log';
-import { serve } from '#server/serve';
+import { serve } from '#server/app/serve';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { freePort } from '#support/loopback';
 import { mcpCall, toolsList } from '#support/mcp-call';

@@ -12,8 +12,8 @@ import { join } from 'node:path';
 import { afterAll, beforeEach, expect, test } from 'vitest';
 
 import { listSigningKeys } from '#server/db/signing-keys';
-import { readMasterKey } from '#server/oauth/master-key';
-import { openStores } from '#server/stores';
+import { readMasterKey } from '#server/secrets/master-key';
+import { openStores } from '#server/app/stores';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { listen } from '#support/loopback';
 import { mcpCall } from '#support/mcp-call';

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { decodeProtectedHeader } from 'jose';
 import { afterAll, expect, test } from 'vitest';
 import { z } from 'zod';
-import { readMasterKey } from '#server/oauth/master-key';
+import { readMasterKey } from '#server/secrets/master-key';
 import { acmeServer } from '#support/acme-server';
 import { rawHttp } from '#support/raw-http';
 import { spellings } from '#support/spellings';

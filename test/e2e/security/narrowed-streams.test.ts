@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } fro
 import { z } from 'zod';
 
 import { updateClient } from '#server/db/clients';
-import type { Scope } from '#server/oauth/scopes';
+import type { Scope } from '#server/model/scopes';
 import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';
 import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';

@@ -1,7 +1,7 @@
 import { cp } from 'node:fs/promises';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
-import { openStores, type OpenStores } from '#server/stores';
+import { openStores, type OpenStores } from '#server/app/stores';
 import { temporaryFolder } from '../temporary-folder.ts';
 
 export type EveryCommit = {

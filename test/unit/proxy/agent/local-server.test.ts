@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { LocalServer } from '#proxy/agent/local-server';
-import { narrowedServer } from '#proxy/agent/local-server';
+import { type LocalServer, narrowedServer } from '#proxy/agent/local-server';
 
 /** A server that answers every request with one event stream, of which a narrowed server offers `echo` only. */
 async function narrowedStream(stream: string): Promise<string> {

@@ -12,7 +12,7 @@ import {
   totpEnrolment,
   totpStep,
 } from '#server/accounts/authenticator-app';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 
 const sealing = masterKey(randomBytes(32));
 const now = 1_800_000_015;

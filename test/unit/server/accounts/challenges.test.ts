@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { issueChallenge, spendChallenge } from '#server/accounts/challenges';
 import { randomToken } from '#server/accounts/sessions';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { turnedClock } from '#support/turned-clock';
 

@@ -4,8 +4,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
 import { passkeyDomain, passkeys, type Passkeys } from '#server/accounts/passkeys';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { softAuthenticator, type Deviation } from '#support/soft-authenticator';
 import { turnedClock } from '#support/turned-clock';

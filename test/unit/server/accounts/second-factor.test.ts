@@ -9,8 +9,8 @@ import { beginTotp, confirmTotp, removeTotp } from '#server/accounts/authenticat
 import { accountSubject } from '#server/accounts/guess-limit';
 import { askSecondFactor, proveSecondFactor } from '#server/accounts/second-factor';
 import { randomToken } from '#server/accounts/sessions';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { turnedClock } from '#support/turned-clock';
 import { insertUser } from '#server/db/people';

@@ -6,7 +6,7 @@ import { passwordHashing } from '#server/accounts/passwords';
 import { ownPath, signIn } from '#server/accounts/sign-in';
 import { replacePasswordHash } from '#server/db/authenticators';
 import { insertUser } from '#server/db/people';
-import type { OpenStores } from '#server/stores';
+import type { OpenStores } from '#server/app/stores';
 import { newestEvents } from '#support/newest-events';
 import { openDatabase } from '#support/open-database';
 import { turnedClock } from '#support/turned-clock';

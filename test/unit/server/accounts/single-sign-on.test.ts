@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { SignInChecks, UpstreamIdentity } from '#server/accounts/openid-provider';
 import { randomToken } from '#server/accounts/sessions';
 import { beginUpstreamSignIn, finishUpstreamSignIn } from '#server/accounts/single-sign-on';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { turnedClock } from '#support/turned-clock';
 

@@ -3,7 +3,7 @@ import { agentCreate, agentRead } from '#server/admin/agents';
 import { keyCreate, keyRead, keyRevoke, keyRotate } from '#server/admin/keys';
 import { administered } from '#support/administered';
 import { keysOf } from '#support/made-records';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { sqliteAdmissions } from '#server/db/sqlite/admission-store';
 import { administrationWithServer, type Administration } from '#support/administration';
 import { newestEvents } from '#support/newest-events';

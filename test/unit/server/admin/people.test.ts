@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { findOrganization } from '#server/db/organizations';
 import type { Actor } from '#server/admin/operation';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { groupAddMember, groupCreate, groupDelete } from '#server/admin/groups';
 import { serverGroupsSet } from '#server/admin/server-access';
 import { invitationCreate, invitationList } from '#server/admin/invitations';

@@ -4,7 +4,7 @@ import { serverUpdate } from '#server/admin/servers';
 import { accessRead, accessSet } from '#server/admin/upstream-access';
 import { findServer } from '#server/db/servers';
 import { findUpstreamAccess } from '#server/db/upstream-access';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { upstreamSetup } from '#server/upstreams/credentials/setup';
 import { administered, type Administered } from '#support/administered';
 import { newestEvents } from '#support/newest-events';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { mintSecret } from '#server/oauth/secrets';
+import { mintSecret } from '#server/secrets/secrets';
 import { fromWire, toWire } from '#server/admin/wire-names';
 
 test('members are named as on the wire at every depth, values and a JWK set stay as they are', () => {

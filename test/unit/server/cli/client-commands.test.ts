@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { checkClientSecret } from '#server/db/client-secrets';
 import { findClient } from '#server/db/clients';
 import { updateLastUses } from '#server/db/last-uses';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { administrationWithServer, type Administration } from '#support/administration';
 
 const create = ['client', 'create', 'acme/web', '--name', 'Claude', '--scope', 'mcp:tools:read'];

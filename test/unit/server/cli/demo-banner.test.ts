@@ -3,7 +3,7 @@ import { checkClientSecret } from '#server/db/client-secrets';
 import { keysOf, clientsOf } from '#support/made-records';
 import { findServer } from '#server/db/servers';
 import { demoBanner } from '#server/cli/demo-banner';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { administration } from '#support/administration';
 
 const base = 'http://127.0.0.1:8787';

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { startOptions, variableOf, type Option } from '#server/config/option';
+import { startOptions, variableOf } from '#server/config/option';
+import { type Option } from '#server/model/option';
 import { readOptions } from '#server/config/read-options';
 import { UsageError } from '#server/config/usage-error';
 

@@ -1,13 +1,8 @@
 import { beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { hashSecret, mintSecret } from '#server/oauth/secrets';
-import {
-  type AdmissionStore,
-  type AdmittedClient,
-  type AdmittedKey,
-  admit,
-  presentedCredential,
-} from '#server/gateway/admission';
+import { hashSecret, mintSecret } from '#server/secrets/secrets';
+import { type AdmissionStore, type AdmittedClient, type AdmittedKey } from '#server/db/admissions';
+import { admit, presentedCredential } from '#server/gateway/admission';
 import { type AccessTokens, accessTokens } from '#server/oauth/access-tokens';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { someServer } from '#support/some-admission';

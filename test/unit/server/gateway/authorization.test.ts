@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 
-import { type Scope, allScopes } from '#server/oauth/scopes';
+import { type Scope, allScopes } from '#server/model/scopes';
 import { authorize, methodScope } from '#server/gateway/authorization';
 import { type ScannedMessage, scannedMessage, scannedRequest } from '#support/scanned-message';
 import { someAdmission, someServer } from '#support/some-admission';

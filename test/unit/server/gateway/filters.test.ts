@@ -2,7 +2,7 @@ import { Readable } from 'node:stream';
 
 import { describe, expect, test } from 'vitest';
 
-import { type Scope, allScopes } from '#server/oauth/scopes';
+import { type Scope, allScopes } from '#server/model/scopes';
 import {
   type Presentation,
   allowedNotifications,

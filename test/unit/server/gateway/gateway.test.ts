@@ -1,8 +1,8 @@
 import { afterEach, beforeEach, describe, expect, test, vi, onTestFinished } from 'vitest';
 
-import { allScopes } from '#server/oauth/scopes';
-import { mintSecret } from '#server/oauth/secrets';
-import type { AdmissionStore } from '#server/gateway/admission';
+import { allScopes } from '#server/model/scopes';
+import { mintSecret } from '#server/secrets/secrets';
+import type { AdmissionStore } from '#server/db/admissions';
 import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
 import type { Presentation } from '#server/gateway/filters';

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } fro
 
 import { scanMessage } from '#mcp/message';
 import { CallLimits, CallerRate } from '#server/gateway/limits';
-import type { ServerLimits } from '#server/organizations/server-limits';
+import type { ServerLimits } from '#server/model/server-limits';
 import { someAdmission, someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 

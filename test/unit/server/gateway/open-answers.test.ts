@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
-import { allScopes, type Scope } from '#server/oauth/scopes';
+import { allScopes, type Scope } from '#server/model/scopes';
 import { OpenAnswers } from '#server/gateway/open-answers';
 import { someAdmission, someServer } from '#support/some-admission';
 

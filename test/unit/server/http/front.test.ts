@@ -8,7 +8,7 @@ import { Front, type FrontOptions } from '#server/http/front';
 import { jsonLog } from '#server/log/log';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { FailedAttempts } from '#server/oauth/failed-attempts';
-import { openStoresAt } from '#server/stores';
+import { openStoresAt } from '#server/app/stores';
 import { type CountedServer, bodyOf, countedServer } from '#support/counted-server';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { rawHttp } from '#support/raw-http';

@@ -8,7 +8,7 @@ import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { findOrganization } from '#server/db/organizations';
 import { deleteUser, findUserByEmail, listUsers } from '#server/db/people';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';
 import { pageApp, type PageApp } from '#support/page-app';
 

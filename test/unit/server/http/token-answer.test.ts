@@ -3,8 +3,8 @@ import { afterAll, describe, expect, test } from 'vitest';
 
 import { insertClientSecret, revokeClientSecret } from '#server/db/client-secrets';
 import { insertClient, revokeClient } from '#server/db/clients';
-import { hashSecret, mintSecret } from '#server/oauth/secrets';
-import { openStores } from '#server/stores';
+import { hashSecret, mintSecret } from '#server/secrets/secrets';
+import { openStores } from '#server/app/stores';
 import { fakeClock } from '#support/fake-clock';
 import { grantingServer } from '#support/granting-server';
 import { newClient } from '#support/made-records';

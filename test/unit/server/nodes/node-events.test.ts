@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterEach, beforeEach, expect, test } from 'vitest';
 import { NodeEvents, type NodeEvent } from '#server/nodes/node-events';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
 
 const instances = ['oneoneoneoneone1', 'twotwotwotwotwo2', 'threethreethree3'];

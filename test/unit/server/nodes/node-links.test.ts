@@ -5,7 +5,7 @@ import { BufferedBytes, LinkStream, NodeLinkError } from '#server/nodes/link-str
 import { LocalBroker, LocalBus } from '#server/nodes/local-bus';
 import type { NodeBus } from '#server/nodes/node-bus';
 import { NodeLinks } from '#server/nodes/node-links';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
 
 const instances = { one: 'oneoneoneoneone1', two: 'twotwotwotwotwo2' };

@@ -5,7 +5,7 @@ import type { Upstream } from '#server/gateway/upstream';
 import { NodeLinkError } from '#server/nodes/link-stream';
 import { NodeLinks } from '#server/nodes/node-links';
 import { type LocalAgents, RemoteAgents } from '#server/nodes/remote-agents';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
 
 /** A node with agents that a test connects, each answering with the name of the node and one session. */

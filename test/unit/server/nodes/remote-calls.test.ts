@@ -5,7 +5,7 @@ import type { NodeCall } from '#server/gateway/other-nodes';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import { NodeLinks } from '#server/nodes/node-links';
 import { answerNode, callNode } from '#server/nodes/remote-calls';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
 
 const instances = { one: 'oneoneoneoneone1', two: 'twotwotwotwotwo2' };

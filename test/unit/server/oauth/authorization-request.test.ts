@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 
 import type { OAuthClient } from '#server/db/clients';
-import { allScopes, ordinaryScopes } from '#server/oauth/scopes';
+import { allScopes, ordinaryScopes } from '#server/model/scopes';
 import { authorizationRequest } from '#server/oauth/authorization-request';
 import { OAuthError } from '#server/oauth/oauth-error';
 import { pkcePair } from '#support/authorization-server';

@@ -1,7 +1,7 @@
 import { exportJWK, generateKeyPair, SignJWT } from 'jose';
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { ImmediateAdapter } from '#server/db/sqlite/immediate-adapter';
-import { hashSecret, mintSecret } from '#server/oauth/secrets';
+import { hashSecret, mintSecret } from '#server/secrets/secrets';
 import {
   assertionAlgorithms,
   authenticateClient,

@@ -4,7 +4,7 @@ import { insertAgent } from '#server/db/agents';
 import { findClient } from '#server/db/clients';
 import { findKey } from '#server/db/keys';
 import { createClient, createKey } from '#server/oauth/create-credentials';
-import { hashSecret, isWellFormedSecret, secretHint } from '#server/oauth/secrets';
+import { hashSecret, isWellFormedSecret, secretHint } from '#server/secrets/secrets';
 import { madeAt, makeServer } from '#support/made-records';
 import { openDatabase } from '#support/open-database';
 import { stillClock } from '#support/still-clock';

@@ -4,9 +4,9 @@ import { decodeProtectedHeader } from 'jose';
 import { afterEach, expect, test, vi } from 'vitest';
 
 import { accessTokens } from '#server/oauth/access-tokens';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { KeyRing, rotateSigningKey, readSigningKeys } from '#server/oauth/signing-keys';
-import { openStores } from '#server/stores';
+import { openStores } from '#server/app/stores';
 import { fakeClock } from '#support/fake-clock';
 import { temporaryFolder } from '#support/temporary-folder';
 

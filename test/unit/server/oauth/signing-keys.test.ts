@@ -2,7 +2,7 @@ import { jwtVerify, SignJWT } from 'jose';
 import { expect, test } from 'vitest';
 
 import { insertSigningKey, listSigningKeys } from '#server/db/signing-keys';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { readSigningKeys, rotateSigningKey } from '#server/oauth/signing-keys';
 import { openDatabase } from '#support/open-database';
 import { stillClock } from '#support/still-clock';

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { insertClient } from '#server/db/clients';
 import { setOrganizationTitle } from '#server/db/organizations';
 import { updateServer } from '#server/db/servers';
-import { ordinaryScopes } from '#server/oauth/scopes';
+import { ordinaryScopes } from '#server/model/scopes';
 import { applicationName } from '#server/web/consent';
 import { hiddenFields } from '#support/granting-server';
 import { pkcePair } from '#support/authorization-server';

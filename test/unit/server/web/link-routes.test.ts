@@ -5,7 +5,7 @@ import { csrfToken } from '#server/accounts/sessions';
 import { insertInvitation } from '#server/db/invitations';
 import { insertLink } from '#server/db/one-time';
 import { deleteUser, listUsers } from '#server/db/people';
-import { hashSecret } from '#server/oauth/secrets';
+import { hashSecret } from '#server/secrets/secrets';
 import { cookieName } from '#server/web/page-request';
 import { pageApp, type PageApp } from '#support/page-app';
 

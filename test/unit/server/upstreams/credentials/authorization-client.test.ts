@@ -3,8 +3,8 @@ import { createHmac, randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { randomToken } from '#server/accounts/sessions';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import {
   accessFetch,
   authorizationClient,

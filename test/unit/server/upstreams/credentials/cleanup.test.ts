@@ -11,8 +11,8 @@ import {
 } from '#server/db/upstream-access';
 import { OutboundError } from '#server/outbound/checked-addresses';
 import type { GuardedRequest } from '#server/outbound/guarded-fetch';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import {
   registrationPurpose,
   tokensPurpose,

@@ -3,11 +3,14 @@ import { expect, test } from 'vitest';
 import { type UpstreamAccess, replaceUpstreamAccess } from '#server/db/upstream-access';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import { masterKey } from '#server/oauth/master-key';
-import type { OpenStores } from '#server/stores';
+import { masterKey } from '#server/secrets/master-key';
+import type { OpenStores } from '#server/app/stores';
 import { tokensPurpose, UpstreamAccessError } from '#server/upstreams/credentials/access';
-import type { AuthorizationClient } from '#server/upstreams/credentials/authorization-client';
-import { PersonTokens, timesOf, tokensText } from '#server/upstreams/credentials/tokens';
+import {
+  type AuthorizationClient,
+  timesOf,
+} from '#server/upstreams/credentials/authorization-client';
+import { PersonTokens, tokensText } from '#server/upstreams/credentials/tokens';
 import { everyCommit } from '#support/crashes/every-commit';
 import { stillClock } from '#support/still-clock';
 import { insertUser } from '#server/db/people';

@@ -1,14 +1,16 @@
 import { expect, test, vi } from 'vitest';
 
-import type { FixedHeader } from '#server/db/servers';
+import {
+  type FixedHeader,
+  headerNameProblem,
+  headerValueProblem,
+} from '#server/model/fixed-headers';
 import { throughSteps, type UpstreamAnswer, type UpstreamRequest } from '#server/gateway/upstream';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import type { CredentialedServer } from '#server/upstreams/credentials/access';
 import {
   headerHint,
-  headerNameProblem,
   headerPurpose,
-  headerValueProblem,
   headersKeptFor,
   openedHeaders,
   overlapSeconds,

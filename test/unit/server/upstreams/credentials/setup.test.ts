@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { OutboundError } from '#server/outbound/checked-addresses';
 import type { GuardedRequest } from '#server/outbound/guarded-fetch';
-import type { ServerMetadata } from '#server/upstreams/credentials/access';
+import type { ServerMetadata } from '#server/model/authorization-server';
 import { registerClient } from '#server/upstreams/credentials/setup';
 
 const issuer = 'https://as.example';

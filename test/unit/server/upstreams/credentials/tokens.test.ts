@@ -5,16 +5,15 @@ import { afterEach, beforeEach, expect, test } from 'vitest';
 import { type UpstreamAccess, replaceUpstreamAccess } from '#server/db/upstream-access';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import { masterKey } from '#server/oauth/master-key';
+import { masterKey } from '#server/secrets/master-key';
 import { tokensPurpose, UpstreamAccessError } from '#server/upstreams/credentials/access';
-import type { AuthorizationClient } from '#server/upstreams/credentials/authorization-client';
 import {
-  PersonTokens,
+  type AuthorizationClient,
   timesOf,
-  tokensText,
   type UpstreamTokens,
-} from '#server/upstreams/credentials/tokens';
-import type { OpenStores } from '#server/stores';
+} from '#server/upstreams/credentials/authorization-client';
+import { PersonTokens, tokensText } from '#server/upstreams/credentials/tokens';
+import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
 import { stillClock, type StillClock } from '#support/still-clock';
 import { insertUser } from '#server/db/people';

@@ -6,11 +6,9 @@ import { SkillsClient } from '@modelcontextprotocol/client/ext/skills';
 import { Client as OldClient } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport as OldTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { openDemoLibrary } from '#server/upstreams/demo/demo-library';
-import type { DemoLibrary } from '#server/upstreams/demo/demo-library';
+import { openDemoLibrary, type DemoLibrary } from '#server/upstreams/demo/demo-library';
 import { fetchHandle } from '#support/fetch-handle';
-import { recordingServer } from '#support/recording-server';
-import type { RecordingServer } from '#support/recording-server';
+import { recordingServer, type RecordingServer } from '#support/recording-server';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const folder = await temporaryFolder();

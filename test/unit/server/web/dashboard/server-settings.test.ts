@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, expect, test } from 'vitest';
 
 import { findServer, updateServer } from '#server/db/servers';
-import { limitNames } from '#server/organizations/server-limits';
+import { limitNames } from '#server/model/server-limits';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 
 const path = '/dashboard/acme/servers/sales/settings';

@@ -1,0 +1,214 @@
+import { randomUUID } from 'node:crypto';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  fastify,
+  type FastifyBaseLogger,
+  type FastifyInstance,
+  type FastifyRequest,
+  LogController,
+} from 'fastify';
+import type { Log } from '#log/log';
+import type { RegistrationEndpointPorts } from '#oauth/registration';
+import { accountGrantRoutes, type AccountGrantRoutesOptions } from '#web/account-routes';
+import { assetRoutes } from '#web/assets';
+import { consentRoutes, type ConsentRoutesOptions } from '#web/consent';
+import { downloadRoutes, type DownloadRoutesOptions } from '#web/download';
+import { errorPage } from '#web/messages';
+import { nowherePage } from '#web/page-errors';
+import { sendPage } from '#web/page-request';
+import { peopleRoutes } from '#web/people-routes';
+import type { PeopleRoutesOptions } from '#web/sign-in-routes';
+import { adminApiRoutes, type AdminApiRoutesOptions } from '#http/admin-api-routes';
+import {
+  agentRoute,
+  type AgentRouteOptions,
+  asksForWebSocket,
+  type Upgrade,
+  Upgrades,
+} from '#http/agent-route';
+import { Front, type FrontOptions } from '#http/front';
+import {
+  descriptions,
+  framingGuard,
+  isLongHeader,
+  namedHost,
+  ownHost,
+  requestLine,
+  type RequestName,
+  unreadableRequests,
+} from '#http/guards';
+import { mcpRoute, type McpRouteOptions } from '#http/mcp-route';
+import { oauthRoutes, type OAuthRoutesOptions, registrationRoute } from '#http/oauth-routes';
+
+const requestTimeoutMs = 60_000;
+const headersTimeoutMs = 20_000;
+const keepAliveTimeoutMs = 72_000;
+const nothingHere = { error: 'not_found', error_description: 'not found' };
+
+interface AppOptions
+  extends
+    OAuthRoutesOptions,
+    McpRouteOptions,
+    HealthOptions,
+    PeopleRoutesOptions,
+    AdminApiRoutesOptions,
+    AgentRouteOptions,
+    DownloadRoutesOptions {
+  readonly gateway: McpRouteOptions['gateway'] & FrontOptions['gateway'];
+  readonly log: Log;
+  readonly ports: OAuthRoutesOptions['ports'] &
+    ConsentRoutesOptions['ports'] &
+    AccountGrantRoutesOptions['ports'] &
+    RegistrationEndpointPorts;
+  readonly trustedProxies: readonly string[];
+  /** Routes of other modules, each with its own settings. */
+  readonly others?: readonly ((routes: FastifyInstance) => void)[];
+  /** How long a request may take to arrive, in ms; default 60,000. */
+  readonly requestTimeoutMs?: number;
+  /** Takes whatever `Front` leaves to the routes, in a process that forwards it to another one. */
+  readonly forwarder?: RequestForwarder | undefined;
+}
+
+interface RequestForwarder {
+  forward(request: IncomingMessage, response: ServerResponse): void;
+  forwardUpgrade(request: IncomingMessage, upgrade: Upgrade): void;
+}
+
+/** The HTTP server: limits, the checks that apply to every request, and the routes. */
+export function createApp(options: AppOptions): FastifyInstance {
+  const { base, log, trustedProxies, forwarder } = options;
+  const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
+  const unreadable = unreadableRequests(log);
+  const isAmbiguous = framingGuard();
+  const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
+  const isOwnHost = ownHost(base);
+  const upgrades = new Upgrades();
+  const names = new WeakMap<IncomingMessage, RequestName>();
+  const app: FastifyInstance = fastify({
+    // Fastify's type asks for one member of Pino's logger that ours lacks and fastify never uses.
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    loggerInstance: log as unknown as FastifyBaseLogger,
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => randomUUID(),
+    trustProxy: trustedProxies.length > 0 ? [...trustedProxies] : false,
+    requestTimeout: arrivalMs,
+    keepAliveTimeout: keepAliveTimeoutMs,
+    forceCloseConnections: 'idle',
+    http: {
+      // If this were the longer timeout, Node would never end a slow body.
+      headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
+      connectionsCheckingInterval: 1000,
+      requireHostHeader: false,
+      // A request to upgrade to another protocol is answered as if it had not asked.
+      shouldUpgradeCallback: asksForWebSocket,
+    },
+    routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },
+    clientErrorHandler: unreadable.answer,
+    frameworkErrors: (_error, { id, raw: request }, { raw }) => {
+      names.set(request, { id });
+      const headers = { 'Content-Type': 'application/json', 'X-Request-Id': id };
+      raw.writeHead(404, headers).end(JSON.stringify(nothingHere));
+    },
+  });
+
+  let isWarned = trustedProxies.length > 0;
+  // Instead of fastify's own server, which would listen on only one address of `localhost`.
+  app.server.removeAllListeners('request');
+  // By default, older versions of Node drop all lines of a header after the first thousand without a word, so that our
+  // checks would not see them. `isLongHeader` limits them.
+  app.server.maxHeadersCount = 0;
+  const route = (request: IncomingMessage, response: ServerResponse) => {
+    // A request that could be framed differently, or whose header is too long, is refused here.
+    if (forwarder && !isRefused(request)) {
+      const upgrade = upgrades.take(request);
+      if (upgrade) return forwarder.forwardUpgrade(request, upgrade);
+      return forwarder.forward(request, response);
+    }
+    requestLine(request, response, { log, name: () => names.get(request) });
+    app.routing(request, response);
+  };
+  const isStateless = forwarder !== undefined;
+  const front = new Front({ ...options, isRefused, isOwnHost, framework: route, isStateless });
+  app.server.on('request', (request, response) => front.receive(request, response));
+  unreadable.watch(app.server);
+  upgrades.listen(app.server, route);
+  app.addHook('onRequest', async (request, reply) => {
+    names.set(request.raw, { id: request.id, route: request.routeOptions.url });
+    void reply.header('X-Request-Id', request.id);
+    if (!isWarned && request.headers['x-forwarded-for'] !== undefined) {
+      isWarned = true;
+      const from = request.raw.socket.remoteAddress;
+      log.warn(
+        { from },
+        'requests come through an untrusted reverse proxy, so all callers share one address: set --trust-proxy',
+      );
+    }
+    const isProbe = request.url === '/healthz' || request.url === '/readyz';
+    if (isAmbiguous(request.raw)) {
+      return reply.code(400).header('Connection', 'close').send({
+        error: 'invalid_request',
+        error_description: 'send exactly one Host header, and no transfer coding except chunked',
+      });
+    }
+    if (isLongHeader(request.raw)) {
+      return reply.code(431).header('Connection', 'close').send({
+        error: 'invalid_request',
+        error_description: descriptions[431],
+      });
+    }
+    if (isProbe || isOwnHost(namedHost(request.raw))) return;
+    return reply.code(421).send({
+      error: 'misdirected_request',
+      error_description: `the public URL of this server is ${base}, so the Host header must be ${new URL(base).host}: see --base-url`,
+      public_url: base,
+    });
+  });
+  app.addHook('preClose', async () => front.close());
+  app.setNotFoundHandler((request, reply) => {
+    void reply.header('Vary', 'Accept');
+    return asksForPage(request)
+      ? sendPage(reply, errorPage, nowherePage(), { status: 404 })
+      : reply.code(404).send(nothingHere);
+  });
+
+  void app.register(async (routes) => assetRoutes(routes));
+  void app.register(async (routes) => downloadRoutes(routes, options));
+  void app.register(async (routes) => peopleRoutes(routes, options));
+  void app.register(async (routes) => accountGrantRoutes(routes, options));
+  void app.register(async (routes) => consentRoutes(routes, options));
+  void app.register(async (routes) => oauthRoutes(routes, options));
+  void app.register(async (routes) => adminApiRoutes(routes, options));
+  if (options.dynamicRegistration) {
+    void app.register(async (routes) => registrationRoute(routes, options.ports));
+  }
+  void app.register(async (routes) => mcpRoute(routes, options));
+  void app.register(async (routes) => agentRoute(routes, { ...options, upgrades }));
+  for (const other of options.others ?? []) void app.register(async (routes) => other(routes));
+  void app.register(async (routes) => healthRoutes(routes, options));
+  return app;
+}
+
+/** Whether a browser will show the response to a person: only then does `Accept` name HTML. */
+function asksForPage({ method, headers }: FastifyRequest): boolean {
+  return method === 'GET' && /\btext\/html\b/i.test(headers.accept ?? '');
+}
+
+interface HealthOptions {
+  /** Resolves if a request could be served, rejects if not. */
+  readonly ready: () => Promise<void>;
+}
+
+/** `/healthz`: the process is alive. `/readyz`: it can serve requests. Neither reveals details. */
+function healthRoutes(app: FastifyInstance, { ready }: HealthOptions): void {
+  app.get('/healthz', async () => ({ status: 'ok' }));
+
+  app.get('/readyz', async (request, reply) => {
+    try {
+      await ready();
+      return { status: 'ready' };
+    } catch (error) {
+      request.log.error({ err: error }, 'not ready');
+      return reply.code(503).send({ status: 'unavailable' });
+    }
+  });
+}

@@ -1,0 +1,58 @@
+import type { Clock } from '#model/clock';
+import type { Logger } from '#log/log';
+import type { MasterKey } from '#secrets/master-key';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import { guardedFetch } from '#outbound/guarded-fetch';
+import { accessFetch, type clientsOf } from '#upstreams/credentials/authorization-client';
+import { CredentialCleanup } from '#upstreams/credentials/cleanup';
+import type { EndedTokens } from '#upstreams/credentials/tokens';
+import { WebhookDeliveries } from '#webhooks/deliveries';
+import { receiverLimits } from '#webhooks/webhook-setup';
+import type { Stores } from './stores.ts';
+
+export interface SendersFor {
+  readonly stores: Stores;
+  readonly masterKey: MasterKey;
+  readonly guard: OutboundGuard;
+  readonly clientOf: ReturnType<typeof clientsOf>;
+  /** Tokens of servers (not of people) that must be revoked. */
+  readonly endedTokens: () => Promise<readonly EndedTokens[]>;
+  /** A token that changes whenever any process writes to the database. */
+  readonly changeToken: () => string;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/**
+ * Opens the background senders: one revokes the tokens of ended connections at authorization servers, the other sends audit
+ * events to webhooks.
+ */
+export function openSenders(
+  { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log }: SendersFor,
+  closers: (() => Promise<void>)[],
+): { readonly credentialCleanup: CredentialCleanup } {
+  const credentialCleanup = new CredentialCleanup({
+    db: stores.db,
+    takeServerTokens: endedTokens,
+    clientOf,
+    fetchOf: ({ vouchedHosts }) => accessFetch(guard, vouchedHosts),
+    sealing: masterKey,
+    clock,
+    onError: (err) => log.error({ err }, 'an authorization server was not told of an end'),
+  });
+  closers.push(() => credentialCleanup.close());
+  const deliveries = new WebhookDeliveries({
+    db: stores.db,
+    ask: guardedFetch({ ...receiverLimits, ...guard }),
+    allowedHosts: guard.allowedHosts,
+    sealing: masterKey,
+    clock,
+    random: Math.random,
+    changeToken,
+    undelivered: (webhook, words) =>
+      log.info({ webhook }, `event not delivered: the receiver ${words}`),
+    failed: (err) => log.error({ err }, 'events not delivered'),
+  });
+  closers.push(() => deliveries.close());
+  return { credentialCleanup };
+}

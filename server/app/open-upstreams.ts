@@ -1,0 +1,317 @@
+import { setTimeout as delay } from 'node:timers/promises';
+
+import type { Tracing } from 'latchkey-mcp/tracing';
+import { noteHeadersRefused } from '#db/servers';
+import { type ServerRecord } from '#model/servers';
+import type { Clock } from '#model/clock';
+import type { GatewayPorts } from '#gateway/gateway-parts';
+import { PlainLinks } from '#gateway/plain-calls';
+import { throughSteps, type Upstream, type UpstreamStep } from '#gateway/upstream';
+import type { Logger } from '#log/log';
+import { declareStdioServers } from './declare-stdio-servers.ts';
+import type { NodeRegistry } from '#nodes/node-registry';
+import type { RemoteAgents } from '#nodes/remote-agents';
+import { OnlineAgents } from '#upstreams/tunnel/online-agents';
+import { SharedPresence } from '#nodes/shared-presence';
+import type { OutboundGuard } from '#outbound/checked-addresses';
+import type { AccessTokens } from '#oauth/access-tokens';
+import type { MasterKey } from '#secrets/master-key';
+import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
+import type { CredentialedServer } from '#upstreams/credentials/access';
+import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
+import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
+import type { EndedTokens } from '#upstreams/credentials/tokens';
+import type { DemoLibrary } from '#upstreams/demo/demo-library';
+import { SkillFolders } from '#upstreams/skills/skills';
+import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
+import type { Stores } from './stores.ts';
+import type { AgentDirectory } from '#db/agent-directory';
+import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
+import { takesCredentials, upstreamLocation } from '#model/upstream-kinds';
+import { type ProbedUpstream, UpstreamHealth } from '#upstreams/health';
+import { HttpPools } from '#upstreams/http';
+import { inspect, type Inspected, type Inspection } from '#upstreams/inspect';
+import { StdioCommands, type StdioCommandSettings } from '#upstreams/stdio';
+
+export interface UpstreamOptions {
+  readonly dataDir: string;
+  /** The public URL of the server, which tokens and metadata contain byte for byte. */
+  readonly base: string;
+  /** Commands of stdio servers, by `organization/server`; only the operator can configure them. */
+  readonly stdioServers?: ReadonlyMap<string, StdioCommandSettings>;
+  /** The organization of the demo, which the operator may name for commands before it exists. */
+  readonly firstOrganization?: string | undefined;
+  /** Folders of skills, by `organization/server`; only the operator can configure them. */
+  readonly skillFolders?: ReadonlyMap<string, string>;
+  /** The environment of this process. Child processes get the variables that every program needs, and none of Latchkey's. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  readonly platform?: NodeJS.Platform;
+  /** The Node that runs the demo's queries. */
+  readonly nodePath: string;
+  /** Spans of what is sent for calls; absent unless the operator wants traces. */
+  readonly tracing?: Tracing | undefined;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Whether this process has what exists once, if several share SQLite: commands, skills, and probes. Default: true. */
+  readonly isOwner?: boolean;
+}
+
+export interface UpstreamDependencies {
+  readonly stores: Stores;
+  readonly masterKey: MasterKey;
+  readonly tokens: AccessTokens;
+  readonly guard: OutboundGuard;
+  readonly endpointUrl: (serverPath: string) => string;
+  /** Where several nodes may share the database. */
+  readonly nodes?: NodeRegistry | undefined;
+  /** The agents of other nodes, where nodes pass calls to each other. */
+  readonly remoteAgents?: RemoteAgents | undefined;
+}
+
+/** The upstreams of all servers, and the tunnels of agents. */
+export interface OpenUpstreams {
+  readonly directory: AgentDirectory;
+  readonly tunnels: AgentTunnels;
+  /** The state of the agents of all nodes. */
+  readonly presence: Pick<AgentTunnels, 'presenceOf'>;
+  /** What changes with agents of this node and of others. */
+  readonly agentChanges: readonly Pick<AgentTunnels, 'revision'>[];
+  readonly upstreamOf: GatewayPorts['upstreamOf'];
+  readonly pinned: GatewayPorts['pinned'];
+  readonly health: UpstreamHealth;
+  /** Asks an MCP server that no server leads to yet. */
+  readonly inspectUrl: (url: string) => Promise<Inspection>;
+  /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. */
+  readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
+  readonly left: GatewayPorts['left'];
+  /** Removes and returns the tokens of servers (not of people) that must be revoked. */
+  readonly endedTokens: () => Promise<readonly EndedTokens[]>;
+}
+
+/** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
+export async function openUpstreams(
+  options: UpstreamOptions,
+  { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents }: UpstreamDependencies,
+  closers: (() => Promise<void>)[],
+): Promise<OpenUpstreams> {
+  const { dataDir, base, clock, log, isOwner = true } = options;
+  const demo = demoLibrary({ dataDir, nodePath: options.nodePath });
+  closers.push(() => demo.close());
+  const directory = stores.agentDirectory;
+  const tunnels = new AgentTunnels({
+    directory,
+    clock,
+    nowMs: () => performance.now(),
+    nodes: () => nodes && { node: nodes.instance, nodes: nodes.alive },
+    onPresence: (agentId, agent) => remoteAgents?.notePresence(agentId, agent),
+    onError: (err) => log.error({ err }, 'agents not looked up'),
+  });
+  remoteAgents?.serve(tunnels);
+  const shared =
+    nodes &&
+    new SharedPresence({
+      db: stores.db,
+      instance: nodes.instance,
+      tunnels,
+      failed: (err) => log.error({ err }, 'the connected agents of other nodes were not read'),
+    });
+  closers.push(async () => shared?.close());
+  const online = new OnlineAgents({
+    db: stores.db,
+    clock,
+    tunnels,
+    failed: (err) => log.error({ err }, 'the connected agents were not written down'),
+  });
+  closers.push(() => online.close());
+  const presence = shared ?? tunnels;
+  const agents = remoteAgents ?? tunnels;
+  closers.push(async () => tunnels.close());
+  const callerName = callerNames(masterKey.derive('callers of agents'));
+  const commands = (isOwner && options.stdioServers) || new Map<string, StdioCommandSettings>();
+  const declaring = { db: stores.db, clock, demo: options.firstOrganization };
+  for (const path of await declareStdioServers(commands.keys(), declaring)) {
+    log.info({ server: path }, 'served by a command from now on');
+  }
+  const stdio = new StdioCommands(commands, {
+    env: options.env ?? {},
+    platform: options.platform ?? 'linux',
+    node: options.nodePath,
+    clock: { now: () => clock.now(), sleep: quietDelay },
+    log: eventLog(log),
+    maxMessageBytes: 64 * 1024 * 1024,
+  });
+  closers.push(() => stdio.close());
+  const pools = new HttpPools({ guard, clock });
+  closers.push(() => pools.close());
+  const resources: UpstreamResources = {
+    http: (url, publicOnly) => pools.upstream(url, publicOnly),
+    agent: (agentId, server, owner) =>
+      agents.upstreamOf(agentId, server, callerName(owner), { isProbe: isProbe(owner) }),
+    demo: demo.upstream,
+    stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
+  };
+  const skillFolders = (isOwner && options.skillFolders) || new Map<string, string>();
+  const skills = await SkillFolders.open(skillFolders, {
+    onProblem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
+    onError: (server, err) => log.error({ server, err }, 'skills not read'),
+  });
+  closers.push(() => skills.close());
+  const watch = new ToolWatch({ ...stores, clock });
+  const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
+  const fixedHeaders: FixedHeaderOptions = {
+    noteRefused: (...refused) => noteHeadersRefused(stores.db, ...refused),
+    sealing: masterKey,
+    clock,
+    onError: (err: unknown) => log.error({ err }, 'refused fixed headers not noted'),
+  };
+  const authorizations = new UpstreamAuthorizations({
+    base,
+    endpointUrl,
+    db: stores.db,
+    sealing: masterKey,
+    tokens,
+    guard,
+    clock,
+  });
+  /** The upstream of a server for a probe, with the credentials that the server has itself, or those of a person. */
+  const probed = (server: ServerRecord, owner: string, userId?: string): ProbedUpstream => {
+    const at = { organization: server.organization, server: server.name, owner };
+    const open = openUpstream(server.upstream, at, resources);
+    const send: Upstream['send'] = (request) => open.send(request);
+    if (!isCredentialed(server)) {
+      const withoutToken = undefined;
+      return { upstream: { send }, name: server.name, withoutToken, forwardsCaller: false };
+    }
+    const { forwardsCaller = false, ...upstream } = server.upstream;
+    // There is no person whom an assertion could be about.
+    const silent = userId === undefined ? { ...server, upstream } : server;
+    const caller = { userId, credentialId: probeName, scopes: [] };
+    const required = authorizations.credentialsFor(silent, caller);
+    const headers = fixedHeaderStep(server, fixedHeaders);
+    const steps = [required && authorizationStep(required), headers];
+    return {
+      upstream: { send: throughSteps(steps, send) },
+      withoutToken: required && { send: throughSteps([headers], send) },
+      forwardsCaller,
+      name: new URL(upstream.url).host,
+    };
+  };
+  const health = new UpstreamHealth({
+    db: stores.db,
+    clock,
+    presenceOf: (agentId) => presence.presenceOf(agentId),
+    reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
+    open: (server) => probed(server, `${probeName} ${server.id}`),
+    random: Math.random,
+    isProbing: isOwner,
+    onError: (err) => log.error({ err }, 'servers not probed'),
+  });
+  closers.push(() => health.close());
+  const inspectOnce = async (inspected: Omit<Inspected, 'key' | 'timeoutMs' | 'wantsTools'>) => {
+    const links = new PlainLinks(clock);
+    const all = { key: probeName, timeoutMs: 10_000, wantsTools: true };
+    try {
+      return await inspect({ ...inspected, ...all }, links);
+    } finally {
+      await links.close();
+    }
+  };
+  const left = (owner: string) => {
+    const caller = callerName(owner);
+    agents.endCaller(caller);
+    stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
+  };
+  return {
+    directory,
+    tunnels,
+    presence,
+    agentChanges: shared ? [tunnels, shared] : [tunnels],
+    health,
+    inspectUrl: (url) =>
+      pools.once(url, (upstream) => inspectOnce({ upstream, place: url, name: new URL(url).host })),
+    async inspectTools(server, userId) {
+      const owner = `${probeName} ${server.id} ${userId}`;
+      const { upstream, name } = probed(server, owner, userId);
+      try {
+        const place = upstreamLocation(server.upstream);
+        const inspection = await inspectOnce({ upstream, name, place });
+        await health.learn(server.id, inspection);
+        const { tools } = inspection.outcome === 'connected' ? inspection : {};
+        if (tools) await watch.look(server, tools).catch(notLooked);
+        return inspection;
+      } finally {
+        left(owner);
+      }
+    },
+    endedTokens: () => authorizations.takeEnded(),
+    pinned: pinnedTools({ watch, failed: notLooked }),
+    upstreamOf(server, owner, { userId, credential, scopes }) {
+      const caller = { userId, credentialId: credential.id, scopes };
+      const at = { organization: server.organization, server: server.name, owner };
+      const upstream = openUpstream(server.upstream, at, resources);
+      const credentialed = isCredentialed(server) ? server : undefined;
+      const required = credentialed && authorizations.credentialsFor(credentialed, caller);
+      const steps = [
+        required && authorizationStep(required),
+        skills.stepFor(server, owner),
+        credentialed && fixedHeaderStep(credentialed, fixedHeaders),
+        options.tracing && tracedStep(server, options.tracing),
+      ];
+      return {
+        send: throughSteps(steps, (request) => upstream.send(request)),
+        ...(required?.isConnected && { isConnected: required.isConnected }),
+      };
+    },
+    left,
+  };
+}
+
+/** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
+function tracedStep(server: ServerRecord, tracing: Tracing): UpstreamStep {
+  const { kind } = server.upstream;
+  const attributes = {
+    'latchkey.server': `${server.organization}/${server.name}`,
+    'latchkey.upstream.kind': kind,
+  };
+  return (request, next) =>
+    tracing.within(`${request.method} to upstream (${kind})`, attributes, request, next);
+}
+
+/** Begins the owner of every session that no caller has asked for. */
+const probeName = 'probe';
+
+function isProbe(owner: string): boolean {
+  return owner.startsWith(`${probeName} `);
+}
+
+/** The demo library, loaded with the MCP SDK at the first call. */
+function demoLibrary(settings: {
+  readonly dataDir: string;
+  readonly nodePath: string;
+}): Pick<DemoLibrary, 'upstream' | 'close'> {
+  let opened: Promise<DemoLibrary> | undefined;
+  const open = async () => {
+    const { openDemoLibrary } = await import('#upstreams/demo/demo-library');
+    return openDemoLibrary(settings);
+  };
+  return {
+    upstream: { send: async (request) => (await (opened ??= open())).upstream.send(request) },
+    close: async () => (await opened)?.close(),
+  };
+}
+
+/** Resolves after `ms`, or when `signal` aborts. */
+async function quietDelay(ms: number, signal?: AbortSignal): Promise<void> {
+  await delay(ms, undefined, signal && { signal }).catch(() => undefined);
+}
+
+/** Adapts the log to the interface that the runner of child processes expects. */
+function eventLog(log: Logger) {
+  const at = (level: 'error' | 'warn' | 'info' | 'debug') => (event: string, fields?: object) =>
+    log[level]({ ...fields }, event);
+  return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
+}
+
+function isCredentialed(server: ServerRecord): server is CredentialedServer {
+  return takesCredentials(server.upstream);
+}

@@ -1,0 +1,143 @@
+import { mkdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { CommandError } from '#config/usage-error';
+import { agentDirectory, type AgentDirectory } from '#db/agent-directory';
+import { admissionStore, type AdmissionStore } from '#db/admissions';
+import { migrate } from '#db/migrate';
+import { AdmissionReader } from '#db/postgres/admission-reader';
+import { PostgresChanges } from '#db/postgres/change-store';
+import { checkPostgres } from '#db/postgres/check-postgres';
+import { overPool, postgresPool } from '#db/postgres/open-postgres';
+import { sqliteAdmissions } from '#db/sqlite/admission-store';
+import { sqliteChanges } from '#db/sqlite/change-store';
+import { lockFile, openSqlite, writeBackup } from '#db/sqlite/open-sqlite';
+import type { Db } from '#db/transaction';
+import type { ChangeStore } from '#db/changes';
+
+/** The file in the data folder that holds the database. */
+export const databaseName = 'latchkey.db';
+
+/** An open database and what reads it in special ways. */
+export interface Stores {
+  readonly db: Db;
+  readonly admissions: AdmissionStore;
+  readonly agentDirectory: AgentDirectory;
+  readonly changes: ChangeStore;
+  /** How many wait for the database, by what they wait for. */
+  waiting(): Readonly<Record<string, number>>;
+  /** Writes a copy to a new file. @throws {CommandError} if the database has tools of its own for that */
+  backUp(copy: string): void;
+  close(): Promise<void>;
+}
+
+/** What a SQLite database has besides. */
+export interface OpenStores extends Stores {
+  readonly connection: ReturnType<typeof openSqlite>['connection'];
+}
+
+/**
+ * Keeps other servers from using a data folder until the returned lock is closed or this process ends: each would send the same
+ * webhooks and keep sessions of its own. Processes of one server and administrative commands share the folder.
+ *
+ * @throws {CommandError} if another server uses it
+ */
+export function lockDataFolder(dataDir: string): { close(): void } {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  const lock = lockFile(join(dataDir, 'server.lock'));
+  if (lock) return lock;
+  throw new CommandError(
+    `another server uses the data folder ${dataDir}`,
+    'stop it first, or choose another folder with --data-dir; to use more cores, start one server with --processes',
+  );
+}
+
+/** Opens the database in `dataDir`, at the newest schema; a new one where there is none. */
+export async function openStores(dataDir: string): Promise<OpenStores> {
+  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  return openStoresAt(join(dataDir, databaseName));
+}
+
+/** The same of a database file; `:memory:` is one that goes when it is closed. */
+export async function openStoresAt(file: string): Promise<OpenStores> {
+  const { db, connection } = openSqlite(file);
+  await migrate(db);
+  const changes = sqliteChanges(connection);
+  return {
+    db,
+    connection,
+    admissions: sqliteAdmissions(connection),
+    agentDirectory: agentDirectory(db, () => changes.changeToken()),
+    changes,
+    // Every query is answered where it is asked.
+    waiting: () => ({}),
+    backUp: (copy: string) => writeBackup(connection, copy),
+    close: () => db.destroy(),
+  };
+}
+
+/**
+ * A process that is stopped inside a transaction must not keep its locks. Nothing that waits for a database that does not answer waits
+ * for ever.
+ */
+const limits = {
+  connectionTimeoutMillis: 5000,
+  idle_in_transaction_session_timeout: 5000,
+  statement_timeout: 30_000,
+  query_timeout: 35_000,
+  keepAlive: true,
+};
+
+export interface PostgresPlace {
+  /** `postgres://USER:PASSWORD@HOST:PORT/DATABASE` */
+  readonly url: string;
+  /** Whether an asynchronous standby is accepted, which lacks the last confirmed writes when it takes over. */
+  readonly mayLoseWrites: boolean;
+}
+
+export interface PostgresPorts {
+  /** Whether admissions may be read: see `NodeRegistry`. */
+  readonly mayAdmit: () => boolean;
+  /** Called when a connection breaks, or a change cannot be looked for. */
+  readonly failed: (error: unknown) => void;
+}
+
+/**
+ * Opens a PostgreSQL database, at the newest schema.
+ *
+ * @throws {CommandError} when it cannot be used, and why
+ */
+export async function openPostgresStores(
+  { url, mayLoseWrites }: PostgresPlace,
+  { mayAdmit, failed }: PostgresPorts,
+): Promise<Stores> {
+  const pool = postgresPool({ connectionString: url, ...limits });
+  const db = overPool(pool);
+  try {
+    await checkPostgres(db, { url, mayLoseWrites });
+    await migrate(db);
+  } catch (error) {
+    await db.destroy();
+    throw error;
+  }
+  const reader = new AdmissionReader({ connectionString: url }, { mayAnswer: mayAdmit, failed });
+  const changes = await PostgresChanges.open(db, failed);
+  const changeToken = () => changes.changeToken();
+  return {
+    db,
+    admissions: admissionStore(reader.read, changeToken),
+    agentDirectory: agentDirectory(db, changeToken),
+    changes,
+    waiting: () => ({ admission: reader.waiting, connection: pool.waitingCount }),
+    backUp() {
+      throw new CommandError(
+        'this command copies SQLite databases only',
+        'back up PostgreSQL with its own tools, for example pg_dump: see docs/scaling.md',
+      );
+    },
+    async close() {
+      await changes.close();
+      await reader.close();
+      await db.destroy();
+    },
+  };
+}

@@ -1,0 +1,200 @@
+import cluster, { type Worker } from 'node:cluster';
+import { CommandError } from '#config/usage-error';
+import type { Log } from '#log/log';
+import { type FromBroker, LocalBroker, LocalBus, type ToBroker } from '#nodes/local-bus';
+import type { OwnerSocket } from '#nodes/owner-socket';
+
+const restartMs = { first: 250, most: 10_000 };
+/** A process that served this long did not crash at once. */
+const steadyMs = 60_000;
+const mostFailedStarts = 5;
+/** After its shutdown delay a server stops within ten seconds; a process that takes longer than this is killed. */
+const stopLimitMs = 20_000;
+
+/** The environment variable in which a worker finds its `WorkerPlace`. */
+const placeVariable = 'LATCHKEY_WORKER';
+
+/** What a worker is told when it starts. */
+interface WorkerPlace {
+  /** From 1. A worker that replaces another one has its number. */
+  readonly number: number;
+  /** The port that all of them listen on. */
+  readonly port: number;
+  /** Whether it prints how the first person signs in; one does, once. */
+  readonly isGreeter: boolean;
+  /** Where workers that share SQLite find the owner, which is the first one. */
+  readonly ownerSocket?: OwnerSocket | undefined;
+}
+
+type ToWorker = { readonly type: 'stop' } | { readonly type: 'bus'; readonly message: FromBroker };
+type FromWorker = { readonly type: 'ready' } | { readonly type: 'bus'; readonly message: ToBroker };
+
+export interface SupervisorOptions {
+  /** How many workers. */
+  readonly processes: number;
+  readonly port: number;
+  /** For workers that share SQLite. */
+  readonly ownerSocket?: OwnerSocket | undefined;
+  /** How long a worker that is told to stop goes on serving. */
+  readonly shutdownDelayMs: number;
+  readonly log: Log;
+  /** Called when no worker can be started any more. */
+  readonly failed: (error: CommandError) => void;
+}
+
+/** A worker ended before it served. It has printed why. */
+export class WorkerStartError extends Error {
+  override readonly name = 'WorkerStartError';
+  readonly exitCode: number;
+
+  constructor(exitCode: number) {
+    super('a process of the server did not start');
+    this.exitCode = exitCode;
+  }
+}
+
+/**
+ * Starts this program several times, as workers that share one port and a bus. It accepts their connections and hands each to the
+ * next worker, and replaces a worker that ends. Workers end with it, however it ends: Node ends a worker whose channel closes.
+ */
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #broker = new LocalBroker();
+  readonly #workers = new Map<number, Worker>();
+  readonly #ready = new Set<number>();
+  readonly #crashes = new Map<number, number>();
+  readonly #restarts = new Set<NodeJS.Timeout>();
+  #isStopping = false;
+
+  private constructor(options: SupervisorOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when all workers serve. @throws {WorkerStartError} when one of them does not start; the others are ended */
+  static async open(options: SupervisorOptions): Promise<Supervisor> {
+    // The messages of the bus contain bytes, which JSON would write as numbers.
+    cluster.setupPrimary({ serialization: 'advanced' });
+    const supervisor = new Supervisor(options);
+    try {
+      // The first one creates what does not exist yet.
+      await supervisor.#start(1, true);
+      const others = Array.from({ length: options.processes - 1 }, (_, at) => at + 2);
+      await Promise.all(others.map((number) => supervisor.#start(number, false)));
+    } catch (error) {
+      await supervisor.close();
+      throw error;
+    }
+    return supervisor;
+  }
+
+  /** Lets the workers finish their calls, and resolves when all have ended. */
+  async close(): Promise<void> {
+    this.#isStopping = true;
+    for (const restart of this.#restarts) clearTimeout(restart);
+    const workers = [...this.#workers.values()];
+    const late = setTimeout(() => {
+      for (const { process: child } of workers) child.kill('SIGKILL');
+    }, this.#options.shutdownDelayMs + stopLimitMs);
+    await Promise.all(
+      workers.map((worker) => {
+        const exited = new Promise((resolve) => worker.once('exit', resolve));
+        send(worker, { type: 'stop' });
+        return exited;
+      }),
+    );
+    clearTimeout(late);
+  }
+
+  /** Resolves when the worker serves. @throws {WorkerStartError} when it ends before */
+  #start(number: number, isGreeter = false): Promise<void> {
+    const { port, ownerSocket } = this.#options;
+    const place: WorkerPlace = { number, port, isGreeter, ownerSocket };
+    const worker = cluster.fork({ [placeVariable]: JSON.stringify(place) });
+    this.#workers.set(number, worker);
+    const connection = this.#broker.connect((message) => send(worker, { type: 'bus', message }));
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    let readyAtMs: number | undefined;
+    worker.on('message', (message: FromWorker) => {
+      if (message.type === 'bus') return connection.receive(message.message);
+      readyAtMs = performance.now();
+      this.#ready.add(number);
+      resolve();
+    });
+    worker.on('error', (err) => this.#options.log.error({ err, process: number }, 'process'));
+    worker.once('exit', (code: number | null, signal: string | null) => {
+      connection.close();
+      this.#workers.delete(number);
+      this.#ready.delete(number);
+      if (readyAtMs === undefined) return reject(new WorkerStartError(code ?? 1));
+      if (this.#isStopping) return;
+      if (performance.now() - readyAtMs > steadyMs) this.#crashes.delete(number);
+      this.#restart(number, { code, signal });
+    });
+    return promise;
+  }
+
+  #restart(number: number, ended: object, failedStarts = 0): void {
+    const { log, failed } = this.#options;
+    // While others serve, what keeps this one from starting may pass, as when the database is away.
+    if (failedStarts >= mostFailedStarts && this.#ready.size === 0) {
+      return failed(
+        new CommandError(
+          `process ${number} did not start ${failedStarts} times in a row, and no other process is left`,
+          'the lines above say why it ended',
+        ),
+      );
+    }
+    const crashes = this.#crashes.get(number) ?? 0;
+    this.#crashes.set(number, crashes + 1);
+    const pauseMs = Math.min(restartMs.first * 2 ** crashes, restartMs.most);
+    log.error({ ...ended, process: number, pauseMs }, 'a process ended and is started again');
+    const timer = setTimeout(() => {
+      this.#restarts.delete(timer);
+      this.#start(number).catch((error: unknown) => {
+        if (this.#isStopping) return;
+        const code = error instanceof WorkerStartError ? error.exitCode : undefined;
+        this.#restart(number, { code }, failedStarts + 1);
+      });
+    }, pauseMs);
+    this.#restarts.add(timer);
+  }
+}
+
+/** A worker that has just ended gets no message: its exit is noticed anyway. */
+function send(worker: Worker, message: ToWorker): void {
+  worker.send(message, () => {});
+}
+
+/** This process as a worker. */
+export interface WorkerProcess extends WorkerPlace {
+  /** Leads to the other workers. */
+  readonly bus: LocalBus;
+  /** Tells the supervisor that this worker serves. */
+  ready(): void;
+  /** Calls `stop` when the supervisor stops. */
+  onStop(stop: () => void): void;
+}
+
+/** A process as a worker of a supervisor; `undefined` for one that a person or a service started. */
+export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
+  const place = own.env[placeVariable];
+  if (!cluster.isWorker || place === undefined) return undefined;
+  // MCP servers that this worker starts have no business with it.
+  delete own.env[placeVariable];
+  const told: WorkerPlace = JSON.parse(place);
+  const tell = (message: FromWorker) => void own.send?.(message, undefined, {}, () => {});
+  const bus = new LocalBus((message) => tell({ type: 'bus', message }));
+  let stop: () => void = () => own.exit(0);
+  own.on('message', (message: ToWorker) => {
+    if (message.type === 'bus') bus.receive(message.message);
+    else stop();
+  });
+  return {
+    ...told,
+    bus,
+    ready: () => tell({ type: 'ready' }),
+    onStop(call) {
+      stop = call;
+    },
+  };
+}

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest';
+import { vouchedHosts } from '#server/db/upstream-access';
+
+const at = (url: string, issuer: string) => ({
+  url,
+  metadata: { issuer, token_endpoint: `${issuer}/token` },
+});
+const inside = at('http://mcp.internal:3000/mcp', 'https://as.internal');
+
+test('a host that was kept without a port is the ports by which it was named, and no other', () => {
+  expect(vouchedHosts(['mcp.internal', 'as.internal'], inside)).toEqual([
+    'mcp.internal:3000',
+    'as.internal:443',
+  ]);
+  expect(vouchedHosts(['elsewhere.internal'], inside)).toEqual([]);
+});
+
+test('two ports of one host are both, and each once', () => {
+  const one = at('http://[::1]:3000/mcp', 'http://[::1]:4000');
+
+  expect(vouchedHosts(['[::1]', '[::1]:3000'], one)).toEqual(['[::1]:3000', '[::1]:4000']);
+});
+
+test('a host with its port stays as it is', () => {
+  const kept = ['mcp.internal:3000', 'other.internal:8443', '[::1]:80'];
+
+  expect(vouchedHosts(kept, inside)).toEqual(kept);
+});
