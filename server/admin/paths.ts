@@ -1,6 +1,6 @@
 import { findAgentByName, type Agent } from '#db/agents';
 import { findServer } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import { fields } from './fields.ts';
 import type { AdministrationPorts } from './operation.ts';
 import { notFound } from './refusal.ts';

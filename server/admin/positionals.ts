@@ -2,7 +2,7 @@ import { CommandError, UsageError } from '#config/usage-error';
 import { findOrganization, listOrganizations, type Organization } from '#db/organizations';
 import { findMember, findUserByEmail, type User } from '#db/people';
 import { findServer } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import type { AdministrationPorts } from './operation.ts';
 import { isSlug, parseServerPath, slugOf } from '#model/slug';
 import type { Clock } from '#model/clock';

@@ -3,7 +3,7 @@ import { z } from 'zod';
 
 import { insertAuditEvent } from '#db/audit';
 import { updateServer, type ServerChange } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import { transaction, type Db } from '#db/transaction';
 import {
   changedLimits,
@@ -236,7 +236,8 @@ export function serverSettings(server: ServerRecord): {
   readonly settings: ServerSettings;
   readonly version: string;
 } {
-  const { title = '', description = '', instructions = '', hiddenTools } = server;
+  const { title = '', description = '', instructions = '' } = server;
+  const { hiddenTools } = server.target;
   const limits = toLimitsView(server.limits);
   const settings = { title, description, instructions, hiddenTools, limits };
   const version = createHash('sha256').update(JSON.stringify(settings)).digest('base64url');

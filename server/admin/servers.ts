@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
 import { countServerDependents, deleteServer, insertServer, listServers } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import { randomBase62 } from '#secrets/secrets';
 import {
   chooseUpstream,
@@ -58,7 +58,7 @@ export function toServerView(
   server: ServerRecord,
   agentNames: ReadonlyMap<string, string>,
 ): ServerView {
-  const { id, organization, name, hiddenTools, changedTools, withheldTools, createdAt } = server;
+  const { id, organization, name, target, createdAt } = server;
   return {
     id,
     organization,
@@ -67,10 +67,10 @@ export function toServerView(
     title: server.title ?? '',
     description: server.description ?? '',
     instructions: server.instructions ?? '',
-    upstream: toUpstreamView(server.upstream, agentNames),
-    hiddenTools: [...hiddenTools],
-    changedTools,
-    withheldTools: [...withheldTools],
+    upstream: toUpstreamView(target.upstream, agentNames),
+    hiddenTools: [...target.hiddenTools],
+    changedTools: target.changedTools,
+    withheldTools: [...target.withheldTools],
     limits: toLimitsView(server.limits),
     revision: server.revision ?? 0,
     createdAt,
@@ -80,10 +80,12 @@ export function toServerView(
 
 /** The names of the agents that serve these servers, by id. */
 export async function agentNamesOf(
-  servers: readonly Pick<ServerRecord, 'upstream'>[],
+  servers: readonly Pick<ServerRecord, 'target'>[],
   { db }: Pick<AdministrationPorts, 'db'>,
 ): Promise<ReadonlyMap<string, string>> {
-  const ids = servers.flatMap(({ upstream }) => ('agentId' in upstream ? [upstream.agentId] : []));
+  const ids = servers.flatMap(({ target: { upstream } }) =>
+    'agentId' in upstream ? [upstream.agentId] : [],
+  );
   return listAgentNames(db, [...new Set(ids)]);
 }
 
@@ -200,7 +202,7 @@ export const serverCreate = organizationOperation({
       throw new AdministrationRefusal('conflict', why);
     }
     const made = await ownServer(organization.name, name, ports);
-    await noteHeaders({ set: headersOf(made) }, { server: made, actor }, ports);
+    await noteHeaders({ set: headersOf(made.target) }, { server: made, actor }, ports);
     return toServerView(made, await agentNamesOf([made], ports));
   },
 });
@@ -254,17 +256,17 @@ export const serverUpdate = organizationOperation({
   target: serverTarget,
   async run(input, { organization, actor }, ports) {
     const at = { organization: organization.name, server: input.server };
-    const { upstream: before } = await ownServer(at.organization, at.server, ports);
-    const place = { organization: organization.name, actor, before };
+    const { target } = await ownServer(at.organization, at.server, ports);
+    const place = { organization: organization.name, actor, before: target.upstream };
     const chosen = input.upstream && (await chosenUpstream(input.upstream, place, ports));
     const given = input.upstream && givenHeaders(input.upstream);
     let had: readonly string[] = [];
     const change = (now: ServerRecord) => {
       checkRevision(now, input.revision);
-      had = headersOf(now);
-      const isOther = chosen !== undefined && !staysVouched(now.upstream, chosen);
-      const of = { serverId: now.id, before: now.upstream, given };
-      const upstream = upstreamWith(isOther ? chosen : now.upstream, of, ports);
+      had = headersOf(now.target);
+      const isOther = chosen !== undefined && !staysVouched(now.target.upstream, chosen);
+      const of = { serverId: now.target.id, before: now.target.upstream, given };
+      const upstream = upstreamWith(isOther ? chosen : now.target.upstream, of, ports);
       return {
         ...settingsChange(now, input),
         ...(input.changedTools && { changedTools: input.changedTools }),
@@ -273,7 +275,7 @@ export const serverUpdate = organizationOperation({
     };
     const changed = await changeServer(at, change, ports);
     const set = given?.map(({ name }) => name) ?? [];
-    const removed = had.filter((name) => !headersOf(changed).includes(name));
+    const removed = had.filter((name) => !headersOf(changed.target).includes(name));
     await noteHeaders({ set, removed }, { server: changed, actor }, ports);
     const shown = toServerView(changed, await agentNamesOf([changed], ports));
     return { ...shown, removedHeaders: [...removed] };

@@ -44,7 +44,7 @@ export const toolList = organizationOperation({
   async run({ server: name }, { organization }, ports) {
     const server = await ownServer(organization.name, name, ports);
     const known = await listToolDefinitions(ports.db, server.id);
-    return { changedTools: server.changedTools, items: known.map(toToolView) };
+    return { changedTools: server.target.changedTools, items: known.map(toToolView) };
   },
 });
 

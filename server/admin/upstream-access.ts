@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import {
   findUpstreamAccess,
   removeUpstreamAccess,
@@ -55,7 +55,7 @@ async function toAccessView(
   name: string,
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<AccessView> {
-  const { upstream } = await ownServer(organization, name, ports);
+  const { upstream } = (await ownServer(organization, name, ports)).target;
   const { accessId, forwardsCaller } = takesCredentials(upstream)
     ? upstream
     : { accessId: undefined, forwardsCaller: undefined };
@@ -207,7 +207,7 @@ async function discoveryOf(
   { server, actor }: ChosenBy,
   { db, upstreamSetup }: Pick<AdministrationPorts, 'db' | 'upstreamSetup'>,
 ) {
-  const { upstream } = server;
+  const { upstream } = server.target;
   if (!takesCredentials(upstream)) throw onlyHttp();
   const { url, accessId, publicOnly, headers = [] } = upstream;
   if (headers.some(({ name }) => name === 'authorization')) throw authorizationIsFixed();
@@ -430,13 +430,13 @@ export const accessSet = organizationOperation({
     const { kind } = input;
     const { upstreamSetup } = ports;
     const server = await ownServer(organization.name, input.server, ports);
-    if (kind === 'none' || !takesCredentials(server.upstream)) return { upstreamSetup };
+    if (kind === 'none' || !takesCredentials(server.target.upstream)) return { upstreamSetup };
     return { upstreamSetup: await answeredAhead({ ...input, kind }, { server, actor }, ports) };
   },
   async run(input, { organization, actor }, ports) {
     const server = await ownServer(organization.name, input.server, ports);
     const { kind, forwardsCaller } = input;
-    if (!takesCredentials(server.upstream)) {
+    if (!takesCredentials(server.target.upstream)) {
       if (kind !== 'none' || forwardsCaller) throw onlyHttp();
     } else if (kind === 'none') {
       await removeUpstreamAccess(ports.db, server.id);

@@ -126,7 +126,7 @@ export async function accessOf(
   name: string,
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<UpstreamAccess | undefined> {
-  const { upstream } = await ownServer(organization, name, ports);
+  const { upstream } = (await ownServer(organization, name, ports)).target;
   if (!takesCredentials(upstream) || upstream.accessId === undefined) return undefined;
   return findUpstreamAccess(ports.db, upstream.accessId);
 }

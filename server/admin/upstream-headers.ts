@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { EpochSeconds } from '#model/clock';
 import { insertAuditEvent } from '#db/audit';
 import { type FixedHeader, headerFields, maxHeaders } from '#model/fixed-headers';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord, Target } from '#model/endpoints';
 import {
   headerHint,
   headersKeptFor,
@@ -114,10 +114,14 @@ export const headerSet = organizationOperation({
   output: headersViewSchema,
   target: ({ name, ...at }) => headerTarget({ ...at, header: name }),
   run: ({ name, value, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ id, upstream }) => {
-      if (!takesCredentials(upstream)) throw noHeadersThere();
-      return upstreamWith(upstream, { serverId: id, given: [{ name, value }] }, ports);
-    }),
+    changeHeaders(
+      { ...at, organization: organization.name },
+      ports,
+      ({ target: { id, upstream } }) => {
+        if (!takesCredentials(upstream)) throw noHeadersThere();
+        return upstreamWith(upstream, { serverId: id, given: [{ name, value }] }, ports);
+      },
+    ),
 });
 
 export const headerRestore = organizationOperation({
@@ -129,7 +133,7 @@ export const headerRestore = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
       withHeaders(upstream, (headers) => {
         const header = named(headers, name);
         const now = ports.clock.now();
@@ -149,7 +153,7 @@ export const headerForgetPrevious = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
       withHeaders(upstream, (headers) => {
         const header = named(headers, name);
         return headers.map((one) => (one === header ? withoutPrevious(one) : one));
@@ -166,7 +170,7 @@ export const headerRemove = organizationOperation({
   output: headersViewSchema,
   target: headerTarget,
   run: ({ header: name, ...at }, { organization }, ports) =>
-    changeHeaders({ ...at, organization: organization.name }, ports, ({ upstream }) =>
+    changeHeaders({ ...at, organization: organization.name }, ports, ({ target: { upstream } }) =>
       withHeaders(upstream, (headers) => {
         const header = named(headers, name);
         return headers.filter((one) => one !== header);
@@ -217,7 +221,7 @@ function named(headers: readonly FixedHeader[], name: string): FixedHeader {
 }
 
 function toHeadersView(
-  { name, upstream, revision = 0 }: ServerRecord,
+  { name, target: { upstream }, revision = 0 }: ServerRecord,
   now: EpochSeconds,
 ): HeadersView {
   const refusedAt = takesCredentials(upstream) ? upstream.headersRefusedAt : undefined;
@@ -246,7 +250,7 @@ export interface GivenHeader {
 }
 
 /** The names of a server's fixed headers. */
-export function headersOf({ upstream }: Pick<ServerRecord, 'upstream'>): readonly string[] {
+export function headersOf({ upstream }: Pick<Target, 'upstream'>): readonly string[] {
   return headersIn(upstream).map(({ name }) => name);
 }
 

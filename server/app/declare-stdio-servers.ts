@@ -37,7 +37,7 @@ export async function declareStdioServers(
       );
     }
     const known = await findServer(db, at.organization, at.server);
-    if (known?.upstream.kind === 'stdio') continue;
+    if (known?.target.upstream.kind === 'stdio') continue;
     const upstream = { kind: 'stdio' } as const;
     if (known) await updateServer(db, known.id, { upstream });
     else {

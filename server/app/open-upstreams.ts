@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { noteHeadersRefused } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord, type Target } from '#model/endpoints';
 import type { Clock } from '#model/clock';
 import type { GatewayPorts } from '#gateway/gateway-parts';
 import { PlainLinks } from '#gateway/plain-calls';
@@ -17,7 +17,7 @@ import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#secrets/master-key';
 import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
-import type { CredentialedServer } from '#upstreams/credentials/access';
+import type { CredentialedTarget } from '#upstreams/credentials/access';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
@@ -174,20 +174,19 @@ export async function openUpstreams(
     clock,
   });
   /** The upstream of a server for a probe, with the credentials that the server has itself, or those of a person. */
-  const probed = (server: ServerRecord, owner: string, userId?: string): ProbedUpstream => {
-    const at = { organization: server.organization, server: server.name, owner };
-    const open = openUpstream(server.upstream, at, resources);
+  const probed = (target: Target, owner: string, userId?: string): ProbedUpstream => {
+    const open = openUpstream(target, owner, resources);
     const send: Upstream['send'] = (request) => open.send(request);
-    if (!isCredentialed(server)) {
+    if (!isCredentialed(target)) {
       const withoutToken = undefined;
-      return { upstream: { send }, name: server.name, withoutToken, forwardsCaller: false };
+      return { upstream: { send }, name: target.name, withoutToken, forwardsCaller: false };
     }
-    const { forwardsCaller = false, ...upstream } = server.upstream;
+    const { forwardsCaller = false, ...upstream } = target.upstream;
     // There is no person whom an assertion could be about.
-    const silent = userId === undefined ? { ...server, upstream } : server;
+    const silent = userId === undefined ? { ...target, upstream } : target;
     const caller = { userId, credentialId: probeName, scopes: [] };
     const required = authorizations.credentialsFor(silent, caller);
-    const headers = fixedHeaderStep(server, fixedHeaders);
+    const headers = fixedHeaderStep(target, fixedHeaders);
     const steps = [required && authorizationStep(required), headers];
     return {
       upstream: { send: throughSteps(steps, send) },
@@ -201,7 +200,7 @@ export async function openUpstreams(
     clock,
     presenceOf: (agentId) => presence.presenceOf(agentId),
     reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
-    open: (server) => probed(server, `${probeName} ${server.id}`),
+    open: (target) => probed(target, `${probeName} ${target.id}`),
     random: Math.random,
     isProbing: isOwner,
     onError: (err) => log.error({ err }, 'servers not probed'),
@@ -229,15 +228,15 @@ export async function openUpstreams(
     health,
     inspectUrl: (url) =>
       pools.once(url, (upstream) => inspectOnce({ upstream, place: url, name: new URL(url).host })),
-    async inspectTools(server, userId) {
-      const owner = `${probeName} ${server.id} ${userId}`;
-      const { upstream, name } = probed(server, owner, userId);
+    async inspectTools({ id, target }, userId) {
+      const owner = `${probeName} ${target.id} ${userId}`;
+      const { upstream, name } = probed(target, owner, userId);
       try {
-        const place = upstreamLocation(server.upstream);
+        const place = upstreamLocation(target.upstream);
         const inspection = await inspectOnce({ upstream, name, place });
-        await health.learn(server.id, inspection);
+        await health.learn(id, inspection);
         const { tools } = inspection.outcome === 'connected' ? inspection : {};
-        if (tools) await watch.look(server, tools).catch(notLooked);
+        if (tools) await watch.look(target, tools).catch(notLooked);
         return inspection;
       } finally {
         left(owner);
@@ -245,17 +244,16 @@ export async function openUpstreams(
     },
     endedTokens: () => authorizations.takeEnded(),
     pinned: pinnedTools({ watch, failed: notLooked }),
-    upstreamOf(server, owner, { userId, credential, scopes }) {
+    upstreamOf(target, owner, { userId, credential, scopes }) {
       const caller = { userId, credentialId: credential.id, scopes };
-      const at = { organization: server.organization, server: server.name, owner };
-      const upstream = openUpstream(server.upstream, at, resources);
-      const credentialed = isCredentialed(server) ? server : undefined;
+      const upstream = openUpstream(target, owner, resources);
+      const credentialed = isCredentialed(target) ? target : undefined;
       const required = credentialed && authorizations.credentialsFor(credentialed, caller);
       const steps = [
         required && authorizationStep(required),
-        skills.stepFor(server, owner),
+        skills.stepFor(target, owner),
         credentialed && fixedHeaderStep(credentialed, fixedHeaders),
-        options.tracing && tracedStep(server, options.tracing),
+        options.tracing && tracedStep(target, options.tracing),
       ];
       return {
         send: throughSteps(steps, (request) => upstream.send(request)),
@@ -267,10 +265,10 @@ export async function openUpstreams(
 }
 
 /** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
-function tracedStep(server: ServerRecord, tracing: Tracing): UpstreamStep {
-  const { kind } = server.upstream;
+function tracedStep(target: Target, tracing: Tracing): UpstreamStep {
+  const { kind } = target.upstream;
   const attributes = {
-    'latchkey.server': `${server.organization}/${server.name}`,
+    'latchkey.server': `${target.organization}/${target.name}`,
     'latchkey.upstream.kind': kind,
   };
   return (request, next) =>
@@ -312,6 +310,6 @@ function eventLog(log: Logger) {
   return { error: at('error'), warn: at('warn'), info: at('info'), debug: at('debug') };
 }
 
-function isCredentialed(server: ServerRecord): server is CredentialedServer {
-  return takesCredentials(server.upstream);
+function isCredentialed(target: Target): target is CredentialedTarget {
+  return takesCredentials(target.upstream);
 }

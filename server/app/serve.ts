@@ -15,7 +15,6 @@ import { updateLastUses } from '#db/last-uses';
 import type { DocumentedClient } from '#db/clients';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findServer } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
 import { listSigningKeys } from '#db/signing-keys';
 import { findListedTools } from '#db/tool-definitions';
 import { ProxyDownload, type ProxySource } from '#download/proxy-download';
@@ -61,6 +60,7 @@ import {
   type SharedFolder,
 } from './open-nodes.ts';
 import { openSenders } from './open-senders.ts';
+import type { Target } from '#model/endpoints';
 import type { Stores } from './stores.ts';
 
 const drainMs = 10_000;
@@ -237,7 +237,7 @@ async function open(
     used,
     note(call) {
       meter.note(call);
-      health.noteCall(call.serverId, call.outcome);
+      health.noteCall(call.targetId, call.outcome);
       metrics?.countCall(call);
     },
     admissions,
@@ -431,9 +431,9 @@ async function open(
   };
 }
 
-/** Whether calls to a server need what only the owner of a shared folder has: tunnels, children, or folders of skills. */
+/** Whether calls to a target need what only the owner of a shared folder has: tunnels, children, or folders of skills. */
 function needsOwner(
-  { organization, name, upstream }: ServerRecord,
+  { organization, name, upstream }: Target,
   { skillFolders }: ServeOptions,
 ): boolean {
   return upstream.kind !== 'http' || (skillFolders?.has(`${organization}/${name}`) ?? false);

@@ -7,20 +7,20 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Suspension } from '#model/suspension';
 import { readScopes } from './columns.ts';
 import { readServer, type ServerRow } from './servers.ts';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
 import type { EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 
 /** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {
-  readonly server: ServerRecord;
+  readonly endpoint: ServerRecord;
   readonly keyId: string;
   readonly scopes: readonly Scope[];
 }
 
 export interface AdmittedClient {
-  readonly server: ServerRecord;
+  readonly endpoint: ServerRecord;
   /** The most that the client, and the person it acts for, may have now. */
   readonly scopes: readonly Scope[];
 }
@@ -191,7 +191,7 @@ const byKey: AdmissionQuery<{
   parameters: ['organization', 'server', 'hash'],
   read: (row) => ({
     key: unlessSuspended(row, () => ({
-      server: sharedServer(row),
+      endpoint: sharedServer(row),
       keyId: row.key_id,
       scopes: readScopes(row.scopes),
     })),
@@ -204,7 +204,7 @@ const byClient: AdmissionQuery<AdmittedClient | Suspended> = {
   sql: byClientSql,
   parameters: ['organization', 'server', 'client', 'token'],
   read: (row) =>
-    unlessSuspended(row, () => ({ server: sharedServer(row), scopes: readScopes(row.scopes) })),
+    unlessSuspended(row, () => ({ endpoint: sharedServer(row), scopes: readScopes(row.scopes) })),
 };
 
 const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
@@ -215,7 +215,7 @@ const byGrant: AdmissionQuery<AdmittedClient | Suspended> = {
     if (!isRole(row.role)) return undefined;
     const most = roleScopes(row.role);
     return unlessSuspended(row, () => ({
-      server: sharedServer(row),
+      endpoint: sharedServer(row),
       scopes: readScopes(row.scopes).filter((scope) => most.includes(scope)),
     }));
   },
@@ -228,7 +228,7 @@ const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
   read(row) {
     if (!isRole(row.role)) return undefined;
     const scopes = roleScopes(row.role);
-    return unlessSuspended(row, () => ({ server: sharedServer(row), scopes }));
+    return unlessSuspended(row, () => ({ endpoint: sharedServer(row), scopes }));
   },
 };
 

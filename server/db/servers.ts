@@ -20,7 +20,7 @@ import { preparedQuery } from './prepared-query.ts';
 import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockTools, renewClosedTools } from './tool-definitions.ts';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord, Target } from '#model/endpoints';
 import { isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface NewServer {
@@ -43,10 +43,8 @@ export interface ServerQuery extends PageQuery<'name' | 'createdAt'> {
 
 /** A change to a server. Omitted members keep their value. */
 export interface ServerChange extends Partial<
-  Pick<
-    ServerRecord,
-    'title' | 'description' | 'instructions' | 'hiddenTools' | 'changedTools' | 'upstream'
-  >
+  Pick<ServerRecord, 'title' | 'description' | 'instructions'> &
+    Pick<Target, 'hiddenTools' | 'changedTools' | 'upstream'>
 > {
   /** `null` removes all limits. */
   readonly limits?: ServerLimits | null;
@@ -421,18 +419,27 @@ export function readServer(row: ServerRow): ServerRecord {
     id: row.id,
     organization: row.organization,
     name: row.name,
-    upstream: upstreamOf(row),
     ...(row.title && { title: row.title }),
     ...(row.description && { description: row.description }),
     ...(row.instructions && { instructions: row.instructions }),
-    hiddenTools: readStrings(row.hidden_tools),
-    changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
-    withheldTools: readStrings(row.withheld_tools),
-    ...(row.open_tools && { openTools: readStrings(row.open_tools) }),
     ...(row.limits && { limits: readLimits(row.limits) }),
     ...(row.revision !== undefined && { revision: row.revision }),
     createdAt: row.created_at,
     ...(typeof row.disabled_at === 'number' && { disabledAt: row.disabled_at }),
+    target: readTarget(row),
+  };
+}
+
+function readTarget(row: ServerRow): Target {
+  return {
+    id: row.id,
+    organization: row.organization,
+    name: row.name,
+    upstream: upstreamOf(row),
+    hiddenTools: readStrings(row.hidden_tools),
+    changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
+    withheldTools: readStrings(row.withheld_tools),
+    ...(row.open_tools && { openTools: readStrings(row.open_tools) }),
   };
 }
 

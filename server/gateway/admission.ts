@@ -1,4 +1,4 @@
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import type { Clock } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import { suspended } from '#model/suspension';
@@ -20,7 +20,7 @@ export interface Admission {
   /** The person's grant that the client acts by, where there is one. */
   readonly grantId?: string;
   readonly scopes: readonly Scope[];
-  readonly server: ServerRecord;
+  readonly endpoint: ServerRecord;
   /** Names the key or the one token, not its value. */
   readonly reference: string;
   /** What it would be let in for now; `undefined` when not at all. */
@@ -37,9 +37,9 @@ export interface Access {
   readonly isActive: () => Promise<boolean>;
 }
 
-/** The owner of sessions, links and waiting calls: a principal at a server. */
-export function ownerOf(principal: string, serverId: string): string {
-  return `${principal} ${serverId}`;
+/** The owner of sessions, links and waiting calls: a principal at an endpoint. */
+export function ownerOf(principal: string, endpointId: string): string {
+  return `${principal} ${endpointId}`;
 }
 
 /** The one credential that a request carries, by its form. */
@@ -144,12 +144,12 @@ function admitKey(
   return whenReady(
     asked(() => ask(asOf)),
     (found): Admission => {
-      const { keyId, scopes, server: record } = admitted(found, {});
+      const { keyId, scopes, endpoint } = admitted(found, {});
       return {
         principal: `key:${keyId}`,
         credential: { type: 'key', id: keyId },
         scopes,
-        server: record,
+        endpoint,
         reference: keyId,
         ...whileAsked(`key ${keyId}`, ask),
       };
@@ -183,7 +183,7 @@ function admitToken(
         credential: { type: 'client', id: clientId },
         ...(grantId !== undefined && { grantId, userId: subject }),
         scopes: within(most),
-        server: most.server,
+        endpoint: most.endpoint,
         reference: tokenId,
         async scopesNow() {
           const now = expiresAt > clock.now() ? active(await ask()) : undefined;
@@ -208,7 +208,7 @@ async function admitPerson(
     credential: { type: 'person', id: userId },
     userId,
     scopes: found.scopes,
-    server: found.server,
+    endpoint: found.endpoint,
     reference: principal,
     ...whileAsked('person', ask),
   };

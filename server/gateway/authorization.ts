@@ -12,7 +12,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
  *
  * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`, `not_a_message`
  */
-export function authorize(envelope: Envelope, body: Buffer, { scopes, server }: Admission): void {
+export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }: Admission): void {
   const { method = '', name, params } = envelope;
   // Only as notifications do they need no scope, and are known.
   const isMisused = envelope.kind === 'request' && method.startsWith('notifications/');
@@ -24,7 +24,7 @@ export function authorize(envelope: Envelope, body: Buffer, { scopes, server }: 
   if (method === 'subscriptions/listen') {
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
-  const { hiddenTools, withheldTools, openTools } = server;
+  const { hiddenTools, withheldTools, openTools } = endpoint.target;
   const isOpen = (tool: string) => openTools?.includes(tool) ?? true;
   const isClosed = (tool: string) => hiddenTools.includes(tool) || withheldTools.includes(tool);
   if (method === 'tools/call' && name !== undefined && (isClosed(name) || !isOpen(name))) {

@@ -7,12 +7,15 @@ import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
 import type { AnsweredOutcome } from './metering.ts';
 import type { Filter } from './filters.ts';
+import type { Target } from '#model/endpoints';
 import type { ReplyOptions } from './reply.ts';
 
 /** An admitted request. */
 export interface Call {
   readonly request: GatewayRequest;
   readonly admission: Admission;
+  /** The MCP server that the call is for. */
+  readonly target: Target;
   readonly upstream: Upstream;
   /** Ends the call and its answer: the caller cancelled, the credential was revoked, or the server stops. */
   readonly ending: AbortController;
@@ -36,7 +39,7 @@ export interface Call {
 }
 
 /** What an adapter between the eras needs of a call. */
-export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission'>;
+export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission' | 'target'>;
 
 /** A call whose body was read, parsed and authorized. */
 export interface MessageCall extends Call, Message {}

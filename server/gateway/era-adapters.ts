@@ -1,4 +1,4 @@
-import type { ServerRecord } from '#model/servers';
+import type { Target } from '#model/endpoints';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { LimitedMap } from '#model/limited-map';
 import type { Era } from 'latchkey-mcp/headers';
@@ -56,15 +56,15 @@ export class EraAdapters {
   }
 
   #sendModern(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
-    const { server } = call.admission;
+    const { target } = call;
     const sendAs = (spoken: Spoken | undefined) =>
       spoken === 'legacy'
         ? this.#translated(request, call)
         : call.upstream.send(request).then((answer) => {
-            const isDoubtful = unknown.has(answer.status) && this.#known.mayDoubt(server);
+            const isDoubtful = unknown.has(answer.status) && this.#known.mayDoubt(target);
             return isDoubtful ? this.#doubted(answer, request, call) : answer;
           });
-    const known = this.#known.spoken(server);
+    const known = this.#known.spoken(target);
     return known ? sendAs(known) : this.#ask(call).then(sendAs);
   }
 
@@ -82,18 +82,18 @@ export class EraAdapters {
   async #translated(request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
     const answer = await this.#modern.send(request, call);
     if (answer) return answer;
-    this.#known.learn(call.admission.server, { spoken: 'neither' });
+    this.#known.learn(call.target, { spoken: 'neither' });
     return call.upstream.send(request);
   }
 
   /** What the upstream speaks; `undefined` when it cannot say now. An owner asks once, however many of their calls wait. */
-  async #ask({ upstream, owner, admission: { server } }: AdaptedCall): Promise<Spoken | undefined> {
+  async #ask({ upstream, owner, target }: AdaptedCall): Promise<Spoken | undefined> {
     const asked = this.#asking.get(owner);
     if (asked) return asked;
     const asking = discover(upstream).then(({ outcome }): Spoken | undefined => {
       if (outcome === 'unclear') return undefined;
       const spoken = outcome === 'modern' ? 'modern' : 'legacy';
-      this.#known.learn(server, { spoken });
+      this.#known.learn(target, { spoken });
       return spoken;
     });
     this.#asking.set(owner, asking);
@@ -117,16 +117,15 @@ export class EraAdapters {
     initialize: Message,
     call: AdaptedCall,
   ): Promise<UpstreamAnswer> {
-    const { upstream, admission } = call;
-    const { server } = admission;
+    const { upstream, target } = call;
     const { signal } = request;
     const opened = async () => {
       const answer = await this.#legacy.initialize(initialize, call, signal);
-      if (answer) this.#known.learn(server, { isModernOnly: true, spoken: 'modern' });
-      else this.#known.forget(server);
+      if (answer) this.#known.learn(target, { isModernOnly: true, spoken: 'modern' });
+      else this.#known.forget(target);
       return answer;
     };
-    const wasModernOnly = this.#known.isModernOnly(server);
+    const wasModernOnly = this.#known.isModernOnly(target);
     const known = wasModernOnly ? await opened() : undefined;
     if (known) return known;
     const begun = await upstream.send(request);
@@ -193,38 +192,38 @@ export class KnownEras {
     this.#clock = clock;
   }
 
-  spoken(server: ServerRecord): Spoken | undefined {
-    return this.#of(server)?.spoken;
+  spoken(target: Target): Spoken | undefined {
+    return this.#of(target)?.spoken;
   }
 
-  isModernOnly(server: ServerRecord): boolean {
-    return this.#of(server)?.isModernOnly ?? false;
+  isModernOnly(target: Target): boolean {
+    return this.#of(target)?.isModernOnly ?? false;
   }
 
-  learn(server: ServerRecord, learnt: Omit<Known, 'learntAt'>): void {
-    const name = nameOf(server);
-    const before = this.#of(server);
+  learn(target: Target, learnt: Omit<Known, 'learntAt'>): void {
+    const name = nameOf(target);
+    const before = this.#of(target);
     this.#known.set(name, { ...before, ...learnt, learntAt: this.#clock.now() });
   }
 
-  forget(server: ServerRecord): void {
-    this.#known.delete(nameOf(server));
+  forget(target: Target): void {
+    this.#known.delete(nameOf(target));
   }
 
   /** Whether what is known is old enough to be doubted, and asked again. */
-  mayDoubt(server: ServerRecord): boolean {
-    const known = this.#of(server);
+  mayDoubt(target: Target): boolean {
+    const known = this.#of(target);
     return known !== undefined && known.learntAt + doubtSeconds <= this.#clock.now();
   }
 
-  #of(server: ServerRecord): Known | undefined {
-    const known = this.#known.get(nameOf(server));
+  #of(target: Target): Known | undefined {
+    const known = this.#known.get(nameOf(target));
     if (!known) return undefined;
     const seconds = known.spoken === 'neither' ? neitherSeconds : relearnSeconds;
     return known.learntAt + seconds > this.#clock.now() ? known : undefined;
   }
 }
 
-function nameOf(server: ServerRecord): string {
-  return `${server.id} ${upstreamLocation(server.upstream)}`;
+function nameOf(target: Target): string {
+  return `${target.id} ${upstreamLocation(target.upstream)}`;
 }

@@ -1,6 +1,6 @@
 import type { AdmitPorts, Admission } from './admission.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord, Target } from '#model/endpoints';
 import type { Presentation } from './filters.ts';
 import type { EraAdapters } from './era-adapters.ts';
 import type { CredentialUse } from '#db/last-uses';
@@ -22,16 +22,16 @@ import type { Era } from 'latchkey-mcp/headers';
 
 export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
-  /** The upstream of a server for an admitted caller; `owner` is whom sessions belong to there. */
-  readonly upstreamOf: (server: ServerRecord, owner: string, admission: Admission) => Upstream;
+  /** The upstream of a target for an admitted caller; `owner` is whom sessions belong to there. */
+  readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
   /** Compares a list of tools with the accepted definitions, and leaves out what must not be shown. */
-  readonly pinned: (answer: UpstreamAnswer, server: ServerRecord) => Promise<UpstreamAnswer>;
+  readonly pinned: (answer: UpstreamAnswer, target: Target) => Promise<UpstreamAnswer>;
   /** Called once an owner has lost access, to end what is stored for them besides sessions. */
   readonly left: (owner: string) => void;
   /** Translates for callers of the era that an upstream does not speak. */
   readonly eras: EraAdapters;
   /** The title and instructions that the operator set for a server. Read when a caller connects. */
-  readonly presentationOf: (server: ServerRecord) => Promise<Presentation | undefined>;
+  readonly presentationOf: (endpoint: ServerRecord) => Promise<Presentation | undefined>;
   /** Binds ids and states of upstreams to the caller that received them. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
@@ -42,8 +42,8 @@ export interface GatewayPorts extends AdmitPorts {
   /** The longest body that is accepted. */
   readonly maxBodyBytes?: number | undefined;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
-  /** Whether another process answers the calls to a server; its admitted callers get `elsewhere`. Default: none. */
-  readonly isElsewhere?: ((server: ServerRecord) => boolean) | undefined;
+  /** Whether another process answers the calls to a target; its admitted callers get `elsewhere`. Default: none. */
+  readonly isElsewhere?: ((target: Target) => boolean) | undefined;
   /** Spans of admitted calls; absent unless the operator wants traces. */
   readonly tracing?: Tracing | undefined;
   /** Absent where no other node shares the database. */

@@ -35,7 +35,7 @@ export function forwardLegacy(
   call: MessageCall,
   { sessions, links, cancellations }: LegacyState,
 ): Awaitable<Forwarded> {
-  const { request, envelope, ending, owner, admission } = call;
+  const { request, envelope, ending, owner, target } = call;
   const session = sessionOf(call, sessions);
   if (envelope.kind === 'response' && !session?.pending.delete(envelope.id ?? '')) {
     throw new GatewayRefusal('unexpected_response');
@@ -56,7 +56,7 @@ export function forwardLegacy(
           envelope,
           upstream: call.upstream,
           key: owner,
-          place: upstreamLocation(admission.server.upstream),
+          place: upstreamLocation(target.upstream),
           signal: ending.signal,
           trace: traceHeaders(request.headers),
         },
@@ -72,7 +72,7 @@ async function forwardInSession(
   session: LegacySession | undefined,
   { sessions, caller }: { readonly sessions: LegacySessions; readonly caller: LostCaller },
 ): Promise<Forwarded> {
-  const { request, envelope, upstream, body, ending, admission } = call;
+  const { request, envelope, upstream, body, ending, admission, target } = call;
   const headers = {
     ...legacyHeaders(request.headers, session?.upstreamSessionId),
     ...traceHeaders(request.headers),
@@ -96,8 +96,8 @@ async function forwardInSession(
   if (!opens || sessionId === undefined) {
     return session ? { ...forwarded, stream: streamOf(session) } : forwarded;
   }
-  const opened = sessions.open(admission.principal, admission.server.id, sessionId, {
-    place: upstreamLocation(admission.server.upstream),
+  const opened = sessions.open(admission.principal, admission.endpoint.id, sessionId, {
+    place: upstreamLocation(target.upstream),
     end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
   });
   opened.showsUrls = saysItShowsUrls(body);

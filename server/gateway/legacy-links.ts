@@ -42,11 +42,11 @@ export class LegacyLinks {
    * @throws {UpstreamError} if it cannot be reached
    */
   async link(
-    { owner, admission, upstream }: AdaptedCall,
+    { owner, admission, target, upstream }: AdaptedCall,
     client: ClientDescription,
   ): Promise<LegacyLink | undefined> {
     // A link keeps the location and the scopes that it was opened with.
-    const text = JSON.stringify([admission.server, admission.scopes, client]);
+    const text = JSON.stringify([target, admission.scopes, client]);
     const name = createHash('sha256').update(text).digest('base64url');
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);

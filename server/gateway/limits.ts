@@ -131,7 +131,7 @@ export class CallLimits {
 
   #count(admission: Admission, { kind, perMinute, atOnce }: Bounds): () => void {
     if (perMinute === undefined && atOnce === undefined) return () => undefined;
-    const name = `${countedFor(admission)} ${admission.server.id} ${kind}`;
+    const name = `${countedFor(admission)} ${admission.endpoint.id} ${kind}`;
     const rate = this.#rateOf(name);
     const now = this.#clock.now();
     if (atOnce !== undefined && rate.openAnywhere(now) >= atOnce) {

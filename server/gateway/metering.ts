@@ -22,6 +22,8 @@ export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
 /** A request that was let in, and what became of it. */
 export interface MeteredCall {
   readonly serverId: string;
+  /** The target that it was for. */
+  readonly targetId: string;
   readonly credential: Admission['credential'];
   /** The person who calls, or for whom an application does. */
   readonly userId?: string | undefined;
@@ -124,8 +126,9 @@ export class Metering {
     if (!admission || !isCall(this.#envelope)) return;
     const { method, name } = this.#envelope ?? {};
     this.#note({
-      serverId: admission.server.id,
-      serverPath: `${admission.server.organization}/${admission.server.name}`,
+      serverId: admission.endpoint.id,
+      targetId: admission.endpoint.target.id,
+      serverPath: `${admission.endpoint.organization}/${admission.endpoint.name}`,
       credential: admission.credential,
       userId: admission.userId,
       method,

@@ -2,7 +2,7 @@ import { type MirroredParameter, mirroredParameters, parameterHeaders } from 'la
 import type { Span } from 'latchkey-mcp/json';
 import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
-import type { ServerRecord } from '#model/servers';
+import type { Target } from '#model/endpoints';
 import { LimitedMap } from '#model/limited-map';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { responseIn, wholeBody } from './answers.ts';
@@ -56,15 +56,15 @@ export class MirroredArguments {
   }
 
   /** Sends modern tool requests with these headers, and any other request as it is. */
-  send(request: UpstreamRequest, server: ServerRecord, send: Send): Promise<UpstreamAnswer> {
+  send(request: UpstreamRequest, target: Target, send: Send): Promise<UpstreamAnswer> {
     const method = request.headers['mcp-method'];
-    if (method === 'tools/call') return this.#call(request, send, server);
-    if (method === 'tools/list') return this.#list(request, send, server);
+    if (method === 'tools/call') return this.#call(request, send, target);
+    if (method === 'tools/list') return this.#list(request, send, target);
     return send(request);
   }
 
-  async #call(request: UpstreamRequest, send: Send, server: ServerRecord): Promise<UpstreamAnswer> {
-    const tools = this.#toolsOf(server);
+  async #call(request: UpstreamRequest, send: Send, target: Target): Promise<UpstreamAnswer> {
+    const tools = this.#toolsOf(target);
     const call = tools.size > 0 ? callIn(request) : undefined;
     const carried = withArguments(request, call, tools.of(call?.name));
     const answer = await send(carried);
@@ -79,19 +79,19 @@ export class MirroredArguments {
     return isSame ? { ...answer, body } : send(again);
   }
 
-  async #list(request: UpstreamRequest, send: Send, server: ServerRecord): Promise<UpstreamAnswer> {
+  async #list(request: UpstreamRequest, send: Send, target: Target): Promise<UpstreamAnswer> {
     const answer = await send(request);
     if (answer.status !== 200) return answer;
     const message = await wholeMessage(answer);
     const learned = learn(message);
-    this.#toolsOf(server).note(learned, { isFirst: !hasCursor(request) });
+    this.#toolsOf(target).note(learned, { isFirst: !hasCursor(request) });
     const { invalid } = learned;
     const body = invalid.length > 0 ? messageWithoutTools(message, invalid) : message;
     return { ...answer, mediaType: 'application/json', body };
   }
 
-  #toolsOf(server: ServerRecord): MirroredTools {
-    const place = `${server.id} ${upstreamLocation(server.upstream)}`;
+  #toolsOf(target: Target): MirroredTools {
+    const place = `${target.id} ${upstreamLocation(target.upstream)}`;
     const tools = this.#tools.get(place) ?? new MirroredTools();
     this.#tools.set(place, tools);
     return tools;

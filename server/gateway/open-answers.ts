@@ -147,8 +147,8 @@ export class OpenAnswers {
 }
 
 /** A person is the same at every server, but may be a member of only one server's organization. */
-function lookedUpAs({ reference, server }: Admission): string {
-  return `${reference} ${server.id}`;
+function lookedUpAs({ reference, endpoint }: Admission): string {
+  return `${reference} ${endpoint.id}`;
 }
 
 function checkEndless(answers: ReadonlySet<OpenAnswer>): void {

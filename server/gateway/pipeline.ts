@@ -75,7 +75,7 @@ export function passCall(
 ): Awaitable<GatewayAnswer> {
   checkTransport(request, parts);
   return whenReady(admissionOf(request, parts), (admitted) => {
-    if (parts.ports.isElsewhere?.(admitted.server)) return elsewhere;
+    if (parts.ports.isElsewhere?.(admitted.endpoint.target)) return elsewhere;
     const node = nodeOf(request, parts.ports);
     progress.principal = admitted.principal;
     const { tracing } = parts.ports;
@@ -133,11 +133,18 @@ async function passLateMessage(
   const { request, owner } = call;
   const admission = await admissionOf(request, parts);
   // Another server has taken over the name.
-  if (ownerOf(admission.principal, admission.server.id) !== owner) {
+  if (ownerOf(admission.principal, admission.endpoint.id) !== owner) {
     throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
   }
-  const upstream = call.held.counted(parts.ports.upstreamOf(admission.server, owner, admission));
-  return passMessage(read, { ...call, admission, upstream }, progress, parts);
+  const upstream = call.held.counted(
+    parts.ports.upstreamOf(admission.endpoint.target, owner, admission),
+  );
+  return passMessage(
+    read,
+    { ...call, admission, target: admission.endpoint.target, upstream },
+    progress,
+    parts,
+  );
 }
 
 /** Ends a call that failed. Returns the error that its caller gets. */
@@ -174,7 +181,7 @@ function passMessage(
     progress.metering.passedOn();
     return passResponse(node, call, read.body, parts);
   }
-  const { limits } = call.admission.server;
+  const { limits } = call.admission.endpoint;
   if (limits) call.afterwards.push(parts.limits.begin(call, envelope, read.body, limits).over);
   const message: MessageCall = {
     ...call,
@@ -196,7 +203,8 @@ function passAnswer(
 ): Awaitable<GatewayAnswer> {
   const { answer, headers } = forwarded;
   const { envelope } = call;
-  const { limits, hiddenTools } = call.admission.server;
+  const { limits } = call.admission.endpoint;
+  const { hiddenTools } = call.target;
   const filters = answerFilters(call, forwarded, presentation);
   const options = replyOptions(call, { progress, parts, limits: isCall(envelope) && limits });
   const hides = envelope.method === 'tools/list' && hiddenTools.length > 0;
@@ -216,14 +224,14 @@ function passAnswer(
 
 /** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
 function answerFilters(
-  { admission, envelope, seal }: MessageCall,
+  { admission, target, envelope, seal }: MessageCall,
   { answer, ownId, restore }: Forwarded,
   presentation: Presentation | undefined,
 ): Filter[] {
   const filters: (Filter | undefined)[] = [
     allowedNotifications(admission.scopes),
     presentation && answer.status === 200 ? presented(presentation) : undefined,
-    envelope.method === 'tools/list' ? hideTools(admission.server.hiddenTools) : undefined,
+    envelope.method === 'tools/list' ? hideTools(target.hiddenTools) : undefined,
     ownId && ownResponse(ownId.id),
     restore,
     sealed(seal),
@@ -233,7 +241,7 @@ function answerFilters(
 
 /** `GET` listens and `DELETE` ends a session; both only in sessions of the legacy era. */
 function passStream(call: Call, progress: Progress, parts: GatewayParts): Promise<GatewayAnswer> {
-  const { limits } = call.admission.server;
+  const { limits } = call.admission.endpoint;
   if (limits && call.request.method === 'GET') {
     call.afterwards.push(parts.limits.listen(call.admission, limits).over);
   }
@@ -298,9 +306,10 @@ function begun(
     });
   }
   const ending = new AbortController();
-  const owner = ownerOf(admission.principal, admission.server.id);
+  const owner = ownerOf(admission.principal, admission.endpoint.id);
   reaper.note(owner, admission.access);
-  const upstream = ports.upstreamOf(admission.server, owner, admission);
+  const { target } = admission.endpoint;
+  const upstream = ports.upstreamOf(target, owner, admission);
   const { over, endless } = open.add(whileConnected(admission, upstream), ending);
   const { take: arrived, release } = memory.body(countedFor(admission));
   const held = new HeldAnswers(answerMemory, countedFor(admission));
@@ -312,7 +321,16 @@ function begun(
   };
   const seal = principalSeal(owner, ports.mac);
   const handles = { arrived, held, endless, afterwards, finish };
-  return { request, admission, upstream: held.counted(upstream), ending, owner, seal, ...handles };
+  return {
+    request,
+    admission,
+    target,
+    upstream: held.counted(upstream),
+    ending,
+    owner,
+    seal,
+    ...handles,
+  };
 }
 
 /** An admission that also ends when the account at the upstream is disconnected. */
@@ -330,7 +348,7 @@ function presentationFor(
   { ports }: GatewayParts,
 ): Awaitable<Presentation | undefined> {
   if (!presentingMethods.has(envelope.method ?? '')) return undefined;
-  return ports.presentationOf(admission.server).then(
+  return ports.presentationOf(admission.endpoint).then(
     (said) => (said?.title || said?.instructions ? said : undefined),
     (cause: unknown) => {
       throw new GatewayRefusal('unavailable', { cause });
@@ -339,18 +357,21 @@ function presentationFor(
 }
 
 /** The upstream of a call for a caller of `era`: requests pass the adapters, and what those send passes the steps below. */
-function adapted({ upstream, owner, admission }: Call, era: Era, parts: GatewayParts): Upstream {
+function adapted(
+  { upstream, owner, admission, target }: Call,
+  era: Era,
+  parts: GatewayParts,
+): Upstream {
   const { ports, mirrored } = parts;
-  const { server } = admission;
   const pinned = (request: UpstreamRequest) => {
     const answer = upstream.send(request);
-    return asksForTools(request) ? answer.then((list) => ports.pinned(list, server)) : answer;
+    return asksForTools(request) ? answer.then((list) => ports.pinned(list, target)) : answer;
   };
   // Modern callers repeat the arguments themselves.
   const direct: Upstream = {
-    send: era === 'modern' ? pinned : (request) => mirrored.send(request, server, pinned),
+    send: era === 'modern' ? pinned : (request) => mirrored.send(request, target, pinned),
   };
-  const call = { upstream: direct, owner, admission };
+  const call = { upstream: direct, owner, admission, target };
   return { send: (request) => ports.eras.send(era, request, call) };
 }
 

@@ -18,7 +18,7 @@ const maxSessionsPerPrincipal = 1000;
 export interface LegacySession {
   readonly id: string;
   readonly principal: string;
-  readonly serverId: string;
+  readonly endpointId: string;
   readonly upstreamSessionId: string;
   /** Its upstream's location: `upstreamLocation`. */
   readonly place: string;
@@ -71,7 +71,7 @@ export class LegacySessions {
 
   open(
     principal: string,
-    serverId: string,
+    endpointId: string,
     upstreamSessionId: string,
     { place = '', end = () => Promise.resolve() }: SessionEnd = {},
   ): LegacySession {
@@ -84,7 +84,7 @@ export class LegacySessions {
     const session = {
       id,
       principal,
-      serverId,
+      endpointId,
       upstreamSessionId,
       place,
       pending: new Set<string>(),
@@ -103,9 +103,9 @@ export class LegacySessions {
   }
 
   /** `undefined` also for a session of another principal or server. */
-  find(id: string, principal: string, serverId: string): LegacySession | undefined {
+  find(id: string, principal: string, endpointId: string): LegacySession | undefined {
     const session = this.#sessions.get(id);
-    if (session?.principal !== principal || session.serverId !== serverId) return undefined;
+    if (session?.principal !== principal || session.endpointId !== endpointId) return undefined;
     if (session.usedAt + idleSeconds < this.#clock.now()) return undefined;
     this.#touch(session);
     return session;
@@ -184,8 +184,8 @@ function takeFrom(groups: Map<string, Sessions>, name: string, { id }: KeptSessi
   if (group?.size === 0) groups.delete(name);
 }
 
-function ownerOfSession({ principal, serverId }: LegacySession): string {
-  return ownerOf(principal, serverId);
+function ownerOfSession({ principal, endpointId }: LegacySession): string {
+  return ownerOf(principal, endpointId);
 }
 
 /** The process that opened the session of this id; `undefined` if the id does not say. */
@@ -200,14 +200,14 @@ export function instanceOf(sessionId: string): string | undefined {
  * @throws {GatewayRefusal} `unknown_session`
  */
 export function sessionOf(
-  { request, admission }: Call,
+  { request, admission, target }: Call,
   sessions: LegacySessions,
 ): LegacySession | undefined {
   const id = request.headers['mcp-session-id'];
   if (id === undefined) return undefined;
-  const session = sessions.find(String(id), admission.principal, admission.server.id);
+  const session = sessions.find(String(id), admission.principal, admission.endpoint.id);
   if (!session) throw new GatewayRefusal('unknown_session');
-  if (session.place !== upstreamLocation(admission.server.upstream)) {
+  if (session.place !== upstreamLocation(target.upstream)) {
     sessions.end(session.id);
     throw new GatewayRefusal('unknown_session');
   }

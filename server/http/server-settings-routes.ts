@@ -6,7 +6,7 @@ import { fromWire, toWire } from '#admin/wire-names';
 import type { RefusalLog } from '#audit/counted-refusals';
 import { lockAdmissions } from '#db/admissions';
 import type { CredentialUse } from '#db/last-uses';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import type { Db } from '#db/transaction';
 import {
   type Admission,
@@ -77,11 +77,11 @@ export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettin
   });
   app.patch<Place>(url, async (request, reply) => {
     const changed = await admitted(request, 'mcp:server:manage', options, (caller) => {
-      const { server, principal: name, admit } = caller;
+      const { endpoint, principal: name, admit } = caller;
       const given = jsonOf(request);
       const by = { name, admit, address: request.ip, requestId: request.id };
       const isExpected = (version: string) => holds(request.headers['if-match'], version);
-      return changeServerSettings(server, given, isExpected, by, administration);
+      return changeServerSettings(endpoint, given, isExpected, by, administration);
     });
     if (changed) return shown(changed, request, reply);
     const words = 'the settings have changed since you read them: read them again';
@@ -114,7 +114,7 @@ function holds(condition: string | undefined, version: string): boolean {
   return condition.split(',').some((tag) => tag.trim().replace(/^W\//, '') === `"${version}"`);
 }
 
-interface Caller extends Pick<Admission, 'server' | 'principal'> {
+interface Caller extends Pick<Admission, 'endpoint' | 'principal'> {
   /** Admits it again, in a transaction, until whose end it keeps its access. */
   readonly admit: (tx: Db) => Promise<void>;
 }

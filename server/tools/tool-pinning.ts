@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { type AuditEvent, insertAuditEvent } from '#db/audit';
 import { type ComparedTools, noteToolDefinitions, type ToolDefinition } from '#db/tool-definitions';
 import type { Db } from '#db/transaction';
-import type { ServerRecord } from '#model/servers';
+import type { Target } from '#model/endpoints';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { eventsIn, wholeBody } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
@@ -23,7 +23,7 @@ export interface PinnedToolsPorts {
 }
 
 /** Filters an upstream's answer to `tools/list` down to the tools that the caller may see. */
-export type PinTools = (answer: UpstreamAnswer, server: ServerRecord) => Promise<UpstreamAnswer>;
+export type PinTools = (answer: UpstreamAnswer, target: Target) => Promise<UpstreamAnswer>;
 
 /**
  * Compares every list of tools with what was accepted before a caller gets it. Anything ambiguous is refused, because
@@ -33,16 +33,16 @@ export type PinTools = (answer: UpstreamAnswer, server: ServerRecord) => Promise
 export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
   return pinned;
 
-  async function pinned(answer: UpstreamAnswer, server: ServerRecord): Promise<UpstreamAnswer> {
+  async function pinned(answer: UpstreamAnswer, target: Target): Promise<UpstreamAnswer> {
     const { status, mediaType, body } = answer;
     // A later answer on another stream would not be checked.
     if (status === 202 || status === 204) throw unreadableTools('the response does not contain it');
     if (status === 200 && mediaType === 'text/event-stream')
-      return { ...answer, body: events(body, server) };
+      return { ...answer, body: events(body, target) };
     const isRefusal = status === 400 || status === 404;
     if (mediaType !== 'application/json' || !(isRefusal || status === 200)) return answer;
     const message = await whole(body);
-    if (!isRefusal) return { ...answer, body: await list(message, server) };
+    if (!isRefusal) return { ...answer, body: await list(message, target) };
     return isError(message)
       ? { ...answer, body: message }
       : { ...answer, mediaType: '', body: new Uint8Array() };
@@ -52,17 +52,14 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
    * The parsed messages, each in a newly written event, because some parsers would find another message in what
    * others read as a comment.
    */
-  async function* events(
-    body: UpstreamAnswer['body'],
-    server: ServerRecord,
-  ): AsyncGenerator<Uint8Array> {
+  async function* events(body: UpstreamAnswer['body'], target: Target): AsyncGenerator<Uint8Array> {
     let isAnswered = false;
     for await (const { data } of withinLimit(eventsIn(body, mostBytes))) {
       if (isAnswered || data.length === 0) continue;
       const message = Buffer.from(data);
       const scan = scanMessage(message);
       isAnswered = scan.outcome === 'refused' || scan.envelope.kind === 'response';
-      yield messageEvent(isAnswered ? await list(message, server) : message);
+      yield messageEvent(isAnswered ? await list(message, target) : message);
     }
     // The caller must not continue on another stream, where nothing is checked.
     if (!isAnswered) {
@@ -72,11 +69,11 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
     }
   }
 
-  async function list(message: Buffer, server: ServerRecord): Promise<Buffer> {
+  async function list(message: Buffer, target: Target): Promise<Buffer> {
     const tools = listedTools(message);
     if (!tools) return message;
-    const withheld = await watch.look(server, tools).catch((cause: unknown) => {
-      if (server.changedTools === 'withhold') throw new GatewayRefusal('unavailable', { cause });
+    const withheld = await watch.look(target, tools).catch((cause: unknown) => {
+      if (target.changedTools === 'withhold') throw new GatewayRefusal('unavailable', { cause });
       failed(cause);
       return [];
     });
@@ -146,22 +143,22 @@ export class ToolWatch {
   }
 
   /** Checks the tools of an answer to `tools/list`. Returns the names of those that no caller may see. */
-  async look(server: ServerRecord, tools: readonly ToolDefinition[]): Promise<readonly string[]> {
+  async look(target: Target, tools: readonly ToolDefinition[]): Promise<readonly string[]> {
     const { db, clock } = this.#ports;
     const now = clock.now();
     let noted: readonly Noted[] = [];
-    const found = await noteToolDefinitions(db, server.id, tools, now, async (tx, result) => {
-      noted = this.#unrecorded(server, result, now);
+    const found = await noteToolDefinitions(db, target.id, tools, now, async (tx, result) => {
+      noted = this.#unrecorded(target, result, now);
       for (const { event } of noted) await insertAuditEvent(tx, event);
     });
-    this.#remember(server, noted, now);
+    this.#remember(target, noted, now);
     const { rule, differing, beyond } = found;
     return rule === 'flag' ? beyond : [...beyond, ...differing];
   }
 
   /** What is to be recorded of a comparison. */
   #unrecorded(
-    { id, organization, name: server }: ServerRecord,
+    { id, organization, name: server }: Target,
     { changed, beyond }: ComparedTools,
     now: EpochSeconds,
   ): readonly Noted[] {
@@ -194,7 +191,7 @@ export class ToolWatch {
     return [...changes.slice(0, left), ...others.filter(isNew)];
   }
 
-  #remember({ id }: ServerRecord, noted: readonly Noted[], now: EpochSeconds): void {
+  #remember({ id }: Target, noted: readonly Noted[], now: EpochSeconds): void {
     for (const { key } of noted) this.#recorded.set(key, true);
     const changes = noted.filter(({ event: { action } }) => action === changeAction).length;
     if (changes === 0) return;

@@ -1,7 +1,7 @@
 import type { Clock, EpochSeconds } from '#model/clock';
 import { findAgent } from '#db/agents';
 import { findServerById, listEnabledServers } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord, type Target } from '#model/endpoints';
 import type { Db } from '#db/transaction';
 import { PlainLinks } from '#gateway/plain-calls';
 import type { Upstream } from '#gateway/upstream';
@@ -47,7 +47,7 @@ export interface UpstreamHealthPorts {
   readonly presenceOf: (agentId: string) => AgentPresence;
   /** Whether this process can call an agent that is online; without NATS, an agent of another node it cannot. */
   readonly reachesAgent: (agentId: string) => boolean;
-  readonly open: (server: ServerRecord) => ProbedUpstream;
+  readonly open: (target: Target) => ProbedUpstream;
   /** Between 0 and 1. */
   readonly random: () => number;
   /** Whether this process probes servers in rounds. Default: true. */
@@ -93,7 +93,7 @@ export class UpstreamHealth {
   readonly #ports: UpstreamHealthPorts;
   readonly #links: PlainLinks;
   readonly #known = new LimitedMap<string, Known>(mostKnown);
-  readonly #waiting = new Map<string, ServerRecord>();
+  readonly #waiting = new Map<string, Target>();
   readonly #revisions = new LimitedMap<string, number>(mostKnown);
   readonly #timer: NodeJS.Timeout | undefined;
   #revision = 0;
@@ -121,23 +121,24 @@ export class UpstreamHealth {
 
   /** The same, of a server that was just read. */
   async ofServer(server: ServerRecord): Promise<ServerHealth> {
-    const { upstream } = server;
+    const { target } = server;
+    const { upstream } = target;
     if (server.disabledAt !== undefined) return health('disabled');
     if (upstream.kind === 'demo') return health('connected');
     if (upstream.kind === 'agent') {
-      const problem = await this.#agentProblem(upstream.agentId, server.name);
+      const problem = await this.#agentProblem(upstream.agentId, target.name);
       if (problem) return problem;
     }
-    const known = this.#knownOf(server) ?? this.#add(server);
-    this.#refresh(server, known);
+    const known = this.#knownOf(target) ?? this.#add(target);
+    this.#refresh(target, known);
     if (known.inspection) return healthOf(known.inspection, known.checkedAt);
     // An agent says itself what it serves.
     return health(upstream.kind === 'agent' ? 'connected' : 'unknown');
   }
 
   /** Learns from a call. Takes next to no time, because every call passes here. */
-  noteCall(serverId: string, outcome: string): void {
-    const known = this.#known.get(serverId);
+  noteCall(targetId: string, outcome: string): void {
+    const known = this.#known.get(targetId);
     if (!known) return;
     const now = this.#ports.clock.now();
     if (outcome === 'ok' || outcome === 'tool-error') {
@@ -155,9 +156,10 @@ export class UpstreamHealth {
   async learn(serverId: string, inspection: Inspection): Promise<void> {
     const server = await findServerById(this.#ports.db, serverId);
     if (!server) return;
-    const known = this.#knownOf(server) ?? this.#add(server);
+    const { target } = server;
+    const known = this.#knownOf(target) ?? this.#add(target);
     const checkedAt = this.#ports.clock.now();
-    this.#learn(known, { inspection, checkedAt, place: upstreamLocation(server.upstream) });
+    this.#learn(known, { inspection, checkedAt, place: upstreamLocation(target.upstream) });
   }
 
   /** Of how many servers something is known. */
@@ -179,7 +181,7 @@ export class UpstreamHealth {
     this.#isTicking = true;
     try {
       const servers = await listEnabledServers(this.#ports.db, this.#after, this.#perTick);
-      for (const server of servers) this.#probeInRound(server, now);
+      for (const { target } of servers) this.#probeInRound(target, now);
       this.#counted += servers.length;
       this.#after = servers.at(-1)?.id ?? '';
       if (servers.length < this.#perTick) this.#endRound(now);
@@ -210,30 +212,30 @@ export class UpstreamHealth {
     return Math.round(seconds * (0.8 + 0.4 * this.#ports.random()));
   }
 
-  #probeInRound(server: ServerRecord, now: EpochSeconds): void {
-    const known = this.#knownOf(server);
+  #probeInRound(target: Target, now: EpochSeconds): void {
+    const known = this.#knownOf(target);
     const isFresh = known?.inspection && known.checkedAt > now - freshSeconds;
-    if (!isFresh) this.#enqueue(server);
+    if (!isFresh) this.#enqueue(target);
   }
 
   /** Probes again, for a page that shows it, when a failure is ten seconds old or anything else a minute. */
-  #refresh(server: ServerRecord, known: Known): void {
+  #refresh(target: Target, known: Known): void {
     const age = this.#ports.clock.now() - known.checkedAt;
     const isGood = known.inspection?.outcome === 'connected';
-    if (age > (isGood ? roundSeconds : retrySeconds)) this.#enqueue(server);
+    if (age > (isGood ? roundSeconds : retrySeconds)) this.#enqueue(target);
   }
 
-  #enqueue(server: ServerRecord): void {
-    const known = this.#knownOf(server) ?? this.#add(server);
+  #enqueue(target: Target): void {
+    const known = this.#knownOf(target) ?? this.#add(target);
     const isFull = this.#waiting.size >= mostWaiting;
-    if (this.#isClosed || isFull || known.isProbing || !this.#isProbed(server)) return;
+    if (this.#isClosed || isFull || known.isProbing || !this.#isProbed(target)) return;
     known.isProbing = true;
-    this.#waiting.set(server.id, server);
+    this.#waiting.set(target.id, target);
     this.#startWaiting();
   }
 
   /** Whether a probe starts no program. */
-  #isProbed({ upstream, name }: ServerRecord): boolean {
+  #isProbed({ upstream, name }: Target): boolean {
     if (upstream.kind === 'http') return true;
     if (upstream.kind !== 'agent' || !this.#ports.reachesAgent(upstream.agentId)) return false;
     const { isOnline, servers } = this.#ports.presenceOf(upstream.agentId);
@@ -241,20 +243,20 @@ export class UpstreamHealth {
   }
 
   #startWaiting(): void {
-    for (const [id, server] of this.#waiting) {
+    for (const [id, target] of this.#waiting) {
       if (this.#running >= mostAtOnce) return;
       this.#waiting.delete(id);
       this.#running += 1;
-      void this.#probe(server);
+      void this.#probe(target);
     }
   }
 
-  async #probe(server: ServerRecord): Promise<void> {
-    const known = this.#knownOf(server) ?? this.#add(server);
+  async #probe(target: Target): Promise<void> {
+    const known = this.#knownOf(target) ?? this.#add(target);
     try {
-      const inspection = await this.#inspect(server);
+      const inspection = await this.#inspect(target);
       if (this.#isClosed) return;
-      const place = upstreamLocation(server.upstream);
+      const place = upstreamLocation(target.upstream);
       this.#learn(known, { inspection, checkedAt: this.#ports.clock.now(), place });
     } catch (error) {
       this.#ports.onError(error);
@@ -265,10 +267,10 @@ export class UpstreamHealth {
     }
   }
 
-  async #inspect(server: ServerRecord): Promise<Inspection> {
-    const { upstream, withoutToken, forwardsCaller, name } = this.#ports.open(server);
-    const place = upstreamLocation(server.upstream);
-    const asked = { key: server.id, place, name, timeoutMs, wantsTools: false };
+  async #inspect(target: Target): Promise<Inspection> {
+    const { upstream, withoutToken, forwardsCaller, name } = this.#ports.open(target);
+    const place = upstreamLocation(target.upstream);
+    const asked = { key: target.id, place, name, timeoutMs, wantsTools: false };
     const found = await inspect({ ...asked, upstream }, this.#links);
     const isForPeople = found.outcome === 'personal' && withoutToken !== undefined;
     const bare = isForPeople
@@ -287,17 +289,17 @@ export class UpstreamHealth {
     this.#revisions.set(known.organization, this.#revision);
   }
 
-  /** What is known of a server where it is now. */
-  #knownOf({ id, upstream }: ServerRecord): Known | undefined {
+  /** What is known of a target where it is now. */
+  #knownOf({ id, upstream }: Target): Known | undefined {
     const known = this.#known.get(id);
     const isElsewhere = known?.place !== undefined && known.place !== upstreamLocation(upstream);
     return isElsewhere ? undefined : known;
   }
 
-  #add(server: ServerRecord): Known {
-    const { id, organization } = server;
+  #add(target: Target): Known {
+    const { id, organization } = target;
     const known: Known = {
-      isProbed: this.#isProbed(server),
+      isProbed: this.#isProbed(target),
       organization,
       place: undefined,
       inspection: undefined,

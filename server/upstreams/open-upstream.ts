@@ -1,6 +1,6 @@
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
+import type { Target } from '#model/endpoints';
 import { discardAnswer } from '#gateway/answers';
-import type { UpstreamKind } from '#model/upstream-kinds';
 
 /** What the drivers need to open upstreams. */
 export interface UpstreamResources {
@@ -11,26 +11,19 @@ export interface UpstreamResources {
   readonly stdio: (path: string, owner: string) => Upstream;
 }
 
-/** The server whose upstream is opened, and the session owner, who shares no session or process with another. */
-export interface OpenedFor {
-  readonly organization: string;
-  readonly server: string;
-  readonly owner: string;
-}
-
-/** Returns the upstream of a server for one session owner. */
+/** Opens a target for one session owner, who shares no session or process with another. */
 export function openUpstream(
-  upstream: UpstreamKind,
-  at: OpenedFor,
+  target: Target,
+  owner: string,
   resources: UpstreamResources,
 ): Upstream {
-  const opened = upstreamOf(upstream, at, resources);
+  const opened = upstreamOf(target, owner, resources);
   return { send: (request) => opened.send(request).then(withShortSessionId) };
 }
 
 function upstreamOf(
-  upstream: UpstreamKind,
-  { organization, server, owner }: OpenedFor,
+  { organization, name, upstream }: Target,
+  owner: string,
   resources: UpstreamResources,
 ): Upstream {
   switch (upstream.kind) {
@@ -39,9 +32,9 @@ function upstreamOf(
     case 'http':
       return resources.http(upstream.url, upstream.publicOnly ?? false);
     case 'agent':
-      return resources.agent(upstream.agentId, server, owner);
+      return resources.agent(upstream.agentId, name, owner);
     case 'stdio':
-      return resources.stdio(`${organization}/${server}`, owner);
+      return resources.stdio(`${organization}/${name}`, owner);
   }
 }
 

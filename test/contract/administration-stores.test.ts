@@ -75,13 +75,18 @@ await onEachDatabase('servers', ({ open }) => {
       organization: 'acme',
       name: 'sales',
       title: 'Sales',
-      upstream,
-      hiddenTools: ['drop'],
-      changedTools: 'flag',
-      withheldTools: [],
       revision: 2,
       createdAt: madeAt,
       disabledAt: now,
+      target: {
+        id: 'srv_sales',
+        organization: 'acme',
+        name: 'sales',
+        upstream,
+        hiddenTools: ['drop'],
+        changedTools: 'flag',
+        withheldTools: [],
+      },
     });
     expect(await findServer(other.db, 'acme', 'support')).not.toHaveProperty('title');
     expect(await updateServer(database.db, 'nobody', { title: 'x' })).toBe(false);
@@ -93,7 +98,7 @@ await onEachDatabase('servers', ({ open }) => {
     await insertKey(database.db, newKey({ hash: 'a hash' }));
     const admitted = async () => {
       const at = { organization: 'acme', server: 'sales', keyHash: 'a hash', now };
-      return active(await database.admissions.byKey(at))?.server;
+      return active(await database.admissions.byKey(at))?.endpoint;
     };
     const limits = { callsPerMinute: 60, answerBytes: 4096 };
     const unlimited = await admitted();

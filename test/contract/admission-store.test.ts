@@ -24,11 +24,16 @@ const sales = {
   id: 'srv_sales',
   organization: 'acme',
   name: 'sales',
-  upstream: { kind: 'demo' },
-  hiddenTools: [],
-  changedTools: 'flag',
-  withheldTools: [],
   createdAt: madeAt,
+  target: {
+    id: 'srv_sales',
+    organization: 'acme',
+    name: 'sales',
+    upstream: { kind: 'demo' },
+    hiddenTools: [],
+    changedTools: 'flag',
+    withheldTools: [],
+  },
 };
 
 /** `acme/sales` and `acme/support`, with the key and the client of the first. */
@@ -45,7 +50,7 @@ await onEachDatabase('admission', ({ open }) => {
     await prepared(database);
 
     expect(await byKey(database)).toEqual({
-      server: sales,
+      endpoint: sales,
       keyId: 'key_a',
       scopes: ['mcp:tools:read'],
     });
@@ -56,7 +61,7 @@ await onEachDatabase('admission', ({ open }) => {
     await prepared(database);
 
     expect(await byClient(database)).toEqual({
-      server: sales,
+      endpoint: sales,
       scopes: ['mcp:tools:read', 'mcp:tools:execute'],
     });
   });
@@ -175,8 +180,8 @@ await onEachDatabase('admission', ({ open }) => {
       await database.db.updateTable(table).set({ disabled_at: null }).execute();
 
       expect([await byKey(other), await byClient(other)]).toEqual([
-        expect.objectContaining({ server: expect.anything() }),
-        expect.objectContaining({ server: expect.anything() }),
+        expect.objectContaining({ endpoint: expect.anything() }),
+        expect.objectContaining({ endpoint: expect.anything() }),
       ]);
     },
   );
@@ -198,7 +203,7 @@ await onEachDatabase('admission', ({ open }) => {
     await db.insertInto('membership').values(membership).execute();
     const admitted = active(await admissions.byPerson(at));
 
-    expect(admitted).toMatchObject({ server: { id: 'srv_sales' } });
+    expect(admitted).toMatchObject({ endpoint: { id: 'srv_sales' } });
     expect(admitted?.scopes).toContain('mcp:tools:execute');
     expect(admitted?.scopes).not.toContain('mcp:server:manage');
     expect(await admissions.byPerson({ ...at, organization: 'other' })).toBeUndefined();
@@ -220,8 +225,12 @@ await onEachDatabase('admission', ({ open }) => {
     const other = await database.connectAgain();
     await updateServer(other.db, 'srv_sales', { hiddenTools: ['drop'] });
 
-    expect(await byKey(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
-    expect(await byClient(database)).toMatchObject({ server: { hiddenTools: ['drop'] } });
+    expect(await byKey(database)).toMatchObject({
+      endpoint: { target: { hiddenTools: ['drop'] } },
+    });
+    expect(await byClient(database)).toMatchObject({
+      endpoint: { target: { hiddenTools: ['drop'] } },
+    });
   });
 
   test('107: all admissions to a server share one record of it, whatever its size, until it changes', async () => {
@@ -236,14 +245,14 @@ await onEachDatabase('admission', ({ open }) => {
         await byClient(database, { tokenId: 'jti-2' }),
         await transaction(db, async (tx) => byKey({ admissions: await lockAdmissions(tx) })),
       ];
-      return new Set(found.map((one) => active(one)?.server));
+      return new Set(found.map((one) => active(one)?.endpoint));
     };
     const before = await servers();
     await updateServer(db, sales.id, { hiddenTools: ['add'] });
     const after = await servers();
 
-    expect([...before].map((one) => one?.hiddenTools)).toEqual([['echo']]);
-    expect([...after].map((one) => one?.hiddenTools)).toEqual([['add']]);
+    expect([...before].map((one) => one?.target.hiddenTools)).toEqual([['echo']]);
+    expect([...after].map((one) => one?.target.hiddenTools)).toEqual([['add']]);
   });
 
   test('grants nothing for an unknown scope', async () => {
@@ -266,8 +275,8 @@ await onEachDatabase('admission', ({ open }) => {
     });
 
     expect(found).toEqual([
-      { server: sales, keyId: 'key_a', scopes: ['mcp:tools:read'] },
-      { server: sales, scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
+      { endpoint: sales, keyId: 'key_a', scopes: ['mcp:tools:read'] },
+      { endpoint: sales, scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
       undefined,
       undefined,
     ]);

@@ -57,12 +57,17 @@ await onEachDatabase('organizations', ({ open }) => {
       id: 'srv_sales',
       organization: 'acme',
       name: 'sales',
-      upstream,
-      hiddenTools: [],
-      changedTools: 'flag',
-      withheldTools: [],
       revision: 0,
       createdAt: madeAt,
+      target: {
+        id: 'srv_sales',
+        organization: 'acme',
+        name: 'sales',
+        upstream,
+        hiddenTools: [],
+        changedTools: 'flag',
+        withheldTools: [],
+      },
     });
   });
 
@@ -104,12 +109,10 @@ await onEachDatabase('organizations', ({ open }) => {
     await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop', 'é'] });
 
     expect(await findServer(database.db, 'acme', 'sales')).toMatchObject({
-      hiddenTools: ['drop', 'é'],
+      target: { hiddenTools: ['drop', 'é'] },
     });
     expect(await findServer(database.db, 'acme', 'support')).toMatchObject({
-      hiddenTools: [],
-      changedTools: 'flag',
-      withheldTools: [],
+      target: { hiddenTools: [], changedTools: 'flag', withheldTools: [] },
     });
   });
 
@@ -121,7 +124,7 @@ await onEachDatabase('organizations', ({ open }) => {
     await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop'] });
 
     expect(await findServer(other.db, 'acme', 'sales')).toMatchObject({
-      hiddenTools: ['drop'],
+      target: { hiddenTools: ['drop'] },
     });
   });
 });

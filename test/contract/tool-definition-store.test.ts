@@ -77,7 +77,8 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const elsewhere = await database.connectAgain();
-    const closed = async () => (await findServer(elsewhere.db, 'acme', 'sales'))?.withheldTools;
+    const closed = async () =>
+      (await findServer(elsewhere.db, 'acme', 'sales'))?.target.withheldTools;
     await noteToolDefinitions(db, server, [echo, other], madeAt);
     await noteToolDefinitions(db, server, [liar], madeAt);
     const whileFlagged = await closed();
@@ -111,7 +112,8 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const elsewhere = await database.connectAgain();
-    const openTools = async () => (await findServer(elsewhere.db, 'acme', 'sales'))?.openTools;
+    const openTools = async () =>
+      (await findServer(elsewhere.db, 'acme', 'sales'))?.target.openTools;
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
     await noteToolDefinitions(db, server, many.slice(0, -2), madeAt);
     const before = await openTools();
@@ -142,7 +144,7 @@ await onEachDatabase('tool definitions', ({ open }) => {
     }
 
     expect(await listToolDefinitions(db, server)).toHaveLength(mostKnownTools - 1);
-    expect((await findServer(db, 'acme', 'sales'))?.openTools).toBeUndefined();
+    expect((await findServer(db, 'acme', 'sales'))?.target.openTools).toBeUndefined();
   });
 
   test('of some names, those that their servers have listed are found', async () => {

@@ -90,7 +90,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     return { id, version: 0 };
   };
   const upstream = async () =>
-    (await findServer(stores.db, org.replace('_', '-'), 'web'))?.upstream;
+    (await findServer(stores.db, org.replace('_', '-'), 'web'))?.target.upstream;
   const due = async (at = now) =>
     (await listEndedConnections(stores.db, at, 100)).filter((one) => one.serverId === serverId);
 
@@ -175,7 +175,10 @@ await onEachDatabase('upstream access', ({ open }) => {
 
     const admitted = active(await stores.admissions.byPerson(at));
 
-    expect(admitted?.server.upstream).toMatchObject({ accessId: access.id, forwardsCaller: true });
+    expect(admitted?.endpoint.target.upstream).toMatchObject({
+      accessId: access.id,
+      forwardsCaller: true,
+    });
   });
 
   test('fixed headers are stored as given, returned by admission, and removed with the upstream', async () => {
@@ -194,7 +197,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(kept).toEqual({ kind: 'http', url, accessId: access.id, headers });
-    expect(admitted?.server.upstream).toEqual(kept);
+    expect(admitted?.endpoint.target.upstream).toEqual(kept);
     expect(later).toEqual(kept);
     expect(await upstream()).toEqual({ kind: 'http', url, accessId: access.id });
   });

@@ -71,9 +71,9 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   await page.waitForURL('**/upstream?done=header');
   await album.take(page, 'upstream-header-replaced', { between });
   const crmServer = await findServer(furnished.stores.db, 'acme', 'crm');
-  if (crmServer?.upstream.kind !== 'http') throw new TypeError('crm has no HTTP upstream');
+  if (crmServer?.target.upstream.kind !== 'http') throw new TypeError('crm has no HTTP upstream');
   const now = Math.floor(Date.now() / 1000);
-  const { headers = [] } = crmServer.upstream;
+  const { headers = [] } = crmServer.target.upstream;
   await noteHeadersRefused(furnished.stores.db, crmServer.id, headers, now);
   await open(`${crm}/upstream`);
   await album.take(page, 'upstream-header-refused', { between });

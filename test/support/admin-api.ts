@@ -18,7 +18,7 @@ import { everyRefusal } from '#server/audit/counted-refusals';
 import { findOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { findServer } from '#server/db/servers';
-import { type ServerRecord } from '#server/model/servers';
+import { type ServerRecord } from '#server/model/endpoints';
 import { noteToolDefinitions } from '#server/db/tool-definitions';
 import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';

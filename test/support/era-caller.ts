@@ -1,4 +1,3 @@
-import type { ServerRecord } from '#server/model/servers';
 import { modernHeaders } from '#mcp/headers';
 import type { Clock } from '#server/model/clock';
 import type { Scope } from '#server/model/scopes';
@@ -7,7 +6,8 @@ import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { chunksOf } from './fake-upstream.ts';
 import { modern } from './mcp-call.ts';
 import { scannedMessage } from './scanned-message.ts';
-import { someAdmission, someServer } from './some-admission.ts';
+import { someAdmission, someTarget } from './some-admission.ts';
+import type { Target } from '#server/model/endpoints';
 import { stillClock } from './still-clock.ts';
 
 export interface EraCallerOptions {
@@ -15,19 +15,19 @@ export interface EraCallerOptions {
   readonly eras?: EraAdapters;
   readonly owner?: string;
   readonly scopes?: readonly Scope[];
-  readonly server?: Partial<ServerRecord>;
+  readonly target?: Partial<Target>;
 }
 
 /** Asks an upstream as callers of either era do, translated where that is needed. */
 export function eraCaller(upstream: Upstream, options: EraCallerOptions = {}) {
   const { clock = stillClock(), owner = 'key:a srv' } = options;
   const eras = options.eras ?? new EraAdapters(clock);
-  const server = someServer({
+  const target = someTarget({
     upstream: { kind: 'http', url: 'http://127.0.0.1:1' },
-    ...options.server,
+    ...options.target,
   });
-  const admission = someAdmission({ server, ...(options.scopes && { scopes: options.scopes }) });
-  const call = { upstream, owner, admission };
+  const admission = someAdmission(options.scopes && { scopes: options.scopes });
+  const call = { upstream, owner, admission, target };
   const post = async (
     era: 'legacy' | 'modern',
     text: string,

@@ -1,18 +1,32 @@
-import type { ServerRecord } from '#server/model/servers';
+import type { Endpoint, ServerRecord, Target } from '#server/model/endpoints';
 import { allScopes } from '#server/model/scopes';
 import type { Admission } from '#server/gateway/admission';
 
-export function someServer(but: Partial<ServerRecord> = {}): ServerRecord {
+/** A target whose id differs from that of its endpoint. */
+export function someTarget(but: Partial<Target> = {}): Target {
   return {
-    id: 'srv_sales',
+    id: 'target_sales',
     organization: 'acme',
     name: 'sales',
     upstream: { kind: 'demo' },
     hiddenTools: [],
     changedTools: 'flag',
     withheldTools: [],
-    createdAt: 1_700_000_000,
     ...but,
+  };
+}
+
+interface SomeServer extends Partial<Endpoint> {
+  readonly target?: Partial<Target>;
+}
+
+export function someServer({ target = {}, ...but }: SomeServer = {}): ServerRecord {
+  const endpoint = { id: 'srv_sales', organization: 'acme', name: 'sales', ...but };
+  const { id, organization, name } = endpoint;
+  return {
+    createdAt: 1_700_000_000,
+    ...endpoint,
+    target: someTarget({ id: `target_of_${id}`, organization, name, ...target }),
   };
 }
 
@@ -22,7 +36,7 @@ export function someAdmission(but: Partial<Admission> = {}): Admission {
     principal: 'key:key_a',
     credential: { type: 'key', id: 'key_a' },
     scopes: allScopes,
-    server: someServer(),
+    endpoint: someServer(),
     reference: 'key_a',
     scopesNow: () => Promise.resolve(allScopes),
     access: { name: 'key key_a', isActive: () => Promise.resolve(true) },

@@ -1,10 +1,11 @@
+import type { Target } from '#model/endpoints';
+
 // Access to upstreams that require OAuth tokens: the metadata of their authorization servers, and the purposes that secrets are
 // encrypted for.
-import type { ServerRecord } from '#model/servers';
 
-/** A server whose calls can contain credentials, all of which are for the URL of its upstream. */
-export type CredentialedServer = ServerRecord & {
-  readonly upstream: Extract<ServerRecord['upstream'], { readonly url: string }>;
+/** A target whose calls can contain credentials, all of which are for the URL of its upstream. */
+export type CredentialedTarget = Target & {
+  readonly upstream: Extract<Target['upstream'], { readonly url: string }>;
 };
 
 /** The purpose that a client secret is encrypted for: one server and one authorization server. */

@@ -2,7 +2,7 @@
 import * as openid from 'openid-client';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { Clock, EpochSeconds } from '#model/clock';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import { OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import { guardedFetch, type GuardedFetch } from '#outbound/guarded-fetch';
 import type { Db } from '#db/transaction';

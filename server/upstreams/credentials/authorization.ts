@@ -11,16 +11,16 @@ import {
   type UpstreamSend,
   type UpstreamStep,
 } from '#gateway/upstream';
-import type { ServerRecord } from '#model/servers';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { Sealing } from '#secrets/master-key';
 import type { Db } from '#db/transaction';
 import { findUpstreamAccess } from '#db/upstream-access';
 import type { AccessTokens } from '#oauth/access-tokens';
-import { UpstreamAccessError, type CredentialedServer } from './access.ts';
+import { UpstreamAccessError, type CredentialedTarget } from './access.ts';
 import { callerHeader } from '#model/fixed-headers';
 import { accountPath, clientsOf } from './authorization-client.ts';
 import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
+import type { Target } from '#model/endpoints';
 
 /** The credentials that an upstream requires for one caller. */
 export interface UpstreamCredentials {
@@ -168,7 +168,7 @@ interface AccessOfServer {
   readonly accessId: string;
   readonly url: string;
   readonly page: string;
-  readonly server: ServerRecord;
+  readonly target: Target;
 }
 
 /** Adds the credentials that upstreams require: tokens of the caller's account or of the server, and assertions. */
@@ -184,19 +184,19 @@ export class UpstreamAuthorizations {
     this.#servers = new ServerTokens({ ...options, clientOf });
   }
 
-  /** The credentials that the upstream of a server requires, if it requires any. */
+  /** The credentials that a target requires, if it requires any. */
   credentialsFor(
-    server: CredentialedServer,
+    target: CredentialedTarget,
     caller: UpstreamCaller,
   ): UpstreamCredentials | undefined {
-    const { url, accessId, forwardsCaller, headers = [] } = server.upstream;
+    const { url, accessId, forwardsCaller, headers = [] } = target.upstream;
     if (accessId === undefined && !forwardsCaller) return undefined;
-    const page = this.#options.base + accountPath(server);
+    const page = this.#options.base + accountPath(target);
     return {
       page,
       isAuthorizationFixed: headers.some(({ name }) => name === 'authorization'),
-      ...(forwardsCaller && { assertion: () => this.#assertion(url, server, caller) }),
-      ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, server }, caller)),
+      ...(forwardsCaller && { assertion: () => this.#assertion(url, target, caller) }),
+      ...(accessId !== undefined && this.#tokensOf({ accessId, url, page, target }, caller)),
     };
   }
 
@@ -206,7 +206,7 @@ export class UpstreamAuthorizations {
   }
 
   #tokensOf(
-    { accessId, url, page, server }: AccessOfServer,
+    { accessId, url, page, target }: AccessOfServer,
     { userId }: UpstreamCaller,
   ): Omit<UpstreamCredentials, 'page'> {
     return {
@@ -215,7 +215,7 @@ export class UpstreamAuthorizations {
         // A token is sent only to the URL that it was issued for, even if the server's URL has changed.
         if (access?.url !== url) throw new UpstreamRefusal('no_token', page);
         if (access.kind === 'client_credentials')
-          return this.#servers.token(access, server, rejected);
+          return this.#servers.token(access, target, rejected);
         if (userId === undefined) throw new UpstreamRefusal('no_person', page);
         return this.#persons.token(access, userId, rejected);
       },
@@ -230,7 +230,7 @@ export class UpstreamAuthorizations {
 
   async #assertion(
     url: string,
-    { organization, name }: ServerRecord,
+    { organization, name }: Target,
     { userId, credentialId, scopes }: UpstreamCaller,
   ) {
     const endpoint = this.#options.endpointUrl(`${organization}/${name}`);

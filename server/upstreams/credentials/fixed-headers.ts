@@ -4,7 +4,7 @@ import { discard } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type { UpstreamStep } from '#gateway/upstream';
 import type { Sealing } from '#secrets/master-key';
-import { type CredentialedServer } from './access.ts';
+import { type CredentialedTarget } from './access.ts';
 
 /*
  * Fixed headers: what an HTTP upstream requires in every request, such as an API key in a header of its own. A value is
@@ -104,16 +104,16 @@ export interface FixedHeaderOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Adds the fixed headers of a server, if it has any. A fixed header never replaces one that the gateway sets. */
+/** Adds the fixed headers of a target, if it has any. A fixed header never replaces one that the gateway sets. */
 export function fixedHeaderStep(
-  server: CredentialedServer,
+  target: CredentialedTarget,
   { noteRefused, sealing, clock, onError }: FixedHeaderOptions,
 ): UpstreamStep | undefined {
-  if (!server.upstream.headers) return undefined;
-  const { url, headers: fixed } = server.upstream;
+  if (!target.upstream.headers) return undefined;
+  const { url, headers: fixed } = target.upstream;
   const opened = (values: typeof fixed) => {
     try {
-      return openedHeaders(values, { serverId: server.id, url }, sealing);
+      return openedHeaders(values, { serverId: target.id, url }, sealing);
     } catch (cause) {
       const detail = 'its fixed headers were entered for another server or origin';
       throw new GatewayRefusal('upstream_failed', { detail, cause });
@@ -134,7 +134,7 @@ export function fixedHeaderStep(
     await discard(answer.body);
     const again = await sendWith(previous);
     if (again.status !== 401) {
-      noteRefused(server.id, fixed, now).catch(onError);
+      noteRefused(target.id, fixed, now).catch(onError);
     }
     return again;
   };

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { FixedHeader } from '#model/fixed-headers';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import { isPlainlyForbidden, OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
 import type { Sealing } from '#secrets/master-key';

@@ -11,7 +11,7 @@ import {
 import { isUpstreamAccessActive, type UpstreamAccess } from '#db/upstream-access';
 import type { Db } from '#db/transaction';
 import type { Clock, EpochSeconds } from '#model/clock';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import type { Sealing } from '#secrets/master-key';
 import { tokensPurpose, UpstreamAccessError } from './access.ts';
 import type { AuthorizationClient, UpstreamTokens } from './authorization-client.ts';

@@ -1,4 +1,3 @@
-import { type ServerRecord } from '#model/servers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import type {
   UpstreamAnswer,
@@ -22,6 +21,7 @@ import {
 import { sendCancellable, SkillSessions, type SkillSession } from './sessions.ts';
 import type { SkillFolder } from './skill-folder.ts';
 import { isSkillUri, skillUriProblem } from './skill-uri.ts';
+import type { Target } from '#model/endpoints';
 
 export interface SkillFoldersOptions {
   /** Called for what is in the folder of a server and cannot be served. */
@@ -55,7 +55,7 @@ export class SkillFolders {
   }
 
   /** Adds the skills of a server, if it has any, for one session owner. */
-  stepFor({ organization, name }: ServerRecord, owner: string): UpstreamStep | undefined {
+  stepFor({ organization, name }: Target, owner: string): UpstreamStep | undefined {
     if (this.#folders.size === 0) return undefined;
     const folder = this.#folders.get(`${organization}/${name}`);
     return folder && skillStep({ folder, sessions: this.#sessions, owner });

@@ -110,7 +110,7 @@ export async function testSaved(
   { db, inspectTools }: Pick<DashboardPorts, 'db' | 'inspectTools'>,
 ): Promise<ConnectionTest | undefined> {
   const server = await findServer(db, organization, name);
-  if (!server || server.disabledAt !== undefined || server.upstream.kind !== 'http')
+  if (!server || server.disabledAt !== undefined || server.target.upstream.kind !== 'http')
     return undefined;
   const inspection = await inspectTools(server, person.user.id);
   const { outcome } = inspection;

@@ -2,7 +2,7 @@ import type { ToolView } from '#admin/tools';
 import type { EpochSeconds } from '#model/clock';
 import { mayUseServer } from '#db/server-access';
 import { findServer } from '#db/servers';
-import { type ServerRecord } from '#model/servers';
+import { type ServerRecord } from '#model/endpoints';
 import { LimitedMap } from '#model/limited-map';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { describedTool, type Inspection, type ToolDescription } from '#upstreams/inspect';
@@ -61,7 +61,7 @@ function sumOf(kept: ReadonlyMap<string, Kept>): number {
   return [...kept.values()].reduce((sum, { length }) => sum + length, 0);
 }
 
-function keyOf({ id, upstream }: ServerRecord, userId: string): string {
+function keyOf({ target: { id, upstream } }: ServerRecord, userId: string): string {
   return `${id} ${upstreamLocation(upstream)} ${userId}`;
 }
 

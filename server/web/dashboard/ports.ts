@@ -1,5 +1,5 @@
 import type { IdentityProvider } from '#accounts/openid-provider';
-import type { ServerRecord } from '#model/servers';
+import type { ServerRecord } from '#model/endpoints';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { AdministrationPorts } from '#admin/operation';
 import type { NodeRecord } from '#nodes/node-registry';

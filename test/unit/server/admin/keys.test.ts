@@ -37,7 +37,7 @@ describe('key create', () => {
       scopes: ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read', 'mcp:server:read'],
       expires_at: null,
     });
-    expect(admitted).toMatchObject({ keyId: document.id, server: { name: 'web' } });
+    expect(admitted).toMatchObject({ keyId: document.id, endpoint: { name: 'web' } });
   });
 
   test('gives exactly the scopes and the days that were asked for', async () => {

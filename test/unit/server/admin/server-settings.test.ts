@@ -30,7 +30,7 @@ test('a change of settings that were read before somebody else changed them is r
 
   expect(late).toBeUndefined();
   expect(between).not.toHaveProperty('title');
-  expect(changed).toMatchObject({ title: 'Now', hiddenTools: ['drop'] });
+  expect(changed).toMatchObject({ title: 'Now', target: { hiddenTools: ['drop'] } });
   const events = await newestEvents(at.stores.db, 9);
   expect(events.filter(({ actor }) => actor === by.name)).toHaveLength(2);
 });

@@ -64,7 +64,7 @@ test('76: who the operator vouches for is that port of a host, and no other', as
   });
   const named = { ...wish, issuer: upstream.issuer };
   await perform(accessSet, named, operator, guarded());
-  const { upstream: kept } = (await findServer(place.stores.db, 'acme', 'web')) ?? {};
+  const kept = (await findServer(place.stores.db, 'acme', 'web'))?.target.upstream;
   const access = await findUpstreamAccess(
     place.stores.db,
     kept?.kind === 'http' ? (kept.accessId ?? '') : '',

@@ -19,7 +19,8 @@ const create = (url: string, actor?: Actor) => {
   const input = { organization: 'acme', name: 'crm', upstream: { kind: 'http', url } };
   return acme.perform(serverCreate, input, actor);
 };
-const kept = async () => (await findServer(acme.stores.db, 'acme', 'crm'))?.upstream ?? 'none';
+const kept = async () =>
+  (await findServer(acme.stores.db, 'acme', 'crm'))?.target.upstream ?? 'none';
 
 test.each([
   inside,

@@ -31,8 +31,8 @@ const set = (name: string, text: string, but = {}) =>
 /** The values that a server's requests carry now, and the previous ones. */
 async function sent(name = 'web') {
   const server = await findServer(place.stores.db, 'acme', name);
-  if (server?.upstream.kind !== 'http') return {};
-  const { headers = [], url: there } = server.upstream;
+  if (server?.target.upstream.kind !== 'http') return {};
+  const { headers = [], url: there } = server.target.upstream;
   const of = { serverId: server.id, url: there };
   const { upstreamSetup } = place.ports;
   const former = headers.flatMap(({ name: header, previous }) =>

@@ -14,7 +14,7 @@ test('stdio servers: one of the demo is declared at its first start, before the 
 
   expect([first, again]).toEqual([['demo/files', 'demo/other'], []]);
   expect(await findServer(stores.db, 'demo', 'files')).toMatchObject({
-    upstream: { kind: 'stdio' },
+    target: { upstream: { kind: 'stdio' } },
   });
   expect(await newestEvents(stores.db, 10)).toMatchObject([
     { actor: 'operator', action: 'organization.create', target: 'organization:demo' },

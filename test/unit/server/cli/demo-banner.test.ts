@@ -40,7 +40,7 @@ test('demo: with credentials, they are shown with what to paste where, also at a
   const keyViewSchema = /mcp_[0-9A-Za-z]{36}/.exec(lines.join('\n'))?.[0] ?? '';
 
   expect(await findServer(admin.stores.db, 'demo', 'library')).toMatchObject({
-    upstream: { kind: 'demo' },
+    target: { upstream: { kind: 'demo' } },
   });
   expect(kept).toEqual({ mcpServers: { demo: { url: `${base}/mcp/demo/library`, oauth } } });
   expect(oauth).toEqual({

@@ -56,7 +56,7 @@ describe('server create', () => {
       ['web', 'local', 'demo'].map((name) => findServer(admin.stores.db, 'acme', name)),
     );
 
-    expect(upstreams.map((server) => server?.upstream)).toEqual([
+    expect(upstreams.map((server) => server?.target.upstream)).toEqual([
       { kind: 'http', url },
       { kind: 'agent', agentId: agent?.id },
       { kind: 'demo' },
@@ -97,12 +97,10 @@ test('server hide-tools hides exactly the tools it was given, each once, and non
     hidden_tools: ['a', 'b'],
   });
   expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
-    hiddenTools: ['a', 'b'],
+    target: { hiddenTools: ['a', 'b'] },
   });
   expect(await admin.json(...argv)).toMatchObject({ hidden_tools: [] });
   expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
-    hiddenTools: [],
-    changedTools: 'flag',
-    withheldTools: [],
+    target: { hiddenTools: [], changedTools: 'flag', withheldTools: [] },
   });
 });

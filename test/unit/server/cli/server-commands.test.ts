@@ -28,7 +28,7 @@ test('an update changes what is given and leaves the rest', async () => {
 
   expect(await findServer(admin.stores.db, 'acme', 'web')).toMatchObject({
     title: 'Web',
-    upstream: { kind: 'http', url: 'https://mcp.example.com/mcp' },
+    target: { upstream: { kind: 'http', url: 'https://mcp.example.com/mcp' } },
   });
   expect(await findServer(admin.stores.db, 'acme', 'web')).not.toHaveProperty('description');
 });

@@ -40,7 +40,8 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
   const user = await findUserByEmail(admin.stores.db, 'dana@example.com');
   const server = await findServer(admin.stores.db, 'acme', 'web');
   const place = await findOrganization(admin.stores.db, 'acme');
-  const accessId = server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
+  const accessId =
+    server?.target.upstream.kind === 'http' ? server.target.upstream.accessId : undefined;
   await replaceUpstreamConnection(admin.stores.db, {
     id: 'upc_1',
     accessId: accessId ?? '',
@@ -78,7 +79,7 @@ test('saved again with the same client, people stay connected; with another they
     const access = ['--per-person', '--client-id', clientId, '--issuer', upstream.issuer];
     await admin.run('server', 'set-access', 'acme/web', ...access, ...words);
     const server = await findServer(admin.stores.db, 'acme', 'web');
-    return server?.upstream.kind === 'http' ? server.upstream.accessId : undefined;
+    return server?.target.upstream.kind === 'http' ? server.target.upstream.accessId : undefined;
   };
 
   const first = await save('ours');

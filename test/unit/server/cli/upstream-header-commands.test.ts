@@ -32,8 +32,8 @@ const given = (name: string, text: string) => ['--http-header-file', `${name}=${
 /** What the requests of a server carry now. */
 async function sent(name = 'web') {
   const server = await findServer(admin.stores.db, 'acme', name);
-  if (server?.upstream.kind !== 'http') return undefined;
-  const { headers = [], url: there } = server.upstream;
+  if (server?.target.upstream.kind !== 'http') return undefined;
+  const { headers = [], url: there } = server.target.upstream;
   return admin.stores.upstreamSetup.openHeaders({ serverId: server.id, url: there }, headers);
 }
 

@@ -14,9 +14,9 @@ describe('admit', () => {
   const server = someServer();
   const byKey = vi.fn<AdmissionStore['byKey']>();
   const byClient = vi.fn<AdmissionStore['byClient']>();
-  const admittedKey: AdmittedKey = { server, keyId: 'key_a', scopes: ['mcp:tools:read'] };
+  const admittedKey: AdmittedKey = { endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] };
   const admittedClient: AdmittedClient = {
-    server,
+    endpoint: server,
     scopes: ['mcp:tools:read', 'mcp:tools:execute'],
   };
   const refused = (code: string) => expect.objectContaining({ name: 'GatewayRefusal', code });
@@ -66,7 +66,7 @@ describe('admit', () => {
         principal: 'key:key_a',
         credential: { type: 'key', id: 'key_a' },
         scopes: ['mcp:tools:read'],
-        server,
+        endpoint: server,
         reference: 'key_a',
       });
     });
@@ -112,7 +112,7 @@ describe('admit', () => {
       expect(admission).toMatchObject({
         principal: 'client:client_a:person_a',
         credential: { type: 'client', id: 'client_a' },
-        server,
+        endpoint: server,
         reference: 'jti-1',
       });
     });

@@ -7,7 +7,11 @@ import { someAdmission, someServer } from '#support/some-admission';
 
 describe('authorize', () => {
   const allow = ({ envelope, body }: ScannedMessage, scopes: Scope[], hiddenTools: string[] = []) =>
-    authorize(envelope, body, someAdmission({ scopes, server: someServer({ hiddenTools }) }));
+    authorize(
+      envelope,
+      body,
+      someAdmission({ scopes, endpoint: someServer({ target: { hiddenTools } }) }),
+    );
 
   test.each([
     ['one that is withheld', { withheldTools: ['drop'] }],
@@ -19,7 +23,8 @@ describe('authorize', () => {
   ])('a call of a tool is refused like one of an unknown tool: %s', (_, but) => {
     const callOf = (name: string) => {
       const { envelope, body } = scannedRequest('tools/call', { name });
-      return () => authorize(envelope, body, someAdmission({ server: someServer(but) }));
+      return () =>
+        authorize(envelope, body, someAdmission({ endpoint: someServer({ target: but }) }));
     };
 
     expect(callOf('query')).not.toThrow();

@@ -316,7 +316,7 @@ describe('where a link leads', () => {
   ] as const)('a modern call after its server %s goes the new way', async (_what, change) => {
     const eras = new EraAdapters(stillClock());
     await eraCaller(server('legacy', 'before'), { eras }).modern('tools/list');
-    const later = eraCaller(server('legacy', 'after'), { eras, server: change });
+    const later = eraCaller(server('legacy', 'after'), { eras, target: change });
 
     expect(await lastOf(await later.modern('tools/list'))).toMatchObject({
       result: { name: 'after' },

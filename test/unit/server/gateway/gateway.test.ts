@@ -34,7 +34,7 @@ beforeEach(() => {
   const clock = stillClock();
   byKey
     .mockReset()
-    .mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+    .mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
   changeToken.mockReset().mockReturnValue('once');
   for (const spy of [byPerson, used, note, refused, readBody]) spy.mockReset();
   upstream = legacyServer();
@@ -248,6 +248,7 @@ describe('a call is noted when it is over', () => {
   const noted = {
     serverPath: 'acme/sales',
     serverId: 'srv_sales',
+    targetId: 'target_of_srv_sales',
     credential: { type: 'key', id: 'key_a' },
     method: 'tools/call',
     tool: 'query',
@@ -255,7 +256,7 @@ describe('a call is noted when it is over', () => {
   };
 
   beforeEach(() => {
-    byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: [...allScopes] });
+    byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: [...allScopes] });
   });
 
   test.each([
@@ -277,8 +278,8 @@ describe('a call is noted when it is over', () => {
   });
 
   test('as refused for a tool that is hidden', async () => {
-    const server = someServer({ hiddenTools: ['query'] });
-    byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: [...allScopes] });
+    const server = someServer({ target: { hiddenTools: ['query'] } });
+    byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: [...allScopes] });
     await ask(call);
 
     expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'refused' });
@@ -304,7 +305,7 @@ describe('a person whom a page of ours vouches for', () => {
   const ofDana = { proved: { type: 'person', userId: 'user_dana' } as const, rawHeaders: [] };
 
   test('is let in for what their role covers at this moment, and noted as a person', async () => {
-    byPerson.mockResolvedValue({ server: someServer(), scopes: ['mcp:tools:read'] });
+    byPerson.mockResolvedValue({ endpoint: someServer(), scopes: ['mcp:tools:read'] });
     const listed = await ask(list, ofDana);
     const called = await ask('{"jsonrpc":"2.0","id":8,"method":"tools/call"}', ofDana);
 
@@ -338,7 +339,7 @@ describe('a person whom a page of ours vouches for', () => {
 });
 
 test('the response to our own request to connect an account does not reach the upstream', async () => {
-  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: allScopes });
+  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: allScopes });
   const server = fakeUpstream(() => ({
     text: '{"jsonrpc":"2.0","id":1,"result":{"supportedVersions":["2026-07-28"]}}',
   }));
@@ -360,7 +361,7 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
 
 test('at a server with limits a GET stream counts to those that its caller listens by', async () => {
   const server = someServer({ limits: { concurrentCalls: 1 } });
-  byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
   upstream = fakeUpstream(({ method }) => {
     if (method === 'GET') return { mediaType: 'text/event-stream', text: new ReadableStream() };
     return { text: '{"jsonrpc":"2.0","id":7,"result":{}}', sessionId: 'theirs' };
@@ -450,12 +451,16 @@ test.each([
 
 test('46: what a caller may do is looked up again when its body took its time', async () => {
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
-  const allowed = { server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:execute'] } as const;
+  const allowed = {
+    endpoint: someServer(),
+    keyId: 'key_a',
+    scopes: ['mcp:tools:execute'],
+  } as const;
   const meanwhile = {
     revoked: undefined,
     narrowed: { ...allowed, scopes: ['mcp:tools:read'] },
-    hidden: { ...allowed, server: someServer({ hiddenTools: ['query'] }) },
-    another: { ...allowed, server: someServer({ id: 'srv_another' }) },
+    hidden: { ...allowed, endpoint: someServer({ target: { hiddenTools: ['query'] } }) },
+    another: { ...allowed, endpoint: someServer({ id: 'srv_another' }) },
     unchanged: allowed,
   } as const;
   const answers: Record<string, number | string> = {};
@@ -554,7 +559,7 @@ test('56: who lost a scope gets nothing that was kept of a stream with more scop
     return { text: `{"jsonrpc":"2.0","id":7,"result":${result}}`, sessionId: 'theirs' };
   });
   const scopes = ['mcp:tools:read', 'mcp:resources:read'] as const;
-  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes });
+  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes });
   const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
   await bodyText(opened);
   const session = { 'mcp-session-id': opened.headers['Mcp-Session-Id'] };
@@ -564,7 +569,7 @@ test('56: who lost a scope gets nothing that was kept of a stream with more scop
   await writer.write(Buffer.from(told('tools')));
   await writer.write(Buffer.from(told('resources')));
 
-  byKey.mockResolvedValue({ server: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
+  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: ['mcp:tools:read'] });
   const headers = { ...session, 'last-event-id': 'u1-1' };
   const after = await bodyText(await ask(list, { method: 'GET', headers }));
 
@@ -576,8 +581,8 @@ describe('a server that is pointed elsewhere', () => {
   /** From now on calls go to `next`. */
   function pointTo(url: string, next: Upstream) {
     upstream = next;
-    const server = someServer({ upstream: { kind: 'http', url } });
-    byKey.mockResolvedValue({ server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
+    const server = someServer({ target: { upstream: { kind: 'http', url } } });
+    byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
   }
   const [first, second] = [legacyServer(), legacyServer()];
   const sent = ({ sent: requests }: typeof first) =>

@@ -37,7 +37,7 @@ describe('limits of calls', () => {
     begin(limits);
     clock.advance(10);
     begin(limits);
-    const other = someAdmission({ server: someServer({ id: 'srv_web' }) });
+    const other = someAdmission({ endpoint: someServer({ id: 'srv_web' }) });
 
     expect(() => begin(limits)).toThrow(
       expect.objectContaining({

@@ -6,7 +6,7 @@ import type { Upstream, UpstreamAnswer } from '#server/gateway/upstream';
 import { type ScriptedAnswer, chunksOf, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { modern } from '#support/mcp-call';
 import { scannedMessage } from '#support/scanned-message';
-import { someServer } from '#support/some-admission';
+import { someTarget } from '#support/some-admission';
 
 const { signal } = new AbortController();
 const tool = (name: string, ...headers: string[]) => {
@@ -46,9 +46,9 @@ function caller(
   mirrored = new MirroredArguments(),
   id = 'srv_sales',
 ) {
-  const server = someServer({ id, upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
+  const target = someTarget({ id, upstream: { kind: 'http', url: 'http://127.0.0.1:1' } });
   const way: Upstream = {
-    send: (request) => mirrored.send(request, server, (sent) => upstream.send(sent)),
+    send: (request) => mirrored.send(request, target, (sent) => upstream.send(sent)),
   };
   const ask = (method: string, params: Record<string, unknown> = {}) => {
     const { body } = modern(method, params);
@@ -147,7 +147,7 @@ test('another place has tools of its own, and what is of no modern call passes a
 
   expect(upstream.sent.at(-1)?.headers).toEqual(older.headers);
 
-  const moved = someServer({ upstream: { kind: 'http', url: 'http://127.0.0.1:2' } });
+  const moved = someTarget({ upstream: { kind: 'http', url: 'http://127.0.0.1:2' } });
   const headers = modernHeaders(scannedMessage(body.toString()).envelope);
   const elsewhere = fakeUpstream(() => ({ text: said({ result: {} }) }));
   await mirrored.send({ ...older, headers }, moved, (sent) => elsewhere.send(sent));

@@ -116,8 +116,8 @@ test('a person who left one organization is looked up for every server of theirs
   const at = (id: string) => someServer({ id });
   const [left, stays] = [credential('user_a'), credential('user_a')];
   const [ending, going] = [new AbortController(), new AbortController()];
-  open.add({ ...stays.admission, server: at('srv_stays') }, going);
-  open.add({ ...left.admission, server: at('srv_left') }, ending);
+  open.add({ ...stays.admission, endpoint: at('srv_stays') }, going);
+  open.add({ ...left.admission, endpoint: at('srv_left') }, ending);
   left.standing.mockResolvedValue(undefined);
   await vi.advanceTimersByTimeAsync(1000);
 

@@ -14,6 +14,7 @@ import {
   upstreamLocation,
 } from '#server/model/upstream-kinds';
 import { openUpstream } from '#server/upstreams/open-upstream';
+import { someTarget } from '#support/some-admission';
 
 const url = 'https://mcp.example/mcp';
 const kinds: readonly (readonly [UpstreamKind, object])[] = [
@@ -57,8 +58,7 @@ test.each(kinds)(
       return unused;
     };
     const resources = { http: open, agent: open, stdio: open, demo: unused };
-    const at = { organization: 'acme', server: 'crm', owner: 'dana' };
-    openUpstream(upstream, at, resources);
+    openUpstream(someTarget({ name: 'crm', upstream }), 'dana', resources);
     const view = toUpstreamView(upstream, new Map([['agt_1', 'berlin']]));
     const { kind, ...shown } = view;
     const { upstream_url: listedUrl, agent } = listedSettings(view);
@@ -159,9 +159,8 @@ test.each([
   };
   const none = () => expect.fail('another kind');
   const resources = { http: none, agent: none, demo, stdio: none };
-  const at = { organization: 'acme', server: 'crm', owner: 'dana' };
   const { signal } = new AbortController();
-  const sent = openUpstream({ kind: 'demo' }, at, resources).send({
+  const sent = openUpstream(someTarget(), 'dana', resources).send({
     method: 'POST',
     headers: {},
     signal,

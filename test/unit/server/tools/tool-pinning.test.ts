@@ -10,7 +10,7 @@ import { toolDefinition } from '#server/tools/tool-definition';
 import { ToolWatch, pinnedTools } from '#server/tools/tool-pinning';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { openDatabase } from '#support/open-database';
-import { someServer } from '#support/some-admission';
+import { someServer, someTarget } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 
 test.each([
@@ -39,7 +39,7 @@ describe('a list of tools', () => {
   ) {
     const looked: string[][] = [];
     const failures: unknown[] = [];
-    const server = someServer({ changedTools: rule });
+    const target = someTarget({ changedTools: rule });
     const upstream = fakeUpstream(() => answer);
     const pinned = pinnedTools({
       watch: {
@@ -55,7 +55,7 @@ describe('a list of tools', () => {
       const { signal } = new AbortController();
       const sending = { method: 'POST', headers: {}, body, signal } as const;
       const answered = await upstream.send(sending);
-      const sent = asksForTools(sending) ? await pinned(answered, server) : answered;
+      const sent = asksForTools(sending) ? await pinned(answered, target) : answered;
       let got = '';
       if (sent.body instanceof Uint8Array) got = Buffer.from(sent.body).toString();
       else for await (const chunk of sent.body) got += Buffer.from(chunk).toString();
@@ -272,9 +272,14 @@ describe('the tools of a server', () => {
   async function nodes(changedTools: 'flag' | 'withhold') {
     const stores = await openDatabase();
     const { db } = stores;
-    const server = { ...someServer({ changedTools }), createdAt: 1 };
+    const { target: recorded, ...server } = someServer({ target: { changedTools } });
     await insertOrganization(db, { id: 'org', name: server.organization, createdAt: 1 });
-    await insertServer(db, { ...server, organizationId: 'org' });
+    await insertServer(db, {
+      ...server,
+      upstream: recorded.upstream,
+      organizationId: 'org',
+      createdAt: 1,
+    });
     await updateServer(db, server.id, { changedTools });
     const clock = stillClock(1_800_000_000);
     const transactions = vi.spyOn(db, 'transaction');
@@ -284,9 +289,11 @@ describe('the tools of a server', () => {
       clock,
       db,
       written: () => transactions.mock.calls.length,
-      look: (tools: ToolDefinition[], node: 0 | 1 = 0) => watches[node].look(server, tools),
+      look: (tools: ToolDefinition[], node: 0 | 1 = 0) =>
+        watches[node].look({ ...recorded, id: server.id }, tools),
       isOpen: async (name: string) => {
-        const { withheldTools = [], openTools } = (await findServerById(db, server.id)) ?? {};
+        const { withheldTools = [], openTools } =
+          (await findServerById(db, server.id))?.target ?? {};
         return !withheldTools.includes(name) && (openTools?.includes(name) ?? true);
       },
       audited: async () => {

@@ -270,7 +270,7 @@ test('107: health: something is known of at most twenty thousand servers, and a 
   await make('sales');
   const first = await looked('srv_sales');
   for (let n = 0; n < 20_100; n += 1) {
-    await health.ofServer(someServer({ id: `srv_${n}`, upstream: { kind: 'stdio' } }));
+    await health.ofServer(someServer({ id: `srv_${n}`, target: { upstream: { kind: 'stdio' } } }));
   }
   const { size } = health;
   const forgotten = await health.of('srv_sales');

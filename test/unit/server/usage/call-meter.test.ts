@@ -35,6 +35,7 @@ afterEach(async () => {
 function call(but: Partial<MeteredCall> = {}): MeteredCall {
   return {
     serverId: 'srv_sales',
+    targetId: 'target_sales',
     credential: { type: 'key', id: 'key_a' },
     method: 'tools/call',
     tool: 'query',

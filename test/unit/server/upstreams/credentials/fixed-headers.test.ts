@@ -7,7 +7,7 @@ import {
 } from '#server/model/fixed-headers';
 import { throughSteps, type UpstreamAnswer, type UpstreamRequest } from '#server/gateway/upstream';
 import { masterKey } from '#server/secrets/master-key';
-import type { CredentialedServer } from '#server/upstreams/credentials/access';
+import type { CredentialedTarget } from '#server/upstreams/credentials/access';
 import {
   headerHint,
   headerPurpose,
@@ -53,7 +53,7 @@ const answered = (status: number): UpstreamAnswer => ({
 function asked(headers: readonly FixedHeader[], statuses: readonly number[], at = url) {
   const left = [...statuses];
   const send = vi.fn(async (_sent: UpstreamRequest) => answered(left.shift() ?? 500));
-  const server: CredentialedServer = {
+  const server: CredentialedTarget = {
     id: serverId,
     organization: 'acme',
     name: 'web',
@@ -61,7 +61,6 @@ function asked(headers: readonly FixedHeader[], statuses: readonly number[], at 
     hiddenTools: [],
     changedTools: 'flag',
     withheldTools: [],
-    createdAt: start,
   };
   const clock = stillClock(start);
   const noteRefused = vi.fn(async () => undefined);

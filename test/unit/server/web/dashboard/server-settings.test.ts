@@ -124,5 +124,5 @@ test('server settings: saving them leaves the hidden tools alone', async () => {
   const saved = await save({ title: 'Sales', revision: revisionOf(await shown()) });
 
   expect(saved.status).toBe(303);
-  expect((await kept()).hiddenTools).toEqual(['drop']);
+  expect((await kept()).target.hiddenTools).toEqual(['drop']);
 });

@@ -85,7 +85,7 @@ test('tools page: a tool is hidden and shown again, and the others stay as they 
     const body = new URLSearchParams(fields).toString();
     return app.post({ path: `${path}/visibility`, cookie, body });
   };
-  const hidden = async () => (await findServer(db, 'acme', 'sales'))?.hiddenTools;
+  const hidden = async () => (await findServer(db, 'acme', 'sales'))?.target.hiddenTools;
   const answer = await change('drop', true);
   const first = await hidden();
   const { text } = await app.get(path, cookie);
@@ -106,7 +106,7 @@ test('tools page: a member may not hide a tool', async () => {
   const answer = await app.post({ path: `${path}/visibility`, cookie, body: body.toString() });
 
   expect(answer.status).toBe(403);
-  expect((await findServer(app.server.stores.db, 'acme', 'sales'))?.hiddenTools).toEqual([]);
+  expect((await findServer(app.server.stores.db, 'acme', 'sales'))?.target.hiddenTools).toEqual([]);
 });
 
 test('tools page: without an answer it shows what was seen last, and the reason to administrators', async () => {
