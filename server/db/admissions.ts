@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 
 import { sql } from 'kysely';
-import { isRole, roleScopes } from '#model/roles';
+import { isRole } from '#model/roles';
 import { type Awaitable, whenReady } from '#model/awaitable';
 
 import type { Suspension } from '#model/suspension';
@@ -10,7 +10,7 @@ import { readServer, type ServerRow } from './servers.ts';
 import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
 import type { EpochSeconds } from '#model/clock';
-import type { Scope } from '#model/scopes';
+import { roleScopes, type Scope } from '#model/scopes';
 
 /** A server and the credential's access to it, looked up for every request. */
 export interface AdmittedKey {

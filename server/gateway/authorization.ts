@@ -1,6 +1,6 @@
 import { z } from 'zod';
 
-import { type Scope, allScopes } from '#model/scopes';
+import { allScopes, methodScope, type Scope, subscriptionScope } from '#model/scopes';
 import { mirroredMember } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { Admission } from './admission.ts';
@@ -62,13 +62,6 @@ function badParams(detail: string): GatewayRefusal {
   return new GatewayRefusal('bad_params', { detail });
 }
 
-const kindScopes: Readonly<Record<string, Scope>> = {
-  toolsListChanged: 'mcp:tools:read',
-  promptsListChanged: 'mcp:resources:read',
-  resourcesListChanged: 'mcp:resources:read',
-  resourceSubscriptions: 'mcp:resources:read',
-};
-
 const listenSchema = z.object({ notifications: z.record(z.string(), z.unknown()).optional() });
 
 /** The scopes for the kinds of notification that a `subscriptions/listen` asks for. MCP 2026-07-28 */
@@ -78,37 +71,8 @@ function listenedScopes(params: Buffer | undefined): Scope[] {
     throw badParams('params.notifications must be an object');
   }
   return Object.keys(read.data.notifications ?? {}).map((kind) => {
-    const scope = Object.hasOwn(kindScopes, kind) ? kindScopes[kind] : undefined;
+    const scope = subscriptionScope(kind);
     if (scope) return scope;
     throw badParams(`notifications.${kind.slice(0, 40)} is unknown`);
   });
-}
-
-const byMethod: Readonly<Record<string, Scope | 'any'>> = {
-  initialize: 'any',
-  ping: 'any',
-  'server/discover': 'any',
-  'logging/setLevel': 'any',
-  'subscriptions/listen': 'any',
-  'tools/list': 'mcp:tools:read',
-  'tools/call': 'mcp:tools:execute',
-  'completion/complete': 'mcp:resources:read',
-};
-
-const byPrefix: ReadonlyArray<readonly [string, Scope | 'any']> = [
-  ['notifications/', 'any'],
-  ['tasks/', 'mcp:tools:execute'],
-  ['resources/', 'mcp:resources:read'],
-  ['prompts/', 'mcp:resources:read'],
-  ['skills/', 'mcp:resources:read'],
-];
-
-// Upstreams see one client for all callers, so the list would contain everyone's tasks.
-const never: ReadonlySet<string> = new Set(['tasks/list']);
-
-/** The scope that a JSON-RPC method requires; `undefined` for a method that is never forwarded. */
-export function methodScope(method: string): Scope | 'any' | undefined {
-  if (never.has(method)) return undefined;
-  if (Object.hasOwn(byMethod, method)) return byMethod[method];
-  return byPrefix.find(([prefix]) => method.startsWith(prefix))?.[1];
 }

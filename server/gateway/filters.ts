@@ -1,4 +1,4 @@
-import type { Scope } from '#model/scopes';
+import { notificationScopes, type Scope } from '#model/scopes';
 import { type Edit, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, type Scan, isError, scanMessage, withId } from 'latchkey-mcp/message';
 import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
@@ -69,23 +69,14 @@ export function filtered(
   return current;
 }
 
-/** Notifications by the scope without which a caller does not get them. */
-const scopeByPrefix: ReadonlyArray<readonly [string, Scope]> = [
-  ['notifications/tools/', 'mcp:tools:read'],
-  // Of 2025-11-25 and of the tasks extension, whose notification has nothing after the word.
-  ['notifications/tasks', 'mcp:tools:execute'],
-  ['notifications/resources/', 'mcp:resources:read'],
-  ['notifications/prompts/', 'mcp:resources:read'],
-];
-
 /**
  * Drops the notifications of event streams that the caller's `scopes` do not cover, and what some reader could take for
  * one of them; `undefined` for a caller whose scopes cover all.
  */
 export function allowedNotifications(scopes: readonly Scope[]): Filter | undefined {
   // As it is for nearly every call.
-  if (scopeByPrefix.every(([, scope]) => scopes.includes(scope))) return undefined;
-  const missing = scopeByPrefix.filter(([, scope]) => !scopes.includes(scope));
+  if (notificationScopes.every(([, scope]) => scopes.includes(scope))) return undefined;
+  const missing = notificationScopes.filter(([, scope]) => !scopes.includes(scope));
   return (message) => {
     if (!message.event) return message;
     // Only a text with an escape in it can hide the words.

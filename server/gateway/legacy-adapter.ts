@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 
-import type { Scope } from '#model/scopes';
+import { subscriptionScope } from '#model/scopes';
 import {
   type Message,
   errorTo,
@@ -97,7 +97,7 @@ export class LegacyAdapter {
     }
     if (method === 'GET') {
       const lists = session.lists.filter((list) => {
-        const scope = listScopes[list];
+        const scope = subscriptionScope(filterMembers[list] ?? '');
         return scope !== undefined && admission.scopes.includes(scope);
       });
       return streamOf(session.changes.follow(lists, { upstream, signal }));
@@ -379,10 +379,3 @@ function legacyParams(json: string): string {
   const isPage = params['mode'] === 'url' && params['elicitationId'] === undefined;
   return isPage ? JSON.stringify({ ...params, elicitationId: randomUUID() }) : json;
 }
-
-/** The scope required for notifications about each list. */
-export const listScopes: Readonly<Record<string, Scope>> = {
-  tools: 'mcp:tools:read',
-  prompts: 'mcp:resources:read',
-  resources: 'mcp:resources:read',
-};

@@ -1,13 +1,79 @@
-/** All scopes, in the order in which they are listed. */
-export const allScopes = [
-  'mcp:tools:read',
-  'mcp:tools:execute',
-  'mcp:resources:read',
-  'mcp:server:read',
-  'mcp:server:manage',
-] as const;
+import type { Role } from './roles.ts';
 
-export type Scope = (typeof allScopes)[number];
+/** What a scope allows, for people who have never heard of scopes. */
+export interface ScopeSentence {
+  readonly text: string;
+  /** The risk to point out, if any. */
+  readonly risk?: string | undefined;
+}
+
+/** What requires a scope. A `*` at the end stands for any ending. */
+interface ScopeRules extends ScopeSentence {
+  /** The roles that may grant it. */
+  readonly roles: readonly Role[];
+  /** The JSON-RPC methods that it is needed for. */
+  readonly methods?: readonly string[];
+  /** The notifications that are withheld from callers without it. */
+  readonly notifications?: readonly string[];
+  /** The kinds of notification that `subscriptions/listen` may ask for with it. MCP 2026-07-28 */
+  readonly subscriptions?: readonly string[];
+}
+
+const everyRole = ['owner', 'admin', 'member', 'viewer'] as const;
+
+/** Everything that depends on a scope. The order is that of all lists of scopes. */
+const scopeTable = {
+  'mcp:tools:read': {
+    text: 'See which tools the server has',
+    roles: everyRole,
+    methods: ['tools/list'],
+    notifications: ['notifications/tools/*'],
+    subscriptions: ['toolsListChanged'],
+  },
+  'mcp:tools:execute': {
+    text: 'Use those tools on your behalf',
+    risk: 'A tool can change or send data as well as read it.',
+    roles: everyRole,
+    methods: ['tools/call', 'tasks/*'],
+    // Of 2025-11-25 and of the tasks extension, whose notification has nothing after the word.
+    notifications: ['notifications/tasks*'],
+  },
+  'mcp:resources:read': {
+    text: 'Read the documents, skills and prompts of the server',
+    roles: everyRole,
+    methods: ['resources/*', 'prompts/*', 'skills/*', 'completion/complete'],
+    notifications: ['notifications/resources/*', 'notifications/prompts/*'],
+    subscriptions: ['promptsListChanged', 'resourcesListChanged', 'resourceSubscriptions'],
+  },
+  'mcp:server:read': { text: 'See how the server is set up', roles: everyRole },
+  'mcp:server:manage': {
+    text: 'Change how the server is set up',
+    risk: 'This changes the server for everyone who uses it.',
+    roles: ['owner', 'admin'],
+  },
+} satisfies Record<string, ScopeRules>;
+
+/** The methods that every valid credential may call. */
+const methodsForAll = [
+  'initialize',
+  'ping',
+  'server/discover',
+  'logging/setLevel',
+  'subscriptions/listen',
+  'notifications/*',
+];
+
+// Upstreams see one client for all callers, so the list would contain everyone's tasks.
+const methodsForNobody: ReadonlySet<string> = new Set(['tasks/list']);
+
+export type Scope = keyof typeof scopeTable;
+
+export function isScope(text: string): text is Scope {
+  return Object.hasOwn(scopeTable, text);
+}
+
+/** All scopes, in the order in which they are listed. */
+export const allScopes: readonly Scope[] = Object.keys(scopeTable).filter(isScope);
 
 /** The scopes for using a server; none for administering it. */
 export const ordinaryScopes: readonly Scope[] = [
@@ -21,8 +87,58 @@ export const defaultKeyScopes: readonly Scope[] = allScopes.filter(
   (scope) => scope !== 'mcp:server:manage',
 );
 
-export function isScope(text: string): text is Scope {
-  return (allScopes as readonly string[]).includes(text);
+function rulesOf(scope: Scope): ScopeRules {
+  return scopeTable[scope];
+}
+
+export function scopeSentence(scope: Scope): ScopeSentence {
+  return rulesOf(scope);
+}
+
+/** The scopes that a role may grant. */
+export function roleScopes(role: Role): readonly Scope[] {
+  return allScopes.filter((scope) => rulesOf(scope).roles.includes(role));
+}
+
+function listed(member: 'methods' | 'notifications' | 'subscriptions'): [string, Scope][] {
+  return allScopes.flatMap((scope) =>
+    (rulesOf(scope)[member] ?? []).map((pattern): [string, Scope] => [pattern, scope]),
+  );
+}
+
+/** Those of the patterns that end in `*`, without it. */
+function prefixes<Value>(patterns: readonly [string, Value][]): [string, Value][] {
+  return patterns.flatMap(([pattern, value]): [string, Value][] =>
+    pattern.endsWith('*') ? [[pattern.slice(0, -1), value]] : [],
+  );
+}
+
+const methodPatterns: [string, Scope | 'any'][] = [
+  ...methodsForAll.map((method): [string, 'any'] => [method, 'any']),
+  ...listed('methods'),
+];
+const scopeByMethod: ReadonlyMap<string, Scope | 'any'> = new Map(methodPatterns);
+const scopeByMethodPrefix = prefixes(methodPatterns);
+
+/** The scope that a JSON-RPC method requires; `undefined` for a method that is never forwarded. */
+export function methodScope(method: string): Scope | 'any' | undefined {
+  if (methodsForNobody.has(method)) return undefined;
+  return (
+    scopeByMethod.get(method) ??
+    scopeByMethodPrefix.find(([prefix]) => method.startsWith(prefix))?.[1]
+  );
+}
+
+/** How the notifications begin that only callers with a scope receive. */
+export const notificationScopes: ReadonlyArray<readonly [prefix: string, Scope]> = prefixes(
+  listed('notifications'),
+);
+
+const scopeBySubscription: ReadonlyMap<string, Scope> = new Map(listed('subscriptions'));
+
+/** The scope that a kind of notification in `subscriptions/listen` requires; `undefined` for an unknown kind. */
+export function subscriptionScope(kind: string): Scope | undefined {
+  return scopeBySubscription.get(kind);
 }
 
 /** Splits a scope parameter. Some clients separate scopes by spaces, others by commas. */

@@ -1,10 +1,9 @@
-import { roleScopes } from '#model/roles';
 import type { OAuthClient } from '#db/clients';
 import { mayUseServer } from '#db/server-access';
 import { listMemberships } from '#db/people';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
-import { isScope, type Scope, scopeWords } from '#model/scopes';
+import { isScope, roleScopes, type Scope, scopeWords } from '#model/scopes';
 import { OAuthError } from './oauth-error.ts';
 import { suspensionWords } from '#model/suspension';
 

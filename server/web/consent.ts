@@ -12,7 +12,7 @@ import {
 import { OAuthError } from '#oauth/oauth-error';
 import type { notPermittedWords } from '#oauth/permitted-scopes';
 import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-uris';
-import type { Scope } from '#model/scopes';
+import { scopeSentence, type ScopeSentence } from '#model/scopes';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
 import { type Frame, isLongHeading, layout } from './layout.ts';
@@ -26,35 +26,6 @@ import {
   type CurrentPersonPorts,
   visitOf,
 } from './page-session.ts';
-
-/** What a scope allows, for people who have never heard of scopes. */
-export interface ScopeSentence {
-  readonly text: string;
-  /** The risk to point out, if any. */
-  readonly risk: string | undefined;
-}
-
-const sentences: Readonly<Record<Scope, ScopeSentence>> = {
-  'mcp:tools:read': { text: 'See which tools the server has', risk: undefined },
-  'mcp:tools:execute': {
-    text: 'Use those tools on your behalf',
-    risk: 'A tool can change or send data as well as read it.',
-  },
-  'mcp:resources:read': {
-    text: 'Read the documents, skills and prompts of the server',
-    risk: undefined,
-  },
-  'mcp:server:read': { text: 'See how the server is set up', risk: undefined },
-  'mcp:server:manage': {
-    text: 'Change how the server is set up',
-    risk: 'This changes the server for everyone who uses it.',
-  },
-};
-
-/** The sentence of one scope. */
-export function scopeSentence(scope: Scope): ScopeSentence {
-  return sentences[scope];
-}
 
 /** What an application is called. Everything that it chose itself is a claim. */
 export interface ApplicationNames {

@@ -7,7 +7,7 @@ import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#model/clock';
 import { countClientPeople } from '#db/clients';
 import { findSecretCreators } from '#db/client-secrets';
-import type { ScopeSentence } from '#web/consent';
+import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice } from '#web/page-request';

@@ -1,7 +1,8 @@
 import { grantList, grantRead, grantWithdraw } from '#admin/grants';
 import { perform } from '#admin/operation';
 import { findServerTitles } from '#db/servers';
-import { applicationName, scopeSentence } from '#web/consent';
+import { scopeSentence } from '#model/scopes';
+import { applicationName } from '#web/consent';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
 import type { Table } from '#web/tables';

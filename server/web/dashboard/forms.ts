@@ -4,8 +4,7 @@ import { surfaces, type FieldChoice, type FieldControl } from '#admin/fields';
 import type { Operation } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import type { Form } from '#oauth/forms';
-import { allScopes, isScope, type Scope } from '#model/scopes';
-import { scopeSentence, type ScopeSentence } from '#web/consent';
+import { allScopes, isScope, type Scope, scopeSentence, type ScopeSentence } from '#model/scopes';
 import {
   checkboxes,
   errorOf,

@@ -6,7 +6,7 @@ import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#model/clock';
 import { findKeyOrigins, type KeyOrigin } from '#db/keys';
 import type { Db } from '#db/transaction';
-import type { ScopeSentence } from '#web/consent';
+import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { connectionInstructions } from '#web/instructions';
 import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
