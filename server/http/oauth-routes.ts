@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { networksOf } from '#accounts/guess-limit';
-import type { Clock, EpochSeconds } from '#model/clock';
-import { LimitedMap } from '#model/limited-map';
+import type { Clock } from '#model/clock';
+import { SlidingWindow } from '#model/sliding-window';
 import { ownClientDocument } from '#oauth/client-documents';
 import {
   introspectionEndpoint,
@@ -126,8 +126,7 @@ function publicDocument(
 }
 
 const maxPerHour = 30;
-const hourSeconds = 3600;
-const mostNetworks = 10_000;
+const hour = { seconds: 3600, maxNames: 10_000 };
 
 /**
  * `POST {base}/api/oauth/register`, at most thirty an hour for each network, twice as many for the IPv6 network of 56 bits
@@ -137,7 +136,7 @@ export function registrationRoute(
   app: FastifyInstance,
   ports: RegistrationEndpointPorts & { readonly clock: Clock },
 ): void {
-  const recent = new LimitedMap<string, EpochSeconds[]>(mostNetworks);
+  const registrations = new SlidingWindow(ports.clock, hour);
   oauthBodies(app);
 
   app.post('/api/oauth/register', async (request, reply) => {
@@ -145,18 +144,16 @@ export function registrationRoute(
     if (type !== 'application/json') {
       throw new OAuthError('invalid_client_metadata', 'the body must be application/json');
     }
-    const now = ports.clock.now();
-    const networks = networksOf(request.ip).map((network, at) => {
-      const before = (recent.get(network) ?? []).filter((time) => time > now - hourSeconds);
-      return { network, before, most: maxPerHour * 2 ** at };
-    });
-    const full = networks.find(({ before, most }) => before.length >= most);
-    if (full) {
-      throw new OAuthError('slow_down', 'too many registrations from this address', {
-        retryAfterSeconds: Math.max(1, (full.before[0] ?? now) + hourSeconds - now),
-      });
+    const networks = networksOf(request.ip).map(
+      (network, wider) => [network, maxPerHour * 2 ** wider] as const,
+    );
+    for (const [network, most] of networks) {
+      const retryAfterSeconds = registrations.secondsUntilFree(network, most);
+      if (retryAfterSeconds === 0) continue;
+      const words = 'too many registrations from this address';
+      throw new OAuthError('slow_down', words, { retryAfterSeconds });
     }
-    for (const { network, before } of networks) recent.set(network, [...before, now]);
+    for (const [network, most] of networks) registrations.count(network, most);
     const registration = await registrationEndpoint(
       parseJsonObject(request.body, 'invalid_client_metadata'),
       ports,

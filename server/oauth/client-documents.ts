@@ -10,6 +10,7 @@ import {
 } from '#db/clients';
 import type { Db } from '#db/transaction';
 import { LimitedMap } from '#model/limited-map';
+import { SlidingWindow } from '#model/sliding-window';
 import { OutboundError } from '#outbound/checked-addresses';
 import { selfRegisteredGrantTypes } from './grants.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -44,10 +45,9 @@ const documentLifeSeconds = 3600;
 /** Short, because the person who waits may have just corrected the document. */
 const failureLifeSeconds = 60;
 const maxFailures = 1000;
-const windowSeconds = 60;
 /** How many documents one person can cause to be fetched within the window. */
 const maxFetches = 5;
-const maxPeople = 10_000;
+const fetchWindow = { seconds: 60, maxNames: 10_000 };
 const maxUrlLength = 2000;
 
 export interface ClientDocumentPorts {
@@ -80,11 +80,12 @@ export class ClientDocuments {
   readonly #provided: ReadonlyMap<string, DocumentedClient>;
   readonly #reading = new Map<string, Promise<void>>();
   readonly #failures = new LimitedMap<string, Failure>(maxFailures);
-  /** When each person had documents fetched. */
-  readonly #fetches = new LimitedMap<string, EpochSeconds[]>(maxPeople);
+  /** Of each person. */
+  readonly #fetches: SlidingWindow;
 
   constructor(ports: ClientDocumentPorts) {
     this.#ports = ports;
+    this.#fetches = new SlidingWindow(ports.clock, fetchWindow);
     const own = ownClientDocument(ports.base);
     const proxy = readClientDocument(own.client_id, JSON.stringify(own));
     const provided = [...(ports.provided ?? []), { ...proxy, isLatchkeyProxy: true }];
@@ -148,16 +149,12 @@ export class ClientDocuments {
   }
 
   #countFetch(userId: string): void {
-    const now = this.#ports.clock.now();
-    const all = this.#fetches.get(userId) ?? [];
-    const recent = all.filter((at) => at > now - windowSeconds);
-    const [oldest = now] = recent;
-    if (recent.length >= maxFetches) {
-      const retryAfterSeconds = Math.max(1, oldest + windowSeconds - now);
+    const retryAfterSeconds = this.#fetches.secondsUntilFree(userId, maxFetches);
+    if (retryAfterSeconds > 0) {
       const words = `you opened too many new applications; try again in ${seconds(retryAfterSeconds)}`;
       throw new OAuthError('slow_down', words, { retryAfterSeconds });
     }
-    this.#fetches.set(userId, [...recent, now]);
+    this.#fetches.count(userId, maxFetches);
   }
 }
 

@@ -1,11 +1,10 @@
 import { type Awaitable, whenFailed } from '#model/awaitable';
-import type { Clock, EpochSeconds } from '#model/clock';
-import { LimitedMap } from '#model/limited-map';
+import type { Clock } from '#model/clock';
+import { SlidingWindow } from '#model/sliding-window';
 import { OAuthError } from './oauth-error.ts';
 
 const maxFailures = 20;
-const windowSeconds = 300;
-const maxSubjects = 10_000;
+const window = { seconds: 300, maxNames: 10_000 };
 
 /** What a failed attempt is counted against: its network address and the client that it claimed to be. */
 export interface Attempt {
@@ -21,19 +20,18 @@ export interface Attempt {
  * RFC 6749 §2.3.1, RFC 6585 §4
  */
 export class FailedAttempts {
-  readonly #failures = new LimitedMap<string, EpochSeconds[]>(maxSubjects);
-  readonly #clock: Clock;
+  readonly #failures: SlidingWindow;
   readonly #tell: (subject: string) => void;
 
   /** `tell` tells the other nodes of a failed attempt, where there are any. */
   constructor(clock: Clock, tell: (subject: string) => void = () => {}) {
-    this.#clock = clock;
+    this.#failures = new SlidingWindow(clock, window);
     this.#tell = tell;
   }
 
   /** Counts an attempt that failed at another node. */
   heard(subject: string): void {
-    this.#count(subject);
+    this.#failures.count(subject, maxFailures);
   }
 
   /**
@@ -55,28 +53,16 @@ export class FailedAttempts {
   }
 
   #check(subject: string, cause?: OAuthError): void {
-    const recent = this.#recent(subject);
-    const oldest = recent[0];
-    if (recent.length < maxFailures || oldest === undefined) return;
-    const retryAfterSeconds = Math.max(1, oldest + windowSeconds - this.#clock.now());
+    const retryAfterSeconds = this.#failures.secondsUntilFree(subject, maxFailures);
+    if (retryAfterSeconds === 0) return;
     throw new OAuthError('slow_down', 'too many failed attempts; try again later', {
       retryAfterSeconds,
       cause,
     });
   }
 
-  #recent(subject: string): EpochSeconds[] {
-    const since = this.#clock.now() - windowSeconds;
-    return (this.#failures.get(subject) ?? []).filter((at) => at > since);
-  }
-
   #note(subject: string): void {
-    this.#count(subject);
+    this.#failures.count(subject, maxFailures);
     this.#tell(subject);
-  }
-
-  #count(subject: string): void {
-    const recent = [...this.#recent(subject), this.#clock.now()].slice(-maxFailures);
-    this.#failures.set(subject, recent);
   }
 }
