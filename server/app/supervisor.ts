@@ -1,10 +1,10 @@
 import cluster, { type Worker } from 'node:cluster';
 import { CommandError } from '#config/usage-error';
 import type { Log } from '#log/log';
+import { backOffs, pauseMs } from '#model/back-off';
 import { type FromBroker, LocalBroker, LocalBus, type ToBroker } from '#nodes/local-bus';
 import type { OwnerSocket } from '#nodes/owner-socket';
 
-const restartMs = { first: 250, most: 10_000 };
 /** A process that served this long did not crash at once. */
 const steadyMs = 60_000;
 const mostFailedStarts = 5;
@@ -144,10 +144,10 @@ export class Supervisor {
         ),
       );
     }
-    const crashes = this.#crashes.get(number) ?? 0;
-    this.#crashes.set(number, crashes + 1);
-    const pauseMs = Math.min(restartMs.first * 2 ** crashes, restartMs.most);
-    log.error({ ...ended, process: number, pauseMs }, 'a process ended and is started again');
+    const crashes = (this.#crashes.get(number) ?? 0) + 1;
+    this.#crashes.set(number, crashes);
+    const waitMs = pauseMs(backOffs.workerRestart, crashes);
+    log.error({ ...ended, process: number, pauseMs: waitMs }, 'a process ended and is restarted');
     const timer = setTimeout(() => {
       this.#restarts.delete(timer);
       this.#start(number).catch((error: unknown) => {
@@ -155,7 +155,7 @@ export class Supervisor {
         const code = error instanceof WorkerStartError ? error.exitCode : undefined;
         this.#restart(number, { code }, failedStarts + 1);
       });
-    }, pauseMs);
+    }, waitMs);
     this.#restarts.add(timer);
   }
 }

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { PostgresAdapter, sql, type Kysely } from 'kysely';
 
+import { backOffs, pauseMs } from '#model/back-off';
 import { databaseFault } from './faults.ts';
 import type { Schema } from './schema.ts';
 
@@ -33,7 +34,7 @@ export async function untilNoDeadlock<Result>(run: () => Promise<Result>): Promi
     } catch (error) {
       if (runs === mostRuns || databaseFault(error) !== 'retryable') throw error;
     }
-    await delay(2 ** runs);
+    await delay(pauseMs(backOffs.deadlock, runs));
   }
 }
 

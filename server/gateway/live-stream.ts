@@ -1,3 +1,4 @@
+import { backOffs, pauseMs } from '#model/back-off';
 import { messageEvent } from 'latchkey-mcp/sse';
 
 /** Proxies drop connections that are idle for a minute, some after half a minute. */
@@ -51,12 +52,11 @@ export async function orSilence<Coming>(
   }
 }
 
-const firstPauseMs = 1000;
-const longestPauseMs = 30_000;
+const steadyMs = 30_000;
 
 /**
- * The pauses before a stream that ended is opened again. They double from one second to half a minute. Only a stream that
- * stayed open for half a minute resets them: that a stream opens does not mean that it lasts.
+ * The pauses before a stream that ended is opened again. Only a stream that stayed open for half a minute resets them: that a
+ * stream opens does not mean that it lasts.
  */
 export class ReopenPauses {
   #ended = 0;
@@ -70,15 +70,14 @@ export class ReopenPauses {
   /** The stream has ended, or was not opened: waits until it may be opened again, or until `signal` aborts. */
   async pause(signal: AbortSignal): Promise<void> {
     const wasSteady =
-      this.#openedAt !== undefined && performance.now() - this.#openedAt >= longestPauseMs;
+      this.#openedAt !== undefined && performance.now() - this.#openedAt >= steadyMs;
     this.#openedAt = undefined;
     if (wasSteady) this.#ended = 0;
-    const ms = Math.min(firstPauseMs * 2 ** this.#ended, longestPauseMs);
     this.#ended += 1;
     if (signal.aborted) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     const over = () => resolve();
-    const timer = setTimeout(over, ms).unref();
+    const timer = setTimeout(over, pauseMs(backOffs.upstreamStream, this.#ended)).unref();
     signal.addEventListener('abort', over, { once: true });
     await promise;
     clearTimeout(timer);

@@ -12,6 +12,7 @@ import {
   releasePendingEvent,
   type Webhook,
 } from '#db/webhooks';
+import { backOffs, pauseMs } from '#model/back-off';
 import { LimitedMap } from '#model/limited-map';
 import { OutboundError } from '#outbound/checked-addresses';
 import type { GuardedFetch } from '#outbound/guarded-fetch';
@@ -278,9 +279,6 @@ export function outboundWords({ code }: OutboundError): string {
   }
 }
 
-const shortestSeconds = 5;
-const longestSeconds = 3600;
-
 /**
  * How many seconds to wait before the next attempt: from five seconds, doubling up to an hour, minus a random part so that many
  * webhooks are not retried at the same moment. A receiver's `Retry-After` is respected within the same bounds.
@@ -289,9 +287,12 @@ export function retrySeconds(
   { attempts, retryAfterSeconds }: { attempts: number; retryAfterSeconds: number | undefined },
   random: () => number,
 ): number {
-  const doubled = Math.min(longestSeconds, shortestSeconds * 2 ** Math.min(attempts, 20));
-  const wanted = retryAfterSeconds ?? Math.round(doubled * (1 - random() / 4));
-  return Math.min(longestSeconds, Math.max(shortestSeconds, wanted));
+  const { firstMs, mostMs } = backOffs.webhook;
+  const wantedMs =
+    retryAfterSeconds === undefined
+      ? pauseMs(backOffs.webhook, attempts + 1, random)
+      : retryAfterSeconds * 1000;
+  return Math.round(Math.min(mostMs, Math.max(firstMs, wantedMs)) / 1000);
 }
 
 /** Seconds or a date; `undefined` for anything else. RFC 9110 §10.2.3 */

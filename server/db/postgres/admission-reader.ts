@@ -7,14 +7,12 @@ import {
   type ReadAdmission,
 } from '#db/admissions';
 import { DatabaseUnavailable } from '#db/faults';
+import { backOffs, pauseMs } from '#model/back-off';
 import { numberTypes } from './open-postgres.ts';
 
 const deadlineMs = 1000;
 const mostWaiting = 4096;
 const mostKept = 100_000;
-/** Pauses between attempts to connect. */
-const leastPauseMs = 20;
-const mostPauseMs = 250;
 
 const epochQuery = { name: 'epoch', text: 'select epoch from admission_epoch' };
 
@@ -89,7 +87,8 @@ export class AdmissionReader {
   #next: Turn | undefined;
   #isReading = false;
   #isClosed = false;
-  #pauseMs = 0;
+  /** The attempts that failed since the last answer. */
+  #failures = 0;
 
   constructor(config: ClientConfig, ports: AdmissionReaderPorts) {
     this.#config = config;
@@ -166,7 +165,7 @@ export class AdmissionReader {
         const client = await this.#connected(turn);
         if (!client) return;
         await this.#answer(turn, client);
-        this.#pauseMs = 0;
+        this.#failures = 0;
       } catch (error) {
         if (turn.isOver) return;
         this.#replaceConnection(error);
@@ -251,8 +250,8 @@ export class AdmissionReader {
 
   /** Waits before the next attempt: not at all after an answer, then longer after each failure. */
   async #pause(): Promise<void> {
-    await pause(this.#pauseMs);
-    this.#pauseMs = Math.min(mostPauseMs, Math.max(leastPauseMs, this.#pauseMs * 2));
+    await pause(pauseMs(backOffs.admission, this.#failures));
+    this.#failures += 1;
   }
 
   async #connect(): Promise<Client> {

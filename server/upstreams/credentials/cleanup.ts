@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { backOffs, pauseMs } from '#model/back-off';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { insertAuditEvent, type AuditEvent } from '#db/audit';
 import type { Db } from '#db/transaction';
@@ -117,8 +118,8 @@ export class CredentialCleanup {
   }
 
   async #attempt({ attempts, postpone, undo, remove }: PendingCleanup): Promise<void> {
-    const next = this.#options.clock.now() + 60 * 2 ** attempts;
-    if (!(await postpone(next))) return;
+    const pause = pauseMs(backOffs.credentialCleanup, attempts + 1) / 1000;
+    if (!(await postpone(this.#options.clock.now() + pause))) return;
     if ((await undo()) === 'retry' && attempts + 1 < maxAttempts) return;
     await remove();
   }
