@@ -11,7 +11,7 @@ import {
 } from '#db/agents';
 import { listKeys } from '#db/keys';
 import { listServers } from '#db/servers';
-import { createKey } from '#oauth/create-credentials';
+import { createKey } from './create-credentials.ts';
 import type { EpochSeconds } from '#model/clock';
 import { randomBase62 } from '#secrets/secrets';
 import { command, listCommand, type Command } from './command.ts';

@@ -20,7 +20,7 @@ import {
 } from './operation.ts';
 import { notFound, AdministrationRefusal, invalidField } from './refusal.ts';
 import { fields, readScope, surfaces, type FormChoice } from './fields.ts';
-import { createClient, createKeyedClient } from '#oauth/create-credentials';
+import { createClient, createKeyedClient } from './create-credentials.ts';
 import { pageFields, pageOf, pageQuery, toPageView } from './paging.ts';
 import { ownServer, serverPath } from './paths.ts';
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { EpochSeconds } from '#model/clock';
 import { CommandError } from '#config/usage-error';
 import { findKey, findKeyOrigins, listKeys, revokeKey, type NamedApiKey } from '#db/keys';
-import { createKey } from '#oauth/create-credentials';
+import { createKey } from './create-credentials.ts';
 import { allScopes, defaultKeyScopes } from '#model/scopes';
 import { command, listCommand, type Command } from './command.ts';
 import {

@@ -4,7 +4,7 @@ import { Pool } from 'undici';
 import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import { createKey } from '#server/oauth/create-credentials';
+import { createKey } from '#server/admin/create-credentials';
 import { openStores } from '#server/app/stores';
 import { modern } from '#support/mcp-call';
 import { startProgram } from '#support/processes';

@@ -7,7 +7,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { type CallTally, recordCalls } from '#server/db/rollups';
 import { insertServer } from '#server/db/servers';
-import { createKey } from '#server/oauth/create-credentials';
+import { createKey } from '#server/admin/create-credentials';
 import { hashSecret, mintSecret, secretHint } from '#server/secrets/secrets';
 import { openStores } from '#server/app/stores';
 import { cookieName } from '#server/web/page-request';

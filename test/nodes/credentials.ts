@@ -5,7 +5,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { insertServer } from '#server/db/servers';
 import type { Db } from '#server/db/transaction';
-import { createClient, createKey } from '#server/oauth/create-credentials';
+import { createClient, createKey } from '#server/admin/create-credentials';
 import { accessTokens } from '#server/oauth/access-tokens';
 import { readMasterKey } from '#server/secrets/master-key';
 import { readSigningKeys } from '#server/oauth/signing-keys';

@@ -3,7 +3,7 @@ import { revokeKey } from '#server/db/keys';
 import { findOrganization } from '#server/db/organizations';
 import { findUserByEmail } from '#server/db/people';
 import { findServer } from '#server/db/servers';
-import { createClient, createKey } from '#server/oauth/create-credentials';
+import { createClient, createKey } from '#server/admin/create-credentials';
 import { openStores, type OpenStores } from '#server/app/stores';
 import { latencyBucket } from '#server/usage/latencies';
 import { email, password } from '#support/dashboard-visitor';

@@ -4,7 +4,7 @@ import { active } from '#server/gateway/admission';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { accessTokens, type AccessTokenClaims } from '#server/oauth/access-tokens';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { ordinaryScopes, type Scope } from '#server/model/scopes';
 import { masterKey } from '#server/secrets/master-key';
 import { readSigningKeys } from '#server/oauth/signing-keys';

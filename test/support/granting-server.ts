@@ -4,7 +4,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { insertUser } from '#server/db/people';
 import { insertServer } from '#server/db/servers';
 import { jsonLog } from '#server/log/log';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { ordinaryScopes } from '#server/model/scopes';
 import { hashSecret } from '#server/secrets/secrets';
 import { serve } from '#server/app/serve';

@@ -3,7 +3,7 @@ import { decodeProtectedHeader } from 'jose';
 import { z } from 'zod';
 import { startSession } from '#server/accounts/sessions';
 import { insertUser } from '#server/db/people';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { openPostgres } from '#server/db/postgres/open-postgres';
 import { cookieName } from '#server/web/page-request';
 import { pkcePair } from '#support/authorization-server';

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { startSession } from '#server/accounts/sessions';
 import { insertUser } from '#server/db/people';
 import { openSqlite } from '#server/db/sqlite/open-sqlite';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { cookieName } from '#server/web/page-request';
 import { pkcePair } from '#support/authorization-server';
 import { childrenOf, many, send, type SentRequest, statusesOf } from '#support/fresh-connections';

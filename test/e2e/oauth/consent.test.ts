@@ -3,7 +3,7 @@ import { createServer, type Server } from 'node:http';
 import type { Browser as Chromium, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { allScopes } from '#server/model/scopes';
 import { passwordHashing } from '#server/accounts/passwords';
 import { chromium, pageProblems } from '#support/chromium';

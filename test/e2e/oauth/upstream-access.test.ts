@@ -7,7 +7,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { listAuditEvents } from '#server/db/audit';
 import { findOrganization } from '#server/db/organizations';
 import { updateServer } from '#server/db/servers';
-import { createKey } from '#server/oauth/create-credentials';
+import { createKey } from '#server/admin/create-credentials';
 import { ordinaryScopes } from '#server/model/scopes';
 import {
   grantingServer,

@@ -7,7 +7,7 @@ import { afterAll, expect, onTestFinished, test } from 'vitest';
 import { findServer } from '#server/db/servers';
 import { systemClock } from '#server/model/clock';
 import { revokeClient } from '#server/db/clients';
-import { createClient, createKeyedClient } from '#server/oauth/create-credentials';
+import { createClient, createKeyedClient } from '#server/admin/create-credentials';
 import { allScopes } from '#server/model/scopes';
 import { randomBase62 } from '#server/secrets/secrets';
 import { openStores } from '#server/app/stores';

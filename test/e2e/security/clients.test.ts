@@ -5,7 +5,7 @@ import { exportJWK, SignJWT, UnsecuredJWT } from 'jose';
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
 
 import { listAuditEvents } from '#server/db/audit';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { fakeClock } from '#support/fake-clock';
 import { runProgram } from '#support/processes';
 import {

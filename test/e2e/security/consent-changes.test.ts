@@ -2,7 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 
 import { revokeClient, updateClient } from '#server/db/clients';
 import { insertServer } from '#server/db/servers';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { allScopes } from '#server/model/scopes';
 import { fakeClock } from '#support/fake-clock';
 import {

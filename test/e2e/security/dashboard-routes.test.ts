@@ -5,7 +5,7 @@ import { listGrantsOfPerson } from '#server/db/grants';
 import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
-import { createKey } from '#server/oauth/create-credentials';
+import { createKey } from '#server/admin/create-credentials';
 import { pageApp, type PageApp, type SignedInBrowser } from '#support/page-app';
 import { deadWebhook } from '#support/webhook-setup';
 import { insertGroup } from '#server/db/groups';

@@ -5,7 +5,7 @@ import { afterAll, beforeEach, expect, onTestFinished, test } from 'vitest';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { systemClock } from '#server/model/clock';
-import { createKey } from '#server/oauth/create-credentials';
+import { createKey } from '#server/admin/create-credentials';
 import { defaultKeyScopes } from '#server/model/scopes';
 import { jsonLog } from '#server/log/log';
 import { serve } from '#server/app/serve';

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 
 import { insertAuditEvent } from '#server/db/audit';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import { bodyOf, countedServer, type CountedServer } from '#support/counted-server';
 import { desktop } from '#support/desktop';
 import { grantingServer, launcher, type GrantingServer } from '#support/granting-server';

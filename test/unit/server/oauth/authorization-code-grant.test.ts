@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { insertClient } from '#server/db/clients';
-import { createClient } from '#server/oauth/create-credentials';
+import { createClient } from '#server/admin/create-credentials';
 import {
   authorizationServer,
   pkcePair,

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { insertAgent } from '#server/db/agents';
 import { findClient } from '#server/db/clients';
 import { findKey } from '#server/db/keys';
-import { createClient, createKey } from '#server/oauth/create-credentials';
+import { createClient, createKey } from '#server/admin/create-credentials';
 import { hashSecret, isWellFormedSecret, secretHint } from '#server/secrets/secrets';
 import { madeAt, makeServer } from '#support/made-records';
 import { openDatabase } from '#support/open-database';
