@@ -35,7 +35,7 @@ test.each([
   expect(totpStep(code, totp, { sealing, now: at })).toBe(Math.floor(at / 30));
 });
 
-test('a code counts one step early or late, as clocks differ, and no further', () => {
+test('a code is valid one step early or late, as clocks differ, and no further', () => {
   const totp = enrolled();
   const { secret } = totpEnrolment(totp, person, sealing);
   const codeAt = (at: number) =>
@@ -64,7 +64,7 @@ test('the secret is sealed for one person', () => {
   expect(other).toThrow('authenticate');
 });
 
-test('the image holds what an app needs, and says where the code is from', () => {
+test('the image contains what an app needs, and names the issuer', () => {
   const { uri, secret } = totpEnrolment(enrolled(), person, sealing);
   const pixels = encodeQR(uri, 'raw', { scale: 4, border: 4 });
   const size = pixels.length;
@@ -78,7 +78,7 @@ test('the image holds what an app needs, and says where the code is from', () =>
   expect(decodeURIComponent(url.pathname)).toContain('Latchkey acme.example:dana@example.com');
 });
 
-test('a recovery code counts however it is typed, for its owner alone', () => {
+test('a recovery code is accepted in any spelling, for its owner alone', () => {
   const [code = ''] = mintRecoveryCodes();
   const hash = recoveryHash('user_dana', code);
 

@@ -25,7 +25,7 @@ const spend = (challenge: string, but: Partial<{ purpose: string; cookieToken: s
   spendChallenge({ challenge, purpose, cookieToken, ...but }, ports());
 const rows = () => stores.db.selectFrom('spent_challenge').selectAll().execute();
 
-test('91: a challenge is accepted once, however many bring it at the same moment', async () => {
+test('91: a challenge is accepted once, even if many requests bring it at the same moment', async () => {
   const challenge = issue();
 
   const answers = await Promise.all(Array.from({ length: 8 }, () => spend(challenge)));
@@ -46,7 +46,7 @@ test('91: a challenge is for one purpose, one browser and one server', async () 
   expect(await spend(challenge)).toBe(true);
 });
 
-test('91: a challenge made under the key of the cookie is refused, and nothing is stored of it', async () => {
+test('91: a challenge made with the key of the cookie is refused, and not stored', async () => {
   const head = Buffer.concat([Buffer.alloc(22)]);
   head.writeUIntBE(clock.now() + 200, 0, 6);
   const mac = createHmac('sha256', cookieToken).update(`challenge ${purpose}\0`).update(head);
@@ -61,14 +61,14 @@ test('91: a challenge made under the key of the cookie is refused, and nothing i
 test.each([
   ['five minutes after it was issued', 300, false],
   ['just before that', 299, true],
-])('91: a challenge that is brought %s is accepted: %s', async (_, seconds, isAccepted) => {
+])('91: a challenge that is returned %s is accepted: %s', async (_, seconds, isAccepted) => {
   const challenge = issue();
   clock.advance(seconds);
 
   expect(await spend(challenge)).toBe(isAccepted);
 });
 
-test('91: a challenge that ends more than five minutes ahead is refused, and nothing is stored of it', async () => {
+test('91: a challenge that expires more than five minutes ahead is refused, and not stored', async () => {
   const ahead = turnedClock(clock.now() + 1);
   const challenge = issueChallenge(purpose, cookieToken, { sealing, clock: ahead });
   const before = await rows();
@@ -77,7 +77,7 @@ test('91: a challenge that ends more than five minutes ahead is refused, and not
   expect(await rows()).toEqual(before);
 });
 
-test('91: what is stored of spent challenges is removed once they have expired', async () => {
+test('91: records of used challenges are removed once they have expired', async () => {
   for (let turn = 0; turn < 5; turn += 1) await spend(issue());
   clock.advance(300);
   await spend(issue());

@@ -48,7 +48,7 @@ const signInBy = async (
   return signedIn(authenticator.signIn(options, wrong));
 };
 
-test('83 a passkey that was registered signs in, again and again', async () => {
+test('83 a registered passkey signs in repeatedly', async () => {
   const { ok, authenticator } = await registered();
 
   expect(ok).toBe(true);
@@ -68,7 +68,7 @@ test.each<[string, Deviation]>([
   expect(await signInBy(authenticator, wrong)).toBeUndefined();
 });
 
-test('83 a counter that does not rise is a clone, and refused', async () => {
+test('83 a counter that does not increase is a sign of a clone, and refused', async () => {
   const { authenticator } = await registered();
   await signInBy(authenticator, { counter: 10 });
 
@@ -77,7 +77,7 @@ test('83 a counter that does not rise is a clone, and refused', async () => {
   expect(await signInBy(authenticator, { counter: 11 })).toBe(user.id);
 });
 
-test('83 an answer counts once, in the browser that asked, within five minutes', async () => {
+test('83 a response is accepted once, in the browser of its challenge, within five minutes', async () => {
   const { authenticator } = await registered();
   const options = challengeOf(await ours.signInOptions(cookie));
   const answer = authenticator.signIn(options);
@@ -90,7 +90,7 @@ test('83 an answer counts once, in the browser that asked, within five minutes',
   expect(await signedIn(late)).toBeUndefined();
 });
 
-test('83 one use of a passkey at the same moment as another counts once', async () => {
+test('83 of two concurrent uses of the same response one is accepted', async () => {
   const { authenticator } = await registered();
   const answers = await Promise.all(
     [1, 2, 3].map(async () => {
@@ -104,7 +104,7 @@ test('83 one use of a passkey at the same moment as another counts once', async 
   expect(results.filter(Boolean)).toEqual([user.id]);
 });
 
-test('83 a challenge for adding a passkey does not sign in, nor one for somebody else', async () => {
+test('83 a challenge for adding a passkey does not sign in, and one of another person does not either', async () => {
   const { authenticator } = await registered();
   const add = challengeOf(await ours.registrationOptions(user, cookie));
   const other = { ...user, id: 'user_eve' };
@@ -116,7 +116,7 @@ test('83 a challenge for adding a passkey does not sign in, nor one for somebody
   expect(await signInBy(authenticator, { userHandle: 'user_eve' })).toBeUndefined();
 });
 
-test('there are no passkeys under an IP address', () => {
+test('passkeys are not available under an IP address', () => {
   expect(passkeyDomain('http://127.0.0.1:8787')).toBeUndefined();
   expect(passkeyDomain('http://[::1]:8787')).toBeUndefined();
   expect(passkeyDomain('http://localhost:8787')).toBe('localhost');

@@ -11,7 +11,7 @@ import { turnedClock } from '#support/turned-clock';
 const quick = passwordHashing({ log2Cost: 10 });
 const dana = { known: 'dana' };
 
-test('a password is verified by its hash, another one is not', async () => {
+test('a password is verified by its hash, and another password is not', async () => {
   const hash = await quick.hash('correct horse battery');
 
   expect(hash).toMatch(/^\$scrypt\$ln=10,r=8,p=2\$/);
@@ -19,7 +19,7 @@ test('a password is verified by its hash, another one is not', async () => {
   expect(await quick.verify('correct horse batterz', hash, dana)).toBe(false);
 });
 
-test('the parameters are at least what OWASP asks for', async () => {
+test('the parameters are at least those that OWASP recommends', async () => {
   const hash = await passwordHashing().hash('correct horse battery');
 
   expect(hash).toMatch(/^\$scrypt\$ln=16,r=8,p=2\$[\w+/]{22}\$[\w+/]{43}$/);
@@ -33,13 +33,13 @@ test('the same password is hashed differently each time, and verified under olde
   expect(await quick.verify('same password', two, dana)).toBe(true);
 });
 
-test('letters that look the same are the same password', async () => {
+test('letters that look the same make the same password', async () => {
   const hash = await quick.hash('caf\u00e9 caf\u00e9 caf\u00e9');
 
   expect(await quick.verify('cafe\u0301 cafe\u0301 cafe\u0301', hash, dana)).toBe(true);
 });
 
-test('nobody has no password, and it takes the same work to say so', async () => {
+test('a person without a password fails, after the same work as a wrong password', async () => {
   const hashing = passwordHashing({ log2Cost: 12 });
   const hash = await hashing.hash('correct horse battery');
   // What this process had of the processor, which others that want it do not change.
@@ -88,21 +88,21 @@ test('108: hashing: networks take turns, so that one with few guesses does not w
   expect(order.indexOf('other')).toBeLessThan(6);
 });
 
-test('108: hashing: known people who never stop leave every fourth turn to unknown networks', async () => {
+test('108: hashing: known people leave every fourth turn to unknown networks, even if they never stop', async () => {
   const people = times(20, (index) => ({ known: `person ${index % 2}` }));
   const { order } = await verified(...people, network('other'));
 
   expect(order.indexOf('other')).toBeLessThan(8);
 });
 
-test('107: hashing: 25 of one network wait, and the next is told that we are busy', async () => {
+test('107: hashing: 25 requests of one network wait, and the next is answered as busy', async () => {
   const { order, refused } = await verified(...times(40, () => network('guesser')));
 
   expect([order.length, refused.length]).toEqual([27, 13]);
   expect(await quick.verify('wrong', undefined, network('guesser'))).toBe(false);
 });
 
-test('107: hashing: a hundred wait; beyond that, another network takes the place of one with more', async () => {
+test('107: hashing: a hundred requests wait; beyond that, another network replaces one with more', async () => {
   const crowd = times(102, (index) => network(`guesser ${index % 12}`));
   const { order, refused } = await verified(...crowd, network('other'));
 
@@ -110,7 +110,7 @@ test('107: hashing: a hundred wait; beyond that, another network takes the place
   expect(order).toContain('other');
 });
 
-test('48: what was allowed until the old sessions ended is over with the old password', async () => {
+test('48: a new password revokes all personal tokens, even those made by a session that is about to end', async () => {
   await using stores = await openDatabase();
   const { db } = stores;
   const clock = turnedClock();

@@ -34,7 +34,7 @@ test('provider check: a provider with configuration and keys is ready', async ()
   expect(await providerWith().check()).toEqual({ outcome: 'ready' });
 });
 
-test('provider check: a provider that is not there is unreachable', async () => {
+test('provider check: a provider that does not answer is unreachable', async () => {
   const issuer = `http://127.0.0.1:${await freePort()}`;
 
   expect(await providerWith({ issuer }).check()).toEqual({
@@ -44,7 +44,7 @@ test('provider check: a provider that is not there is unreachable', async () => 
   });
 });
 
-test('provider check: a configuration of another issuer is not accepted', async () => {
+test('provider check: the configuration of another issuer is not accepted', async () => {
   const issuer = lying.issuer.replace('127.0.0.1', 'localhost');
 
   expect(await providerWith({ issuer }).check()).toMatchObject({
@@ -63,7 +63,7 @@ test.each<[string, Lie, string]>([
   expect(await faultOf(lie)).toMatchObject({ code });
 });
 
-test('provider fault: a refused code is told from a refused sign-in, and no detail has the secret', async () => {
+test('provider fault: a refused code differs from a refused sign-in, and no detail contains the secret', async () => {
   const provider = providerWith();
   const callback = lying.authorize(await provider.begin(checks));
   const other = { ...checks, codeVerifier: 'w'.repeat(43) };

@@ -59,7 +59,7 @@ const prove = async (userId: string, code: string, address = visit.address) => {
   return bringTo({ userId, code, challenge }, cookieToken, address);
 };
 
-test('who has no authenticator app, or has not shown it, is not asked', async () => {
+test('a person without a confirmed authenticator app is not asked for a code', async () => {
   const person = await newPerson();
   const before = await askSecondFactor(person.user.id, cookieToken, ports());
   await beginTotp(person, 'Latchkey', ports());
@@ -68,7 +68,7 @@ test('who has no authenticator app, or has not shown it, is not asked', async ()
   expect(await askSecondFactor(person.user.id, cookieToken, ports())).toBeUndefined();
 });
 
-test('83: a code is used once, that of the enrolment included', async () => {
+test('83: a code is accepted once, and that of the enrolment counts', async () => {
   const { user, first, codeNow } = await enrolled();
 
   const again = await prove(user.id, first);
@@ -83,7 +83,7 @@ test('83: a code is used once, that of the enrolment included', async () => {
   expect(late.outcome).toBe('refused');
 });
 
-test('83: a recovery code does as well, once', async () => {
+test('83: a recovery code is accepted instead, once', async () => {
   const { user, codes } = await enrolled();
 
   const outcomes = [await prove(user.id, codes[3] ?? ''), await prove(user.id, codes[3] ?? '')];
@@ -91,7 +91,7 @@ test('83: a recovery code does as well, once', async () => {
   expect(outcomes.map(({ outcome }) => outcome)).toEqual(['proved', 'refused']);
 });
 
-test('83: after five wrong codes the next one waits, and a right password in between changes nothing', async () => {
+test('83: after five wrong codes the next one must wait, and a right password in between does not reset it', async () => {
   const { user, codeNow } = await enrolled();
   for (let turn = 0; turn < 5; turn += 1) await prove(user.id, '000000');
   clock.advance(1);
@@ -105,7 +105,7 @@ test('83: after five wrong codes the next one waits, and a right password in bet
   expect(right.outcome).toBe('proved');
 });
 
-test('93: wrong codes from one network keep the right one out of no other', async () => {
+test('93: wrong codes from one network do not block the right one from another', async () => {
   const { user, codeNow } = await enrolled();
   for (let turn = 0; turn < 20; turn += 1) await prove(user.id, '000000');
   clock.advance(30);
@@ -115,7 +115,7 @@ test('93: wrong codes from one network keep the right one out of no other', asyn
   expect((await prove(user.id, codeNow(), '198.51.100.7')).outcome).toBe('proved');
 });
 
-test('93: wrong codes from four networks and more are slowed down together', async () => {
+test('93: wrong codes from four or more networks are slowed down together', async () => {
   const { user } = await enrolled();
   const outcomes: string[] = [];
   for (let turn = 0; turn < 21; turn += 1) {
@@ -125,7 +125,7 @@ test('93: wrong codes from four networks and more are slowed down together', asy
   expect(outcomes).toEqual([...Array.from({ length: 20 }, () => 'refused'), 'wait']);
 });
 
-test('83: the more codes were wrong within a day the longer the next one waits, a quarter of an hour at last', async () => {
+test('83: the more codes were wrong within a day, the longer the next one must wait, up to a quarter of an hour', async () => {
   const { user } = await enrolled();
   const waits: number[] = [];
   for (let turn = 0; turn < 16; turn += 1) {
@@ -139,7 +139,7 @@ test('83: the more codes were wrong within a day the longer the next one waits, 
   expect(waits.slice(2, 14)).toEqual([2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900, 900]);
 });
 
-test('the question counts once, in its browser, for its person, and for five minutes', async () => {
+test('the challenge is valid once, in its browser, for its person, and for five minutes', async () => {
   const [dana, eve] = [await enrolled(), await enrolled()];
   clock.advance(30);
   const ask = async () => (await askSecondFactor(dana.user.id, cookieToken, ports())) ?? '';
@@ -160,7 +160,7 @@ test('the question counts once, in its browser, for its person, and for five min
   await expect(bring(old)).rejects.toMatchObject(late);
 });
 
-test('92: nobody without a password is asked for a code, nor proves one', async () => {
+test('92: a person without a password is not asked for a code, and cannot prove one', async () => {
   const { user, codeNow, codes } = await enrolled();
   clock.advance(30);
   const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
@@ -173,7 +173,7 @@ test('92: nobody without a password is asked for a code, nor proves one', async 
   await expect(bring(codes[0] ?? '')).rejects.toMatchObject(late);
 });
 
-test('91: a challenge that was not issued is in the audit log, for whom it was made up', async () => {
+test('91: a challenge that was not issued is in the audit log, with the person it names', async () => {
   const { user } = await enrolled();
   const bring = (userId: string) => bringTo({ userId, code: 'x', challenge: 'x' });
 
@@ -186,7 +186,7 @@ test('91: a challenge that was not issued is in the audit log, for whom it was m
   ]);
 });
 
-test('a code that comes after the app was removed signs nobody in', async () => {
+test('a code that arrives after the app was removed does not sign in', async () => {
   const { user, codeNow } = await enrolled();
   clock.advance(30);
   const challenge = (await askSecondFactor(user.id, cookieToken, ports())) ?? '';
@@ -197,7 +197,7 @@ test('a code that comes after the app was removed signs nobody in', async () => 
   await expect(answer).rejects.toMatchObject({ code: 'sign_in_expired' });
 });
 
-test('turning it on ends every session; turning it off takes both factors, just now', async () => {
+test('turning it on ends every session; turning it off takes both factors, freshly proved', async () => {
   const person = await newPerson();
   const { user } = person;
   const session = {

@@ -37,14 +37,14 @@ const attempt = (
   }: { email?: string; address?: string; deviceToken?: string } = {},
 ) => signIn({ email, password: typed, deviceToken }, visit(address), { ...stores, hashing, clock });
 
-test('the right password signs in, however the address is written', async () => {
+test('the right password signs in, however the address is spelt', async () => {
   expect(await attempt(password, { email: ' DANA@Example.com ' })).toMatchObject({
     outcome: 'signed-in',
     user: { id: 'user_dana' },
   });
 });
 
-test('a wrong password and an unknown address are the same refusal', async () => {
+test('a wrong password and an unknown address get the same refusal', async () => {
   const wrong = await attempt('wrong');
   const unknown = await attempt('wrong', { email: 'nobody@example.com' });
 
@@ -53,7 +53,7 @@ test('a wrong password and an unknown address are the same refusal', async () =>
 });
 
 test.each(['dana@example.com', 'nobody@example.com'])(
-  'after ten wrong passwords for %s from one network the next one waits, longer each time, a quarter of an hour at most',
+  'after ten wrong passwords for %s from one network the next attempt must wait, longer each time, up to a quarter of an hour',
   async (email) => {
     for (let turn = 0; turn < 10; turn += 1) await attempt('wrong', { email });
 
@@ -70,7 +70,7 @@ test.each(['dana@example.com', 'nobody@example.com'])(
   },
 );
 
-test('asking again while one waits does not make the wait longer', async () => {
+test('an attempt during the wait does not make the wait longer', async () => {
   for (let turn = 0; turn < 10; turn += 1) await attempt('wrong');
   for (let turn = 0; turn < 50; turn += 1) await attempt('wrong');
 
@@ -80,7 +80,7 @@ test('asking again while one waits does not make the wait longer', async () => {
   expect(await attempt('wrong')).toEqual({ outcome: 'refused' });
 });
 
-test('an address that tries many accounts waits; another address does not', async () => {
+test('a network that tries many accounts must wait; another one does not', async () => {
   for (let turn = 0; turn < 30; turn += 1) {
     await attempt('wrong', { email: `nobody${turn}@example.com`, address: '2001:db8:1:2::1' });
   }
@@ -92,7 +92,7 @@ test('an address that tries many accounts waits; another address does not', asyn
   expect(other.outcome).toBe('signed-in');
 });
 
-test('signing in to an account of their own does not wash an address clean', async () => {
+test('signing in to an account of its own does not reset the count of a network', async () => {
   const address = '203.0.113.9';
   for (let turn = 0; turn < 29; turn += 1) {
     await attempt('wrong', { email: `nobody${turn}@example.com`, address });
@@ -110,11 +110,11 @@ const looksAtOnce = async (count: number, addressOf: (index: number) => string) 
   return (await Promise.all(guesses)).filter(({ outcome }) => outcome === 'refused').length;
 };
 
-test('93: a hundred guesses from one network at the same moment get ten looks', async () => {
+test('93: of a hundred concurrent guesses from one network ten are checked', async () => {
   expect(await looksAtOnce(100, () => '198.51.100.7')).toBe(10);
 });
 
-test('93: guesses from many networks at the same moment get a hundred looks, and then one a minute at last', async () => {
+test('93: of concurrent guesses from many networks a hundred are checked, and then one a minute', async () => {
   const looked = await looksAtOnce(150, (index) => `198.51.100.${index}`);
   const waits: number[] = [];
   for (let turn = 0; turn < 8; turn += 1) {
@@ -129,7 +129,7 @@ test('93: guesses from many networks at the same moment get a hundred looks, and
   expect(waits).toEqual([2, 4, 8, 16, 32, 60, 60, 60]);
 });
 
-test('93: nine networks that go on and on bring nobody else to wait', async () => {
+test('93: nine networks that keep guessing make no other network wait', async () => {
   for (let turn = 0; turn < 12; turn += 1) {
     for (let network = 0; network < 9; network += 1) {
       await attempt('wrong', { address: `203.0.113.${network}` });
@@ -140,7 +140,7 @@ test('93: nine networks that go on and on bring nobody else to wait', async () =
   expect((await attempt(password, { address: '198.51.100.7' })).outcome).toBe('signed-in');
 });
 
-test('93: a browser that signed in before waits for nobody else, and only at that account', async () => {
+test('93: a browser that signed in before does not wait for others, and only at that account', async () => {
   const deviceToken = await rememberBrowser('user_dana', undefined, { ...stores, clock });
   for (let turn = 0; turn < 11; turn += 1) await attempt('wrong');
   for (let turn = 0; turn < 31; turn += 1) {
@@ -152,7 +152,7 @@ test('93: a browser that signed in before waits for nobody else, and only at tha
   expect((await attempt('x', { email: 'nobody@example.com', deviceToken })).outcome).toBe('wait');
 });
 
-test('every attempt that was looked at is in the audit log', async () => {
+test('every checked attempt is in the audit log', async () => {
   await attempt('wrong');
   await attempt(password);
 
@@ -162,7 +162,7 @@ test('every attempt that was looked at is in the audit log', async () => {
   expect(wrong).toMatchObject({ action: 'sign-in', outcome: 'refused', address: '192.0.2.1' });
 });
 
-test('48: a password that is replaced while the old one is checked signs nobody in', async () => {
+test('48: a password that is replaced during its check does not sign in', async () => {
   const user = { id: 'user_eve', email: 'eve@example.com', createdAt: clock.now() };
   await insertUser(stores.db, user, { organizationId: 'org_1', role: 'member' });
   await replacePasswordHash(stores.db, user.id, await hashing.hash(password));
@@ -192,7 +192,7 @@ test('a very long address is counted under a short name', async () => {
   expect(Math.max(...kept.map(({ subject }) => subject.length))).toBeLessThan(400);
 });
 
-test('what was typed as an address, which may be a password, is not kept', async () => {
+test('the text that was entered as an address, which may be a password, is not stored', async () => {
   const slip = 'Tr0ub4dor and three';
   for (let turn = 0; turn < 10; turn += 1) await attempt('wrong', { email: slip });
   const kept = JSON.stringify(await stores.db.selectFrom('failed_attempt').selectAll().execute());
@@ -206,7 +206,7 @@ test('what was typed as an address, which may be a password, is not kept', async
 const base = 'https://latchkey.example.com';
 
 test.each(['/account', '/oauth/consent?client_id=a&state=%2F%2Fx', '/a#b'])(
-  'a path of ours stays: %s',
+  'a path on this server is kept: %s',
   (path) => expect(ownPath(path, base)).toBe(path),
 );
 
@@ -222,6 +222,6 @@ test.each([
   'javascript:alert(1)',
   'account',
   '/\u202e',
-])('anything else leads to the start page: %j', (text) => {
+])('any other destination becomes the start page: %j', (text) => {
   expect(ownPath(text, base)).toBe('/');
 });

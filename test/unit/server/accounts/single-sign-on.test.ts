@@ -47,7 +47,7 @@ const comeBack = (state: string, token = cookieToken) => {
 };
 const unknown = { code: 'state_unknown' };
 
-test('84: a state is good once, in its browser, for its purpose and its destination', async () => {
+test('84: a state is valid once, in its browser, for its purpose and its destination', async () => {
   const state = await begin();
   const [, challenge = '', tail = ''] = state.split('.');
   const elsewhere = Buffer.from('/dashboard').toString('base64url');
@@ -59,7 +59,7 @@ test('84: a state is good once, in its browser, for its purpose and its destinat
   await expect(comeBack(state)).rejects.toMatchObject(unknown);
 });
 
-test('91: a state made under the key of the cookie is refused', async () => {
+test('91: a state made with the key of the cookie is refused', async () => {
   const tail = Buffer.from('/account').toString('base64url');
   const head = Buffer.alloc(22);
   head.writeUIntBE(clock.now() + 200, 0, 6);
@@ -71,7 +71,7 @@ test('91: a state made under the key of the cookie is refused', async () => {
   );
 });
 
-test('91: nonce and code verifier cannot be worked out from state and cookie', async () => {
+test('91: nonce and code verifier cannot be derived from state and cookie', async () => {
   const state = await begin();
   await comeBack(state);
   const checks = seen.at(-1);

@@ -42,7 +42,7 @@ describe('agent create, list and revoke', () => {
     });
   });
 
-  test('say to a person that the key is shown this once', async () => {
+  test('print to a person that the key is shown only once', async () => {
     await using admin = await administrationWithServer();
 
     expect((await admin.run('agent', 'create', 'acme/hq')).at(-1)).toBe(
@@ -50,7 +50,7 @@ describe('agent create, list and revoke', () => {
     );
   });
 
-  test('refuse a name that is taken, and an organization that is not there', async () => {
+  test('refuse a taken name and an unknown organization', async () => {
     await using admin = await administrationWithServer();
     await admin.run('agent', 'create', 'acme/hq');
 

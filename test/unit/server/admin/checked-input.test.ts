@@ -23,12 +23,12 @@ test.each([
   [{ tools: [] }, 'tools must contain at least 1 item'],
   [{ tools: ['a', 'b'] }, 'tools must contain at most 1 item'],
   [{ odd: 1 }, 'odd is unknown'],
-])('of %j it is said that %s', (wrong, words) => {
+])('the message about %j is: %s', (wrong, words) => {
   const check = () => checkedInput(schema, { ...right, ...wrong });
 
   expect(check).toThrow(expect.objectContaining({ code: 'invalid', message: words }));
 });
 
-test('what is right comes as the schema makes it', () => {
+test('a valid input is returned as the schema makes it', () => {
   expect(checkedInput(schema, right)).toEqual(right);
 });

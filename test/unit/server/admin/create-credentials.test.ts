@@ -52,7 +52,7 @@ test('a new client is stored with the hash and the hint of its secret, never the
 test.each([
   ['a server gets an MCP key', { type: 'server', serverId: 'srv_sales' }, 'mcp_'],
   ['an agent gets an agent key', { type: 'agent', agentId: 'agent_1' }, 'pk_live_'],
-] as const)('%s, kept as hash and hint', async (_, owner, prefix) => {
+] as const)('%s, stored as hash and hint', async (_, owner, prefix) => {
   await using database = await openDatabase();
   const { db } = database;
   const clock = stillClock();

@@ -9,7 +9,7 @@ const schema = z.strictObject({
 });
 
 test.each([[null], [''], [' '], [false], [true], [[]], [[7]], [{}], ['soon'], ['1.5'], [1.5]])(
-  '%j is no number of days, least of all none',
+  '%j is not a number of days, and does not mean none',
   (days) => {
     expect(() => checkedInput(schema, { days })).toThrow(
       expect.objectContaining({
@@ -28,7 +28,7 @@ test('digits of a form or a query are a number, within the same bounds', () => {
   expect(() => checkedInput(schema, { days: -1 })).toThrow('days must be at least 0');
 });
 
-test('a redirect URI whose host no content security policy can name is refused, and the field is named', () => {
+test('a redirect URI whose host no content security policy can name is refused with the name of the field', () => {
   const redirects = z.strictObject({ redirectUris: fields.redirectUris });
   const redirectUris = ['https://app.example/cb', 'https://e.test,evil/cb'];
 

@@ -40,7 +40,7 @@ describe('key create', () => {
     expect(admitted).toMatchObject({ keyId: document.id, endpoint: { name: 'web' } });
   });
 
-  test('gives exactly the scopes and the days that were asked for', async () => {
+  test('gives exactly the requested scopes and days', async () => {
     await using admin = await administrationWithServer();
 
     expect(
@@ -63,7 +63,7 @@ describe('key create', () => {
     },
   );
 
-  test('refuses an unknown scope and a server that is not there', async () => {
+  test('refuses an unknown scope and an unknown server', async () => {
     await using admin = await administrationWithServer();
 
     await expect(admin.run(...create, '--scope', 'all')).rejects.toMatchObject({
@@ -75,7 +75,7 @@ describe('key create', () => {
   });
 });
 
-test('key list prints who created a key, its scopes and times, and of the key its hint alone', async () => {
+test('key list prints who created a key, its scopes and times, and only the hint of the key', async () => {
   await using admin = await administrationWithServer();
   const { id, key } = await made(admin, ...create, '--scope', 'mcp:tools:read');
 
@@ -158,7 +158,7 @@ describe('key rotate', () => {
     ]);
   });
 
-  test('says how the older key is revoked, for a person alone', async () => {
+  test('tells a person, not a script, how to revoke the older key', async () => {
     await using admin = await administrationWithServer();
     const old = await made(admin, ...create);
 
@@ -188,7 +188,7 @@ describe('key rotate', () => {
 describe('key.rotate', () => {
   const web = { organization: 'acme', server: 'web' };
 
-  test('makes one key with the name, scopes and length of life of the old one, which stays active', async () => {
+  test('creates one key with the name, scopes and lifetime of the old one, which stays active', async () => {
     await using at = await administered();
     const admin = await at.person('admin');
     const scopes = ['mcp:server:read'];
@@ -213,7 +213,7 @@ describe('key.rotate', () => {
     expect(await keysOf(at.stores.db, 'acme')).toHaveLength(2);
   });
 
-  test('a key without an end is replaced by one without an end', async () => {
+  test('a key without an expiry is replaced by one without an expiry', async () => {
     await using at = await administered();
     const old = await at.perform(keyCreate, { ...web, name: 'CI' });
 
@@ -222,7 +222,7 @@ describe('key.rotate', () => {
     });
   });
 
-  test('the audit log names both keys, and neither value', async () => {
+  test('the audit log names both keys, and contains neither value', async () => {
     await using at = await administered();
     const admin = await at.person('admin');
     const old = await at.perform(keyCreate, { ...web, name: 'CI' });
@@ -240,7 +240,7 @@ describe('key.rotate', () => {
     expect(JSON.stringify(events)).not.toContain(rotated.key);
   });
 
-  test('a member, an admin elsewhere, a revoked key and a key of an agent are refused, and nothing is made', async () => {
+  test('a member, an admin of another organization, a revoked key and a key of an agent are refused, and nothing is created', async () => {
     await using at = await administered();
     const { id: keyId } = await at.perform(keyCreate, { ...web, name: 'CI' });
     const ofKey = { organization: 'acme', keyId };

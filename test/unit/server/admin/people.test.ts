@@ -43,7 +43,7 @@ const idOf = (actor: Actor) => (actor.type === 'person' ? actor.userId : '');
 const recently = (actor: Actor): Actor =>
   actor.type === 'person' ? { ...actor, provedAt: at.clock.now() } : actor;
 
-test('48: only an owner can add, change or remove an owner, and nobody raises themselves', async () => {
+test('48: only an owner can add, change or remove an owner, and no one raises their own role', async () => {
   const [owner, admin, member] = [
     await at.person('owner'),
     await at.person('admin'),
@@ -66,7 +66,7 @@ test('48: only an owner can add, change or remove an owner, and nobody raises th
   expect(await set(admin, member, 'viewer')).toMatchObject({ role: 'viewer' });
 });
 
-test('48: an invitation counts for as long as who made it may make it', async () => {
+test('48: an invitation is valid for as long as its author may create it', async () => {
   const owner = await at.person('owner');
   const [leaving, stepping] = [await at.person('owner'), await at.person('owner')];
   const hashes: string[] = [];
@@ -92,7 +92,7 @@ test('48: an invitation counts for as long as who made it may make it', async ()
   expect(await acceptInvitation(db, hashes[1] ?? '', back, at.clock.now())).toBe('invalid');
 });
 
-test('ownership is handed on by an owner who proved who they are just now', async () => {
+test('ownership is transferred by an owner who has just proved their identity', async () => {
   const [owner, heir] = [await at.person('owner'), await at.person('member')];
   const input = { organization, userId: idOf(heir) };
 
@@ -109,7 +109,7 @@ test('ownership is handed on by an owner who proved who they are just now', asyn
   );
 });
 
-test('an administrator weakens nobody’s account elsewhere, nor their own', async () => {
+test('an administrator cannot weaken an account that belongs to another organization too, nor their own', async () => {
   const [admin, member] = [recently(await at.person('admin')), await at.person('member')];
   const user = await findUser(at.stores.db, idOf(member));
   const other = await findOrganization(at.stores.db, 'other');
@@ -135,7 +135,7 @@ test('an administrator weakens nobody’s account elsewhere, nor their own', asy
   });
 });
 
-test('a reset takes linked accounts away, but never the only way in', async () => {
+test('a reset unlinks accounts, but never the only way to sign in', async () => {
   const owner = recently(await at.person('owner'));
   const { db } = at.stores;
   const resets: [string, boolean][] = [];
@@ -154,7 +154,7 @@ test('a reset takes linked accounts away, but never the only way in', async () =
   ]);
 });
 
-test('a group that a server is kept to is not removed from under it', async () => {
+test('a group that restricts a server cannot be deleted', async () => {
   const admin = await at.person('admin');
   const member = await at.person('member');
   const { id: groupId } = await at.perform(groupCreate, { organization, name: 'sales' }, admin);
@@ -175,7 +175,7 @@ test('a group that a server is kept to is not removed from under it', async () =
   });
 });
 
-test('86: an invitation shows its link once, and the log does not hold it', async () => {
+test('86: an invitation shows its link once, and the log does not contain it', async () => {
   const admin = await at.person('admin');
 
   const made = await at.perform(
@@ -193,7 +193,7 @@ test('86: an invitation shows its link once, and the log does not hold it', asyn
   expect(JSON.stringify(rows)).not.toContain(token);
 });
 
-test('who has no second factor cannot ask everybody for one', async () => {
+test('an owner without a second factor cannot require one of everyone', async () => {
   const owner = await at.person('owner');
   const change = { organization, secondFactorRequired: true };
 
@@ -202,7 +202,7 @@ test('who has no second factor cannot ask everybody for one', async () => {
   });
 });
 
-test('people come page by page', async () => {
+test('people are listed page by page', async () => {
   const first = await at.perform(personList, { organization, limit: 2 });
   const rest = await at.perform(personList, { organization, after: first.next ?? '', limit: 200 });
 
@@ -211,7 +211,7 @@ test('people come page by page', async () => {
   expect(rest.items.map(({ email }) => email)).not.toContain(first.items[1]?.email);
 });
 
-test('nobody is left out or listed twice behind an address in another script’s letters', async () => {
+test('no one is left out or listed twice after an address in letters of another script', async () => {
   const { id: organizationId } = await at.perform(organizationCreate, { name: 'wide' });
   const emails = ['ａnn@example.com', 'bea@example.com', 'ＣＡＬ@example.com', 'dee@example.com'];
   for (const [place, email] of emails.entries()) {

@@ -14,7 +14,7 @@ import { newestEvents } from '#support/newest-events';
 
 const web = { organization: 'acme', server: 'web' };
 
-test('what is wrong with an input is said for each field by its name, and nothing is written down', async () => {
+test('an invalid input is refused with a message for each field by its name, and not recorded', async () => {
   await using at = await administered();
   const before = await newestEvents(at.stores.db, 100);
   const scopes = ['mcp:everything'];
@@ -32,7 +32,7 @@ test('what is wrong with an input is said for each field by its name, and nothin
   expect(await newestEvents(at.stores.db, 100)).toEqual(before);
 });
 
-test('an organization that is not there and one of others are refused in the same words', async () => {
+test('an unknown organization and one of others are refused with the same message', async () => {
   await using at = await administered();
   const admin = await at.person('admin');
   const words = async (organization: string) =>
@@ -42,7 +42,7 @@ test('an organization that is not there and one of others are refused in the sam
   expect(await words('other')).toEqual(await words('nobody'));
 });
 
-test('whoever asks about an organization of others leaves that in the record of their own', async () => {
+test('a request about an organization of others is recorded in the caller’s own organization', async () => {
   await using at = await administered();
   const admin = await at.person('admin');
   await at.perform(serverRead, { organization: 'other', server: 'web' }, admin).catch(() => {});
@@ -55,7 +55,7 @@ test('whoever asks about an organization of others leaves that in the record of 
   });
 });
 
-test('a viewer sees keys and makes none, which is written down', async () => {
+test('a viewer sees keys and creates none, and the attempt is recorded', async () => {
   await using at = await administered();
   const viewer = await at.person('viewer');
 
@@ -77,7 +77,7 @@ test('a viewer sees keys and makes none, which is written down', async () => {
   ]);
 });
 
-test('what is done is written down with its target, and what is only read is not', async () => {
+test('an operation is recorded with its target, and a query is not', async () => {
   await using at = await administered();
   const { id, key } = await at.perform(keyCreate, { ...web, name: 'laptop' });
   await at.perform(keyList, { organization: 'acme' });
@@ -92,7 +92,7 @@ test('what is done is written down with its target, and what is only read is not
   expect(JSON.stringify(events)).not.toContain(key);
 });
 
-test('84: where a second factor is required, whoever proved one of them does nothing, by a token either', async () => {
+test('84: where a second factor is required, a person who proved only one can do nothing, not even with a token', async () => {
   await using at = await administered();
   const once = await at.person('admin');
   if (once.type !== 'person') throw new TypeError('the operator is nobody new');
@@ -121,7 +121,7 @@ test('84: where a second factor is required, whoever proved one of them does not
   expect(await reading()).toEqual(['forbidden', 'done', 'forbidden', 'done']);
 });
 
-test('a role that was taken away counts no more at the next operation', async () => {
+test('a role that was removed has no effect on the next operation', async () => {
   await using at = await administered();
   const admin = await at.person('admin');
   await at.perform(keyCreate, { ...web, name: 'k' }, admin);
@@ -134,7 +134,7 @@ test('a role that was taken away counts no more at the next operation', async ()
   await expect(removed).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('the id of a thing of another organization is not found, whoever owns it', async () => {
+test('the id of a resource in another organization is not found, whoever owns it', async () => {
   await using at = await administered();
   const owner = await at.person('owner');
   const foreign = await at.perform(keyCreate, { organization: 'other', server: 'web', name: 'k' });
@@ -143,14 +143,14 @@ test('the id of a thing of another organization is not found, whoever owns it', 
   await expect(refused).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('a name that is taken is a conflict', async () => {
+test('a taken name is a conflict', async () => {
   await using at = await administered();
   const again = { organization: 'acme', name: 'web', upstream: { kind: 'demo' } };
 
   await expect(at.perform(serverCreate, again)).rejects.toMatchObject({ code: 'conflict' });
 });
 
-test('a secret that was pasted in the place of an id is not written down', async () => {
+test('a secret that was pasted in place of an id is not recorded', async () => {
   await using at = await administered();
   const { key } = await at.perform(keyCreate, { ...web, name: 'k' });
   await at.perform(keyRevoke, { organization: 'acme', keyId: key }).catch(() => {});
@@ -159,7 +159,7 @@ test('a secret that was pasted in the place of an id is not written down', async
   expect(event).toMatchObject({ outcome: 'refused', target: 'key:mcp_[redacted]' });
 });
 
-test('88: what cannot be written down is not done', async () => {
+test('88: an operation that cannot be recorded is not done', async () => {
   await using at = await administered();
   const { id } = await at.perform(keyCreate, { ...web, name: 'laptop' });
   at.stores.connection.exec(
@@ -180,7 +180,7 @@ test('88: what cannot be written down is not done', async () => {
   expect(await at.perform(agentList, { organization: 'acme' })).toMatchObject({ total: 0 });
 });
 
-test('a refusal in the middle of an act leaves nothing of it, but stands in the record', async () => {
+test('a refusal in the middle of an operation undoes all of it, but is recorded', async () => {
   await using at = await administered();
   const half = organizationOperation({
     name: 'key.rotate',

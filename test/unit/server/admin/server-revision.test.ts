@@ -30,7 +30,7 @@ async function made() {
   };
 }
 
-test('a server is at another revision after each change, and at the same one after none', async () => {
+test('the revision of a server changes with each change, and only then', async () => {
   const ask = await made();
   const first = await ask(serverRead);
   const again = await ask(serverRead);
@@ -46,7 +46,7 @@ test('a server is at another revision after each change, and at the same one aft
   expect((await ask(serverRead)).revision).toBe(later.at(-1));
 });
 
-test('a change that names the revision that was read counts, and answers with the next one', async () => {
+test('a change that names the current revision is done, and returns the next one', async () => {
   const ask = await made();
   const { revision } = await ask(serverRead);
   const changed = await ask(serverUpdate, { revision, limits: { callSeconds: 20 } });
@@ -74,7 +74,7 @@ test('a change that names an older revision is a conflict, and changes nothing',
   expect(await ask(serverRead)).toEqual(before);
 });
 
-test('a change without a revision counts whatever happened before it', async () => {
+test('a change without a revision is done whatever happened before it', async () => {
   const ask = await made();
   await ask(serverUpdate, { title: 'The first' });
   const changed = await ask(serverUpdate, { limits: { callsPerMinute: 1 } });
@@ -82,7 +82,7 @@ test('a change without a revision counts whatever happened before it', async () 
   expect(changed).toMatchObject({ status: 200, title: 'The first' });
 });
 
-test('a revision that is no whole number is refused by its name', async () => {
+test('a revision that is not a whole number is refused with the name of the field', async () => {
   const ask = await made();
   const answers = [
     await ask(serverUpdate, { revision: 'newest' }),

@@ -11,7 +11,7 @@ const by = {
   admit: () => Promise.resolve(),
 };
 
-test('a change of settings that were read before somebody else changed them is refused', async () => {
+test('a change based on settings that another person has changed since is refused', async () => {
   await using at = await administered();
   const read = async () => {
     const server = await findServer(at.stores.db, 'acme', 'web');
@@ -35,7 +35,7 @@ test('a change of settings that were read before somebody else changed them is r
   expect(events.filter(({ actor }) => actor === by.name)).toHaveLength(2);
 });
 
-test('settings of a server that was removed meanwhile are not found', async () => {
+test('settings of a server that was removed in the meantime are not found', async () => {
   await using at = await administered();
   const server = await findServer(at.stores.db, 'acme', 'web');
   if (!server) throw new Error('not made');
@@ -45,7 +45,7 @@ test('settings of a server that was removed meanwhile are not found', async () =
   await expect(change).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('settings whose change cannot be written down stay as they were', async () => {
+test('settings whose change cannot be recorded stay as they were', async () => {
   await using at = await administered();
   const read = () => findServer(at.stores.db, 'acme', 'web');
   const server = await read();

@@ -36,7 +36,7 @@ const point = (actor = operator) =>
   place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: upstream.url } }, actor);
 const wish = { ...at, kind: 'authorization_code', clientId: 'ours' };
 
-test('76: an administrator reaches no server inside the network, and none hears of it', async () => {
+test('76: an administrator reaches no server inside the network, and no such server gets a request', async () => {
   const admin = await place.person('admin');
   await point(admin);
 
@@ -54,7 +54,7 @@ test('76: an administrator reaches no server inside the network, and none hears 
   expect(upstream.seen).toEqual([]);
 });
 
-test('76: who the operator vouches for is that port of a host, and no other', async () => {
+test('76: the operator’s permission is for that port of a host, and no other', async () => {
   await point();
 
   // Its MCP server is at a port that the operator named, and the authorization server at another one.
@@ -73,7 +73,7 @@ test('76: who the operator vouches for is that port of a host, and no other', as
   expect(access?.vouchedHosts).toEqual(places);
 });
 
-test('what the operator vouched for can be saved again by an administrator', async () => {
+test('an administrator can save again what the operator allowed', async () => {
   await point();
   await perform(accessSet, { ...wish, issuer: upstream.issuer }, operator, guarded());
   const again = { ...wish, scopes: ['read'] };
@@ -89,7 +89,7 @@ test.each([
   [{ ...wish, issuer: 'https://as.evil' }, 'issuer'],
   [{ ...wish, scopes: ['two words'] }, 'scopes.0'],
   [{ ...wish, clientSecret: 'line\nbreak' }, 'clientSecret'],
-])('%o is refused for its field %s', async (input, field) => {
+])('%o is refused with the field %s', async (input, field) => {
   await point();
 
   await expect(place.perform(accessSet, { ...at, ...input })).rejects.toMatchObject({
@@ -98,7 +98,7 @@ test.each([
   });
 });
 
-test('where nobody registered us we do it once, and saving again keeps the client', async () => {
+test('an unregistered client is registered once, and saving again keeps it', async () => {
   await using registering = await tokenUpstream({ registers: true });
   await place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: registering.url } });
   const set = { ...at, kind: 'authorization_code', issuer: registering.issuer };
@@ -110,7 +110,7 @@ test('where nobody registered us we do it once, and saving again keeps the clien
   expect(again).toMatchObject({ clientId: first.clientId, hasClientSecret: true });
 });
 
-test('a client secret is shown by no answer, and in no record', async () => {
+test('a client secret is in no answer, and in no record', async () => {
   await point();
   const clientSecret = 'a secret that somebody typed';
   const set = await place.perform(accessSet, { ...wish, clientSecret });

@@ -29,7 +29,7 @@ test.each([
   'http://mcp.localhost/mcp',
   'http://0x7f.2/mcp',
   'http://169.254.169.254/latest',
-])('who is not the operator is told that %s leads into a private network', async (url) => {
+])('everyone but the operator is refused: %s leads into a private network', async (url) => {
   const refused = create(url, admin);
 
   await expect(refused).rejects.toMatchObject({
@@ -39,7 +39,7 @@ test.each([
 });
 
 test.each(['https://mcp.example/mcp', 'http://8.8.8.8/mcp', 'http://127.0.0.1:3000/mcp'])(
-  'who is not the operator names %s, which is public or allowed',
+  'everyone but the operator may use %s, which is public or allowed',
   async (url) => {
     await create(url, admin);
 
@@ -47,7 +47,7 @@ test.each(['https://mcp.example/mcp', 'http://8.8.8.8/mcp', 'http://127.0.0.1:30
   },
 );
 
-test('a URL that the operator vouched for stays so when somebody else saves other settings with it', async () => {
+test('a URL that the operator allowed stays allowed when another person saves other settings with it', async () => {
   await create(inside);
   const upstream = { kind: 'http', url: inside };
   await acme.perform(serverUpdate, { ...where, title: 'CRM', upstream }, admin);
@@ -55,7 +55,7 @@ test('a URL that the operator vouched for stays so when somebody else saves othe
   expect(await kept()).toEqual({ kind: 'http', url: inside });
 });
 
-test('a URL of anybody else is not vouched for by saving it again, until the operator names it', async () => {
+test('a URL that another person saved stays limited to public addresses until the operator names it', async () => {
   await create('https://mcp.example/mcp', admin);
   const upstream = { kind: 'http', url: 'https://mcp.example/mcp' };
   await acme.perform(serverUpdate, { ...where, upstream }, admin);
@@ -66,7 +66,7 @@ test('a URL of anybody else is not vouched for by saving it again, until the ope
   expect(await kept()).not.toHaveProperty('publicOnly');
 });
 
-test('another URL is vouched for by nobody, and may not lead into a private network', async () => {
+test('another URL is not allowed, and may not lead into a private network', async () => {
   await create(inside);
   const elsewhere = { kind: 'http', url: 'https://mcp.example/mcp' };
   const next = { kind: 'http', url: 'http://10.1.2.4/mcp' };

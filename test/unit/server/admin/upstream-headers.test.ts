@@ -49,7 +49,7 @@ const events = async () =>
     .map(({ action, target, outcome }) => `${action} ${target ?? ''} ${outcome}`)
     .toReversed();
 
-test('a header is set under its name in lower case, shown by a hint, and written down by its name', async () => {
+test('a header is stored under its name in lower case, shown by a hint, and recorded by its name', async () => {
   const shown = await set('X-Api-Key', value);
 
   expect(shown).toMatchObject({
@@ -62,7 +62,7 @@ test('a header is set under its name in lower case, shown by a hint, and written
   expect(await events()).toEqual(['server.set-header header:x-api-key server:acme/web done']);
 });
 
-test('a value is in no answer, in no record and in no refusal', async () => {
+test('a value is in no answer, no record and no refusal', async () => {
   const made = await set('x-key', value);
   await set('x-key', `${value}2`);
   const answers = [
@@ -82,7 +82,7 @@ test('a value is in no answer, in no record and in no refusal', async () => {
   expect(broken).toMatchObject({ code: 'invalid', fields: [{ field: 'value' }] });
 });
 
-test('a new value is sent from then on, and the one before is the previous, which can be restored', async () => {
+test('a new value is sent from the next call, and the one before can be restored', async () => {
   await set('x-key', 'one');
   place.clock.advance(100);
   const replaced = await set('x-key', 'two');
@@ -107,7 +107,7 @@ test('the same value set again changes nothing, so that no previous value is los
   expect(await sent()).toEqual({ now: { 'x-key': 'two' }, before: { 'x-key': 'one' } });
 });
 
-test('the previous value is forgotten when somebody says so, or after seven days', async () => {
+test('the previous value is deleted on request, or after seven days', async () => {
   await set('x-key', 'one');
   await set('x-key', 'two');
   const forgotten = await place.perform(headerForgetPrevious, { ...at, header: 'x-key' });
@@ -125,7 +125,7 @@ test('the previous value is forgotten when somebody says so, or after seven days
   });
 });
 
-test('a removed header is gone with both its values', async () => {
+test('removing a header deletes both its values', async () => {
   await set('x-key', 'one');
   await set('x-key', 'two');
   const { items } = await place.perform(headerRemove, { ...at, header: 'x-key' });
@@ -140,7 +140,7 @@ test('a removed header is gone with both its values', async () => {
   }
 });
 
-test('of two who read the same revision the second changes nothing', async () => {
+test('of two changes based on the same revision the second changes nothing', async () => {
   const { revision } = await set('x-key', 'one');
   await set('x-key', 'two', { revision });
 
@@ -153,14 +153,14 @@ test('of two who read the same revision the second changes nothing', async () =>
   expect(await sent()).toEqual({ now: { 'x-key': 'two' }, before: { 'x-key': 'one' } });
 });
 
-test('many headers that are set at once are all there', async () => {
+test('headers that are set concurrently are all stored', async () => {
   const names = Array.from({ length: 12 }, (_, index) => `x-key-${index + 10}`);
   await Promise.all(names.map((name) => set(name, name)));
 
   expect(await sent()).toMatchObject({ now: Object.fromEntries(names.map((one) => [one, one])) });
 });
 
-test('a server has twenty of them at most', async () => {
+test('a server has at most twenty headers', async () => {
   for (let index = 0; index < 20; index += 1) await set(`x-key-${index}`, 'v');
 
   await expect(set('x-key-20', 'v')).rejects.toMatchObject({ code: 'conflict' });
@@ -168,7 +168,7 @@ test('a server has twenty of them at most', async () => {
 });
 
 test.each([[{ kind: 'demo' }], [{ kind: 'agent', agent: 'hq' }]])(
-  'a server whose upstream is %o has none, and says so',
+  'a server whose upstream is %o has none, and its error says so',
   async (upstream) => {
     const organizationId = (await findOrganization(place.stores.db, 'acme'))?.id ?? '';
     await insertAgent(place.stores.db, {
@@ -195,7 +195,7 @@ test.each([[{ kind: 'demo' }], [{ kind: 'agent', agent: 'hq' }]])(
   },
 );
 
-describe('a server that is pointed elsewhere', () => {
+describe('a server whose upstream URL changes', () => {
   const point = (to: string, but = {}) =>
     place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: to, ...but } });
 
@@ -207,7 +207,7 @@ describe('a server that is pointed elsewhere', () => {
     expect(await sent()).toMatchObject({ now: { 'x-key': 'one' } });
   });
 
-  test('has none at another origin, says which they were, and has none when it comes back', async () => {
+  test('has none at another origin, lists them in the answer, and has none when it returns', async () => {
     await set('x-key', 'one');
     await set('a-key', 'two');
     const { removedHeaders } = await point('https://mcp.example:8443/mcp');
@@ -223,7 +223,7 @@ describe('a server that is pointed elsewhere', () => {
     ]);
   });
 
-  test('has none at a kind of upstream without headers, and none when it comes back', async () => {
+  test('has none at a kind of upstream without headers, and none when it returns', async () => {
     await set('x-key', 'one');
     const upstream = { kind: 'demo' };
     const { removedHeaders } = await place.perform(serverUpdate, { ...at, upstream });
@@ -235,7 +235,7 @@ describe('a server that is pointed elsewhere', () => {
     expect(await sent()).toEqual({ now: {}, before: {} });
   });
 
-  test('gets its headers for there in the same change', async () => {
+  test('gets its headers for the new URL in the same change', async () => {
     await set('x-key', 'one');
     const headers = [{ name: 'X-Key', value: 'there' }];
     const { removedHeaders } = await point('https://other.example/mcp', { headers });
@@ -244,7 +244,7 @@ describe('a server that is pointed elsewhere', () => {
     expect(await sent()).toEqual({ now: { 'x-key': 'there' }, before: {} });
   });
 
-  test('keeps them where an administrator saves the same URL again', async () => {
+  test('keeps them if an administrator saves the same URL again', async () => {
     await set('x-key', 'one');
     const upstream = { kind: 'http', url };
     await place.perform(
@@ -257,7 +257,7 @@ describe('a server that is pointed elsewhere', () => {
   });
 });
 
-test('a server is made with its headers, each written down by its name', async () => {
+test('a server is created with its headers, each recorded by its name', async () => {
   const headers = [
     { name: 'X-Key', value },
     { name: 'Cookie', value: 'session=1' },
@@ -293,7 +293,7 @@ test.each([
     Array.from({ length: 21 }, (_, index) => ({ name: `x-${index}`, value: '1' })),
     'upstream.headers',
   ],
-])('a server cannot be made with the headers %j', async (headers, field) => {
+])('a server cannot be created with the headers %j', async (headers, field) => {
   const upstream = { kind: 'http', url, headers };
 
   await expect(
@@ -302,7 +302,7 @@ test.each([
 });
 
 describe('Authorization', () => {
-  test('is refused as a header where the upstream gets a token, and the token where it is a header', async () => {
+  test('is refused as a header if the upstream gets a token, and the token if it is a header', async () => {
     await using upstream = await tokenUpstream();
     await place.perform(serverUpdate, { ...at, upstream: { kind: 'http', url: upstream.url } });
     const access = { ...at, kind: 'authorization_code', clientId: 'ours', issuer: upstream.issuer };

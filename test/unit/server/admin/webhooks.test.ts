@@ -30,7 +30,7 @@ const made = async () => {
 };
 const keptOf = () => JSON.stringify(at.stores.connection.prepare('select * from webhook').all());
 
-test('a secret is in the answer that makes it, and is kept sealed alone', async () => {
+test('a secret is in the answer that creates it, and is only stored sealed', async () => {
   const { place, secret } = await made();
   const rotated = await at.perform(webhookRotate, place);
   const shown = [
@@ -49,7 +49,7 @@ test('a secret is in the answer that makes it, and is kept sealed alone', async 
   }
 });
 
-test('for a day after a rotation the secret before signs as well', async () => {
+test('for a day after a rotation the previous secret signs as well', async () => {
   const { place } = await made();
   const { earlierSecretUntil } = await at.perform(webhookRotate, place);
   at.clock.advance(86_400);
@@ -58,7 +58,7 @@ test('for a day after a rotation the secret before signs as well', async () => {
   expect(await at.perform(webhookRead, place)).toMatchObject({ earlierSecretUntil: null });
 });
 
-describe('76: a URL is refused that leads elsewhere than to the public internet:', () => {
+describe('76: a URL is refused that does not lead to the public internet:', () => {
   test.each([
     'http://203.0.114.1/',
     'https://127.0.0.2/',
@@ -86,7 +86,7 @@ describe('76: a URL is refused that leads elsewhere than to the public internet:
   });
 });
 
-test('a name that nobody knows is told from one inside the network', async () => {
+test('an unknown host name differs from one inside the network', async () => {
   await expect(create({ url: 'https://nobody.example/' })).rejects.toThrow(
     'url has an unknown host',
   );
@@ -95,21 +95,21 @@ test('a name that nobody knows is told from one inside the network', async () =>
   );
 });
 
-test('what is no name of events is refused, and each counts once', async () => {
+test('an unknown event name is refused, and each name counts once', async () => {
   await expect(create({ actions: ['key.*'] })).rejects.toMatchObject({ code: 'invalid' });
   expect(await create({ actions: ['key.', 'sign-in', 'key.'] })).toMatchObject({
     actions: ['key.', 'sign-in'],
   });
 });
 
-test('an organization has ten at most', async () => {
+test('an organization has at most ten webhooks', async () => {
   for (let count = 0; count < 10; count += 1) await create();
 
   await expect(create()).rejects.toMatchObject({ code: 'conflict' });
   await at.perform(webhookCreate, { organization: 'other', url: deadWebhook });
 });
 
-test('a test says what came back, and is written down', async () => {
+test('a test returns the answer of the receiver, and is recorded', async () => {
   const { place } = await made();
 
   expect(await at.perform(webhookTest, place)).toEqual({
@@ -123,7 +123,7 @@ test('a test says what came back, and is written down', async () => {
   });
 });
 
-test('it is disabled, enabled, changed and removed', async () => {
+test('a webhook is disabled, enabled, changed and removed', async () => {
   const { place } = await made();
   const disabled = await at.perform(webhookDisable, place);
   at.clock.advance(9);
@@ -140,7 +140,7 @@ test('it is disabled, enabled, changed and removed', async () => {
   await expect(at.perform(webhookRead, place)).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('one that begins with what happens from now on begins with how it was made', async () => {
+test('a webhook for future events begins with its own creation', async () => {
   const { place } = await made();
   const next = await claimPendingEvent(at.stores.db, place.webhookId, { now: 0, until: 0 });
 

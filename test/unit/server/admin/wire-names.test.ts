@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { mintSecret } from '#server/secrets/secrets';
 import { fromWire, toWire } from '#server/admin/wire-names';
 
-test('members are named as on the wire at every depth, values and a JWK set stay as they are', () => {
+test('members have their names of the wire at every depth, values and a JWK set stay as they are', () => {
   const own = {
     clientId: 'client_aB',
     upstream: { kind: 'http', agentName: null },
@@ -20,7 +20,7 @@ test('members are named as on the wire at every depth, values and a JWK set stay
   expect(fromWire(wire)).toEqual(own);
 });
 
-test('a name that is none of the wire is refused, not understood twice', () => {
+test('a name that is not one of the wire is refused, not read as a second spelling', () => {
   expect(() => fromWire({ redirectUris: [] })).toThrow(
     expect.objectContaining({
       code: 'invalid',
@@ -32,7 +32,7 @@ test('a name that is none of the wire is refused, not understood twice', () => {
   );
 });
 
-test('a member called __proto__ is a member like others', () => {
+test('a member called __proto__ is like any other', () => {
   const value = fromWire(JSON.parse('{"__proto__":{"name":"x"}}'));
 
   expect(Object.hasOwn(value, '_Proto__') || Object.hasOwn(value, '__proto__')).toBe(true);
@@ -43,7 +43,7 @@ test.each([
   ['lists', '['.repeat(50_000) + ']'.repeat(50_000)],
   ['objects', '{"a":'.repeat(50_000) + '1' + '}'.repeat(50_000)],
   ['a JWK set', `{"jwks":${'['.repeat(50_000)}${']'.repeat(50_000)}}`],
-])('%s within each other without end are refused, not gone through', (_what, text) => {
+])('%s nested without end are refused before they are read', (_what, text) => {
   const parsed: unknown = JSON.parse(`{"name":${text}}`);
 
   expect(() => fromWire(Object(parsed))).toThrow(

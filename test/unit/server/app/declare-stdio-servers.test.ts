@@ -21,7 +21,7 @@ test('stdio servers: one of the demo is declared at its first start, before the 
   ]);
 });
 
-test('stdio servers: one of another organization that does not exist is refused, with the command that creates it', async () => {
+test('stdio servers: one of an unknown organization is refused, with the command that creates it', async () => {
   await using stores = await openDatabase();
   const ports = { db: stores.db, clock: stillClock(), demo: 'demo' };
 

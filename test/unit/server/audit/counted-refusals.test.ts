@@ -23,7 +23,7 @@ const refusal = (but = {}) => ({
   ...but,
 });
 
-test('the first refusal is written at once, equal ones as one that says how many', async () => {
+test('the first refusal is written immediately, equal ones as one with their number', async () => {
   const { written, refusals } = counting();
   for (let turn = 0; turn < 1000; turn += 1) await refusals.note(refusal({ requestId: `${turn}` }));
   const atOnce = written.length;
@@ -38,7 +38,7 @@ test('the first refusal is written at once, equal ones as one that says how many
   ]);
 });
 
-test('refusals that differ without end become one number, and no more is kept of them', async () => {
+test('an unlimited variety of refusals becomes one number, and memory stays bounded', async () => {
   const { written, refusals } = counting();
   for (let turn = 0; turn < 5000; turn += 1) {
     await refusals.note(refusal({ target: `acme/${turn}`.padEnd(1000, 'x') }));
@@ -51,7 +51,7 @@ test('refusals that differ without end become one number, and no more is kept of
   expect(written[0]?.target).toHaveLength(200);
 });
 
-test('who is refused without end hides nothing of what others are refused', async () => {
+test('a caller that is refused without end does not hide the refusals of others', async () => {
   const { written, refusals } = counting();
   for (let turn = 0; turn < 5000; turn += 1) {
     await refusals.note(refusal({ actor: 'key:key_a', target: `acme/${turn}` }));
@@ -72,7 +72,7 @@ test('who is refused without end hides nothing of what others are refused', asyn
   });
 });
 
-test('what one was refused in two organizations is counted in the record of neither', async () => {
+test('refusals of one caller in two organizations are counted in neither record', async () => {
   const { written, refusals } = counting();
   for (let turn = 0; turn < 100; turn += 1) {
     await refusals.note(
@@ -89,7 +89,7 @@ test('what one was refused in two organizations is counted in the record of neit
   });
 });
 
-test('however many are refused, a bounded number is kept', async () => {
+test('memory is bounded, however many callers are refused', async () => {
   const { written, refusals } = counting();
   for (let turn = 0; turn < 6100; turn += 1) {
     await refusals.note(refusal({ actor: `key:key_${turn % 200}`, target: `acme/${turn}` }));
@@ -103,7 +103,7 @@ test('however many are refused, a bounded number is kept', async () => {
   );
 });
 
-test('after the minute the next one is the first again', async () => {
+test('after the minute the next refusal is written immediately again', async () => {
   const { written, refusals } = counting();
   await refusals.note(refusal());
   await refusals.flush();
@@ -114,7 +114,7 @@ test('after the minute the next one is the first again', async () => {
   await refusals.flush();
 });
 
-describe('a refusal that is noted for later', () => {
+describe('a refusal that is recorded later', () => {
   afterEach(() => void vi.useRealTimers());
 
   test('is written within a second, with the time at which it happened', async () => {
@@ -137,7 +137,7 @@ describe('a refusal that is noted for later', () => {
     await refusals.flush();
   });
 
-  test('is written at a stop, before the number of those that followed', async () => {
+  test('is written at shutdown, before the number of those that followed', async () => {
     const { written, refusals } = counting();
     for (let turn = 0; turn < 3; turn += 1) refusals.noteLater(refusal({ requestId: `${turn}` }));
 
@@ -147,7 +147,7 @@ describe('a refusal that is noted for later', () => {
     expect(written).toHaveLength(2);
   });
 
-  test('is written before a stop ends, even if its write had begun', async () => {
+  test('is written before shutdown ends, even if its write had begun', async () => {
     vi.useFakeTimers();
     const written: AuditEvent[] = [];
     const begun = Promise.withResolvers<void>();
@@ -166,7 +166,7 @@ describe('a refusal that is noted for later', () => {
     expect(written).toHaveLength(1);
   });
 
-  test('that cannot be written is reported, and the others are written', async () => {
+  test('is reported if it cannot be written, and the others are written', async () => {
     const written: AuditEvent[] = [];
     const write = async (event: AuditEvent) => {
       if (event.target === 'acme/bad') throw new Error('disk full');
@@ -183,7 +183,7 @@ describe('a refusal that is noted for later', () => {
   });
 });
 
-test('107: refusals whose targets differ only beyond what is written are counted together', async () => {
+test('107: refusals whose targets differ only beyond the recorded length are counted together', async () => {
   const { written, refusals } = counting();
   for (let n = 0; n < 20; n += 1) {
     await refusals.note(refusal({ target: `tool:${'x'.repeat(100_000)}${n}` }));

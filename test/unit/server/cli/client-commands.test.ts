@@ -17,7 +17,7 @@ async function made(admin: Administration, ...more: string[]): Promise<Made> {
   return document;
 }
 
-test('client create prints the fields of the contract, and the secret opens the client', async () => {
+test('client create prints the fields of the contract, and the secret authenticates the client', async () => {
   await using admin = await administrationWithServer();
   const document = await made(
     admin,
@@ -44,7 +44,7 @@ test('client create prints the fields of the contract, and the secret opens the 
   });
 });
 
-test('client create for a person says that the secret is shown this once', async () => {
+test('client create tells a person that the secret is shown only once', async () => {
   await using admin = await administrationWithServer();
   const lines = await admin.run(...create);
 
@@ -57,7 +57,7 @@ test('client create for a person says that the secret is shown this once', async
   ]);
 });
 
-test('client list prints the fields of the contract, and of the secret its hint alone', async () => {
+test('client list prints the fields of the contract, and only the hint of the secret', async () => {
   await using admin = await administrationWithServer();
   const { client_id, client_secret } = await made(admin);
   await updateLastUses(admin.stores.db, [{ type: 'client', id: client_id, usedAt: 1_800_000_500 }]);
@@ -80,7 +80,7 @@ test('client list prints the fields of the contract, and of the secret its hint 
   expect(await admin.json('client', 'list', 'acme/web')).toEqual(document);
 });
 
-test('client list for a person is a table with times that a person reads', async () => {
+test('client list prints a table with readable times for a person', async () => {
   await using admin = await administrationWithServer();
 
   expect(await admin.run('client', 'list', 'acme')).toEqual([

@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const create = ['client', 'create', 'acme/web', '--name', 'Claude', '--scope', 'mcp:tools:read'];
 
-describe('client create refuses, and makes nothing for,', () => {
+describe('client create refuses, and creates nothing for,', () => {
   test.each([
     ['an unknown scope', 'UsageError', [...create, '--scope', 'mcp:everything']],
     [
@@ -42,7 +42,7 @@ describe('client create refuses, and makes nothing for,', () => {
   });
 });
 
-test('client create keeps a JWK set, and refuses a file that is none', async () => {
+test('client create stores a JWK set, and refuses a file without one', async () => {
   await using admin = await administrationWithServer();
   await using folder = await temporaryFolder();
   const file = join(folder.path, 'jwks.json');

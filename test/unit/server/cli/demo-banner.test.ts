@@ -27,7 +27,7 @@ test('demo: the first start creates the endpoint, and shows one command and no s
   expect(await keysOf(admin.stores.db, 'demo', 'library')).toEqual([]);
 });
 
-test('demo: with credentials, they are shown with what to paste where, also at a later start', async () => {
+test('demo: with credentials, they are shown with where to paste them, also at a later start', async () => {
   await using admin = await administration();
   await demoBanner(place, false, admin);
   const lines = await demoBanner(place, true, admin);
@@ -69,7 +69,7 @@ test('demo: with credentials, they are shown with what to paste where, also at a
   );
 });
 
-test('demo: where it has credentials, a start shows no secret, creates nothing, and says how to create new ones', async () => {
+test('demo: once it has credentials, a start shows no secret, creates nothing, and says how to create new ones', async () => {
   await using admin = await administration();
   await demoBanner(place, true, admin);
   const text = (await demoBanner(place, true, admin)).join('\n');

@@ -4,7 +4,7 @@ import { checkPositionals, findCommand } from '#server/cli/find-command';
 import { commandHelpText, helpText, nounHelpText, startHelpText } from '#server/cli/help';
 import { UsageError } from '#server/config/usage-error';
 
-test('every command is found by its words, and the rest is its arguments', () => {
+test('every command is found by its words, and the rest are its arguments', () => {
   for (const command of commands) {
     const argv = [...command.words.split(' '), 'acme', '--json'];
 
@@ -12,7 +12,7 @@ test('every command is found by its words, and the rest is its arguments', () =>
   }
 });
 
-test('the commands of the contract are all there', () => {
+test('all commands of the contract exist', () => {
   expect(commands.map(({ words }) => words)).toEqual(
     expect.arrayContaining([
       'organization create',
@@ -33,7 +33,7 @@ test('every command has --json', () => {
   expect(without).toEqual([]);
 });
 
-describe('what is no command is wrong usage, with a hint', () => {
+describe('an unknown command is wrong usage, with a hint', () => {
   test.each([
     [['clients'], "'clients' is not a command", 'latchkey-server help lists the commands'],
     [[], "'' is not a command", 'latchkey-server help lists the commands'],
@@ -54,7 +54,7 @@ describe('what is no command is wrong usage, with a hint', () => {
   });
 });
 
-test('one argument too few or too many is wrong usage that shows the right one', () => {
+test('one argument too few or too many is wrong usage that shows the right usage', () => {
   const { command } = findCommand(['key', 'create']);
 
   expect(() => checkPositionals(command, [])).toThrow(
@@ -79,7 +79,7 @@ test('the help names every command and every option', () => {
   }
 });
 
-test('the help of a noun has its commands alone, and no other word has one', () => {
+test('the help of a noun lists only its commands, and no other word has one', () => {
   const page = nounHelpText('key') ?? '';
 
   expect(page.match(/^ {2}\w+ \w+/gm)).toEqual([
@@ -91,7 +91,7 @@ test('the help of a noun has its commands alone, and no other word has one', () 
   expect([nounHelpText('keys'), nounHelpText('backup')]).toEqual([undefined, undefined]);
 });
 
-test('the help of a command says what it cannot do without', () => {
+test('the help of a command names its required options', () => {
   const { command } = findCommand(['key', 'create']);
 
   expect(commandHelpText(command, [])).toMatch(/--name N .*\(required\)/);

@@ -3,7 +3,7 @@ import { findAgentByName } from '#server/db/agents';
 import { findServer } from '#server/db/servers';
 import { administration } from '#support/administration';
 
-test('organization create makes an organization once', async () => {
+test('organization create creates an organization once', async () => {
   await using admin = await administration();
 
   expect(await admin.json('organization', 'create', 'acme')).toEqual({
@@ -28,7 +28,7 @@ test.each(['Acme', 'a_b', '-a', 'a-', 'a'.repeat(64), 'a/b', ''])(
 );
 
 describe('server create', () => {
-  test('makes a server with the upstream that it was given', async () => {
+  test('creates a server with the given upstream', async () => {
     await using admin = await administration();
     await admin.run('organization', 'create', 'acme');
     await admin.run('agent', 'create', 'acme/hq');
@@ -86,7 +86,7 @@ describe('server create', () => {
   });
 });
 
-test('server hide-tools hides exactly the tools it was given, each once, and none shows all again', async () => {
+test('server hide-tools hides exactly the given tools, each once, and none shows all again', async () => {
   await using admin = await administration();
   await admin.run('organization', 'create', 'acme');
   await admin.run('server', 'create', 'acme/web', '--demo');

@@ -21,7 +21,7 @@ async function withPeople(): Promise<Administration> {
 }
 const at = ['--organization', 'acme'] as const;
 
-test('a person’s role is changed, and the last owner stays one', async () => {
+test('a person’s role is changed, and the last owner keeps theirs', async () => {
   await using admin = await withPeople();
   const change = ['user', 'set-role', 'eli@example.com', ...at, '--role'] as const;
 
@@ -56,7 +56,7 @@ test('a person leaves one organization and keeps the account', async () => {
   });
 });
 
-test('whoever has an account joins another organization without a new password', async () => {
+test('a person with an account joins another organization without a new password', async () => {
   await using admin = await withPeople();
   const [, hint = ''] = (await admin.run('organization', 'create', 'other')).slice(-2);
   const join = ['--organization', 'other', '--role', 'viewer'];
@@ -68,7 +68,7 @@ test('whoever has an account joins another organization without a new password',
   ]);
 });
 
-test('the audit log is narrowed to a person by their address', async () => {
+test('the audit log is filtered by a person’s address', async () => {
   await using admin = await withPeople();
   const { id } = made.parse(
     await admin.json('user', 'set-role', 'eli@example.com', ...at, '--role', 'viewer'),
@@ -86,7 +86,7 @@ test('the audit log is narrowed to a person by their address', async () => {
   ).rejects.toMatchObject({ message: 'no person has the address zoe@example.com' });
 });
 
-test('a group is made, filled, mapped, opens a server, and is named by its name or id', async () => {
+test('a group is created, filled, mapped, gives access to a server, and is named by its name or id', async () => {
   await using admin = await withPeople();
   const { id } = made.parse(await admin.json('group', 'create', 'acme', 'Sales team'));
 
@@ -116,7 +116,7 @@ test('a group is made, filled, mapped, opens a server, and is named by its name 
   expect(await admin.json('group', 'delete', 'acme', id)).toMatchObject({ id });
 });
 
-test('an invitation is a link that is shown once, listed without it, and taken back', async () => {
+test('an invitation is a link that is shown once, listed without it, and revoked', async () => {
   await using admin = await withPeople();
   await admin.run('group', 'create', 'acme', 'Sales');
   const words = ['acme', '--role', 'viewer', '--group', 'Sales', '--note', 'Zoe'] as const;
@@ -130,7 +130,7 @@ test('an invitation is a link that is shown once, listed without it, and taken b
   expect(await admin.json('invitation', 'list', 'acme')).toEqual([]);
 });
 
-test('an organization asks for a second factor, and keeps strangers’ applications out', async () => {
+test('an organization requires a second factor, and refuses unknown applications', async () => {
   await using admin = await withPeople();
   const words = ['--title', 'Acme', '--second-factor', 'yes', '--open-clients', 'no'] as const;
 
@@ -168,7 +168,7 @@ test('an organization turns off our proxy only with --yes while people use it', 
   expect(await admin.json(...off, '--yes')).toMatchObject({ latchkey_proxy: 'no' });
 });
 
-test('the record is shown narrowed down, and leaves as lines or as a table', async () => {
+test('the audit log is filtered, and exported as lines or as a table', async () => {
   await using admin = await withPeople();
   const listed = await admin.json('audit', 'list', 'acme', '--action', 'user.create');
   const lines = await admin.run('audit', 'export', 'acme');
@@ -185,7 +185,7 @@ test('the record is shown narrowed down, and leaves as lines or as a table', asy
   await expect(admin.run('audit', 'list', 'acme', '--from', 'soon')).rejects.toThrow('not a date');
 });
 
-test('what people allowed applications is listed, and nothing is taken back that is not there', async () => {
+test('grants are listed, and an unknown one cannot be revoked', async () => {
   await using admin = await withPeople();
 
   expect(await admin.json('consent', 'list', 'acme', '--user', 'eli@example.com')).toEqual([]);

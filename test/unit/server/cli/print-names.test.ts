@@ -10,7 +10,7 @@ function printed(print: (out: (line: string) => void) => void): string[] {
   return lines;
 }
 
-test('a name cannot steer the terminal that lists or makes it', () => {
+test('a name cannot control the terminal of a command that lists or creates it', () => {
   const rows = printed((out) => printRows([{ name: nasty }], { json: false, empty: '', out }));
   const made = printed((out) => printMade({ name: nasty }, { json: false, out }));
 
@@ -18,7 +18,7 @@ test('a name cannot steer the terminal that lists or makes it', () => {
     expect(line).toContain(String.raw`a\u001b[2Jb\u000dc\u000ad\u202ee\u0007`);
 });
 
-test('JSON carries a name as it is', () => {
+test('JSON contains a name unchanged', () => {
   const lines = printed((out) => printMade({ name: nasty }, { json: true, out }));
 
   expect(JSON.parse(lines.join('\n'))).toEqual({ name: nasty });

@@ -17,7 +17,7 @@ import { insertInvitation } from '#server/db/invitations';
 
 const words = 'hint: all sessions, one-time links and invitations of the backup were revoked';
 
-test('a restore ends what works once or for one browser, and says so', async () => {
+test('a restore ends everything that is valid once or for one browser, and says so', async () => {
   await using server = await authorizationServer();
   await using folder = await temporaryFolder('restore');
   const { stores, clock } = server;

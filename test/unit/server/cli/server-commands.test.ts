@@ -6,7 +6,7 @@ import { findServer } from '#server/db/servers';
 import { administrationWithServer } from '#support/administration';
 import { newestEvents } from '#support/newest-events';
 
-test('servers are listed with where their calls go', async () => {
+test('servers are listed with their upstreams', async () => {
   await using admin = await administrationWithServer();
   await admin.run('agent', 'create', 'acme/hq');
   await admin.run('server', 'create', 'acme/local', '--agent', 'hq');
@@ -20,7 +20,7 @@ test('servers are listed with where their calls go', async () => {
   expect(await admin.json('organization', 'list')).toMatchObject([{ name: 'acme' }]);
 });
 
-test('an update changes what is given and leaves the rest', async () => {
+test('an update changes the given settings and keeps the rest', async () => {
   await using admin = await administrationWithServer();
   await admin.run('server', 'update', 'acme/web', '--title', 'Web', '--description', 'Pages');
   await admin.run('server', 'update', 'acme/web', '--http-url', 'https://mcp.example.com/mcp');
@@ -33,7 +33,7 @@ test('an update changes what is given and leaves the rest', async () => {
   expect(await findServer(admin.stores.db, 'acme', 'web')).not.toHaveProperty('description');
 });
 
-test('limits are set one by one, shown, and lifted', async () => {
+test('limits are set one by one, shown, and removed', async () => {
   await using admin = await administrationWithServer();
   await admin.run('server', 'limit', 'acme/web', '--calls-per-minute', '60');
   await admin.run('server', 'limit', 'acme/web', '--answer-bytes', '4096');
@@ -50,7 +50,7 @@ test('limits are set one by one, shown, and lifted', async () => {
   );
 });
 
-test('a server is disabled, enabled, and removed once that was confirmed', async () => {
+test('a server is disabled, enabled, and removed once confirmed', async () => {
   await using admin = await administrationWithServer();
   await admin.run('key', 'create', 'acme/web', '--name', 'k');
 
@@ -68,7 +68,7 @@ test('a server is disabled, enabled, and removed once that was confirmed', async
   );
 });
 
-test('a client has an old and a new secret at once, until the old one ends', async () => {
+test('a client has an old and a new secret at the same time, until the old one is revoked', async () => {
   await using admin = await administrationWithServer();
   const client = ['client', 'create', 'acme/web', '--name', 'c', '--scope', 'mcp:tools:read'];
   const made = z.object({ client_id: z.string() }).parse(await admin.json(...client));
@@ -84,7 +84,7 @@ test('a client has an old and a new secret at once, until the old one ends', asy
   await expect(admin.run(...rotate, 'soon')).rejects.toMatchObject({ name: 'UsageError' });
 });
 
-test('what the operator does is written down', async () => {
+test('the operator’s commands are recorded', async () => {
   await using admin = await administrationWithServer();
   await admin.run('agent', 'create', 'acme/hq');
   await admin.run('agent', 'create-key', 'acme/hq', '--name', 'second');
@@ -98,7 +98,7 @@ test('what the operator does is written down', async () => {
   ]);
 });
 
-test('a personal token is made for a person, listed by its hint, and revoked', async () => {
+test('a personal token is created for a person, listed by its hint, and revoked', async () => {
   await using admin = await administrationWithServer();
   const dana = 'dana@example.com';
   await admin.run('user', 'create', dana, '--organization', 'acme', '--role', 'admin');

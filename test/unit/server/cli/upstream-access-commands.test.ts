@@ -29,7 +29,7 @@ describe('refused with a reason:', () => {
   });
 });
 
-test('an operator sets it up, sees it, and sees and ends who is connected', async () => {
+test('an operator sets it up, shows it, and lists and ends connections', async () => {
   await using upstream = await tokenUpstream();
   await admin.run('server', 'update', 'acme/web', '--http-url', upstream.url);
   const words = ['--per-person', '--client-id', 'ours', '--issuer', upstream.issuer];
@@ -72,7 +72,7 @@ test('an operator sets it up, sees it, and sees and ends who is connected', asyn
   );
 });
 
-test('saved again with the same client, people stay connected; with another they do not', async () => {
+test('saving the same client keeps people connected, and another client does not', async () => {
   await using upstream = await tokenUpstream();
   await admin.run('server', 'update', 'acme/web', '--http-url', upstream.url);
   const save = async (clientId: string, ...words: string[]) => {

@@ -41,7 +41,7 @@ test.each([
   ['as it is', value],
   ['without a newline at its end', `${value}\n`],
   ['without a newline of Windows at its end', `${value}\r\n`],
-])('a server is made with a header, its value read from the file %s', async (_, text) => {
+])('a server is created with a header whose value is read from the file %s', async (_, text) => {
   const words = ['--http-url', url, ...given('X-Api-Key', text)];
   const lines = await admin.run('server', 'create', 'acme/keyed', ...words);
 
@@ -80,7 +80,7 @@ test('a header is set, listed, replaced, restored and removed', async () => {
   expect(await admin.run('server', 'remove-header', 'acme/web', 'a')).toEqual(['no fixed headers']);
 });
 
-test('who points a server elsewhere is told which headers it has no longer, and what to do', async () => {
+test('changing the upstream URL lists the headers that were removed, and what to do', async () => {
   await admin.run('server', 'set-header', 'acme/web', ...given('X-Key', value));
   const lines = await admin.run('server', 'update', 'acme/web', '--http-url', 'https://b.example/');
   const moved = ['--http-url', 'https://c.example/', ...given('X-Key', value)];
@@ -97,7 +97,7 @@ test('who points a server elsewhere is told which headers it has no longer, and 
   expect(await sent()).toEqual({ 'x-key': value });
 });
 
-describe('refused, without a word of what may be a secret:', () => {
+describe('refused without repeating what may be a secret:', () => {
   const header = '--http-header-file';
   const set = ['set-header', 'acme/web', header];
   test.each<[string, () => string[], string]>([
@@ -138,7 +138,7 @@ describe('refused, without a word of what may be a secret:', () => {
   });
 });
 
-test('a server that is not over HTTP has no fixed headers', async () => {
+test('a server whose upstream is not HTTP has no fixed headers', async () => {
   await admin.run('server', 'update', 'acme/web', '--demo');
 
   await expect(

@@ -15,7 +15,7 @@ const made = z.object({ id: z.string(), secret: z.string() });
 const create = async (...words: string[]) =>
   made.parse(await admin.json('webhook', 'create', 'acme', '--url', url, ...words));
 
-test('an operator makes one, and its secret is shown once', async () => {
+test('an operator creates one, and its secret is shown once', async () => {
   const lines = await admin.run('webhook', 'create', 'acme', '--url', url, '--action', 'key.');
   const list = await admin.run('webhook', 'list', 'acme');
 
@@ -44,7 +44,7 @@ test('it is changed, rotated, disabled, enabled and removed', async () => {
   ]);
 });
 
-test('a test says what was answered, and fails where it was not taken', async () => {
+test('a test prints the answer, and fails if it was not accepted', async () => {
   let status = 204;
   await using receiver = await countedServer((_, response) => response.writeHead(status).end());
   const wish = ['--url', `${receiver.origin}/in`];

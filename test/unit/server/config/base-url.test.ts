@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { checkBaseUrl, listeningUrl } from '#server/config/base-url';
 import { UsageError } from '#server/config/usage-error';
 
-describe('a base URL is taken as it is typed', () => {
+describe('a base URL is used as entered', () => {
   test.each([
     'https://latchkey.example.com',
     'https://latchkey.example.com:8443',
@@ -39,7 +39,7 @@ describe('a base URL is wrong usage', () => {
   });
 });
 
-test('a server without another name is called by what it listens on', () => {
+test('a server without another name is called by its address', () => {
   expect(listeningUrl('127.0.0.1', 8787)).toBe('http://127.0.0.1:8787');
   expect(listeningUrl('::1', 8787)).toBe('http://[::1]:8787');
 });

@@ -25,7 +25,7 @@ const read = (issuer: string, ...more: string[]) => {
   );
 };
 
-test('84: addresses without email_verified are trusted only where the operator says so', () => {
+test('84: addresses without email_verified are trusted only if the operator says so', () => {
   const issuer = `https://login.microsoftonline.com/${tenant}/v2.0`;
 
   expect(read(issuer)).toMatchObject({ issuer, trustsEmail: false });

@@ -31,7 +31,7 @@ describe('the value of an option is', () => {
   });
 });
 
-test('an option without fallback that nobody gave is absent', () => {
+test('an absent option without a fallback has no value', () => {
   expect(read([]).text('base-url')).toBeUndefined();
   expect(read([]).list('scope')).toEqual([]);
   expect(read([]).flag('json')).toBe(false);
@@ -71,7 +71,7 @@ describe('a flag is on when', () => {
   });
 });
 
-test('arguments that are no options are the positionals, wherever they stand', () => {
+test('arguments that are no options are the positionals, wherever they are', () => {
   expect(read(['acme', '--json', 'sales', '--', '--x']).positionals).toEqual([
     'acme',
     'sales',
@@ -111,15 +111,15 @@ test('a required option may come from the environment', () => {
   expect(read([], { LATCHKEY_NAME: 'x' }, [name]).must('name')).toBe('x');
 });
 
-test('asking for an option that the command does not have is a bug', () => {
+test('reading an option that the command does not declare is a bug', () => {
   expect(() => read([]).text('data-dir')).toThrow(TypeError);
 });
 
-test('the variable of an option is its name in capitals behind LATCHKEY_', () => {
+test('the variable of an option is LATCHKEY_ and its name in capitals', () => {
   expect(variableOf(baseUrl)).toBe('LATCHKEY_BASE_URL');
 });
 
-test('a server that was given nothing listens on loopback, port 8787, and takes 4 MiB', () => {
+test('a server without options listens on loopback, port 8787, and accepts 4 MiB', () => {
   const input = readOptions(startOptions, [], {});
 
   expect([input.must('host'), input.must('port')]).toEqual(['127.0.0.1', '8787']);

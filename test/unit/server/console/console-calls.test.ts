@@ -29,7 +29,7 @@ afterEach(() => {
   vi.useRealTimers();
 });
 
-test('a call goes to the gateway as the person, and carries no credential', async () => {
+test('a call reaches the gateway as the person, and carries no credential', async () => {
   answering('{}');
   await callServer({ ...asker, method: 'tools/call', params: { name: 'query' } });
 
@@ -60,14 +60,14 @@ describe('an answer', () => {
     expect(await answer()).toEqual({ outcome: 'answered', text: '{"a":1}' });
   });
 
-  test('that is too large is given up, and its call with it', async () => {
+  test('over the size limit is given up, and its call ended', async () => {
     answering(chunks('x'.repeat(1_000_000), 'x'.repeat(100_000), 'x'.repeat(100_000)));
 
     expect(await answer()).toEqual({ outcome: 'too-large' });
     expect(handle.mock.lastCall?.[0].gone.aborted).toBe(true);
   });
 
-  test('that does not come within thirty seconds is given up', async () => {
+  test('that does not arrive within thirty seconds is given up', async () => {
     handle.mockReturnValueOnce(new Promise(() => {}));
     const waiting = answer();
     await vi.advanceTimersByTimeAsync(30_000);
@@ -87,7 +87,7 @@ test('all pages of a list of tools are read', async () => {
   expect(list).toMatchObject({ outcome: 'tools', tools: [{ name: 'a' }, { name: 'b' }] });
 });
 
-test('a list that never ends is read no further than ten pages', async () => {
+test('an endless list is read up to ten pages', async () => {
   handle.mockImplementation(async () => ({
     status: 200,
     headers: {},
@@ -102,23 +102,26 @@ test.each([
   ['the agent is offline', 'The agent is offline.'],
   ['Wait a minute!', 'Wait a minute!'],
   [' ', 'The server responded with an error without a message.'],
-])('an error that says “%s” is a sentence, with its code apart', (message, sentence) => {
-  const text = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message } });
-  const result = answerResult({ outcome: 'answered', text });
+])(
+  'an error with the message “%s” is shown as a sentence, with its code apart',
+  (message, sentence) => {
+    const text = JSON.stringify({ jsonrpc: '2.0', id: 1, error: { code: -32000, message } });
+    const result = answerResult({ outcome: 'answered', text });
 
-  expect(result).toEqual({ outcome: 'error', message: sentence, code: -32000 });
-});
+    expect(result).toEqual({ outcome: 'error', message: sentence, code: -32000 });
+  },
+);
 
 test.each([
   ['no JSON', 'not JSON'],
   ['[]', 'not a JSON-RPC response'],
-])('the answer %s is an error in words', (text, words) => {
+])('the answer %s is a readable error', (text, words) => {
   const result = answerResult({ outcome: 'answered', text });
 
   expect(result).toEqual({ outcome: 'error', message: expect.stringContaining(words) });
 });
 
-test('a result is shown part by part, long ones by their beginning', () => {
+test('a result is shown part by part, and of a long one only its beginning', () => {
   const { parts, isError } = toResultView({
     outcome: 'result',
     result: {

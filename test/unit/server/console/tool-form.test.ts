@@ -17,7 +17,7 @@ const inputSchema = {
   required: ['sql'],
 };
 
-test('plain values get plain fields, everything else is asked for as JSON', () => {
+test('plain values get plain fields, everything else is entered as JSON', () => {
   const fields = toolFields({ inputSchema });
 
   expect(fields.map(({ name, kind }) => `${name} ${kind}`)).toEqual([
@@ -35,7 +35,7 @@ test('plain values get plain fields, everything else is asked for as JSON', () =
 });
 
 test.each([[{}], [{ properties: 'none' }], [{ properties: {}, required: 7 }]])(
-  'the schema %j asks for nothing',
+  'the schema %j needs no field',
   (schema) => {
     expect(toolFields({ inputSchema: schema })).toEqual([]);
   },
@@ -52,7 +52,7 @@ test('a form has at most forty fields', () => {
 const typed = (entries: Record<string, string>) =>
   typedArguments(toolFields({ inputSchema }), new Map(Object.entries(entries)));
 
-test('what was typed becomes what the tool wants, and what was left empty is left out', () => {
+test('entered values become what the tool expects, and empty fields are omitted', () => {
   const { values, problems } = typed({
     sql: '12',
     limit: '12',
@@ -73,7 +73,7 @@ test('what was typed becomes what the tool wants, and what was left empty is lef
   });
 });
 
-test('everything that is wrong is said at once, by argument', () => {
+test('all problems are reported together, by argument', () => {
   const { problems } = typed({ limit: '1.5', ratio: 'half', filter: '{a}' });
 
   expect(problems).toEqual([
@@ -94,7 +94,7 @@ test('an argument may be called __proto__ and changes nothing but itself', () =>
   expect(Object.getPrototypeOf(values)).toBe(Object.prototype);
 });
 
-test('JSON that is nested deeper than a call may be is a problem of its argument', () => {
+test('JSON nested deeper than a call may be is a problem of its argument', () => {
   const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels);
   const message = 'filter is nested deeper than 61 levels.';
 
@@ -106,7 +106,7 @@ test('JSON that is nested deeper than a call may be is a problem of its argument
   }
 });
 
-test('the deepest JSON that may be typed is a call that the gateway takes, and no deeper one is', () => {
+test('the deepest JSON that may be entered makes a call that the gateway accepts, and deeper JSON is refused', () => {
   const outcome = (levels: number) => {
     const inner = `{"filter":${'['.repeat(levels)}${']'.repeat(levels)}}`;
     const call = `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"arguments":${inner}}}`;

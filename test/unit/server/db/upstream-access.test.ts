@@ -7,7 +7,7 @@ const at = (url: string, issuer: string) => ({
 });
 const inside = at('http://mcp.internal:3000/mcp', 'https://as.internal');
 
-test('a host that was kept without a port is the ports by which it was named, and no other', () => {
+test('a host that was stored without a port means the ports that were named for it, and no other', () => {
   expect(vouchedHosts(['mcp.internal', 'as.internal'], inside)).toEqual([
     'mcp.internal:3000',
     'as.internal:443',
@@ -15,13 +15,13 @@ test('a host that was kept without a port is the ports by which it was named, an
   expect(vouchedHosts(['elsewhere.internal'], inside)).toEqual([]);
 });
 
-test('two ports of one host are both, and each once', () => {
+test('two ports of one host both count, each once', () => {
   const one = at('http://[::1]:3000/mcp', 'http://[::1]:4000');
 
   expect(vouchedHosts(['[::1]', '[::1]:3000'], one)).toEqual(['[::1]:3000', '[::1]:4000']);
 });
 
-test('a host with its port stays as it is', () => {
+test('a host with its port stays unchanged', () => {
   const kept = ['mcp.internal:3000', 'other.internal:8443', '[::1]:80'];
 
   expect(vouchedHosts(kept, inside)).toEqual(kept);

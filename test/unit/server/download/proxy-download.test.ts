@@ -38,7 +38,7 @@ async function countingScript(folder: string) {
   return { script, runs: () => (existsSync(runs) ? readFileSync(runs, 'utf8') : '') };
 }
 
-test('the proxy that was built with the server is read once, and named for its content', async () => {
+test('the proxy of the build is read once, and named for its content', async () => {
   await using folder = await temporaryFolder('built');
   const file = join(folder.path, 'latchkey-1.2.3.tgz');
   await writeFile(file, 'built');
@@ -59,7 +59,7 @@ test('the proxy that was built with the server is read once, and named for its c
   });
 });
 
-test('sources are packed by one process, however many ask at once, and without the secrets of ours', async () => {
+test('sources are packed by one process, however many requests come, and without our secrets', async () => {
   await using folder = await temporaryFolder('sources');
   const { script, runs } = await countingScript(folder.path);
   const { download } = downloadOf({ script, bundle }, { LATCHKEY_OIDC_CLIENT_SECRET: 'secret' });
@@ -72,7 +72,7 @@ test('sources are packed by one process, however many ask at once, and without t
   expect(runs()).toBe('run\n');
 });
 
-test('sources that cannot be packed are told of once, and tried again half a minute later', async () => {
+test('a failed packing is reported once, and repeated half a minute later', async () => {
   await using folder = await temporaryFolder('unpackable');
   const script = join(folder.path, 'pack.mjs');
   const { download, clock, failures } = downloadOf({ script, bundle });
@@ -93,7 +93,7 @@ test('sources that cannot be packed are told of once, and tried again half a min
   expect(later?.bytes.toString()).toBe('packed');
 });
 
-test('a packing that is under way ends with the server, and is no failure', async () => {
+test('a packing in progress ends with the server, and is no failure', async () => {
   await using folder = await temporaryFolder('ended');
   const script = join(folder.path, 'pack.mjs');
   await writeFile(script, 'setInterval(() => {}, 1000)');
@@ -112,7 +112,7 @@ const sales = {
   url: 'https://latchkey.example.com:8443/mcp/acme/sales',
 };
 
-test('a bundle is that of the build with another manifest, which asks for nothing and contains no credential', async () => {
+test('a bundle is that of the build with another manifest, which requests no input and contains no credential', async () => {
   await using folder = await temporaryFolder('bundle');
   const file = join(folder.path, 'latchkey-1.2.3.mcpb');
   await writeFile(file, bundleOfBuild);
@@ -145,7 +145,7 @@ test('a bundle is that of the build with another manifest, which asks for nothin
   });
 });
 
-test('a bundle has the same bytes and tag each time, others for another server, and a name of its own', async () => {
+test('a bundle has the same bytes and tag each time, different ones for another server, and its own name', async () => {
   await using folder = await temporaryFolder('bundle');
   const file = join(folder.path, 'latchkey-1.2.3.mcpb');
   await writeFile(file, bundleOfBuild);
@@ -168,7 +168,7 @@ test('a bundle has the same bytes and tag each time, others for another server, 
   expect(oneWay.name).not.toBe(otherWay.name);
 });
 
-test('a build without a bundle is told of once, and its file is looked for again half a minute later', async () => {
+test('a build without a bundle is reported once, and its file is looked for again half a minute later', async () => {
   await using folder = await temporaryFolder('bundle');
   const file = join(folder.path, 'latchkey-1.2.3.mcpb');
   const { download, clock, failures } = downloadOf({ script: 'unused', bundle: file });
@@ -240,7 +240,7 @@ test('the bundle of a source tree is built again only after its sources changed'
   expect(tree.runs().match(/run/g)).toHaveLength(2);
 });
 
-test('a bundle that cannot be built is told of once, however often a page asks for it', async () => {
+test('a bundle that cannot be built is reported once, however often a page requests it', async () => {
   await using folder = await temporaryFolder('tree');
   const tree = await sourceTree(folder.path);
   await writeFile(tree.source.build.script, 'throw new Error("no bundler")');
@@ -263,7 +263,7 @@ test.each([
   ],
   ['without a manifest', zipSync({ a: strToU8('a') })],
   ['that was cut', bundleOfBuild.subarray(0, -30)],
-])('a bundle %s is not handed out', async (_, bytes) => {
+])('a bundle %s is not served', async (_, bytes) => {
   await using folder = await temporaryFolder('bundle');
   const file = join(folder.path, 'latchkey-1.2.3.mcpb');
   await writeFile(file, bytes);

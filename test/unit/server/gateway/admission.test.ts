@@ -76,18 +76,18 @@ describe('admit', () => {
       expect(byKey).not.toHaveBeenCalled();
     });
 
-    test('of an agent opens no MCP server', async () => {
+    test('of an agent is refused at an MCP server', async () => {
       await expect(withKey(mintSecret('pk_live_'))).rejects.toEqual(refused('bad_credential'));
       expect(byKey).not.toHaveBeenCalled();
     });
 
-    test('that opens nothing is refused', async () => {
+    test('that matches no credential is refused', async () => {
       byKey.mockResolvedValue(undefined);
 
       await expect(withKey(mintSecret('mcp_'))).rejects.toEqual(refused('bad_credential'));
     });
 
-    test('is asked about again at the time of asking', async () => {
+    test('is looked up again for the time of each request', async () => {
       const { scopesNow } = await withKey(mintSecret('mcp_'));
       clock.advance(60);
 
@@ -130,7 +130,7 @@ describe('admit', () => {
       expect(byClient).not.toHaveBeenCalled();
     });
 
-    test('that nobody signed is refused without asking the store', async () => {
+    test('with an invalid signature is refused without asking the store', async () => {
       await expect(withToken('e.y.J')).rejects.toEqual(refused('bad_credential'));
       expect(byClient).not.toHaveBeenCalled();
     });
@@ -152,7 +152,7 @@ describe('admit', () => {
       expect(await scopesNow()).toBeUndefined();
     });
 
-    test('may expire or be revoked while its client comes back with another', async () => {
+    test('may expire or be revoked, and its client continues with another', async () => {
       const { access, scopesNow } = await withToken(tokenFor());
       clock.advance(3600);
       byClient.mockImplementation(async ({ tokenId }) =>
@@ -167,7 +167,7 @@ describe('admit', () => {
       expect(await access.isActive()).toBe(false);
     });
 
-    test('is no longer valid once its client is gone', async () => {
+    test('is invalid once its client is deleted', async () => {
       const { scopesNow } = await withToken(tokenFor());
       byClient.mockResolvedValue(undefined);
 
@@ -175,7 +175,7 @@ describe('admit', () => {
     });
   });
 
-  test('a store that cannot be asked is unavailable, never a yes', async () => {
+  test('a store that fails makes admission unavailable, and admits no one', async () => {
     byKey.mockRejectedValue(new Error('disk full'));
     byClient.mockRejectedValue(new Error('disk full'));
 

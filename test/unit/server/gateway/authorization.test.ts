@@ -20,7 +20,7 @@ describe('authorize', () => {
       'one that is withheld of those that are compared',
       { withheldTools: ['drop'], openTools: ['drop', 'query'] },
     ],
-  ])('a call of a tool is refused like one of an unknown tool: %s', (_, but) => {
+  ])('calling a hidden or forbidden tool is refused like calling an unknown one: %s', (_, but) => {
     const callOf = (name: string) => {
       const { envelope, body } = scannedRequest('tools/call', { name });
       return () =>
@@ -31,7 +31,7 @@ describe('authorize', () => {
     expect(callOf('drop')).toThrow(expect.objectContaining({ code: 'unknown_tool' }));
   });
 
-  test('a credential without any scope may still say hello', () => {
+  test('a credential without any scope may still send the handshake', () => {
     expect(() => allow(scannedRequest('initialize'), [])).not.toThrow();
     expect(() => allow(scannedRequest('ping'), [])).not.toThrow();
   });
@@ -56,7 +56,7 @@ describe('authorize', () => {
     });
   });
 
-  test('a refusal names what was granted and what is needed together, in order', () => {
+  test('a refusal names the granted and the required scopes together, in order', () => {
     expect(() =>
       allow(scannedRequest('tools/call'), ['mcp:resources:read', 'mcp:tools:read']),
     ).toThrow(
@@ -70,7 +70,7 @@ describe('authorize', () => {
     );
   });
 
-  test('a notification needs what its method needs, like a request', () => {
+  test('a notification needs the same scope as its method in a request', () => {
     const message = scannedMessage({ jsonrpc: '2.0', method: 'tools/call' });
 
     expect(() => allow(message, [])).toThrow(
@@ -78,7 +78,7 @@ describe('authorize', () => {
     );
   });
 
-  test('a request whose method is a notification is an unknown method, whatever follows', () => {
+  test('a request whose method is that of a notification is refused as an unknown method', () => {
     for (const method of ['notifications/cancelled', 'notifications/x', 'notifications/']) {
       expect(() => allow(scannedRequest(method), [...allScopes])).toThrow(
         expect.objectContaining({ code: 'unknown_method' }),
@@ -97,7 +97,7 @@ describe('authorize', () => {
     expect(() => allow(of('notifications/cancelled'), [])).not.toThrow();
   });
 
-  describe('what an upstream could read as something else than was checked is refused', () => {
+  describe('a message that an upstream could read differently from the check is refused', () => {
     test.each([
       ['params that are a list', 'tools/call', '["drop"]', 'params must be an object'],
       ['params that are a string', 'ping', '"drop"', 'params must be an object'],
@@ -129,7 +129,7 @@ describe('authorize', () => {
     });
   });
 
-  test('a method that nobody knows is refused with every scope there is', () => {
+  test('an unknown method is refused even with all scopes', () => {
     expect(() =>
       allow(scannedRequest('server/manage'), ['mcp:server:manage', 'mcp:server:read']),
     ).toThrow(expect.objectContaining({ code: 'unknown_method' }));
@@ -137,7 +137,7 @@ describe('authorize', () => {
 
   describe('a hidden tool', () => {
     const scopes: Scope[] = ['mcp:tools:execute'];
-    test('is unknown to who calls it, however its name is escaped', () => {
+    test('is unknown to its caller, however its name is escaped', () => {
       const escaped =
         '{"jsonrpc":"2.0","id":1,"method":"tools\\/call","params":{"name":"dr\\u006fp"}}';
       const unknown = expect.objectContaining({ code: 'unknown_tool' });
@@ -148,7 +148,7 @@ describe('authorize', () => {
       expect(() => allow(scannedMessage(escaped), scopes, ['drop'])).toThrow(unknown);
     });
 
-    test('hides no other, and no prompt of its name', () => {
+    test('hides no other tool, and no prompt of the same name', () => {
       expect(() =>
         allow(scannedRequest('tools/call', { name: 'Drop' }), scopes, ['drop']),
       ).not.toThrow();
@@ -173,13 +173,13 @@ describe('authorize', () => {
       expect(() => allow(listen({ [kind]: true }), [scope])).not.toThrow();
     });
 
-    test('two kinds need both', () => {
+    test('two kinds need the scopes of both', () => {
       expect(() =>
         allow(listen({ toolsListChanged: true, promptsListChanged: true }), ['mcp:tools:read']),
       ).toThrow(expect.objectContaining({ code: 'insufficient_scope' }));
     });
 
-    test('none needs none', () => {
+    test('no kind needs no scope', () => {
       expect(() => allow(listen({}), [])).not.toThrow();
       expect(() => allow(scannedRequest('subscriptions/listen'), [])).not.toThrow();
     });

@@ -16,7 +16,7 @@ function fits(take: (bytes: number) => void, bytes: number): boolean {
   }
 }
 
-test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, and gets them back', () => {
+test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, which are released', () => {
   const memory = new BodyMemory({ what: 'bodies', maxBodyBytes: 4 * mib });
   const bodies = Array.from({ length: 1024 }, () => memory.body('key_a'));
   const refusals = bodies.filter(({ take }) => {
@@ -38,7 +38,7 @@ test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, a
   expect(() => memory.body('key_a').take(4 * mib)).not.toThrow();
 });
 
-test('107: body memory: many callers never hold more than 512 MiB, and another one still has room', () => {
+test('107: body memory: many callers never hold more than 512 MiB, and another one is still served', () => {
   const memory = new BodyMemory({ what: 'bodies' });
   for (let caller = 0; caller < 50; caller += 1) {
     const { take } = memory.body(`key_${caller}`);
@@ -52,7 +52,7 @@ test('107: body memory: many callers never hold more than 512 MiB, and another o
   expect(memory.size.bytes).toBe(before);
 });
 
-test('body memory: one body of the largest size that is accepted always fits', () => {
+test('body memory: one body of the largest accepted size always fits', () => {
   const memory = new BodyMemory({ what: 'bodies', maxBodyBytes: 1024 * mib });
 
   expect(() => memory.body('key_a').take(1024 * mib)).not.toThrow();

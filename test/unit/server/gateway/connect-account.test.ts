@@ -23,7 +23,7 @@ test.each([
     '{"name":"latchkey-connect","inputResponses":{"latchkey\\u002dconnect":{}}}',
     '{"name":"latchkey-connect"}',
   ],
-])('the response to our own request goes no further where it is %s', (_what, sent, passed) => {
+])('the response to our own request is not forwarded where it is %s', (_what, sent, passed) => {
   const { body, envelope } = strip(call(sent));
 
   expect(body.toString()).toBe(call(passed));
@@ -34,6 +34,6 @@ test.each([
   '{"name":"latchkey-connect"}',
   '{"name":"t","arguments":{"inputResponses":{"latchkey-connect":{}}}}',
   '{"name":"t","inputResponses":{"theirs":"latchkey-connect"}}',
-])('whatever else names it stays as it is: %s', (params) => {
+])('any other message that mentions it is unchanged: %s', (params) => {
   expect(strip(call(params)).body.toString()).toBe(call(params));
 });

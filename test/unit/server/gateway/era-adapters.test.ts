@@ -5,7 +5,7 @@ import { type SaidMessage, eraCaller, lastOf, messagesOf } from '#support/era-ca
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { stillClock } from '#support/still-clock';
 
-describe('which era an upstream speaks', () => {
+describe('detection of the era of an upstream', () => {
   type Speaks = 'modern' | 'legacy' | 'both' | 'neither' | 'busy';
 
   /** A server whose eras change by hand. */
@@ -59,7 +59,7 @@ describe('which era an upstream speaks', () => {
   };
 
   test.each(['modern', 'both'] as const)(
-    'an upstream that speaks %s is asked once, and then gets the caller’s own bytes',
+    'an upstream that speaks %s is probed once, and then gets the caller’s own bytes',
     async (speaks) => {
       const { caller, methods, upstream } = changeling(speaks);
       await caller.modern('tools/list');
@@ -72,7 +72,7 @@ describe('which era an upstream speaks', () => {
     },
   );
 
-  test('what comes of one caller’s question about the eras is nobody else’s', async () => {
+  test('the answer to one caller’s probe goes to no other caller', async () => {
     const { upstream, caller } = changeling('modern');
     const refused = new Error('no account is connected');
     const lacking = { send: () => Promise.reject(refused) };
@@ -88,7 +88,7 @@ describe('which era an upstream speaks', () => {
   });
 
   test.each(['legacy', 'both'] as const)(
-    'a handshake of the older era goes as it is to an upstream that speaks %s',
+    'a legacy handshake is forwarded unchanged to an upstream that speaks %s',
     async (speaks) => {
       const { caller, upstream } = changeling(speaks);
 
@@ -100,7 +100,7 @@ describe('which era an upstream speaks', () => {
     },
   );
 
-  test('an upstream of the older era is asked once, and has one handshake', async () => {
+  test('a legacy upstream is probed once, and gets one handshake', async () => {
     const { caller, methods } = changeling('legacy');
     await caller.modern('tools/list');
     await caller.modern('tools/list');
@@ -114,14 +114,14 @@ describe('which era an upstream speaks', () => {
     ]);
   });
 
-  test('callers who come at once wait for one answer', async () => {
+  test('callers that arrive at the same time wait for one probe', async () => {
     const { caller, methods } = changeling('modern');
     await Promise.all([1, 2, 3].map(() => caller.modern('tools/list')));
 
     expect(methods().filter((method) => method === 'server/discover')).toHaveLength(1);
   });
 
-  test('an upstream that becomes one of the older era is asked again when it refuses', async () => {
+  test('an upstream that becomes legacy is probed again when it refuses a modern request', async () => {
     const { caller, become, clock } = changeling('modern');
     await caller.modern('tools/list');
     become('legacy');
@@ -135,7 +135,7 @@ describe('which era an upstream speaks', () => {
     });
   });
 
-  test('an upstream that becomes one of the modern era is found out when it refuses a handshake, or in an hour', async () => {
+  test('an upstream that becomes modern is detected when it refuses a handshake, or after an hour', async () => {
     const { caller, become, clock, methods } = changeling('legacy');
     await caller.modern('tools/list');
     become('modern');
@@ -148,7 +148,7 @@ describe('which era an upstream speaks', () => {
     expect(methods()).toEqual(['server/discover', 'tools/list']);
   });
 
-  test('an upstream of the modern era that learns the older one gets its handshakes again', async () => {
+  test('a modern upstream that learns the legacy era gets its handshakes again', async () => {
     const { caller, become, methods, clock } = changeling('modern');
     await caller.legacy(initialize);
     become('legacy');
@@ -161,7 +161,7 @@ describe('which era an upstream speaks', () => {
     expect(methods()).toEqual(['server/discover', 'initialize']);
   });
 
-  test('an upstream that knows neither handshake gets the caller’s own bytes', async () => {
+  test('an upstream that refuses both handshakes gets the caller’s own bytes', async () => {
     const { caller, methods } = changeling('neither');
     const answer = await caller.modern('tools/list');
     await caller.modern('tools/list');
@@ -170,7 +170,7 @@ describe('which era an upstream speaks', () => {
     expect(methods()).toEqual(['server/discover', 'initialize', 'tools/list', 'tools/list']);
   });
 
-  test('nothing is learnt of an upstream that is busy', async () => {
+  test('a busy upstream leaves its era unknown', async () => {
     const { caller, become, methods } = changeling('busy');
     const busy = await caller.modern('tools/list');
     become('modern');
@@ -181,7 +181,7 @@ describe('which era an upstream speaks', () => {
   });
 });
 
-describe('one message', () => {
+describe('limits of one message', () => {
   /** A server of the older era that takes every subscription, and notes how many. */
   function subscribable(heard: (count: number) => void = () => undefined) {
     const subscribed: unknown[] = [];
@@ -216,7 +216,7 @@ describe('one message', () => {
   });
   const uris = (count: number) => Array.from({ length: count }, (_, at) => `file:///${at}`);
 
-  test('of the resources that one message subscribes to a thousand are subscribed to', async () => {
+  test('a message subscribes to a thousand of its resources, and not to the rest', async () => {
     const { upstream, subscribed } = subscribable();
     const leaving = new AbortController();
     const { signal } = leaving;
@@ -231,7 +231,7 @@ describe('one message', () => {
     await caller.eras.close();
   });
 
-  test('nothing more is subscribed to for a caller who left', async () => {
+  test('subscribing stops when the caller disconnects', async () => {
     const leaving = new AbortController();
     const { signal } = leaving;
     const { upstream, subscribed } = subscribable((count) => count === 10 && leaving.abort());
@@ -244,7 +244,7 @@ describe('one message', () => {
     await caller.eras.close();
   });
 
-  test('a client that says more of itself than is worth keeping is refused', async () => {
+  test('client information over the size limit is refused', async () => {
     const { upstream } = subscribable();
     const caller = eraCaller(upstream);
     const meta = {
@@ -259,7 +259,7 @@ describe('one message', () => {
   });
 });
 
-describe('where a link leads', () => {
+describe('the link that a call uses', () => {
   /** A server of one era alone, that says which one it is. */
   function server(era: 'legacy' | 'modern', name: string) {
     return fakeUpstream(({ text, method, headers, signal }): ScriptedAnswer => {
@@ -300,7 +300,7 @@ describe('where a link leads', () => {
   const all = ['mcp:tools:read', 'mcp:tools:execute'] as const;
   const less = ['mcp:tools:read'] as const;
 
-  test('a modern call goes by the handshake of another set of scopes never', async () => {
+  test('a modern call never uses the handshake of another set of scopes', async () => {
     const eras = new EraAdapters(stillClock());
     await eraCaller(server('legacy', 'wide'), { eras, scopes: all }).modern('tools/list');
     const later = eraCaller(server('legacy', 'narrow'), { eras, scopes: less });
@@ -313,7 +313,7 @@ describe('where a link leads', () => {
   test.each([
     ['is pointed elsewhere', { upstream: { kind: 'http', url: 'http://127.0.0.1:2' } }],
     ['withholds changed tools', { changedTools: 'withhold' }],
-  ] as const)('a modern call after its server %s goes the new way', async (_what, change) => {
+  ] as const)('a modern call after its server %s uses the new address', async (_what, change) => {
     const eras = new EraAdapters(stillClock());
     await eraCaller(server('legacy', 'before'), { eras }).modern('tools/list');
     const later = eraCaller(server('legacy', 'after'), { eras, target: change });
@@ -323,7 +323,7 @@ describe('where a link leads', () => {
     });
   });
 
-  test('each request of a legacy session goes the way of its own, not of the handshake', async () => {
+  test('each request of a legacy session uses its own address, not that of the handshake', async () => {
     const eras = new EraAdapters(stillClock());
     const first = eraCaller(server('modern', 'wide'), { eras, scopes: all });
     const { sessionId = '' } = await first.legacy(initialize);

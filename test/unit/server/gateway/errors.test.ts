@@ -23,7 +23,7 @@ const messageIn = (refused: GatewayAnswer) =>
   JSON.parse(typeof refused.body === 'string' ? refused.body : '');
 const errorOf = (refused: GatewayAnswer) => messageIn(refused).error;
 
-test('what has no id to be answered under is refused by the status alone', () => {
+test('a refusal of a message without an id is the HTTP status alone', () => {
   for (const code of ['not_theirs', 'bad_params', 'unknown_method', 'unknown_tool'] as const) {
     expect(answer(code, {}, { id: 'null' }).status).toBe(400);
     expect(answer(code).status).toBe(200);
@@ -79,7 +79,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     expect(errorOf(refused).message).toMatch(/\w/);
   });
 
-  test('a caller is told to come back in a second when access cannot be checked', () => {
+  test('if access cannot be checked, the caller may retry after a second', () => {
     expect(answer('unavailable').headers).toMatchObject({ 'Retry-After': '1' });
   });
 
@@ -93,7 +93,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
   });
 });
 
-describe('a challenge leads to the metadata and names', () => {
+describe('a challenge links to the metadata and names', () => {
   test.each<[string, RefusalCode, RefusalDetails, string]>([
     [
       'the ordinary scopes for who has no credential',
@@ -123,25 +123,25 @@ describe('a challenge leads to the metadata and names', () => {
     expect(answer(code, details).headers['WWW-Authenticate']).toBe(challenge);
   });
 
-  test('nothing where no other credential would help', () => {
+  test('no scope where another credential would not help', () => {
     expect(answer('unknown_tool').headers).not.toHaveProperty('WWW-Authenticate');
   });
 });
 
-test('a bad credential is answered alike whatever was wrong with it', () => {
+test('every bad credential gets the same answer, whatever the reason', () => {
   const causes = ['expired', 'revoked', 'for another server', new Error('unknown kid')];
   const answers = causes.map((cause) => answer('bad_credential', { cause, detail: String(cause) }));
 
   expect(new Set(answers.map((refused) => JSON.stringify(refused))).size).toBe(1);
 });
 
-test('an id comes back as its own text', () => {
+test('an id is returned as its original text', () => {
   for (const id of ['1.50', '12345678901234567890', '"a\\n"', 'null']) {
     expect(answer('fault', {}, { id }).body).toContain(`"id":${id},`);
   }
 });
 
-test('a cause stays private, and a detail is quoted so that the body stays JSON', () => {
+test('a cause stays private, and a detail is quoted so that the body remains valid JSON', () => {
   const refused = answer('not_json', { detail: 'a "quote"\n', cause: new Error('mcp_private') });
 
   expect(errorOf(refused).message).toBe('the body is not JSON: a "quote"\n');
@@ -151,20 +151,20 @@ test('a cause stays private, and a detail is quoted so that the body stays JSON'
   );
 });
 
-test('a caller who should wait is told how long', () => {
+test('a caller that must wait gets Retry-After', () => {
   expect(answer('upstream_busy', { retryAfterSeconds: 7 }).headers).toMatchObject({
     'Retry-After': '7',
   });
   expect(answer('upstream_busy').headers).not.toHaveProperty('Retry-After');
 });
 
-test('a caller with another version is told which there are', () => {
+test('a caller with an unsupported version gets the list of supported ones', () => {
   expect(errorOf(answer('unsupported_version', { requested: '2099-01-01' })).data).toEqual({
     supported: ['2026-07-28'],
     requested: '2099-01-01',
   });
 });
 
-test('a method that is not allowed names those that are', () => {
+test('a method that is not allowed gets the list of allowed ones', () => {
   expect(answer('method_not_allowed').headers).toMatchObject({ Allow: 'POST, GET, DELETE' });
 });

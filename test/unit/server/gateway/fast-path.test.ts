@@ -195,7 +195,7 @@ const to = (members: string) => (text: string) => ({
   text: result(members, /"id":([^,]+)/.exec(text)?.[1]),
 });
 
-describe('the fast path and the ordinary pipeline do the same with', () => {
+describe('the fast path and the ordinary pipeline give the same result for', () => {
   test.each<[string, string | Uint8Array]>([
     ['a call', call],
     [
@@ -348,7 +348,7 @@ describe('the fast path and the ordinary pipeline do the same with', () => {
 describe('the fast path', () => {
   afterEach(close);
 
-  test('reaches the upstream in the turn of the call, and the ordinary one later', async () => {
+  test('reaches the upstream in the turn of the call, and the ordinary pipeline later', async () => {
     await open('fast');
     await ask('fast', { body: call });
     await ask('fast', { body: call, ...bearer(token) });
@@ -364,7 +364,7 @@ describe('the fast path', () => {
     ]);
   });
 
-  test('looks once whether anything was written, for all calls of a turn', async () => {
+  test('checks once for all calls of a turn whether the database changed', async () => {
     await open('fast');
     looks = 0;
     const answers: unknown[] = [];
@@ -434,7 +434,7 @@ describe('46: revocation: on the fast path the next call', () => {
     expect(await bodyText(await ask('fast', { body: call }))).toContain('unknown tool');
   });
 
-  test('sees what another process wrote', async () => {
+  test('sees a change that another process wrote', async () => {
     await close();
     await using folder = await temporaryFolder();
     stores = await openStores(folder.path);
@@ -451,7 +451,7 @@ describe('46: revocation: on the fast path the next call', () => {
     await other.close();
   });
 
-  test('is let in by nothing that was taken back', async () => {
+  test('ignores a change whose transaction was rolled back', async () => {
     await revokeKey(stores.db, 'key_a', madeAt + 60);
     stores.connection.exec('begin immediate');
     stores.connection.exec('update api_key set revoked_at = null');

@@ -42,13 +42,13 @@ describe('a response to another request', () => {
     ['a result for another request', result('8')],
     ['a result that can be read in two ways', '{"jsonrpc":"2.0","id":7,"result":{},"result":{}}'],
     ['a batch', `[${result('7')}]`],
-  ])('%s is refused where it is all there is', async (_, text) => {
+  ])('%s is refused where it is the whole answer', async (_, text) => {
     await expect(passed({ text }, '7')).rejects.toMatchObject({
       code: 'upstream_failed',
     } satisfies Partial<GatewayRefusal>);
   });
 
-  test('a stream goes on without results for others', async () => {
+  test('a stream continues without results for other requests', async () => {
     const told = '{"jsonrpc":"2.0","method":"notifications/message"}';
     const text = `: hello\n\n${eventStream(told, result('8'), result('7'), result('9'))}`;
 
@@ -57,14 +57,14 @@ describe('a response to another request', () => {
     expect(body).toBe(`: hello\n\n${eventStream(told, result('7'))}`);
   });
 
-  test('a result for what is no request is none', async () => {
+  test('a result for a message that is no request is removed', async () => {
     expect((await passed({ text: result('8') })).status).toBe(202);
     expect(
       (await passed({ text: eventStream(result('8')), mediaType: 'text/event-stream' })).body,
     ).toBe('');
   });
 
-  test('of an HTTP error only a JSON-RPC error is its body', async () => {
+  test('the body of an HTTP error is passed on only if it is a JSON-RPC error', async () => {
     const refused = await passed({ status: 404, text: error('7') }, '7');
 
     expect([refused.status, refused.body]).toEqual([404, error('7')]);
@@ -90,7 +90,7 @@ describe('a response to another request', () => {
 
   const asked = { ownId: { id: '7', isRequest: true } };
 
-  test('a long answer goes on as it comes', async () => {
+  test('a long answer is passed on as it arrives', async () => {
     const { taken, text } = long('7');
 
     const own = await replied({ text }, asked);
@@ -107,7 +107,7 @@ describe('a response to another request', () => {
     ['with an id in another case', long('7', { before: '"Id":8,' })],
     ['with an id whose name is escaped', long('7', { before: String.raw`"\u0069d":8,` })],
     ['with something behind it', long('7', { after: '{}' })],
-  ])('a long answer %s breaks off before it is whole', async (_, { text: body }) => {
+  ])('a long answer %s is interrupted before its end', async (_, { text: body }) => {
     const own = await replied({ text: body }, asked);
     let text = '';
     const reading = (async () => {
@@ -147,21 +147,24 @@ describe('notifications beyond the scopes of the caller', () => {
     ['listing tools', ['mcp:tools:read'], ['tools']],
     ['reading', ['mcp:resources:read'], ['resources', 'updated', 'prompts', 'escaped']],
     ['nothing', [], []],
-  ])('who may do %s hears of that, and of what is of no kind', async (_, scopes, own) => {
-    const all = new Set([...own, 'log', 'question', 'result']);
-    const expected = Object.entries(kinds).filter(([name]) => all.has(name));
+  ])(
+    'a caller that may use %s gets its notifications, and those of no kind',
+    async (_, scopes, own) => {
+      const all = new Set([...own, 'log', 'question', 'result']);
+      const expected = Object.entries(kinds).filter(([name]) => all.has(name));
 
-    expect(await heard(stream(everything), scopes)).toBe(
-      eventStream(...expected.map(([, message]) => message)),
-    );
-  });
+      expect(await heard(stream(everything), scopes)).toBe(
+        eventStream(...expected.map(([, message]) => message)),
+      );
+    },
+  );
 
-  test('who may do everything gets the bytes as they come', async () => {
+  test('a caller with all scopes gets the bytes as they arrive', async () => {
     expect(allowedNotifications(allScopes)).toBeUndefined();
     expect(await heard(stream(everything), allScopes)).toBe(everything);
   });
 
-  test('what is left keeps its bytes, comments and ids, however it is cut', async () => {
+  test('what remains keeps its bytes, comments and ids, wherever chunks begin', async () => {
     const text = `: hello\n\nid: 7\ndata: ${kinds.tools}\n\ndata: ${kinds.prompts}\n\n: there\n\n`;
 
     expect(await heard(stream(text.split('')), ['mcp:tools:read'])).toBe(
@@ -169,7 +172,7 @@ describe('notifications beyond the scopes of the caller', () => {
     );
   });
 
-  test('an answer of many megabytes is heard', async () => {
+  test('an answer of many megabytes passes', async () => {
     const long = eventStream(
       JSON.stringify({ jsonrpc: '2.0', id: 1, result: 'x'.repeat(3_000_000) }),
     );
@@ -183,11 +186,11 @@ describe('notifications beyond the scopes of the caller', () => {
     ['another case', kinds.tools.replace('"method"', '"Method"')],
     ['a list', `[${kinds.tools}]`],
     ['two megabytes of blanks', kinds.tools + ' '.repeat(2 << 20)],
-  ])('what could be read as such is not heard either: %s', async (_, text) => {
+  ])('bytes that could be read as such a notification are removed: %s', async (_, text) => {
     expect(await heard(stream(eventStream(text, kinds.log)), [])).toBe(eventStream(kinds.log));
   });
 
-  test('an answer that is no stream passes', async () => {
+  test('an answer that is no stream passes unchanged', async () => {
     expect(await heard({ text: kinds.resources }, [])).toBe(kinds.resources);
   });
 });
@@ -202,7 +205,7 @@ describe('the presentation of a server', () => {
 
   const json = (result: string) => `{"jsonrpc":"2.0","id":12345678901234567890,"result":${result}}`;
 
-  test('the title takes the place of the upstream’s, and the instructions come before its own', async () => {
+  test('the configured title replaces the upstream’s, and the instructions precede its own', async () => {
     const theirs =
       '{ "x" : 1.50, "serverInfo":{"name":"a","title":"Theirs"},"instructions":"Theirs."}';
 
@@ -213,7 +216,7 @@ describe('the presentation of a server', () => {
     );
   });
 
-  test('what the upstream does not say is added, and every other byte stays', async () => {
+  test('absent members are added, and every other byte stays', async () => {
     expect(
       await present({ text: json('{"serverInfo": {"name":"a"},"big":9007199254740993}') }),
     ).toBe(
@@ -226,7 +229,7 @@ describe('the presentation of a server', () => {
     );
   });
 
-  test('a modern server is presented where it says who it is', async () => {
+  test('a modern server is presented where it identifies itself', async () => {
     const info = '"io.modelcontextprotocol/serverInfo"';
 
     expect(
@@ -237,7 +240,7 @@ describe('the presentation of a server', () => {
     ).toBe(json(`{"_meta":{${info}:{"name":"a","title":"T"}},"ttlMs":0}`));
   });
 
-  test('a response among events is presented, and the events around it are not touched', async () => {
+  test('a response among events is presented, and the other events are unchanged', async () => {
     const before =
       'event: message\nid: 1\ndata: {"jsonrpc":"2.0","method":"notifications/message"}\n\n';
     const text = `${before}: ping\n\nid: 2\ndata: ${json('{"serverInfo":{"name":"a"}}')}\n\n`;
@@ -252,7 +255,7 @@ describe('the presentation of a server', () => {
     ['no JSON', 'sorry'],
     ['a result twice', json('{"instructions":"a"}').replace('}}', '},"result":{}}')],
     ['data behind it', `${json('{}')} {}`],
-  ])('what could be presented otherwise to others is refused: %s', async (_, text) => {
+  ])('an answer that a client could read differently is refused: %s', async (_, text) => {
     const refused = { code: 'upstream_failed' };
     const event = { mediaType: 'text/event-stream', text: `data: ${text}\n\n` };
 
@@ -264,11 +267,11 @@ describe('the presentation of a server', () => {
     ['an error', { text: '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}' }],
     ['a result that is no object', { text: json('[]') }],
     ['a server info that is none', { text: json('[{"serverInfo":1}]') }],
-  ])('%s passes as it is', async (_, answer) => {
+  ])('%s passes unchanged', async (_, answer) => {
     expect(await present(answer)).toBe(answer.text);
   });
 
-  test('a result that comes with an HTTP error is no answer to present', async () => {
+  test('a result with an HTTP error is not presented', async () => {
     const answer = { text: json('{"serverInfo":{}}'), status: 400 };
     const ownId = { id: '12345678901234567890', isRequest: true };
 

@@ -19,14 +19,14 @@ test.each<[RefusalCode, string]>([
   ['too_many_requests', 'call.too-many-requests'],
   ['not_connected', 'call.not-connected'],
   ['no_person', 'call.no-person'],
-])('a call that usage counts as denied is in the audit log: %s', (code, action) => {
+])('a call that counts as denied in usage is in the audit log: %s', (code, action) => {
   expect(isDenial(new GatewayRefusal(code))).toBe(true);
   expect(actionOf(code)).toBe(action);
   expect(Object.hasOwn(auditSentences, action)).toBe(true);
 });
 
 test.each<RefusalCode>(['bad_params', 'unknown_method', 'unknown_session', 'too_large'])(
-  'a mistake of the caller is neither denied nor in the audit log: %s',
+  'a mistake of the caller is neither counted as denied nor in the audit log: %s',
   (code) => {
     expect(isDenial(new GatewayRefusal(code))).toBe(false);
     expect(actionOf(code)).toBeUndefined();

@@ -90,7 +90,7 @@ test('a plain request with a key is answered, and counts as a use of the key', a
   expect(refused).not.toHaveBeenCalled();
 });
 
-describe('nobody is asked and no body read for', () => {
+describe('no credential is looked up and no body read for', () => {
   test.each<[string, number, Partial<GatewayRequest>]>([
     ['a page of another origin', 403, { headers: { origin: 'https://evil.example' } }],
     ['a GET without a session', 405, { method: 'GET' }],
@@ -154,7 +154,7 @@ test('107: responses that callers have not received take 64 MiB of memory, and t
   expect((await ask()).status).toBe(429);
 });
 
-test('the body of a caller who is not let in is never read', async () => {
+test('the body of a caller that is not admitted is never read', async () => {
   byKey.mockResolvedValue(undefined);
 
   expect((await ask()).status).toBe(401);
@@ -191,7 +191,7 @@ describe('nothing reaches the upstream of', () => {
   });
 });
 
-test('a session of nobody is not found, and of another media type nothing is read', async () => {
+test('an unknown session is not found, and nothing is read of another media type', async () => {
   const headers = { 'content-type': 'application/json' };
 
   expect((await ask(list, { headers: { ...headers, 'mcp-session-id': 'unknown' } })).status).toBe(
@@ -201,7 +201,7 @@ test('a session of nobody is not found, and of another media type nothing is rea
   expect((await ask(list, { headers: { ...headers, accept: 'text/html' } })).status).toBe(406);
 });
 
-test('a store that cannot be asked is 503, and what nobody foresaw 500, both told to the log', async () => {
+test('a store that fails is 503 and an unexpected error 500, both in the log', async () => {
   byKey.mockRejectedValueOnce(new Error('disk full'));
 
   expect((await ask()).status).toBe(503);
@@ -214,7 +214,7 @@ test('a store that cannot be asked is 503, and what nobody foresaw 500, both tol
   expect(refused.mock.calls.map(([{ code }]) => code)).toEqual(['unavailable', 'fault']);
 });
 
-test('notifications/cancelled ends a plain request that is under way, upstream too', async () => {
+test('notifications/cancelled ends a plain request that is in progress, also at the upstream', async () => {
   let underWay = () => {};
   const waiting = new Promise<void>((resolve) => (underWay = resolve));
   let signal: AbortSignal | undefined;
@@ -238,7 +238,7 @@ test('notifications/cancelled ends a plain request that is under way, upstream t
   expect(signal?.aborted).toBe(true);
 });
 
-describe('a call is noted when it is over', () => {
+describe('a call is counted when it ends', () => {
   const upstreamAnswers = (text: string) => {
     upstream = fakeUpstream(({ text: sent }) =>
       sent.includes('tools/call') ? { text } : { text: '{"jsonrpc":"2.0","id":1,"result":{}}' },
@@ -270,14 +270,14 @@ describe('a call is noted when it is over', () => {
     expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome });
   });
 
-  test('as an error of the upstream that does not answer', async () => {
+  test('as an upstream error if the upstream does not answer', async () => {
     upstream = fakeUpstream(() => ({ status: 500 }));
     await ask(call);
 
     expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'upstream-error' });
   });
 
-  test('as refused for a tool that is hidden', async () => {
+  test('as refused if the tool is hidden', async () => {
     const server = someServer({ target: { hiddenTools: ['query'] } });
     byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: [...allScopes] });
     await ask(call);
@@ -285,14 +285,14 @@ describe('a call is noted when it is over', () => {
     expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'refused' });
   });
 
-  test('as an error for a mistake of the caller', async () => {
+  test('as an error if the caller made a mistake', async () => {
     await ask('{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":7}}');
 
     const { calls } = note.mock;
     expect(calls.map(([{ outcome }]) => outcome)).toEqual(['tool-error']);
   });
 
-  test('and nothing else is: no notification, no listening, nobody who was not let in', async () => {
+  test('and no other message is: no notification, no stream, no caller that was not admitted', async () => {
     await bodyText(await ask('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
     byKey.mockResolvedValue(undefined);
     await ask(call);
@@ -301,10 +301,10 @@ describe('a call is noted when it is over', () => {
   });
 });
 
-describe('a person whom a page of ours vouches for', () => {
+describe('a person who is signed in at the dashboard', () => {
   const ofDana = { proved: { type: 'person', userId: 'user_dana' } as const, rawHeaders: [] };
 
-  test('is let in for what their role covers at this moment, and noted as a person', async () => {
+  test('is admitted with the current rights of their role, and counted as a person', async () => {
     byPerson.mockResolvedValue({ endpoint: someServer(), scopes: ['mcp:tools:read'] });
     const listed = await ask(list, ofDana);
     const called = await ask('{"jsonrpc":"2.0","id":8,"method":"tools/call"}', ofDana);
@@ -325,13 +325,13 @@ describe('a person whom a page of ours vouches for', () => {
     );
   });
 
-  test('is turned away like anybody where they are no member', async () => {
+  test('is refused like any other caller where they are not a member', async () => {
     byPerson.mockResolvedValue(undefined);
 
     expect((await ask(list, ofDana)).status).toBe(401);
   });
 
-  test('is never read from a header', async () => {
+  test('is never taken from a header', async () => {
     await ask(list, { rawHeaders: ['person', 'user_dana'] });
 
     expect(byPerson).not.toHaveBeenCalled();
@@ -359,7 +359,7 @@ function lowerCase(headers: Readonly<Record<string, string>>): Record<string, st
   );
 }
 
-test('at a server with limits a GET stream counts to those that its caller listens by', async () => {
+test('at a server with limits a GET stream counts as a stream of its caller', async () => {
   const server = someServer({ limits: { concurrentCalls: 1 } });
   byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: ['mcp:tools:read'] });
   upstream = fakeUpstream(({ method }) => {
@@ -375,7 +375,7 @@ test('at a server with limits a GET stream counts to those that its caller liste
   expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200, 429]);
 });
 
-test('who may not read resources hears in neither era that they changed', async () => {
+test('a caller that may not read resources is not notified of their changes in either era', async () => {
   const notices = ['resources', 'prompts', 'tools'].map(
     (of) => `{"jsonrpc":"2.0","method":"notifications/${of}/list_changed"}`,
   );
@@ -429,7 +429,7 @@ test.each([
   ['a result', '"result":{}', 502],
   ['an error', '"error":{"code":-32602,"message":"no"}', 200],
 ])(
-  'a plain request does not take %s under another id for its own result',
+  'a plain request ignores %s under another id, which is not its result',
   async (_, member, status) => {
     const server = legacyServer();
     upstream = {
@@ -449,7 +449,7 @@ test.each([
   },
 );
 
-test('46: what a caller may do is looked up again when its body took its time', async () => {
+test('46: the rights of a caller are checked again after its body arrived slowly', async () => {
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';
   const allowed = {
     endpoint: someServer(),
@@ -487,7 +487,7 @@ test('46: what a caller may do is looked up again when its body took its time', 
   });
 });
 
-test('a caller who left before its stream was there is noticed: its stream ends after a minute', async () => {
+test('a caller that leaves before its stream opens is noticed: its stream ends after a minute', async () => {
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const going = new ReadableStream<Uint8Array>();
@@ -517,7 +517,7 @@ test('a caller who left before its stream was there is noticed: its stream ends 
   expect([before, listening?.aborted]).toEqual([false, true]);
 });
 
-test('who names an event of an ended stream takes over the one that continues it, even from another connection', async () => {
+test('a caller that names an event of an ended stream takes over the one that continues it, even from another connection', async () => {
   const said = eventStream('{"jsonrpc":"2.0","method":"notifications/message","params":{}}');
   const continued = new TransformStream<Uint8Array, Uint8Array>();
   const streams = [chunksOf(Buffer.from(said)), continued.readable];
@@ -547,7 +547,7 @@ test('who names an event of an ended stream takes over the one that continues it
   expect(streams).toEqual([]);
 });
 
-test('56: who lost a scope gets nothing that was kept of a stream with more scopes, and does not take it over', async () => {
+test('56: a caller that lost a scope gets no stored event of a stream with more scopes, and does not take it over', async () => {
   const told = (changed: string) =>
     eventStream(`{"jsonrpc":"2.0","method":"notifications/${changed}/list_changed"}`);
   const wide = new TransformStream<Uint8Array, Uint8Array>();
@@ -577,7 +577,7 @@ test('56: who lost a scope gets nothing that was kept of a stream with more scop
   expect(after).not.toContain('notifications/resources');
 });
 
-describe('a server that is pointed elsewhere', () => {
+describe('a server whose upstream URL changes', () => {
   /** From now on calls go to `next`. */
   function pointTo(url: string, next: Upstream) {
     upstream = next;
@@ -593,7 +593,7 @@ describe('a server that is pointed elsewhere', () => {
     for (const { sent: requests } of [first, second]) requests.splice(0);
   });
 
-  test('hears nothing of the session that a plain request has at the upstream before', async () => {
+  test('uses none of the sessions that a plain request opened at the previous upstream', async () => {
     await bodyText(await ask());
     const [, session] = sent(first).at(-1) ?? [];
     pointTo('https://second.example.com/mcp', second);
@@ -608,7 +608,7 @@ describe('a server that is pointed elsewhere', () => {
     await vi.waitFor(() => expect(sent(first)).toEqual([['DELETE', session]]), patient);
   });
 
-  test('hears nothing of a session that was opened before, which is over', async () => {
+  test('uses no session that was opened before, and reports it as ended', async () => {
     const opened = await ask('{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}');
     await bodyText(opened);
     const headers = {

@@ -97,7 +97,7 @@ test('107: held answers: nothing counts for a short answer, nor after a broken o
   expect(memory.size).toEqual(nothing);
 });
 
-test('107: held answers: what a reading caller has taken of long JSON or of many large events does not count', async () => {
+test('107: held answers: what a reading caller has received of long JSON or of many large events does not count', async () => {
   const memory = newMemory();
   async function* events(): AsyncGenerator<Uint8Array> {
     for (let i = 0; i < 10; i += 1) {
@@ -123,7 +123,7 @@ test('107: held answers: what a reading caller has taken of long JSON or of many
   expect(memory.size).toEqual(nothing);
 });
 
-test('107: held answers: a large event counts until its caller has taken it, or is gone', async () => {
+test('107: held answers: a large event counts until its caller has received it or disconnected', async () => {
   const memory = newMemory();
   const event = () => [Buffer.from('data: '), Buffer.alloc(8 * mib, 'x'), Buffer.from('\n\n')];
   const streams = Array.from({ length: 10 }, async () => {

@@ -8,7 +8,7 @@ import { inProcessRequest } from '#server/gateway/in-process-request';
 setFlagsFromString('--expose-gc');
 const collectGarbage = z.function({ output: z.undefined() }).parse(runInNewContext('gc'));
 
-test('112: demo server: what listens to the signal of a request is told when the request itself is garbage', async () => {
+test('112: demo server: a listener on the signal of a request is called even if the request was garbage-collected', async () => {
   const call = new AbortController();
   let isOver = false;
   const garbage = new Set<string>();

@@ -52,7 +52,7 @@ async function inSession(upstream: ReturnType<typeof fakeUpstream>, options = {}
   };
 }
 
-test('initialize is answered by what the upstream says of itself, with a session', async () => {
+test('initialize is answered with what the upstream says about itself, and a session', async () => {
   const { opened } = await inSession(modernOnly());
 
   expect(opened.sessionId).toMatch(/^[\w-]{32}$/);
@@ -74,7 +74,7 @@ test('the next handshake is not tried in the older era first', async () => {
   ]);
 });
 
-test('an upstream that refuses both eras says so itself', async () => {
+test('the error of an upstream that refuses both eras is passed on', async () => {
   const upstream = fakeUpstream(({ text }) => refusal(JSON.parse(text), -32000));
   const answer = await eraCaller(upstream).legacy(initialize);
 
@@ -82,7 +82,7 @@ test('an upstream that refuses both eras says so itself', async () => {
   expect(await lastOf(answer)).toMatchObject({ id: 1, error: { code: -32000 } });
 });
 
-test('a request goes out with who asks, and its answer comes back without what came later', async () => {
+test('a request is sent with the client’s information, and its answer returns without modern members', async () => {
   const upstream = modernOnly((asked) => result(asked, { resultType: 'complete', tools: [] }));
   const { ask } = await inSession(upstream);
 
@@ -100,7 +100,7 @@ test('a request goes out with who asks, and its answer comes back without what c
   });
 });
 
-test('a session opens for its owner only, and not any more once it is deleted', async () => {
+test('a session opens for its owner only, and no longer once it is deleted', async () => {
   const eras = new EraAdapters(stillClock());
   const upstream = modernOnly((asked) => result(asked, {}));
   const mine = await inSession(upstream, { eras });
@@ -118,7 +118,7 @@ test('a session opens for its owner only, and not any more once it is deleted', 
   expect(upstream.sent.at(-1)?.headers).toHaveProperty('mcp-session-id');
 });
 
-describe('what the upstream needs', () => {
+describe('input that the upstream requires', () => {
   const needs = { resultType: 'input_required', requestState: 'kept' };
   const sampling = { method: 'sampling/createMessage', params: { maxTokens: 1 } };
   const asking = modernOnly((asked) =>
@@ -127,7 +127,7 @@ describe('what the upstream needs', () => {
       : result(asked, { ...needs, inputRequests: { k: sampling } }),
   );
 
-  test('is asked of the caller, and the request sent again with the response', async () => {
+  test('is requested from the caller, and the request sent again with the response', async () => {
     const { ask } = await inSession(asking);
     const answer = messagesOf(await ask({ id: 5, method: 'tools/call', params: { name: 't' } }));
     const { value: question } = await answer.next();
@@ -141,7 +141,7 @@ describe('what the upstream needs', () => {
     });
   });
 
-  test('is refused for a caller who cannot give it, and when the caller gives an error', async () => {
+  test('is refused if the caller does not support it or answers with an error', async () => {
     const roots = modernOnly((asked) =>
       result(asked, { ...needs, inputRequests: { k: { method: 'roots/list' } } }),
     );
@@ -216,7 +216,7 @@ test('107: a session has at most a thousand subscriptions, none of a very long U
   expect((await subscribe('a:more')).result).toEqual({});
 });
 
-test('a level for the log is said with every request that follows, and must be one', async () => {
+test('a log level is sent with every following request, and must be valid', async () => {
   const upstream = modernOnly((asked) => result(asked, {}));
   const { ask } = await inSession(upstream);
   const level = (name: string) =>
@@ -229,7 +229,7 @@ test('a level for the log is said with every request that follows, and must be o
   expect(upstream.sent.at(-1)?.text).toContain('"io.modelcontextprotocol/logLevel":"error"');
 });
 
-test('the stream of what is told unasked is a subscription, to what the caller may hear of', async () => {
+test('the GET stream becomes a subscription to what the caller may receive', async () => {
   const acknowledged = {
     method: 'notifications/subscriptions/acknowledged',
     params: { notifications: { resourcesListChanged: true, resourceSubscriptions: ['a:b'] } },

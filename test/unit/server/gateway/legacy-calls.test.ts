@@ -17,7 +17,7 @@ test.each([
   ['another id', 'key:a srv_1', '8'],
   ['the same id as a string', 'key:a srv_1', '"7"'],
   ['no id', 'key:a srv_1', undefined],
-])('a request goes on when %s is cancelled', (_, owner, id) => {
+])('a request continues when %s is cancelled', (_, owner, id) => {
   const cancellations = new Cancellations();
   const controller = new AbortController();
   cancellations.expect('key:a srv_1', '7', controller);
@@ -26,7 +26,7 @@ test.each([
   expect(controller.signal.aborted).toBe(false);
 });
 
-test('a request that is over is not cancelled any more', () => {
+test('a request that has ended is not cancelled any more', () => {
   const cancellations = new Cancellations();
   const controller = new AbortController();
   cancellations.expect('key:a srv_1', '7', controller)();
@@ -35,7 +35,7 @@ test('a request that is over is not cancelled any more', () => {
   expect(controller.signal.aborted).toBe(false);
 });
 
-test('of two requests with one id the end of the first leaves the second to be cancelled', () => {
+test('if one of two requests with the same id ends, the other can still be cancelled', () => {
   const cancellations = new Cancellations();
   const second = new AbortController();
   const over = cancellations.expect('key:a srv_1', '7', new AbortController());
@@ -56,7 +56,7 @@ test('a notification has no id and cannot be cancelled', () => {
   expect(controller.signal.aborted).toBe(false);
 });
 
-test('other nodes are told of a request that is not here, and of no other', () => {
+test('other nodes get the cancellation of a request that is not here, and of no other', () => {
   const told: object[] = [];
   const cancellations = new Cancellations((event) => void told.push(event));
   const controller = new AbortController();

@@ -8,7 +8,7 @@ import { type ScriptedAnswer, fakeUpstream, upstreamAnswer } from '#support/fake
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('unasked stream: an upstream that ends it at once is asked, and its lists announced, ever less often', async () => {
+test('GET stream: an upstream that ends it immediately is asked, and its lists announced, ever less often', async () => {
   const gone = new AbortController();
   const reopened = vi.fn();
   const send = vi.fn(async () => upstreamAnswer({ mediaType: 'text/event-stream' }));
@@ -23,7 +23,7 @@ test('unasked stream: an upstream that ends it at once is asked, and its lists a
   expect(send).toHaveBeenCalledTimes(reopened.mock.calls.length + 1);
 });
 
-test('link: a request of its own that the upstream never answers is given up and cancelled', async () => {
+test('link: a request of the upstream that is never answered is given up and cancelled', async () => {
   const upstream = fakeUpstream(({ text, signal }): ScriptedAnswer | Promise<ScriptedAnswer> => {
     if (!text.includes('resources/subscribe')) return { status: 202 };
     const { promise, reject } = Promise.withResolvers<ScriptedAnswer>();
@@ -45,7 +45,7 @@ test('link: a request of its own that the upstream never answers is given up and
   expect(link.isBusy).toBe(false);
 });
 
-test('107: link: of many responses to one request, the first is kept', async () => {
+test('107: link: of several responses to one request, the first counts', async () => {
   const said = '{"jsonrpc":"2.0","id":1,"result":{}}';
   const upstream = fakeUpstream(() => ({
     mediaType: 'text/event-stream',

@@ -71,7 +71,7 @@ test.each([
   },
 );
 
-test('107: handshake: an answer that is too long to be kept for a caller is refused', async () => {
+test('107: handshake: an answer over the size limit is refused', async () => {
   const eras = new EraAdapters(stillClock());
   const upstream = upstreamThat({ initialize: () => ({ text: longHandshake }) });
   const answer = eraCaller(upstream, { eras }).modern('tools/list');

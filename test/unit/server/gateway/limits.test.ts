@@ -31,7 +31,7 @@ describe('limits of calls', () => {
     return { clock, begin };
   }
 
-  test('who calls too often is told when to come back, and nobody else is', () => {
+  test('a caller over the limit is told when to retry, and no other caller is affected', () => {
     const { begin, clock } = limiter();
     const limits = { callsPerMinute: 2 };
     begin(limits);
@@ -52,7 +52,7 @@ describe('limits of calls', () => {
     begin(limits);
   });
 
-  describe('of several nodes', () => {
+  describe('across several nodes', () => {
     /** Two nodes that tell each other what they count. */
     function pair() {
       const clock = stillClock();
@@ -104,7 +104,7 @@ describe('limits of calls', () => {
       expect(begin(1, limits)).toBeDefined();
     });
 
-    test('what a node that is gone had in progress is forgotten', () => {
+    test('the calls in progress of a node that ended no longer count', () => {
       const { begin, clock } = pair();
       const limits = { concurrentCalls: 1 };
       begin(0, limits);
@@ -117,7 +117,7 @@ describe('limits of calls', () => {
     });
   });
 
-  test('what only notifies counts apart from calls', () => {
+  test('notifications count separately from calls', () => {
     const { begin } = limiter();
     const limits = { callsPerMinute: 1 };
     const notice = '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":7}}';
@@ -129,7 +129,7 @@ describe('limits of calls', () => {
     expect(() => begin(limits, { text: call })).toThrow('each caller of this server is 1');
   });
 
-  test('so many calls of one caller are under way, and each that is over makes room', () => {
+  test('the calls in progress of a caller are limited, and each that ends admits another', () => {
     const { begin } = limiter();
     const limits = { concurrentCalls: 2 };
     const first = begin(limits);
@@ -144,7 +144,7 @@ describe('limits of calls', () => {
     expect(() => begin(limits)).toThrow('the limit of concurrent calls');
   });
 
-  test('a refused call takes nothing of what is left', () => {
+  test('a refused call uses up nothing of the limit', () => {
     const { begin, clock } = limiter();
     const limits = { concurrentCalls: 1, callsPerMinute: 3 };
     const first = begin(limits);
@@ -167,7 +167,7 @@ describe('limits of calls', () => {
     ['a notification', notice, 2],
     ['a response', response, 5],
     ['listening', listening, 2],
-  ])('%s has all the time there is', (_, text, many) => {
+  ])('%s has no time limit', (_, text, many) => {
     const { begin } = limiter();
     const ending = new AbortController();
     const limits = { callsPerMinute: 1, concurrentCalls: 1, callSeconds: 1 };
@@ -180,7 +180,7 @@ describe('limits of calls', () => {
   test.each([
     ['notifications', notice],
     ['streams', listening],
-  ])('of %s twice as many a minute are taken as of calls, whatever is called', (kind, text) => {
+  ])('twice as many %s are allowed per minute as calls', (kind, text) => {
     const { begin, clock } = limiter();
     const limits = { callsPerMinute: 2 };
     for (let times = 0; times < 2; times++) begin(limits);
@@ -197,7 +197,7 @@ describe('limits of calls', () => {
     begin(limits, { text });
   });
 
-  test('four streams of a caller are open for each call at once, and calls go on beside them', () => {
+  test('four streams of a caller may be open for each concurrent call, besides its calls', () => {
     const { begin } = limiter();
     const limits = { concurrentCalls: 1 };
     const [first] = Array.from({ length: 4 }, () => begin(limits, { text: listening }));
@@ -212,7 +212,7 @@ describe('limits of calls', () => {
     begin(limits, { text: listening });
   });
 
-  test('a body that is a byte too long is refused, of whatever kind', () => {
+  test('a body one byte over the limit is refused, whatever its kind', () => {
     const { begin } = limiter();
     begin({ requestBytes: list.length });
 
@@ -221,7 +221,7 @@ describe('limits of calls', () => {
     );
   });
 
-  test('a call is ended when its time is over, and not when it was over before', () => {
+  test('a call is ended at its time limit, unless it has ended before', () => {
     const { begin } = limiter();
     const slow = new AbortController();
     const quick = new AbortController();
@@ -240,7 +240,7 @@ describe('limits of calls', () => {
 });
 
 describe('the rate of a caller', () => {
-  test('as many are let through as allowed, then none until the first of them is a minute old', () => {
+  test('calls up to the limit are admitted, then none until the first is a minute old', () => {
     const rate = new CallerRate(1000);
     const burst = [rate.take(2, 1000), rate.take(2, 1010), rate.take(2, 1020)];
     const waits = [rate.take(2, 1059), rate.take(2, 1060), rate.take(2, 1061)];
@@ -249,7 +249,7 @@ describe('the rate of a caller', () => {
     expect(waits).toEqual([1, 0, 9]);
   });
 
-  test('in no sixty seconds are more let through than allowed, and who waits as told gets through', () => {
+  test('no sixty seconds admit more than the limit, and a caller that waits for Retry-After is admitted', () => {
     const most = 7;
     const rate = new CallerRate(0);
     const passed: number[] = [];
@@ -271,7 +271,7 @@ describe('the rate of a caller', () => {
     }
   });
 
-  test('the wait that is told is the shortest that helps', () => {
+  test('Retry-After is the shortest wait that suffices', () => {
     const rate = new CallerRate(100);
     for (const at of [100, 130, 131]) rate.take(3, at);
     const wait = rate.take(3, 140);
@@ -280,7 +280,7 @@ describe('the rate of a caller', () => {
     expect(rate.take(3, 140 + wait)).toBe(0);
   });
 
-  test('a clock that was set back lets nobody through sooner', () => {
+  test('setting the clock back admits no one sooner', () => {
     const rate = new CallerRate(5000);
     rate.take(1, 5000);
 
@@ -288,7 +288,7 @@ describe('the rate of a caller', () => {
     expect(rate.take(1, 5060)).toBe(0);
   });
 
-  test('a caller is forgotten once its minute is over and nothing of it is under way', () => {
+  test('a caller is forgotten once its minute has passed and none of its calls are in progress', () => {
     const rate = new CallerRate(100);
     rate.take(5, 100);
     rate.open = 1;

@@ -41,7 +41,7 @@ async function answer(index: number, outcome: Message | Error): Promise<void> {
   else answers[index]?.resolve(outcome);
 }
 
-test('listeners: those that wait for one subscription all learn that it is refused', async () => {
+test('listeners: all that wait for the same subscription learn that it was refused', async () => {
   const both = [listeners.add(changes, signal), listeners.add(changes, signal)];
   await answer(0, refused);
 
@@ -51,7 +51,7 @@ test('listeners: those that wait for one subscription all learn that it is refus
   expect(sent).toEqual(['resources/subscribe']);
 });
 
-test('listeners: a subscription that failed is no subscription for the next one', async () => {
+test('listeners: a failed subscription does not count as one for the next listener', async () => {
   const failed = listeners.add({ lists: [], uris: ['a:b'] }, signal);
   await answer(0, new UpstreamError('unreachable', 'refused'));
   await expect(failed).rejects.toThrow('refused');
@@ -90,7 +90,7 @@ test('listeners: a resource is subscribed to again only after its unsubscription
   expect(sent[2]).toBe('resources/subscribe');
 });
 
-test('listeners: one that comes when no more changes come is accepted for nothing, and ends', async () => {
+test('listeners: one that arrives when no more changes come is accepted for nothing, and ends', async () => {
   const late = listeners.add(changes, signal);
   await nextTurn();
   listeners.end();

@@ -24,7 +24,7 @@ describe('a heartbeat', () => {
     return { heard, over, writer };
   }
 
-  test('a silent stream says every 25 seconds that it is there, and what comes is passed on at once', async () => {
+  test('a silent stream gets a comment every 25 seconds, and events are passed on immediately', async () => {
     const { heard, writer, over } = stream();
     await vi.advanceTimersByTimeAsync(24_999);
 
@@ -44,7 +44,7 @@ describe('a heartbeat', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('an event that comes in pieces goes out whole, and nothing inside it', async () => {
+  test('an event that arrives in pieces is not interrupted by a comment', async () => {
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>();
     const writer = writable.getWriter();
     const { body } = await replied({ mediaType: 'text/event-stream', text: readable });
@@ -63,7 +63,7 @@ describe('a heartbeat', () => {
     expect(heard).toEqual([beat, 'data: 1\n\n', beat]);
   });
 
-  test('a stream that fails does so for its reader, and leaves nothing behind', async () => {
+  test('a stream that fails does so for its reader, and leaves no timer behind', async () => {
     const { writer, over } = stream();
     await vi.advanceTimersByTimeAsync(30_000);
     const lost = new Error('lost');
@@ -73,7 +73,7 @@ describe('a heartbeat', () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test('who reads no further ends the stream behind it', async () => {
+  test('a reader that stops ends the stream behind it', async () => {
     const ended = vi.fn();
     async function* endless() {
       try {
@@ -121,21 +121,21 @@ describe('the end of a stream', () => {
     ['after an event in pieces', ['data: 1\n', '\n'], 'data: 1\n\n'],
     // The line feed belongs to the carriage return, and to no event of its own.
     ['after an event with carriage returns', ['data: 1\r\n\r', '\n'], 'data: 1\r\n\r'],
-  ])('a stream that is lost %s ends with words', async (_, texts, passed) => {
+  ])('a stream that is lost %s ends with an error', async (_, texts, passed) => {
     expect(await read(texts, broken)).toBe(passed + told);
   });
 
-  test('a stream that is lost inside an event ends with words, without what came of the event', async () => {
+  test('a stream that is lost inside an event ends with an error, without the incomplete event', async () => {
     expect(await read(['data: 1\n\nda'], broken)).toBe(`data: 1\n\n${told}`);
   });
 
-  test('a stream that ends for a reason that is not reported just breaks off', async () => {
+  test('a stream that ends for an unreported reason just ends', async () => {
     const aborted = new DOMException('the call was stopped', 'AbortError');
 
     await expect(read(['data: 1\n\n'], aborted)).rejects.toBe(aborted);
   });
 
-  test('an answer that is no stream of events is refused when it breaks off', async () => {
+  test('an answer that is no event stream is refused when it is interrupted', async () => {
     await expect(read(['{}\n\n'], broken, 'application/json')).rejects.toMatchObject({
       code: 'upstream_failed',
       cause: broken,
@@ -143,7 +143,7 @@ describe('the end of a stream', () => {
   });
 });
 
-describe('a stream that is opened again whenever it ends', () => {
+describe('a stream that is reopened whenever it ends', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
@@ -162,7 +162,7 @@ describe('a stream that is opened again whenever it ends', () => {
     return seconds;
   }
 
-  test('pauses ever longer while it ends at once, although it could be opened', async () => {
+  test('pauses ever longer while it ends immediately after opening', async () => {
     expect(await lengths(new ReopenPauses(), 7)).toEqual([1, 2, 4, 8, 16, 30, 30]);
   });
 
@@ -176,7 +176,7 @@ describe('a stream that is opened again whenever it ends', () => {
     expect([early, await lengths(pauses, 2)]).toEqual([[30], [1, 2]]);
   });
 
-  test('no longer pauses when nobody needs it', async () => {
+  test('stops pausing when it is no longer needed', async () => {
     const gone = new AbortController();
     const paused = new ReopenPauses().pause(gone.signal);
     gone.abort();

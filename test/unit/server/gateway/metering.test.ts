@@ -18,13 +18,13 @@ const refusing = '{"jsonrpc":"2.0","id":1,"error":{"code":-32602,"message":"no"}
 test.each([
   ['a tool that failed', failing],
   ['an error of the protocol', refusing],
-])('%s is an error, whole and in pieces', async (_name, text) => {
+])('%s is an error, whether it arrives whole or in pieces', async (_name, text) => {
   expect(await isError(json, text)).toBe(true);
   expect(await isError(json, text.slice(0, 40), text.slice(40))).toBe(true);
   expect(await isError(events, 'event: message\ndata: ', text, '\n\n')).toBe(true);
 });
 
-test('an error at the end of a stream is found behind the notifications', async () => {
+test('an error at the end of a stream is found after the notifications', async () => {
   const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
 
   expect(await isError(events, `data: ${progress}\n\n`, `data: ${failing}\n\n`)).toBe(true);
@@ -48,6 +48,6 @@ test.each([
   expect(await isError(events, `data: ${text}\n\n`)).toBe(false);
 });
 
-test('a long answer is no error, and is not kept', async () => {
+test('a long answer is no error, and is not stored', async () => {
   expect(await isError(json, failing.replace('[]', `["${'x'.repeat(70_000)}"]`))).toBe(false);
 });

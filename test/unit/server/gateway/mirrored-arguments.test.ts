@@ -72,7 +72,7 @@ async function bodyOf({ body }: UpstreamAnswer): Promise<string> {
 test.each([
   ['JSON', (text: string) => ({ text })],
   ['events', (text: string) => ({ mediaType: 'text/event-stream', text: eventStream(text) })],
-])('a call repeats what the list in %s asked for', async (_, list) => {
+])('a call mirrors the arguments that the list in %s requires', async (_, list) => {
   const upstream = demanding([[tool('t', 'Region', 'Zone')]], list);
   const { list: listed, call } = caller(upstream);
   await listed();
@@ -86,7 +86,7 @@ test.each([
   });
 });
 
-test('what cannot stand in a header is encoded, and what is not given has none', async () => {
+test('a value that a header cannot hold is encoded, and an absent argument has no header', async () => {
   const upstream = demanding([[tool('t', 'A', 'B', 'C')]]);
   const { list, call } = caller(upstream);
   await list();
@@ -101,7 +101,7 @@ test('what cannot stand in a header is encoded, and what is not given has none',
   ]);
 });
 
-test('a call that is refused for its headers asks for all pages of the list, and goes once more', async () => {
+test('a call that is refused for its headers reads all pages of the list, and is sent once more', async () => {
   const pages = [[tool('other')], [tool('t', 'Region')]];
   const upstream = demanding(pages);
   const { call } = caller(upstream);
@@ -119,7 +119,7 @@ test('a call that is refused for its headers asks for all pages of the list, and
   expect(upstream.sent.at(-1)?.headers).not.toHaveProperty('mcp-param-region');
 });
 
-test('a refusal that the list does not explain is the answer, byte for byte', async () => {
+test('a refusal that the list does not explain is passed on byte for byte', async () => {
   const upstream = fakeUpstream(({ headers }) =>
     headers['mcp-method'] === 'tools/call' ? mismatch : { text: said({ result: { tools: [] } }) },
   );
@@ -129,14 +129,14 @@ test('a refusal that the list does not explain is the answer, byte for byte', as
   expect(upstream.sent).toHaveLength(2);
 });
 
-test('a tool whose annotations are invalid is left out of the list, and of others every byte stays', async () => {
+test('a tool with invalid annotations is left out of the list, and the other bytes stay', async () => {
   const upstream = demanding([[tool('good', 'Region'), tool('bad', 'A', 'a'), tool('plain')]]);
   const { list } = caller(upstream);
 
   expect(await list()).toBe(said({ result: { tools: [tool('good', 'Region'), tool('plain')] } }));
 });
 
-test('another place has tools of its own, and what is of no modern call passes as it is', async () => {
+test('another server has its own tools, and other methods pass unchanged', async () => {
   const upstream = demanding([[tool('t', 'Region')]]);
   const mirrored = new MirroredArguments();
   const { list, way } = caller(upstream, mirrored);
@@ -155,11 +155,11 @@ test('another place has tools of its own, and what is of no modern call passes a
   expect(elsewhere.sent[0]?.headers).not.toHaveProperty('mcp-param-region');
 });
 
-describe('107: what is kept of lists of tools', () => {
+describe('107: the stored lists of tools', () => {
   const counted = (from: number, count: number) =>
     Array.from({ length: count }, (_, n) => tool(`t${from + n}`, `Header-${from + n}`));
 
-  test('is the latest list of a server, whatever names it makes up', async () => {
+  test('hold the latest list of a server, whatever its names', async () => {
     const pages: object[][] = [[]];
     const mirrored = new MirroredArguments();
     const upstream = demanding(pages);
@@ -175,7 +175,7 @@ describe('107: what is kept of lists of tools', () => {
     expect([status, upstream.sent.length - before]).toEqual([200, 1]);
   });
 
-  test('is all pages of it, each of which another caller may have requested', async () => {
+  test('hold all pages, each of which another caller may have requested', async () => {
     const mirrored = new MirroredArguments();
     const upstream = demanding([counted(0, 2), counted(2, 2)]);
     const { ask, call } = caller(upstream, mirrored);
@@ -197,7 +197,7 @@ describe('107: what is kept of lists of tools', () => {
       Array.from({ length: 700 }, (_, n) => tool(`${n} ${'x'.repeat(100)}`, `H${n}`)),
       { characters: expect.toSatisfy((count: number) => count > 65_000 && count <= 65_536) },
     ],
-  ])('has a limited number of %s, and a tool beyond it can be called', async (_, tools, size) => {
+  ])('hold a limited number of %s, and a tool beyond it can be called', async (_, tools, size) => {
     const mirrored = new MirroredArguments();
     const { list, call } = caller(demanding([tools]), mirrored);
     await list();
@@ -207,7 +207,7 @@ describe('107: what is kept of lists of tools', () => {
     expect(status).toBe(200);
   });
 
-  test('has a limited number of servers, and the one used longest ago is learned again', async () => {
+  test('hold a limited number of servers, and the least recently used one is read again', async () => {
     const mirrored = new MirroredArguments();
     const upstream = demanding([counted(0, 1)]);
     const callers = Array.from({ length: 1001 }, (_, n) => caller(upstream, mirrored, `srv_${n}`));
@@ -222,7 +222,7 @@ describe('107: what is kept of lists of tools', () => {
   test.each([
     ['the names of its headers are too long', tool('t', 'x'.repeat(200))],
     ['it has too many', tool('t', ...Array.from({ length: 101 }, (_, n) => `H${n}`))],
-  ])('is nothing of a tool that is left out because %s', async (_, bad) => {
+  ])('do not hold a tool that is left out because %s', async (_, bad) => {
     const mirrored = new MirroredArguments();
     const { list } = caller(demanding([[tool('good', 'Region'), bad]]), mirrored);
 

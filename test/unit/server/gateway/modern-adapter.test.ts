@@ -15,7 +15,7 @@ import { mapSteps } from '#support/map-steps';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
 
-describe('an upstream of the older era for modern callers', () => {
+describe('legacy upstream for modern callers', () => {
   const capabilities = {
     tools: { listChanged: true },
     resources: { subscribe: true },
@@ -139,13 +139,13 @@ describe('an upstream of the older era for modern callers', () => {
     return { result, requestState, retry, own };
   }
 
-  test('server/discover is answered by what the upstream said in its handshake', async () => {
+  test('server/discover is answered with what the upstream said in its handshake', async () => {
     const { result } = await lastOf(await as('a').modern('server/discover'));
 
     expect(result).toMatchObject({ supportedVersions: ['2026-07-28'], capabilities });
   });
 
-  test('a request goes out in a session, in the older era’s words, and its answer comes back in the modern ones', async () => {
+  test('a request is sent in a session in the legacy era, and its answer returns in the modern one', async () => {
     const answer = await lastOf(await as('a').modern('prompts/list'));
 
     expect(answer).toMatchObject({
@@ -161,7 +161,7 @@ describe('an upstream of the older era for modern callers', () => {
     expect(text).not.toContain('io.modelcontextprotocol');
   });
 
-  test('one handshake serves an owner’s client, another client or owner has another', async () => {
+  test('one handshake serves one client of an owner; another client or owner gets its own', async () => {
     await as('a').modern('prompts/list');
     await as('a').modern('prompts/list');
     await as('a').modern('prompts/list', {}, sampling);
@@ -182,7 +182,7 @@ describe('an upstream of the older era for modern callers', () => {
     expect(answer.result).toMatchObject({ of: 'prompts/list' });
   });
 
-  test('a session that nobody used for five minutes is ended at the upstream', async () => {
+  test('a session that is unused for five minutes is ended at the upstream', async () => {
     vi.useFakeTimers();
     try {
       eras = new EraAdapters(clock);
@@ -206,7 +206,7 @@ describe('an upstream of the older era for modern callers', () => {
   });
 
   test.each(['ping', 'logging/setLevel', 'resources/subscribe', 'tasks/get'])(
-    '%s is no method of the modern era',
+    '%s is not a method of the modern era',
     async (method) => {
       const answer = await as('a').modern(method);
 
@@ -215,7 +215,7 @@ describe('an upstream of the older era for modern callers', () => {
     },
   );
 
-  test('a method that the upstream does not know is a 404', async () => {
+  test('a method that the upstream does not know is 404', async () => {
     const unknowing = fakeUpstream(({ text }) => {
       const { id, method }: SaidMessage = JSON.parse(text);
       const isHandshake = method === 'initialize';
@@ -229,7 +229,7 @@ describe('an upstream of the older era for modern callers', () => {
   });
 
   describe('progress and log', () => {
-    test('progress comes under the caller’s own token, the log only for who asked for it', async () => {
+    test('progress arrives under the caller’s own token, the log only if the caller requested it', async () => {
       const said = async (meta: object) => {
         const answering = as('a').modern('tools/call', call, { meta });
         await vi.waitFor(() => expect(server.calls.length).toBeGreaterThan(0), patient);
@@ -276,8 +276,8 @@ describe('an upstream of the older era for modern callers', () => {
     );
   });
 
-  describe('what the upstream asks', () => {
-    test('is a result that needs input, and the retry’s response goes on with the same call', async () => {
+  describe('a question of the upstream', () => {
+    test('is a result that requires input, and the retry’s response continues the same call', async () => {
       const { result, retry, own } = await askedBack();
       const answering = retry();
       await vi.waitFor(() => expect(server.heard.some(({ id }) => id === 'q')).toBe(true), patient);
@@ -295,7 +295,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect(server.calls).toHaveLength(1);
     });
 
-    test('is asked again of a retry without the response', async () => {
+    test('is repeated for a retry without the response', async () => {
       const { retry, requestState } = await askedBack();
 
       const { result } = await lastOf(await retry({}));
@@ -304,7 +304,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect(result?.requestState).not.toBe(requestState);
     });
 
-    test('goes on once, and for its owner only', async () => {
+    test('continues once, and for its owner only', async () => {
       const { retry, requestState, own } = await askedBack('a');
       const stolen = as('b').modern('tools/call', { ...call, requestState }, sampling);
       await expect(stolen).rejects.toMatchObject({ code: 'not_theirs' });
@@ -315,7 +315,7 @@ describe('an upstream of the older era for modern callers', () => {
       await expect(retry()).rejects.toMatchObject({ code: 'not_theirs' });
     });
 
-    test('is answered for the caller where the caller cannot be asked, and a ping always', async () => {
+    test('is answered by the gateway if the caller does not support it, as a ping always is', async () => {
       const answering = as('a').modern('tools/call', call);
       await vi.waitFor(() => expect(server.calls).toHaveLength(1), patient);
       const [own] = server.calls;
@@ -329,7 +329,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect(server.heard.find(({ id }) => id === 'q')?.error).toMatchObject({ code: -32601 });
     });
 
-    test('over the stream that belongs to no call is put to the latest', async () => {
+    test('on the stream that belongs to no call goes to the latest call', async () => {
       const answering = as('a').modern('tools/call', call, sampling);
       await vi.waitFor(
         () => expect([server.calls.length, server.streams.length]).toEqual([1, 1]),
@@ -343,7 +343,7 @@ describe('an upstream of the older era for modern callers', () => {
       });
     });
 
-    test('and nobody answers for ten minutes is cancelled at the upstream', async () => {
+    test('is cancelled at the upstream if it is not answered for ten minutes', async () => {
       vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
       try {
         const { retry } = await askedBack();
@@ -357,7 +357,7 @@ describe('an upstream of the older era for modern callers', () => {
     });
   });
 
-  describe('over stdio, where the upstream does not say which call asks', () => {
+  describe('over stdio, where the upstream does not name the call', () => {
     const question = (id: string) => ({ id, method: 'sampling/createMessage', params: {} });
     const responses = (id: string) => server.heard.filter((message) => message.id === id);
 
@@ -398,7 +398,7 @@ describe('an upstream of the older era for modern callers', () => {
       for (const { say, asked } of server.calls) say({ id: asked.id, result: { content: [] } });
     };
 
-    test('a question is put to the caller before the answer of its call has begun', async () => {
+    test('a question reaches the caller before the answer of its call has begun', async () => {
       const { callers, ask } = await openCalls(2);
 
       ask('q');
@@ -412,7 +412,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'complete' });
     });
 
-    test('the next question goes to the call whose caller is still waiting', async () => {
+    test('the next question goes to the call whose caller still waits', async () => {
       const { callers, ask } = await openCalls(2);
 
       ask('q1');
@@ -422,7 +422,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
     });
 
-    test('a question of a call that was answered before it was asked goes to another call', async () => {
+    test('a question of a call that was answered before it goes to another call', async () => {
       const { callers, ask } = await openCalls(2);
 
       const last = server.calls[1];
@@ -433,7 +433,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
     });
 
-    test('a question whose caller disconnected before it was asked goes to another call', async () => {
+    test('a question whose caller disconnected before it goes to another call', async () => {
       const { callers, ask } = await openCalls(2);
 
       ask('q');
@@ -442,7 +442,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect((await callers[0]?.answered)?.result).toMatchObject({ resultType: 'input_required' });
     });
 
-    test('a question that no caller is left for is refused', async () => {
+    test('a question without a remaining caller is refused', async () => {
       const { callers, ask } = await openCalls(1);
 
       ask('q1');
@@ -456,7 +456,7 @@ describe('an upstream of the older era for modern callers', () => {
       ]);
     });
 
-    test('a question that nobody answered is refused when its call is given up', async () => {
+    test('a question without an answer is refused when its call is given up', async () => {
       const { callers, ask } = await openCalls(1);
       ask('q');
       await callers[0]?.answered;
@@ -492,7 +492,7 @@ describe('an upstream of the older era for modern callers', () => {
       return { gone, messages: listening.then(messagesOf) };
     };
 
-    test('is acknowledged as far as the upstream tells, and told under its own id', async () => {
+    test('is acknowledged as far as the upstream supports it, and notified under its own id', async () => {
       const stream = await listen('a', { ...notifications, promptsListChanged: true }).messages;
       const { value: acknowledged } = await stream.next();
       server.streams[0]?.say({ method: 'notifications/prompts/list_changed' });
@@ -518,7 +518,7 @@ describe('an upstream of the older era for modern callers', () => {
       );
     });
 
-    test('hears nothing of what is told to another owner', async () => {
+    test('gets no notification of another owner', async () => {
       const mine = await listen('a').messages;
       const theirs = await listen('b').messages;
       await mine.next();
@@ -530,7 +530,7 @@ describe('an upstream of the older era for modern callers', () => {
       expect((await theirs.next()).value?.method).toBe('notifications/tools/list_changed');
     });
 
-    test('that is closed ends what only it wanted to hear of', async () => {
+    test('when closed, ends the upstream subscriptions that it alone needed', async () => {
       const first = listen('a');
       const second = listen('a');
       await (await first.messages).next();
@@ -547,7 +547,7 @@ describe('an upstream of the older era for modern callers', () => {
       await vi.waitFor(() => expect(unsubscribed()).toBe(1), patient);
     });
 
-    test('at an upstream that has no such stream ends at once, with nothing honoured', async () => {
+    test('at an upstream without a GET stream ends immediately, with nothing honoured', async () => {
       const silent = fakeUpstream(({ method, text }) => {
         if (method !== 'POST') return { status: 405 };
         const { id, method: asked }: SaidMessage = JSON.parse(text);
@@ -585,7 +585,7 @@ describe('calls that wait for their caller', () => {
     return { owner, link, call, question };
   }
 
-  test('the hundred and first call of an owner that waits ends its oldest, and nobody else’s', () => {
+  test('the hundred and first waiting call of an owner ends its oldest, and no other owner’s', () => {
     const calls = new InterruptedCalls();
     const other = interrupted('b');
     const theirs = calls.keep(other);
@@ -602,7 +602,7 @@ describe('calls that wait for their caller', () => {
     expect(calls.take(theirs, 'b')).toMatchObject(other);
   });
 
-  test('what is kept for one owner does not grow with the calls of all others', () => {
+  test('the state of one owner does not grow with the calls of all others', () => {
     const calls = new InterruptedCalls();
     for (let index = 0; index < 2000; index += 1) calls.keep(interrupted(`other ${index}`));
     for (let index = 0; index < 100; index += 1) calls.keep(interrupted('mine'));

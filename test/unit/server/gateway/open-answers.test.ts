@@ -27,7 +27,7 @@ function credential(id: string, reference = id) {
   return { admission, standing };
 }
 
-test('an answer ends within a second of the revocation of its credential, and others go on', async () => {
+test('an answer ends within a second of the revocation of its credential, and others continue', async () => {
   const revoked = credential('key_a');
   const other = credential('key_b');
   const [ending, going] = [new AbortController(), new AbortController()];
@@ -44,7 +44,7 @@ test('an answer ends within a second of the revocation of its credential, and ot
   expect(going.signal.aborted).toBe(false);
 });
 
-test('what listens ends within a second when its credential may do less, and an answer does not', async () => {
+test('a stream ends within a second when its credential loses a scope, and an answer does not', async () => {
   const { admission, standing } = credential('client_a');
   const [listening, answering, narrow] = [1, 2, 3].map(() => new AbortController());
   open.add(admission, listening!).endless();
@@ -61,7 +61,7 @@ test('what listens ends within a second when its credential may do less, and an 
   expect(aborted()).toEqual([true, false, false]);
 });
 
-test('of two tokens of one client the revocation of one leaves the other open', async () => {
+test('revoking one of two tokens of a client leaves the answer of the other open', async () => {
   const one = credential('client_a', 'jti-1');
   const two = credential('client_a', 'jti-2');
   const [ending, going] = [new AbortController(), new AbortController()];
@@ -73,7 +73,7 @@ test('of two tokens of one client the revocation of one leaves the other open', 
   expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
 });
 
-test('many answers of one credential are one question to the store', async () => {
+test('many answers of one credential need one query', async () => {
   const { admission, standing } = credential('key_a');
   for (let count = 0; count < 100; count += 1) open.add(admission, new AbortController());
   await vi.advanceTimersByTimeAsync(500);
@@ -81,7 +81,7 @@ test('many answers of one credential are one question to the store', async () =>
   expect(standing).toHaveBeenCalledTimes(1);
 });
 
-test('a credential that takes long to be looked up holds up the end of no other', async () => {
+test('a credential whose query is slow does not delay the end of others', async () => {
   const slow = credential('key_a');
   const [same, other] = [credential('key_a', 'jti-2'), credential('key_b')];
   const [endingSame, endingOther] = [new AbortController(), new AbortController()];
@@ -96,7 +96,7 @@ test('a credential that takes long to be looked up holds up the end of no other'
   expect([endingSame.signal.aborted, endingOther.signal.aborted]).toEqual([true, true]);
 });
 
-test('a credential that takes long to be looked up is not looked up again meanwhile', async () => {
+test('a credential whose query is slow is not queried again in the meantime', async () => {
   const { admission, standing } = credential('key_a');
   const { promise, resolve } = Promise.withResolvers<readonly Scope[] | undefined>();
   standing.mockReturnValue(promise);
@@ -112,7 +112,7 @@ test('a credential that takes long to be looked up is not looked up again meanwh
   expect(standing).toHaveBeenCalledTimes(2);
 });
 
-test('a person who left one organization is looked up for every server of theirs', async () => {
+test('a person who left one organization is looked up for each of their servers', async () => {
   const at = (id: string) => someServer({ id });
   const [left, stays] = [credential('user_a'), credential('user_a')];
   const [ending, going] = [new AbortController(), new AbortController()];
@@ -124,7 +124,7 @@ test('a person who left one organization is looked up for every server of theirs
   expect([ending.signal.aborted, going.signal.aborted]).toEqual([true, false]);
 });
 
-test('a store that cannot be asked for two seconds ends nothing, and is asked again', async () => {
+test('a store that fails for two seconds ends no answer, and is queried again', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
   open.add(admission, controller);
@@ -182,7 +182,7 @@ test('a process that was suspended checks its answers before it ends any', async
   expect([going.signal.aborted, ending.signal.aborted]).toEqual([false, true]);
 });
 
-test('an answer that is over is neither counted nor asked about nor ended', async () => {
+test('an answer that has ended is not counted, checked or ended again', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
   const { over } = open.add(admission, controller);
@@ -209,7 +209,7 @@ test('answers are counted by credential', () => {
   expect([open.count('key_a'), open.count('key_b'), open.count('key_c')]).toEqual([1, 1, 0]);
 });
 
-test('a server that drains ends what listens and lets the rest finish', () => {
+test('a draining server ends streams and lets the other answers finish', () => {
   const [listening, answering] = [new AbortController(), new AbortController()];
   open.add(credential('key_a').admission, listening).endless();
   open.add(credential('key_a').admission, answering);
@@ -218,7 +218,7 @@ test('a server that drains ends what listens and lets the rest finish', () => {
   expect([listening.signal.aborted, answering.signal.aborted]).toEqual([true, false]);
 });
 
-test('of one caller 512 listen, and the next is refused until one is over', () => {
+test('a caller may hold 512 streams, and the next is refused until one ends', () => {
   const listen = (id: string) => {
     const answer = open.add(credential(id).admission, new AbortController());
     answer.endless();
@@ -233,7 +233,7 @@ test('of one caller 512 listen, and the next is refused until one is over', () =
   listen('key_a');
 });
 
-test('closing ends everything and asks about nothing afterwards', async () => {
+test('closing ends all answers and checks none afterwards', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
   open.add(admission, controller);

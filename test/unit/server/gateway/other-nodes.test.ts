@@ -23,10 +23,10 @@ test('other nodes: a call that names this node is answered here', () => {
   expect(namedBy(own)).toEqual([undefined, undefined]);
 });
 
-test('106: passed on once: what came from another node is answered here, whatever node it names', () => {
+test('106: forwarding: a call that another node forwarded is answered here, whichever node it names', () => {
   expect(namedBy(other, { isPassedOn: true })).toEqual([undefined, undefined]);
 });
 
-test('other nodes: where no link leads to them, every call is answered here', () => {
+test('other nodes: without a link to them, every call is answered here', () => {
   expect(namedBy(other, { ports: { nodes: { instance: own } } })).toEqual([undefined, undefined]);
 });

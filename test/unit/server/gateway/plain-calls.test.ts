@@ -63,7 +63,7 @@ describe('a plain request', () => {
     });
   });
 
-  test('towards a modern upstream the caller’s bytes go on with _meta added', async () => {
+  test('for a modern upstream, _meta is added to the caller’s bytes', async () => {
     const upstream = modernServer();
     await ask(
       upstream,
@@ -81,7 +81,7 @@ describe('a plain request', () => {
     });
   });
 
-  test('towards a legacy upstream two callers with one id have ids of their own', async () => {
+  test('at a legacy upstream, two callers with the same id get different ids', async () => {
     const upstream = legacyServer();
     const answers = await Promise.all([ask(upstream, list), ask(upstream, list)]);
     const ids = upstream.sent
@@ -97,7 +97,7 @@ describe('a plain request', () => {
     ]);
   });
 
-  test('a session that the upstream forgot is made anew, and the request sent once more', async () => {
+  test('a session that the upstream forgot is opened again, and the request sent once more', async () => {
     const upstream = legacyServer();
     await ask(upstream, list);
     upstream.forgetSessions();
@@ -107,7 +107,7 @@ describe('a plain request', () => {
     expect(upstream.sent.at(-1)?.headers).toMatchObject({ 'mcp-session-id': 'session-2' });
   });
 
-  test('a request that is not found in a new session either is refused, not sent for ever', async () => {
+  test('a request that a new session does not accept either is refused, and not sent again', async () => {
     const forgetful = legacyServer();
     const upstream = fakeUpstream(async (request): Promise<ScriptedAnswer> => {
       if (messageOf(request).method === 'tools/list') return { status: 404, mediaType: '' };
@@ -130,7 +130,7 @@ describe('a plain request', () => {
     expect(await ask(legacyServer(), message)).toEqual({ status: 202, headers: {} });
   });
 
-  test('an error in JSON-RPC is answered 200, whatever status the upstream gave it', async () => {
+  test('a JSON-RPC error is answered with 200, whatever status the upstream sent', async () => {
     const error = '{"jsonrpc":"2.0","id":"mine","error":{"code":-32602,"message":"no"}}';
     const upstream = fakeUpstream((request) =>
       messageOf(request).method === 'server/discover'
@@ -202,7 +202,7 @@ describe('a handshake for plain requests', () => {
 
   const legacyLink = { era: 'legacy', protocolVersion: '2025-06-18', sessionId: 'session-1' };
 
-  test('a modern upstream is asked once what it is, in the headers and _meta of its era', async () => {
+  test('a modern upstream is discovered once, with the headers and _meta of its era', async () => {
     const upstream = modernServer();
 
     expect(await links.link({ key: 'key:a srv_1', place, upstream })).toEqual({ era: 'modern' });
@@ -300,7 +300,7 @@ describe('a handshake for plain requests', () => {
     },
   );
 
-  test('requests at once share one handshake, and one principal never uses that of another', async () => {
+  test('concurrent requests share one handshake, and no principal uses that of another', async () => {
     const upstream = legacyServer();
     const [one, two] = await Promise.all([
       links.link({ key: 'key:a srv_1', place, upstream }),
@@ -312,7 +312,7 @@ describe('a handshake for plain requests', () => {
     expect(other).toMatchObject({ sessionId: 'session-2' });
   });
 
-  test('a link that nobody used for five minutes ends, its session upstream too', async () => {
+  test('a link that is unused for five minutes ends, with its session at the upstream', async () => {
     const upstream = legacyServer();
     await links.link({ key: 'key:a srv_1', place, upstream });
     clock.advance(300);
@@ -332,7 +332,7 @@ describe('a handshake for plain requests', () => {
     });
   });
 
-  test('a link is forgotten only while it is the one that was found dead', async () => {
+  test('a link is forgotten only if it is still the one that was found dead', async () => {
     const upstream = legacyServer();
     const dead = await links.link({ key: 'key:a srv_1', place, upstream });
     links.forget('key:a srv_1', dead);
@@ -343,7 +343,7 @@ describe('a handshake for plain requests', () => {
     expect(await links.link({ key: 'key:a srv_1', place, upstream })).toBe(renewed);
   });
 
-  test('closing ends every session, past one that cannot be ended', async () => {
+  test('closing ends every session, even if one cannot be ended', async () => {
     const upstream = legacyServer();
     await links.link({ key: 'key:a srv_1', place, upstream });
     await links.link({ key: 'key:b srv_1', place, upstream });
@@ -357,7 +357,7 @@ describe('a handshake for plain requests', () => {
     expect(methods(upstream).filter((method) => method === 'DELETE')).toHaveLength(2);
   });
 
-  test('ids of requests through links are each used once', () => {
+  test('each request id on a link is used once', () => {
     expect([links.nextId(), links.nextId(), links.nextId()]).toEqual(['1', '2', '3']);
   });
 });
@@ -375,7 +375,7 @@ describe('a handshake that fails', () => {
     vi.restoreAllMocks();
   });
 
-  describe('a handshake fails as the upstream’s fault when', () => {
+  describe('a handshake fails as an upstream error when', () => {
     const refusing = (answer: ScriptedAnswer) => (request: { text: string }) =>
       messageOf(request).method === 'server/discover' ? { status: 404 } : answer;
     test.each<[string, string, (request: { text: string }) => ScriptedAnswer]>([
@@ -422,7 +422,7 @@ describe('a handshake that fails', () => {
     });
   });
 
-  test('a handshake that failed is made again at the next request', async () => {
+  test('a failed handshake is repeated at the next request', async () => {
     let up = false;
     const upstream = fakeUpstream(() => {
       if (!up) throw new UpstreamError('unreachable', 'POST');

@@ -37,7 +37,7 @@ describe('an Accept header', () => {
     });
   });
 
-  test('the most specific range decides, wherever it stands', () => {
+  test('the most specific range decides, wherever it is', () => {
     expect(parseAccept('application/json;q=0, */*').json).toBe(false);
     expect(parseAccept('*/*, application/json;q=0.0').json).toBe(false);
     expect(parseAccept('text/*;q=0, text/event-stream').events).toBe(true);
@@ -86,7 +86,7 @@ describe('the era of a message', () => {
       expect(era({ ...modern, name: 'é' }, headers, 'tools/call')).toBe('modern');
     });
 
-    test('when it is a notification that only its header calls modern', () => {
+    test('when it is a notification that only its header marks as modern', () => {
       const { envelope } = scannedMessage({ jsonrpc: '2.0', method: 'notifications/cancelled' });
       const headers = { ...listHeaders, 'mcp-method': 'notifications/cancelled' };
 
@@ -139,7 +139,7 @@ describe('the era of a message', () => {
       ['tools/call', { name: 'a' }],
       ['prompts/get', { name: 'a' }],
       ['resources/read', { uri: 'a' }],
-    ])('%s has no name in its header, or another one', (method, params) => {
+    ])('%s has no name or another one in its header', (method, params) => {
       const headers = { ...listHeaders, 'mcp-method': method };
       const mismatch = expect.objectContaining({ code: 'header_mismatch' });
 
@@ -174,7 +174,7 @@ describe('the era of a message', () => {
     });
   });
 
-  test('only the methods that act on one thing mirror its name', () => {
+  test('only methods that act on one named object mirror its name', () => {
     const params = { name: 'n', uri: 'u' };
     const names = ['tools/call', 'prompts/get', 'resources/read', 'tools/list', 'constructor'].map(
       (method) => mirroredName(scannedRequest(method, params).envelope),

@@ -45,7 +45,7 @@ async function known(owner: string, ...lets: readonly ReturnType<typeof access>[
   await owners.look();
 }
 
-test('what is kept for an owner ends once what let them in is revoked, and nothing of others', async () => {
+test('sessions of an owner end once its credential is revoked, and those of others stay', async () => {
   const [one, other] = [access('key a'), access('key b')];
   await known('a', one);
   await known('b', other);
@@ -58,7 +58,7 @@ test('what is kept for an owner ends once what let them in is revoked, and nothi
   expect(end).toHaveBeenCalledExactlyOnceWith('a');
 });
 
-test('it looks by itself, within a second', async () => {
+test('the reaper checks within a second on its own', async () => {
   const one = access('key a');
   await known('a', one);
   one.revoke();
@@ -67,7 +67,7 @@ test('it looks by itself, within a second', async () => {
   await vi.waitFor(() => expect(end).toHaveBeenCalledExactlyOnceWith('a'), patient);
 });
 
-test('who may come back by another grant loses nothing, until the last is revoked', async () => {
+test('an owner with another grant loses nothing until the last grant is revoked', async () => {
   const [first, second] = [access('client c grant 1'), access('client c grant 2')];
   await known('a', first, second);
   first.revoke();
@@ -81,7 +81,7 @@ test('who may come back by another grant loses nothing, until the last is revoke
   expect(end).toHaveBeenCalledExactlyOnceWith('a');
 });
 
-test('nothing is looked up while nothing was written, but for once a minute, as keys expire', async () => {
+test('without a write, owners are looked up only once a minute, since keys expire', async () => {
   const one = access('key a');
   await known('a', one);
   one.isActive.mockClear().mockResolvedValue(false);
@@ -95,7 +95,7 @@ test('nothing is looked up while nothing was written, but for once a minute, as 
   expect(end).toHaveBeenCalledExactlyOnceWith('a');
 });
 
-test('who is new is looked up even when nothing was written since', async () => {
+test('a new owner is looked up even without a write since', async () => {
   await known('a', access('key a'));
   const late = access('key b');
   late.isActive.mockResolvedValue(false);
@@ -104,7 +104,7 @@ test('who is new is looked up even when nothing was written since', async () => 
   expect(end).toHaveBeenCalledExactlyOnceWith('b');
 });
 
-test('what a request of theirs leaves behind after the revocation ends too', async () => {
+test('what a request opens after the revocation ends too', async () => {
   const one = access('key a');
   await known('a', one);
   one.revoke();
@@ -116,7 +116,7 @@ test('what a request of theirs leaves behind after the revocation ends too', asy
   expect(left).toHaveBeenCalledExactlyOnceWith('a');
 });
 
-test('who is let in again is not ended again', async () => {
+test('an owner that is admitted again is not ended again', async () => {
   const one = access('key a');
   await known('a', one);
   one.revoke();
@@ -127,7 +127,7 @@ test('who is let in again is not ended again', async () => {
   expect(kept).toEqual(new Set(['a']));
 });
 
-test('a store that cannot be asked ends nothing, and is asked again', async () => {
+test('a store that fails ends nothing, and is queried again', async () => {
   const one = access('key a');
   await known('a', one);
   one.revoke();
@@ -145,7 +145,7 @@ test('a store that cannot be asked ends nothing, and is asked again', async () =
   expect(end).toHaveBeenCalledExactlyOnceWith('a');
 });
 
-test('owners for whom nothing is kept are forgotten, the others not', async () => {
+test('owners without sessions are forgotten, the others not', async () => {
   await known('a', access('key a'));
   await known('b', access('key b'));
   kept.delete('b');
@@ -171,7 +171,7 @@ test('a thousand owners are all looked up', async () => {
   expect(end).toHaveBeenCalledExactlyOnceWith('owner 999');
 });
 
-test('while one of a thousand owners is gone, nobody is asked for but them', async () => {
+test('while one of a thousand owners has lost access, only that one is looked up again', async () => {
   const all = Array.from({ length: 1000 }, (_, n) => access(`key ${n}`));
   all.forEach((one, n) => owners.note(`owner ${n}`, one));
   all[7]?.revoke();

@@ -15,8 +15,8 @@ describe('an answer for the caller', () => {
   const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
   const stream = eventStream(progress, response);
 
-  describe('an answer goes through byte for byte', () => {
-    test('JSON to who takes JSON', async () => {
+  describe('an answer passes byte for byte', () => {
+    test('JSON for a caller that accepts JSON', async () => {
       const answer = await replied({ text: response }, { accepts: json });
 
       expect(answer).toMatchObject({
@@ -26,7 +26,7 @@ describe('an answer for the caller', () => {
       expect(await bodyText(answer)).toBe(response);
     });
 
-    test('an event stream to who takes events, unbuffered', async () => {
+    test('an event stream for a caller that accepts events, unbuffered', async () => {
       const answer = await replied(
         { mediaType: 'text/event-stream', text: stream },
         { accepts: both },
@@ -48,13 +48,13 @@ describe('an answer for the caller', () => {
     });
   });
 
-  test('of the headers of an upstream nothing is handed on, its session neither', async () => {
+  test('no header of the upstream is passed on, not even its session', async () => {
     const answer = await replied({ sessionId: 'theirs', text: response }, { accepts: json });
 
     expect(Object.keys(answer.headers)).toEqual(['Content-Type', 'Cache-Control']);
   });
 
-  test('who takes JSON only gets the one response out of an event stream', async () => {
+  test('a caller that accepts only JSON gets the one response of an event stream', async () => {
     const answer = await replied(
       { mediaType: 'text/event-stream', text: stream },
       { accepts: json },
@@ -64,7 +64,7 @@ describe('an answer for the caller', () => {
     expect(await bodyText(answer)).toBe(response);
   });
 
-  test('who takes events only gets JSON as an event of one line', async () => {
+  test('a caller that accepts only events gets JSON as an event of one line', async () => {
     const spread = response.replace(',', ',\r\n');
     const answer = await replied({ text: spread }, { accepts: events });
 
@@ -79,7 +79,7 @@ describe('an answer for the caller', () => {
     });
   });
 
-  test('a body that nobody wants is read to its end, and cut off when it is long', async () => {
+  test('a body that is not needed is read to its end, and cut off if it is long', async () => {
     let read = 0;
     let ended = false;
     async function* endless() {
@@ -99,13 +99,13 @@ describe('an answer for the caller', () => {
   });
 });
 
-describe('an answer that is none', () => {
+describe('an unusable answer', () => {
   const json = { json: true, events: false };
   const events = { json: false, events: true };
   const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{}}';
   const request = { method: 'POST', headers: {}, signal: new AbortController().signal } as const;
 
-  describe('an upstream that has no answer is refused in words of the gateway', () => {
+  describe('an upstream without an answer is refused with a message of the gateway', () => {
     test.each([
       ['unreachable', 'upstream_unreachable'],
       ['timeout', 'upstream_failed'],
@@ -117,14 +117,14 @@ describe('an answer that is none', () => {
     });
   });
 
-  test('an error that is no absence of the upstream stays what it is', async () => {
+  test('an error that does not mean an absent upstream stays as it is', async () => {
     const aborted = new DOMException('aborted', 'AbortError');
     const upstream = fakeUpstream(() => Promise.reject(aborted));
 
     await expect(send(upstream, request)).rejects.toBe(aborted);
   });
 
-  describe('an answer that is none is refused', () => {
+  describe('an unusable answer is refused', () => {
     test.each<[string, ScriptedAnswer, object]>([
       ['upstream_busy', { status: 503, retryAfterSeconds: 7 }, { retryAfterSeconds: 7 }],
       ['upstream_busy', { status: 429 }, {}],
@@ -152,7 +152,7 @@ describe('an answer that is none', () => {
     });
   });
 
-  describe('an answer that breaks off before its response is upstream_failed', () => {
+  describe('an answer that is interrupted before its response is upstream_failed', () => {
     test.each<[string, ScriptedAnswer, typeof json]>([
       [
         'in an event stream that ends',
@@ -173,7 +173,7 @@ describe('an answer that is none', () => {
     });
   });
 
-  test('an answer that we ended ourselves is no failure of the upstream', async () => {
+  test('an answer that we ended is no failure of the upstream', async () => {
     const aborted = new DOMException('aborted', 'AbortError');
     const ended = { [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(aborted) }) };
     const answer = { mediaType: 'text/event-stream', text: ended };
@@ -208,7 +208,7 @@ describe('the limits of an answer', () => {
     ['whole', Buffer.from('{"a":1}')],
     ['as text', '{"a":1}'],
     ['in pieces', pieces(['{"a"', ':1}'])],
-  ])('an answer %s that fits to the byte is untouched', async (_, body) => {
+  ])('an answer %s of exactly the limit is unchanged', async (_, body) => {
     expect(await bodyText(await limited(body, 7))).toBe('{"a":1}');
   });
 
@@ -216,21 +216,24 @@ describe('the limits of an answer', () => {
     ['whole', Buffer.from('{"a":1}')],
     ['as text', '{"a":1}'],
     ['in pieces', pieces(['{"a"', ':1}'])],
-  ])('an answer %s that is a byte too long is an error that names the limit', async (_, body) => {
-    await expect(limited(body, 6)).rejects.toMatchObject({
-      code: 'upstream_failed',
-      message: 'its response is larger than the 6 bytes that this server allows',
-    });
-  });
+  ])(
+    'an answer %s of one byte over the limit is an error that names the limit',
+    async (_, body) => {
+      await expect(limited(body, 6)).rejects.toMatchObject({
+        code: 'upstream_failed',
+        message: 'its response is larger than the 6 bytes that this server allows',
+      });
+    },
+  );
 
-  test('the upstream is told to stop when its answer is cut', async () => {
+  test('the request to the upstream is aborted when its answer is cut off', async () => {
     const ended = vi.fn();
     await limited(pieces(['123456', '789', '0'], ended), 5).catch(() => undefined);
 
     expect(ended).toHaveBeenCalledOnce();
   });
 
-  test('of an answer of megabytes what came is passed on, and the break is noted', async () => {
+  test('of an answer of megabytes the received part is passed on, and the interruption recorded', async () => {
     const piece = 'x'.repeat(700_000);
     const cut = vi.fn();
     const ended = vi.fn();
@@ -248,7 +251,7 @@ describe('the limits of an answer', () => {
     expect(ended).toHaveBeenCalledOnce();
   });
 
-  test('a stream of events ends between two of them', async () => {
+  test('an event stream ends between two events', async () => {
     const body = pieces(['data: 1\n\ndata', ': 2\n\n', 'data: 3\n\n']);
     const { body: rest } = await limited(body, 18, events);
     let text = '';
@@ -264,7 +267,7 @@ describe('the limits of an answer', () => {
   test.each([
     ['breaks', true],
     ['ends quietly', false],
-  ])('a stream that %s because its time was over says that', async (_, breaks) => {
+  ])('a stream that %s at its time limit ends with an error about it', async (_, breaks) => {
     const ending = new AbortController();
     const slow = new GatewayRefusal('too_slow', { detail: 'it took too long' });
     async function* body(): AsyncGenerator<Uint8Array> {

@@ -7,10 +7,10 @@ import type { ScriptedAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { replied } from '#support/replied';
 
-describe('a seal', () => {
+describe('sealed ids', () => {
   const ann = principalSeal('key:ann srv_1', fakeMac);
 
-  test('what was sealed for an owner opens for this owner, and is sealed alike each time', () => {
+  test('an id opens for the owner it was sealed for, and seals to the same text each time', () => {
     const id = ann.seal('task', 'täsk.1');
 
     expect(id).toMatch(/^[\w-]{22}\.täsk\.1$/);
@@ -18,7 +18,7 @@ describe('a seal', () => {
     expect(ann.open('task', id)).toBe('täsk.1');
   });
 
-  test('it opens for no other principal, at no other server, and as nothing else', () => {
+  test('an id opens for no other principal, no other server and no other purpose', () => {
     const id = ann.seal('task', '1');
 
     expect(principalSeal('key:bob srv_1', fakeMac).open('task', id)).toBeUndefined();
@@ -27,13 +27,13 @@ describe('a seal', () => {
   });
 
   test.each(['', '.', '1', 'a.1', `${'a'.repeat(22)}.1`, `${'ä'.repeat(22)}.1`])(
-    'what nobody sealed does not open: %j',
+    'a text that was never sealed does not open: %j',
     (value) => {
       expect(ann.open('task', value)).toBeUndefined();
     },
   );
 
-  test('a change anywhere is noticed', () => {
+  test('any change to an id is detected', () => {
     const id = ann.seal('state', 'abc');
 
     expect(ann.open('state', `${id}d`)).toBeUndefined();
@@ -68,13 +68,13 @@ describe('a message of the caller', () => {
     ],
   ];
 
-  describe('the upstream gets its own words for', () => {
+  describe('the upstream gets its own ids for', () => {
     test.each(places)('%s', (_, kind, place) => {
       expect(unsealed(place(ann.seal(kind, 'x')))).toBe(place('x'));
     });
   });
 
-  describe('not found is, when somebody else or nobody was given it,', () => {
+  describe('the answer is “not found” if the id belongs to another owner or to none,', () => {
     test.each(places)('%s', (_, kind, place) => {
       for (const value of [bob.seal(kind, 'x'), 'x', '']) {
         expect(() => unsealed(place(value))).toThrow(
@@ -83,14 +83,14 @@ describe('a message of the caller', () => {
       }
     });
 
-    test('a state that is no string', () => {
+    test('a state that is not a string', () => {
       expect(() => unsealed(message('tools/call', '"requestState":{"a":1}'))).toThrow(
         expect.objectContaining({ code: 'not_theirs' }),
       );
     });
   });
 
-  test('untouched is what a tool calls a task of its own', () => {
+  test('a tool’s own argument named like a task is unchanged', () => {
     const text = message('tools/call', '"arguments":{"taskId":"x"}');
 
     expect(unsealed(text)).toBe(text);
@@ -100,7 +100,7 @@ describe('a message of the caller', () => {
     `{"jsonrpc":"2.0","method":"${method}","params":{${params}}}`;
   const answered = (result: string) => `{"jsonrpc":"2.0","id":1,"result":{${result}}}`;
 
-  describe('the id of a task that the caller may keep itself is none of the upstream’s', () => {
+  describe('a task id that the caller chose itself is not read as one of the upstream’s', () => {
     const owned: [string, (id: string) => string][] = [
       ['in its response', (id) => answered(`"task":{"taskId":"${id}"}`)],
       ['as what it tells of it', (id) => answered(`"taskId":"${id}","status":"working"`)],
@@ -120,7 +120,7 @@ describe('a message of the caller', () => {
       );
     });
 
-    test('and its own word for one of the upstream’s is', () => {
+    test('and an id that the upstream chose itself is', () => {
       const id = ann.seal('task', 'x');
 
       expect(unsealed(told('notifications/progress', related(id)))).toBe(
@@ -145,14 +145,14 @@ describe('a message of the caller', () => {
     '["x"]',
     '[{"taskId":"x"}]',
     '7',
-  ])('a task that is mentioned by no string is refused: %s', (about) => {
+  ])('a task reference that is not a string is refused: %s', (about) => {
     const params = `"_meta":{${relatedName}:${about}}`;
     for (const text of [message('ping', params), told('notifications/progress', params)]) {
       expect(() => unsealed(text)).toThrow(expect.objectContaining({ code: 'bad_params' }));
     }
   });
 
-  test('a task that is mentioned by a name that differs in case only is no message', () => {
+  test('a task member that differs only in case is refused', () => {
     const text = message('ping', `"_meta":{${relatedName}:{"taskID":"x"}}`);
 
     expect(() => unsealed(text)).toThrow('in case only');
@@ -179,7 +179,7 @@ describe('an answer of the upstream', () => {
   const filters = [sealed(seal)];
   const sealedText = async (answer: ScriptedAnswer) => bodyText(await replied(answer, { filters }));
 
-  describe('the caller’s own name of a task that it keeps comes back', () => {
+  describe('a task id that the caller chose itself is returned unchanged', () => {
     const own = seal.seal('ownTask', 'mine');
     const asked = (method: string, params: string) =>
       `{"jsonrpc":"2.0","id":1,"method":"${method}","params":{${params}}}`;
@@ -191,14 +191,14 @@ describe('an answer of the upstream', () => {
       expect(await sealedText(json(inChunks([place(own)])))).toBe(place('mine'));
     });
 
-    test('and an id that nobody sealed stays where the upstream asks for it', async () => {
+    test('and an unsealed id stays if the upstream asks for it', async () => {
       const text = asked('tasks/get', '"taskId":"mine"');
 
       expect(await sealedText(json(inChunks([text])))).toBe(text);
     });
   });
 
-  describe('sealed for its caller, with every other byte as it came, is', () => {
+  describe('sealed for its caller, with every other byte unchanged, is', () => {
     test.each([
       [
         'a request state',
@@ -233,7 +233,7 @@ describe('an answer of the upstream', () => {
     });
   });
 
-  describe('left alone is', () => {
+  describe('unchanged is', () => {
     test.each([
       [
         'what a tool calls a task of its own',
@@ -253,7 +253,7 @@ describe('an answer of the upstream', () => {
     });
   });
 
-  test('in a stream events are sealed as they come, wherever they are cut, with their ids', async () => {
+  test('events of a stream are sealed as they arrive, wherever they are cut, with their ids', async () => {
     const stream = `: hi\n\nid: 7\nevent: message\ndata: ${result('"requestState":"s"')}\n\ndata: {}\n\n`;
     const goes = stream.replace(
       '"requestState":"s"',
@@ -264,7 +264,7 @@ describe('an answer of the upstream', () => {
     expect(await sealedText(events(stream))).toBe(goes);
   });
 
-  test('an answer of several megabytes goes on in its own chunks', async () => {
+  test('an answer of several megabytes is passed on in its own chunks', async () => {
     const chunk = 'x'.repeat(300_000);
     const { body } = await replied(
       json(inChunks([`{"a":"${chunk}`, chunk, chunk, chunk, chunk, '"}'])),

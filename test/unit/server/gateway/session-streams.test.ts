@@ -65,7 +65,7 @@ async function rest(events: AsyncIterable<Uint8Array>): Promise<string> {
 const next = async (events: AsyncIterator<Uint8Array>) =>
   Buffer.from((await events.next()).value ?? []).toString();
 
-test('every event has an id of ours in the place of its own, and a comment none', async () => {
+test('every event gets an id of ours instead of its own, and comments get none', async () => {
   const { body, say, end } = opened();
   say(
     `\ufeff\n: hi\n\nid: theirs\r\nevent: message\r\ndata: ${response}\r\n\r\ndata: idx\ndata: id: 7\n\n`,
@@ -77,7 +77,7 @@ test('every event has an id of ours in the place of its own, and a comment none'
   );
 });
 
-test('the requests of the upstream are noted as waiting, notifications are not', async () => {
+test('requests of the upstream are registered as waiting, notifications are not', async () => {
   const { session, body, say, end } = opened();
   say(eventStream(progress(1), question, response));
   void end();
@@ -86,7 +86,7 @@ test('the requests of the upstream are noted as waiting, notifications are not',
   expect([...session.pending]).toEqual(['"q-1"']);
 });
 
-test('107: ids that the upstream makes up are kept if they are short, and a thousand of them', async () => {
+test('107: short ids of the upstream are stored, up to a thousand', async () => {
   const { session, stream, body, say, end } = opened();
   const long = 'x'.repeat(1023);
   const asked = (id: string) => question.replace('q-1', id);
@@ -100,7 +100,7 @@ test('107: ids that the upstream makes up are kept if they are short, and a thou
   expect(stream.upstreamEventId).toBeUndefined();
 });
 
-test('a lost stream goes on behind the last event that the caller has, with what comes later', async () => {
+test('a lost stream continues after the last event that the caller has, and with later ones', async () => {
   const { session, body, caller, lost, giveUp, say, end } = opened();
   say(eventStream(progress(1), progress(2)));
   expect(await next(body)).toContain('id: a1-1');
@@ -121,7 +121,7 @@ test('a lost stream goes on behind the last event that the caller has, with what
   expect(giveUp).not.toHaveBeenCalled();
 });
 
-test('who loses a stream again is waited for again', async () => {
+test('a caller that loses its stream again is waited for again', async () => {
   const { stream, caller, body, say } = opened();
   say(eventStream(progress(1)));
   await next(body);
@@ -138,7 +138,7 @@ test('who loses a stream again is waited for again', async () => {
   caller.connected();
 });
 
-test('a caller is given up 60 s after it left', () => {
+test('a caller that stays away for 60 s is given up', () => {
   vi.useFakeTimers();
   try {
     const giveUp = vi.fn();
@@ -156,7 +156,7 @@ test('a caller is given up 60 s after it left', () => {
   }
 });
 
-test('the loss of a connection that is noticed after the caller is back gives up nothing', async () => {
+test('a connection loss that is noticed after the caller is back changes nothing', async () => {
   const { stream, caller, lost, body, say } = opened();
   say(eventStream(progress(1)));
   await next(body);
@@ -168,9 +168,9 @@ test('the loss of a connection that is noticed after the caller is back gives up
   expect(caller.isAway).toBe(false);
 });
 
-describe('nothing goes on', () => {
+describe('a stream does not continue', () => {
   test.each(['', 'a1', 'a1-2', 'a2-0', 'u1-1', 'a1--1', 'a01-1', 'theirs', '__proto__-1'])(
-    'behind %j, which is no event of this session',
+    'after %j, which is no event of this session',
     async (id) => {
       const { session, body, say } = opened();
       say(eventStream(progress(1)));
@@ -181,7 +181,7 @@ describe('nothing goes on', () => {
     },
   );
 
-  test('behind an event whose successors are older than two minutes', async () => {
+  test('after an event whose successors are older than two minutes', async () => {
     const { session, clock, body, say } = opened();
     say(eventStream(progress(1), progress(2)));
     await next(body);
@@ -192,7 +192,7 @@ describe('nothing goes on', () => {
     expect(session.streams.find('a1-2')).toBeDefined();
   });
 
-  test('behind one whose successors were more than a megabyte', async () => {
+  test('after an event whose successors exceeded a megabyte', async () => {
     const { session, body, say, end } = opened();
     for (let n = 0; n < 5; n++) say(`data: ${'x'.repeat(300_000)}\n\n`);
     void end();
@@ -202,7 +202,7 @@ describe('nothing goes on', () => {
     expect(session.streams.find('a1-2')).toBeDefined();
   });
 
-  test('once the session is over', async () => {
+  test('after the end of the session', async () => {
     const { sessions, session, body, say } = opened();
     say(eventStream(progress(1)));
     await next(body);
@@ -212,7 +212,7 @@ describe('nothing goes on', () => {
   });
 });
 
-test('a session that only listens is no idle one', () => {
+test('a session that only listens is not idle', () => {
   const { sessions, session, clock } = opened();
   for (let hour = 0; hour < 3; hour++) {
     clock.advance(3600);
@@ -224,7 +224,7 @@ test('a session that only listens is no idle one', () => {
   expect(sessions.find(session.id, 'key:a', 'srv_1')).toBeDefined();
 });
 
-test('what is said unasked answers no request, however it is spelt', async () => {
+test('a notification on the stream answers no request, however it is spelt', async () => {
   const { session, caller } = opened();
   const stream = session.streams.open('unasked', caller);
   const body = Buffer.from(

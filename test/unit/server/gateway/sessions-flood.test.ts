@@ -4,7 +4,7 @@ import { LostCaller } from '#server/gateway/session-streams';
 import { LegacySessions } from '#server/gateway/sessions';
 import { mapSteps } from '#support/map-steps';
 
-test('a principal who opens very many sessions loses its own oldest, and nobody else any', () => {
+test('a principal that opens very many sessions loses only its own oldest ones', () => {
   const sessions = new LegacySessions({ now: () => 1 });
   const other = sessions.open('other', 'server', 'theirs');
   const first = sessions.open('flood', 'server', 'first');
@@ -16,7 +16,7 @@ test('a principal who opens very many sessions loses its own oldest, and nobody 
   expect(sessions.find(last.id, 'flood', 'server')).toMatchObject({ id: last.id });
 });
 
-test('a session that is closed makes room for another', () => {
+test('a closed session makes room for another', () => {
   const sessions = new LegacySessions({ now: () => 1 });
   const first = sessions.open('one', 'server', 'first');
   for (let index = 0; index < 12_000; index += 1) {
@@ -26,7 +26,7 @@ test('a session that is closed makes room for another', () => {
   expect(sessions.find(first.id, 'one', 'server')).toMatchObject({ id: first.id });
 });
 
-test('what is done for one owner does not grow with the sessions of all others', () => {
+test('the work for one owner does not grow with the sessions of all others', () => {
   const sessions = new LegacySessions({ now: () => 1 });
   for (let index = 0; index < 5000; index += 1) {
     sessions.open(`other ${index % 50}`, `server ${index % 7}`, 'theirs');
@@ -43,7 +43,7 @@ test('what is done for one owner does not grow with the sessions of all others',
   expect(sessions.keeps('other 3 server 4')).toBe(true);
 });
 
-test('an event of a session with a thousand streams does not walk through them', () => {
+test('an event of a session with a thousand streams does not iterate over them', () => {
   const { streams } = new LegacySessions({ now: () => 1 }).open('mine', 'server', 'first');
   const open = () => streams.open('answer', new LostCaller(() => {}));
   const [stream] = Array.from({ length: 900 }, open);

@@ -3,7 +3,7 @@ import { describe, expect, test, vi } from 'vitest';
 import { LegacySessions } from '#server/gateway/sessions';
 import { stillClock } from '#support/still-clock';
 
-test('a session has an id of ours that tells nothing of the one upstream', () => {
+test('a session has a random id that reveals nothing of the one upstream', () => {
   const sessions = new LegacySessions(stillClock());
   const one = sessions.open('key:a', 'srv_1', 'upstream-1');
   const two = sessions.open('key:a', 'srv_1', 'upstream-1');
@@ -15,7 +15,7 @@ test('a session has an id of ours that tells nothing of the one upstream', () =>
   });
 });
 
-test('a session opens to the principal and the server it was made for and to nobody else', () => {
+test('a session opens only for the principal and the server that it was created for', () => {
   const sessions = new LegacySessions(stillClock());
   const { id } = sessions.open('key:a', 'srv_1', 'upstream-1');
 
@@ -25,7 +25,7 @@ test('a session opens to the principal and the server it was made for and to nob
   expect(sessions.find(id, 'key:a', 'srv_1')).toBeDefined();
 });
 
-test('a session that is closed is gone', () => {
+test('a closed session is not found', () => {
   const sessions = new LegacySessions(stillClock());
   const { id } = sessions.open('key:a', 'srv_1', 'upstream-1');
   sessions.close(id);
@@ -50,7 +50,7 @@ test('a session ends after an hour without use, and each use counts', () => {
   expect(sessions.find(id, 'key:a', 'srv_1')).toBeUndefined();
 });
 
-test('somebody who tries the id of another keeps it alive for nobody', () => {
+test('trying the id of another principal’s session does not keep it alive', () => {
   const clock = stillClock();
   const sessions = new LegacySessions(clock);
   const { id } = sessions.open('key:a', 'srv_1', 'upstream-1');
@@ -61,7 +61,7 @@ test('somebody who tries the id of another keeps it alive for nobody', () => {
   expect(sessions.find(id, 'key:a', 'srv_1')).toBeUndefined();
 });
 
-test('of too many sessions of a principal the least recently used is forgotten', () => {
+test('beyond the limit, the least recently used session of a principal is forgotten', () => {
   const sessions = new LegacySessions(stillClock());
   const first = sessions.open('key:a', 'srv_1', 'upstream-1');
   const second = sessions.open('key:a', 'srv_1', 'upstream-2');
@@ -73,8 +73,8 @@ test('of too many sessions of a principal the least recently used is forgotten',
   expect(sessions.find(second.id, 'key:a', 'srv_1')).toBeUndefined();
 });
 
-describe('the upstream is told of a session', () => {
-  test('that nobody used for an hour', () => {
+describe('the upstream session is ended', () => {
+  test('after an hour without use', () => {
     const clock = stillClock();
     const sessions = new LegacySessions(clock);
     const end = vi.fn(() => Promise.reject(new Error('gone')));
@@ -85,7 +85,7 @@ describe('the upstream is told of a session', () => {
     expect(end).toHaveBeenCalledOnce();
   });
 
-  test('that its principal loses to a newer one', () => {
+  test('when its principal loses it to a newer one', () => {
     const sessions = new LegacySessions(stillClock());
     const end = vi.fn(() => Promise.resolve());
     sessions.open('key:a', 'srv_1', 'upstream-0', { end });
@@ -94,7 +94,7 @@ describe('the upstream is told of a session', () => {
     expect(end).toHaveBeenCalledOnce();
   });
 
-  test('that is open when the server stops, and not of one that it ended itself', async () => {
+  test('when the server stops, unless it was closed before', async () => {
     const sessions = new LegacySessions(stillClock());
     const open = vi.fn(() => Promise.resolve());
     const closed = vi.fn(() => Promise.resolve());

@@ -40,13 +40,13 @@ test('a tool whose hidden name is escaped is left out as well', async () => {
   expect(await parsed(await without({ text }, ['drop']))).toEqual(JSON.parse(list('read')));
 });
 
-test('an error is handed on', async () => {
+test('an error is passed on', async () => {
   const error = { jsonrpc: '2.0', id: 1, error: { code: -32602, message: 'bad cursor' } };
 
   expect(await parsed(await without({ text: JSON.stringify(error) }, ['drop']))).toEqual(error);
 });
 
-describe('a list that cannot be understood is refused, rather than shown with everything in it', () => {
+describe('a list that cannot be parsed is refused rather than passed on with hidden tools', () => {
   test.each([
     ['that is no JSON', 'drop'],
     ['that is cut short', list('drop').slice(0, -2)],
@@ -63,7 +63,7 @@ describe('a list that cannot be understood is refused, rather than shown with ev
   });
 });
 
-test('ids and numbers beyond 2^53, their spelling and all other bytes stay as they came', async () => {
+test('ids and numbers beyond 2^53, their spelling and all other bytes stay unchanged', async () => {
   const read =
     '{ "name": "read",\t"inputSchema": {"maximum": 9007199254740993, "multipleOf": 1.50} }';
   const write = '{"name":"wr\\u0069te","_meta":{"a":[{"name":"drop"}]}}';

@@ -24,7 +24,7 @@ test('a body is read whole, in one piece or in several', async () => {
   }
 });
 
-test('a body of just the limit is taken, and one of a byte more is not', async () => {
+test('a body of exactly the limit is accepted, and one of a byte more is not', async () => {
   const fits = arriving({ 'content-length': '4' });
   fits.push('1234');
   fits.push(null);
@@ -36,14 +36,14 @@ test('a body of just the limit is taken, and one of a byte more is not', async (
   await expect(readBody(tooLong, 4)).rejects.toMatchObject({ code: 'too_large' });
 });
 
-test('a body that says it is too large is refused before any of it comes', async () => {
+test('a body whose declared length is over the limit is refused before it arrives', async () => {
   await expect(readBody(arriving({ 'content-length': '5' }), 4)).rejects.toMatchObject({
     code: 'too_large',
     details: { detail: 'at most 4 bytes are accepted' },
   });
 });
 
-test('a caller who goes away before the end of the body has cancelled', async () => {
+test('a caller that disconnects before the end of the body has cancelled', async () => {
   const gone = arriving();
   gone.push('12');
   const reading = readBody(gone, 4);
@@ -52,7 +52,7 @@ test('a caller who goes away before the end of the body has cancelled', async ()
   await expect(reading).rejects.toMatchObject({ code: 'cancelled' });
 });
 
-test('a body that is all there already is taken as it is, within the limit', async () => {
+test('a body that has arrived already is read as it is, within the limit', async () => {
   for (const [body, limit] of [
     ['{"a":1}', 7],
     ['', 0],
@@ -72,7 +72,7 @@ test('a body that is all there already is taken as it is, within the limit', asy
   await expect(readBody(tooLong, 4)).rejects.toMatchObject({ code: 'too_large' });
 });
 
-test('a caller who went away before anybody read has cancelled, whatever they had sent', async () => {
+test('a caller that disconnected before the body was read has cancelled, whatever it sent', async () => {
   for (const complete of [true, false]) {
     const gone = arriving();
     gone.push('12');
@@ -85,7 +85,7 @@ test('a caller who went away before anybody read has cancelled, whatever they ha
 });
 
 test.each([true, false])(
-  'each part of a body is told, and reading ends when no more may be held (all there: %s)',
+  'each part of a body is reported, and reading ends when memory is exhausted (arrived already: %s)',
   async (isWhole) => {
     const refusal = new GatewayRefusal('too_many_requests');
     let held = 0;

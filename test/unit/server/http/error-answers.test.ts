@@ -21,7 +21,7 @@ describe('a refusal is answered in the JSON of RFC 6749', () => {
   });
 });
 
-test('a client that tried HTTP Basic is challenged to try again', () => {
+test('a client that tried HTTP Basic is challenged to use it again', () => {
   const refusal = new OAuthError('invalid_client', 'failed', { challenge: 'Basic' });
 
   expect(oauthErrorAnswer(refusal)).toMatchObject({
@@ -30,7 +30,7 @@ test('a client that tried HTTP Basic is challenged to try again', () => {
   });
 });
 
-describe('a refusal of the HTTP framework keeps its status and loses its words', () => {
+describe('a refusal of the HTTP framework keeps its status and loses its message', () => {
   test.each([
     [400, 'the request could not be read'],
     [413, 'the body is too large'],
@@ -46,7 +46,7 @@ describe('a refusal of the HTTP framework keeps its status and loses its words',
   });
 });
 
-test('a database that cannot be asked is 503, and its message stays private', () => {
+test('a database that fails is 503, and its message stays private', () => {
   let fault: unknown;
   try {
     new DatabaseSync(':memory:').exec('select * from secrets');
@@ -59,7 +59,7 @@ test('a database that cannot be asked is 503, and its message stays private', ()
   expect(JSON.stringify(answer)).not.toContain('secrets');
 });
 
-describe('anything else is 500, and says nothing of itself', () => {
+describe('any other error is 500, and reveals nothing', () => {
   test.each([
     ['an error', new Error('mcp_internals')],
     [

@@ -68,7 +68,7 @@ async function send({ line = 'POST /mcp/acme/sales', host = 'own.example', more 
 
 const asked = () => handle.mock.calls[0]?.[0];
 
-test('a plain call is given to the gateway, answered under its id, and logged', async () => {
+test('a plain call is passed to the gateway, answered under its id, and logged', async () => {
   const { text, statuses } = await send();
 
   expect(statuses).toEqual([200]);
@@ -104,7 +104,7 @@ test.each([
   ['a page that asks', { more: 'Origin: https://own.example\r\n' }],
   ['a proxy that nobody named', { more: 'X-Forwarded-For: 192.0.2.1\r\n' }],
   ['what two readers read differently', { more: 'X-Smuggled: yes\r\n' }],
-])('%s goes through the framework, untouched', async (_, but) => {
+])('%s goes through the framework unchanged', async (_, but) => {
   const { statuses, text } = await send(but);
 
   expect(statuses).toEqual([418]);
@@ -131,7 +131,7 @@ test.each([
   },
 );
 
-test('a call that the gateway leaves to another process goes through the framework, untouched, without a log line', async () => {
+test('a call that the gateway leaves to another process goes through the framework, without a log line', async () => {
   handle.mockResolvedValue(elsewhere);
 
   const { statuses, text } = await send();
@@ -144,7 +144,7 @@ test('a call that the gateway leaves to another process goes through the framewo
   expect(JSON.parse(logged[0] ?? '')).toMatchObject({ status: 204 });
 });
 
-test('behind a proxy that is trusted a call comes from where that says, and else from the proxy', async () => {
+test('behind a trusted proxy the caller is the one that the proxy names, else the proxy', async () => {
   for (const [trusted, address] of [
     ['127.0.0.1', '192.0.2.1'],
     ['10.0.0.0/8', '127.0.0.1'],
@@ -175,7 +175,7 @@ test('a body is read up to the limit and no further', async () => {
   expect(read).toHaveBeenCalledExactlyOnceWith(expect.objectContaining({ code: 'too_large' }));
 });
 
-test('an answer that cannot be sent ends its connection and is told to the log', async () => {
+test('an answer that cannot be sent ends its connection and is logged', async () => {
   const headers = { 'X-Bad': 'a\nb' };
   handle.mockResolvedValue({ status: 200, headers, body: 'never' });
   const { statuses, closed } = await send();
@@ -187,13 +187,13 @@ test('an answer that cannot be sent ends its connection and is told to the log',
   );
 });
 
-test('once it is closed it takes nothing', async () => {
+test('a closed front accepts nothing', async () => {
   front.close();
 
   expect((await send()).statuses).toEqual([418]);
 });
 
-test('a caller who leaves before the head of the answer is logged once, as cut and without a status', async () => {
+test('a caller that disconnects before the head of the answer is logged once, as cut and without a status', async () => {
   const answer = Promise.withResolvers<GatewayAnswer>();
   handle.mockImplementation(({ gone }) => {
     gone.addEventListener('abort', () =>
@@ -237,7 +237,7 @@ test.each([
   ['a query', { line: `${tokenLine}?a=b`, more: `${formType}\r\n` }],
   ['another media type', { line: tokenLine, more: 'Content-Type: application/json\r\n' }],
   ['another charset', { line: tokenLine, more: `${formType}; charset=utf-16\r\n` }],
-])('a token request with %s goes through the framework, untouched', async (_, but) => {
+])('a token request with %s goes through the framework unchanged', async (_, but) => {
   const { statuses, text } = await send(but);
 
   expect(statuses).toEqual([418]);

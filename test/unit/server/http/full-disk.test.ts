@@ -40,7 +40,7 @@ async function send(path: string, fields: Readonly<Record<string, string>>): Pro
 const chosen = { email: 'olga@example.com', password, repeated: password };
 
 test.each(['audit_event', 'password'] as const)(
-  'the link of the first owner stays good where no %s can be written',
+  'the link of the first owner stays valid if no %s can be written',
   async (table) => {
     const { stores, clock } = app.server;
     for (const { user } of await listUsers(stores.db)) await deleteUser(stores.db, user.id);
@@ -59,7 +59,7 @@ test.each(['audit_event', 'password'] as const)(
 );
 
 test.each(['audit_event', 'password'] as const)(
-  'a link for a new password stays good where no %s can be written',
+  'a link for a new password stays valid if no %s can be written',
   async (table) => {
     const { stores, clock } = app.server;
     const { userId } = await app.browser('olga');
@@ -80,7 +80,7 @@ test.each(['audit_event', 'password'] as const)(
   },
 );
 
-test('a new password that cannot be written down leaves the old one', async () => {
+test('a new password that cannot be recorded leaves the old one', async () => {
   const { stores } = app.server;
   const { userId } = await app.browser('olga');
   const old = await passwordHashing({ log2Cost: 8 }).hash(password);
@@ -102,7 +102,7 @@ test('a new password that cannot be written down leaves the old one', async () =
   expect((await app.get('/account', browser.cookie)).status).toBe(200);
 });
 
-test('an invitation stays open where taking it cannot be written down', async () => {
+test('an invitation stays open if accepting it cannot be recorded', async () => {
   const { stores, clock } = app.server;
   const id = 'invitation_1';
   const [createdAt, expiresAt] = [clock.now(), clock.now() + 60];

@@ -5,7 +5,7 @@ import { isAllowedOrigin, isLongHeader, ownHost } from '#server/http/guards';
 
 const base = 'https://latchkey.example.com:8443';
 
-test('a port that the scheme implies may be spelt out', () => {
+test('the default port of a scheme may be written', () => {
   expect(ownHost('https://latchkey.example.com')('latchkey.example.com:443')).toBe(true);
   expect(ownHost('https://latchkey.example.com')('latchkey.example.com:80')).toBe(false);
   expect(ownHost('http://127.0.0.1')('127.0.0.1:80')).toBe(true);
@@ -25,7 +25,7 @@ describe('a Host header', () => {
     [false, 'localhost:8443'],
     [false, ''],
     [false, undefined],
-  ])('is ours (%s): %j', (own, host) => {
+  ])('is our own (%s): %j', (own, host) => {
     expect(ownHost(base)(host)).toBe(own);
   });
 });

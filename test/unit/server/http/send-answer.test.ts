@@ -43,7 +43,7 @@ test('107: send answer: a body is held until its caller has received it, each in
   expect(told).toEqual([0, 1]);
 });
 
-test('107: send answer: no body is held for a caller who is gone, nor the one that waits behind it', async () => {
+test('107: send answer: no body is held for a caller that has disconnected, nor the one that waits behind it', async () => {
   const { caller, responses } = await pipelined();
   let told = 0;
   const all = Promise.withResolvers<void>();

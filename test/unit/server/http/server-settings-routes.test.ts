@@ -6,7 +6,7 @@ import { serverSettingsRoutes } from '#server/http/server-settings-routes';
 import { administered } from '#support/administered';
 import { newestEvents } from '#support/newest-events';
 
-test('server settings: a key that was revoked after it was admitted changes nothing, which is recorded', async () => {
+test('server settings: a key that was revoked after its admission changes nothing, which is recorded', async () => {
   await using at = await administered();
   const { stores, ports } = at;
   const scopes = ['mcp:server:manage'];

@@ -122,7 +122,7 @@ describe('token endpoint: the front answers as the framework does', () => {
   });
 });
 
-test('token endpoint: what another process revokes gets no token from the next request on', async () => {
+test('token endpoint: what another process revokes gets no token from the next request', async () => {
   const createdAt = clock.now();
   const secrets = [mintSecret('secret_'), mintSecret('secret_')] as const;
   const [first, second] = secrets.map(hashSecret);
@@ -155,7 +155,7 @@ test('token endpoint: what another process revokes gets no token from the next r
   expect(await statuses()).toEqual(['401', '401']);
 });
 
-test('token endpoint: a secret expires by the clock, though its record is cached', async () => {
+test('token endpoint: a secret expires on time, though its record is cached', async () => {
   const createdAt = clock.now();
   const old = mintSecret('secret_');
   await insertClient(

@@ -4,7 +4,7 @@ import { batchedSink } from '#server/log/log';
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
-test('lines within 20 ms are one write, in their order, and what comes later is another', () => {
+test('lines within 20 ms are one write, in their order, and later ones are another', () => {
   const written: string[] = [];
   const sink = batchedSink({ write: (text) => written.push(text) });
   sink.write('one\n');
@@ -17,7 +17,7 @@ test('lines within 20 ms are one write, in their order, and what comes later is 
   expect(written).toEqual(['one\ntwo\n', 'three\n']);
 });
 
-test('flushing writes what waits, once', () => {
+test('flushing writes the waiting lines, once', () => {
   const written: string[] = [];
   const sink = batchedSink({ write: (text) => written.push(text) });
   sink.write('last words\n');

@@ -5,7 +5,7 @@ import { redact } from '#server/log/redact';
 const random = 'abcdefghijklmnopqrstuvwxyz0123456789';
 const jwt = 'eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJl';
 
-describe('a secret is blotted out wherever it stands', () => {
+describe('a secret is masked wherever it is', () => {
   test.each([
     ['alone', `secret_${random}`, 'secret_[redacted]'],
     ['an agent key in words', `key pk_live_${random}!`, 'key pk_live_[redacted]!'],
@@ -31,7 +31,7 @@ describe('a secret is blotted out wherever it stands', () => {
   });
 });
 
-test('what is no secret stays', () => {
+test('ordinary text stays', () => {
   const text =
     'client_abcdefghijklmnopqrstuvwx called acme/sales with mcp_…wKZM, key_0123456789abcdef';
 

@@ -22,10 +22,10 @@ test.each([
   ['a turn of the direction', 'dana\u202e@example.com'],
   ['half a character', 'dana\ud800@example.com'],
   ['too many characters', `${'d'.repeat(250)}@x.yz`],
-])('%s makes it no address', (_what, text) => {
+])('%s is not an address', (_what, text) => {
   expect(isEmail(text)).toBe(false);
 });
 
-test('addresses are one whatever their case and width', () => {
+test('addresses are equal whatever their case and width', () => {
   expect(emailKey(' Ｄana@Example.com')).toBe('dana@example.com');
 });

@@ -11,7 +11,7 @@ import {
 } from '#server/model/scopes';
 import { requestedScopes } from '#server/oauth/permitted-scopes';
 
-test('the scopes are the five that the contract names', () => {
+test('the scopes are the five of the contract', () => {
   expect(allScopes).toEqual([
     'mcp:tools:read',
     'mcp:tools:execute',
@@ -25,7 +25,7 @@ test('the ordinary set uses a server and administers nothing', () => {
   expect(ordinaryScopes).toEqual(['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read']);
 });
 
-test('a key may do all but manage the server unless its maker chose otherwise', () => {
+test('a key may do all but manage the server unless its creator chose otherwise', () => {
   expect(defaultKeyScopes).toEqual([
     'mcp:tools:read',
     'mcp:tools:execute',
@@ -47,7 +47,7 @@ describe('a scope parameter is read as words', () => {
   });
 });
 
-test('scopes are told apart by exact spelling', () => {
+test('scopes differ by exact spelling', () => {
   const spellings = [
     'mcp:tools:read',
     'MCP:tools:read',

@@ -65,7 +65,7 @@ test('local bus: a message reaches every process that subscribed to its subject,
   ]);
 });
 
-test('local bus: one subscriber of two in a process can stop listening', async () => {
+test('local bus: one of two subscribers in a process can unsubscribe', async () => {
   const [one, two] = [connected(), connected()];
   const first = heard(two, 'a');
   const second = heard(two, 'a');
@@ -82,7 +82,7 @@ test('local bus: one subscriber of two in a process can stop listening', async (
   expect([first.texts, second.texts]).toEqual([[], ['x']]);
 });
 
-test('local bus: requests of the same moment each get their own answer', async () => {
+test('local bus: concurrent requests each get their own answer', async () => {
   const [one, two, three] = [connected(), connected(), connected()];
   three.bus.subscribe('echo', ({ data, respond }) => respond(bytes(`${textOf(data)}!`)));
   await settled();
@@ -96,7 +96,7 @@ test('local bus: requests of the same moment each get their own answer', async (
   expect(answers.map(textOf)).toEqual(['a!', 'b!', 'c!']);
 });
 
-test('local bus: of several answers to a request the first one is taken', async () => {
+test('local bus: of several answers to a request the first one counts', async () => {
   const [one, two] = [connected(), connected()];
   two.bus.subscribe('twice', ({ respond }) => {
     respond(bytes('first'));
@@ -107,13 +107,13 @@ test('local bus: of several answers to a request the first one is taken', async 
   expect(textOf(await one.bus.request('twice', bytes('')))).toBe('first');
 });
 
-test('local bus: a request on a subject without subscribers fails as gone', async () => {
+test('local bus: a request on a subject without subscribers fails immediately', async () => {
   const { bus } = connected();
 
   await expect(bus.request('a', bytes(''))).rejects.toMatchObject({ code: 'gone' });
 });
 
-test('local bus: the subscriptions of a process that ended are gone', async () => {
+test('local bus: the subscriptions of a process that ended are removed', async () => {
   const [one, two] = [connected(), connected()];
   two.bus.subscribe('a', ({ respond }) => respond(bytes('here')));
   await settled();

@@ -47,7 +47,7 @@ test('NATS: a server that is too old is refused', async () => {
   });
 });
 
-test('NATS: a server that takes short messages only is refused', async () => {
+test('NATS: a server that accepts only short messages is refused', async () => {
   const fault = await faultOf(await greetingServer({ max_payload: 1024 }));
 
   expect(fault).toMatchObject({

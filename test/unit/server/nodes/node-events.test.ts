@@ -40,7 +40,7 @@ function sent(at = 0) {
   return message;
 }
 
-test('all other nodes hear an event, and the one that tells it does not', () => {
+test('all other nodes receive an event, and the sender does not', () => {
   nodes[0]?.tell(cancelled);
 
   expect(heard).toEqual([
@@ -49,7 +49,7 @@ test('all other nodes hear an event, and the one that tells it does not', () => 
   ]);
 });
 
-test('NATS sees neither who nor what', () => {
+test('NATS sees neither caller nor event', () => {
   nodes[0]?.tell(cancelled);
 
   expect(bus.published).toHaveLength(1);
@@ -61,7 +61,7 @@ test('NATS sees neither who nor what', () => {
   }
 });
 
-test('an event that is repeated is heard once', () => {
+test('an event that is repeated is received once', () => {
   bus.onMessage = (_, data) => [data, data];
   nodes[0]?.tell(cancelled);
   expect(heard).toHaveLength(2);
@@ -79,7 +79,7 @@ test('an event that is repeated is heard once', () => {
 test.each([
   ['is older than ten seconds', 10_001],
   ['is from the future', -10_001],
-])('an event that %s is not heard', (_, passedMs) => {
+])('an event that %s is ignored', (_, passedMs) => {
   bus.onMessage = (_subject, data) => {
     wallMs += passedMs;
     return [data];
@@ -89,7 +89,7 @@ test.each([
   expect(heard).toEqual([]);
 });
 
-test('an event of an installation with another master key is not heard', () => {
+test('an event of an installation with another master key is ignored', () => {
   const stranger = node('strangerstranger', { masterKey: masterKey(randomBytes(32)) });
   nodes.push(stranger);
   stranger.tell(cancelled);
@@ -105,7 +105,7 @@ test('an event of an installation with another master key is not heard', () => {
   expect(heard).toEqual([]);
 });
 
-test('nothing is sent while NATS is away', () => {
+test('nothing is sent while NATS is unreachable', () => {
   const away = node('awayawayawayaway', { isConnected: false });
   nodes.push(away);
   away.tell(cancelled);

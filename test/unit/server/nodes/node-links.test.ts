@@ -71,7 +71,7 @@ async function textOf(stream: LinkStream): Promise<string> {
   return text;
 }
 
-test('link: when the other process ends, calls in progress fail at once, at either end of the link', async () => {
+test('link: when the other process ends, calls in progress fail immediately, at either end of the link', async () => {
   const broker = new LocalBroker();
   const processOf = (instance: string) => {
     const connection = broker.connect((message) => setImmediate(() => local.receive(message)));
@@ -119,7 +119,7 @@ test('link: a call and its answer pass in both directions', async () => {
   expect([one.streams, two.streams]).toEqual([0, 0]);
 });
 
-test('link: nothing of a call can be read on the way', async () => {
+test('link: nothing of a call can be read on its way', async () => {
   const { own } = await openCall();
   await own.write(Buffer.from('a secret of acme'));
   await settled();
@@ -151,7 +151,7 @@ test.each([
   ['was changed', (data: Uint8Array) => [changed(data, -20)]],
   ['has another number', (data: Uint8Array) => [changed(data, 7)]],
   ['is cut off', (data: Uint8Array) => [data.subarray(0, 10)]],
-])('link: a message that %s ends it, and the call is not carried out again', async (_, fault) => {
+])('link: a message that %s ends it, and the call is not executed again', async (_, fault) => {
   const { own } = await openCall();
   const count = accepted.length;
 
@@ -173,7 +173,7 @@ test.each([
   ['after one with a later number', (data: Uint8Array) => [changed(data, 6), data]],
   ['after the beginning of it', (data: Uint8Array) => [data.subarray(0, 10), data]],
 ])(
-  '114: replayed frames: a message that arrives %s is read once, and the call goes on',
+  '114: replayed frames: a message that arrives %s is read once, and the call continues',
   async (_, arriving) => {
     const { own, theirs } = await openCall();
     bus.onMessage = (subject, data) => (isLink(subject) ? arriving(data) : [data]);
@@ -191,7 +191,7 @@ test.each([
   },
 );
 
-test('114: replayed frames: messages of a link that ended change nothing in the one after it', async () => {
+test('114: replayed frames: messages of a link that ended change nothing in the next one', async () => {
   await openCall();
   const recorded = [...bus.published];
   bus.onMessage = () => [];
@@ -212,7 +212,7 @@ test('114: replayed frames: messages of a link that ended change nothing in the 
   expect(ended).toHaveLength(2);
 });
 
-test('114: replayed frames: openings that were recorded open no link, however often and late they are sent', async () => {
+test('114: replayed frames: recorded openings open no link, however often and late they are sent', async () => {
   const { own } = await openCall();
   own.reset('cancelled');
   await settled();
@@ -236,7 +236,7 @@ test('114: replayed frames: openings that were recorded open no link, however of
   expect(accepted).toHaveLength(1);
 });
 
-test('114: replayed frames: an opening that was held back opens no link', async () => {
+test('114: replayed frames: an opening that was delayed opens no link', async () => {
   const held: { subject: string; data: Uint8Array }[] = [];
   const opener = {
     ...bus.connect(),
@@ -292,7 +292,7 @@ test('link: heartbeats keep one without calls alive', async () => {
   expect(ended).toEqual([]);
 });
 
-test('link: a process that was suspended does not take the other one for silent', async () => {
+test('link: a process that was suspended does not assume that the other one is silent', async () => {
   await openCall();
 
   nowMs += 60_000;
@@ -301,7 +301,7 @@ test('link: a process that was suspended does not take the other one for silent'
   expect(ended).toEqual([]);
 });
 
-test('link: a node that left is gone, and calls at it fail', async () => {
+test('link: a node that left is removed, and calls to it fail', async () => {
   const { own } = await openCall();
 
   await two.close();
@@ -346,7 +346,7 @@ test('stream: 64 KiB are sent ahead of the reader, and the rest as it reads', as
   expect(hasSentAll).toBe(true);
 });
 
-test('stream: a caller who goes ends the call at the other node', async () => {
+test('stream: a caller that disconnects ends the call at the other node', async () => {
   const { own, theirs } = await openCall();
 
   own.reset('cancelled');
@@ -356,7 +356,7 @@ test('stream: a caller who goes ends the call at the other node', async () => {
   expect([one.streams, two.streams]).toEqual([0, 0]);
 });
 
-test('stream: a question that is answered unread is not kept', async () => {
+test('stream: a question whose answer is not read is not stored', async () => {
   const { own, theirs } = await openCall();
   await own.write(Buffer.from('a question'));
   own.end();
@@ -369,7 +369,7 @@ test('stream: a question that is answered unread is not kept', async () => {
   expect(theirs.bufferedBytes).toBe(0);
 });
 
-test('stream: an answer that nobody waits for is not kept', async () => {
+test('stream: an answer without a reader is not stored', async () => {
   const { own, theirs } = await openCall();
   own.end();
   theirs.sendHead({});
@@ -384,7 +384,7 @@ test('stream: an answer that nobody waits for is not kept', async () => {
   await expect(textOf(own)).rejects.toMatchObject({ code: 'broken' });
 });
 
-test('stream: a reader who leaves early ends it', async () => {
+test('stream: a reader that stops early ends it', async () => {
   const { own, theirs } = await openCall();
   theirs.sendHead({});
   void theirs.write(Buffer.alloc(200 * 1024));

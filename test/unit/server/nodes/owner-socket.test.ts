@@ -59,7 +59,7 @@ const echo: RequestListener = (received, response) => {
   received.pipe(response);
 };
 
-test('the owner reads the request that the caller sent, and the caller the answer of the owner', async () => {
+test('the owner gets the caller’s request, and the caller the owner’s answer', async () => {
   answer.mockImplementation(echo);
 
   const { text } = await rawHttp(
@@ -124,7 +124,7 @@ test.each([
   expect(answer).not.toHaveBeenCalled();
 });
 
-test('a stream passes as it comes, and the owner notices that the caller disconnects', async () => {
+test('a stream passes as it arrives, and the owner notices that the caller disconnects', async () => {
   let isGone = false;
   answer.mockImplementation((_, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('data: one\n\n');
@@ -196,7 +196,7 @@ test('a request to upgrade passes, with all bytes that follow in both directions
   expect(text).toMatch(/^HTTP\/1\.1 101 .*\r\n\r\nyes early\+late$/);
 });
 
-test('without an owner, the caller is told to try again', async () => {
+test('without an owner, the caller may retry', async () => {
   await closeForwarded();
 
   const { text, statuses } = await rawHttp(port, post(line('Connection: close')));
@@ -206,7 +206,7 @@ test('without an owner, the caller is told to try again', async () => {
   expect(failed).toHaveBeenCalledOnce();
 });
 
-test('when the owner breaks off, the caller is not told to try again', async () => {
+test('when the connection to the owner breaks, the caller must not retry', async () => {
   answer.mockImplementation(({ socket: connection }) => connection.destroy());
 
   const { text, statuses } = await rawHttp(port, post(line('Connection: close')));
@@ -215,7 +215,7 @@ test('when the owner breaks off, the caller is not told to try again', async () 
   expect(text).not.toContain('Retry-After');
 });
 
-test('when the owner breaks off an answer, the connection to the caller breaks off, too', async () => {
+test('when an answer of the owner is interrupted, the connection to the caller is, too', async () => {
   answer.mockImplementation((received, response) => {
     response.write('part', () => received.socket.destroy());
   });
@@ -227,7 +227,7 @@ test('when the owner breaks off an answer, the connection to the caller breaks o
   expect(text).not.toContain('\r\n0\r\n');
 });
 
-test('the socket is in a folder of its own that only this user may enter, which can be removed with it', () => {
+test('the socket is in its own folder that only this user may enter, which can be removed with it', () => {
   const other = newOwnerSocket('linux');
   const folder = dirname(other.path);
   const { mode } = statSync(folder);

@@ -109,7 +109,7 @@ afterEach(async () => {
   for (const { links } of [a, b, c, d]) await links.close();
 });
 
-test('remote agents: a session stays with its node while the agent is there, and then goes to another', async () => {
+test('remote agents: a session stays with its node while the agent is connected to it, and then moves', async () => {
   a.connect('agt_a');
   const opened = await c.call();
   // The node that connected first is found first.
@@ -150,7 +150,7 @@ test('remote agents: a session whose node died goes to the process of the agent 
   expect([c.asked, d.asked]).toEqual([['process 1', 'process 1'], ['process 1']]);
 });
 
-test('remote agents: a session whose process is gone goes to any other, for a 404', async () => {
+test('remote agents: a session whose process ended goes to any other, for a 404', async () => {
   a.connect('agt_a', true, ['process 1']);
   await d.call();
   b.connect('agt_a', true, ['process 2']);
@@ -159,7 +159,7 @@ test('remote agents: a session whose process is gone goes to any other, for a 40
   expect(await d.call('session')).toBe('b');
 });
 
-test('remote agents: that a caller lost access is repeated every second until the other node knows', async () => {
+test('remote agents: the news that a caller lost access is repeated every second until the other node confirms it', async () => {
   a.connect('agt_a');
   await c.call();
   c.failures = 3;
@@ -172,7 +172,7 @@ test('remote agents: that a caller lost access is repeated every second until th
   expect(b.ended).toEqual([]);
 });
 
-test('remote agents: a node that is gone is not told any more', async () => {
+test('remote agents: a node that ended gets no more news', async () => {
   a.connect('agt_a');
   await c.call();
   await a.links.close();

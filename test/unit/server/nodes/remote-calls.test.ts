@@ -81,7 +81,7 @@ function send(but: Partial<NodeCall> = {}, instance = instances.two): Promise<Ga
   });
 }
 
-test('call of another node: what the credential proved is sent, and no credential', async () => {
+test('call of another node: the proved identity is sent, and no credential', async () => {
   let asked: GatewayRequest | undefined;
   answer = async (request) => {
     asked = request;
@@ -104,7 +104,7 @@ test('call of another node: what the credential proved is sent, and no credentia
   expect(answered).toEqual({ status: 200, headers: { 'X-Test': 'yes' }, body: Buffer.from('{}') });
 });
 
-test('call of another node: a body that is longer than allowed is refused', async () => {
+test('call of another node: a body over the limit is refused', async () => {
   answer = async ({ readBody }) => {
     const read = await Promise.resolve(readBody()).catch((error: unknown) => error);
     return { status: 413, headers: {}, body: String(Object(read).code) };
@@ -115,7 +115,7 @@ test('call of another node: a body that is longer than allowed is refused', asyn
   expect(answered).toMatchObject({ status: 413, body: Buffer.from('too_large') });
 });
 
-test('call of another node: a stream passes as it comes, and its caller’s departure is reported', async () => {
+test('call of another node: a stream passes as it arrives, and its caller’s disconnection is reported', async () => {
   const going = new AbortController();
   let gone: GatewayRequest['gone'] | undefined;
   answer = async (request) => {
@@ -141,7 +141,7 @@ test('call of another node: without that node, its session is not found', async 
   await expect(send({}, 'nobodynobodynob1')).rejects.toMatchObject({ code: 'unknown_session' });
 });
 
-test('call of another node: one that stops has begun nothing, and its session is not found', async () => {
+test('call of another node: one that is shutting down has begun nothing, and its session is not found', async () => {
   isStopping = true;
 
   await expect(send()).rejects.toMatchObject({ code: 'unknown_session' });

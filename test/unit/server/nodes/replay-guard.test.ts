@@ -8,7 +8,7 @@ beforeEach(() => {
   guard = new ReplayGuard(() => nowMs);
 });
 
-test('114: replay guard: a message is the first one once, also after its nonce was forgotten', () => {
+test('114: replay guard: a message is accepted once, even after its nonce was forgotten', () => {
   const sentMs = nowMs;
   const arrivals = [0, 1, 9000, 11_000, 60_000].map((laterMs) => {
     nowMs = sentMs + laterMs;
@@ -24,7 +24,7 @@ test('114: replay guard: a message is the first one once, also after its nonce w
   ]);
 });
 
-test('replay guard: a message from ten seconds ahead is taken once, and one from further away never', () => {
+test('replay guard: a message from ten seconds ahead is accepted once, and one from further ahead never', () => {
   const ahead = nowMs + 10_000;
 
   expect(guard.isFirst('a', ahead)).toBe(true);
@@ -33,7 +33,7 @@ test('replay guard: a message from ten seconds ahead is taken once, and one from
   expect(guard.isFirst('a', ahead)).toBe(false);
 });
 
-test('107: bounded memory: beyond 200,000 messages in ten seconds all are refused, and later ones are taken', () => {
+test('107: bounded memory: beyond 200,000 messages in ten seconds all are refused, and later ones are accepted', () => {
   for (let count = 0; count < 200_000; count += 1) guard.isFirst(`nonce ${count}`, nowMs);
 
   expect(guard.isFirst('one more', nowMs)).toBe(false);

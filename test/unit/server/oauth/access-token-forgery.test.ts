@@ -51,7 +51,7 @@ function forged(payload: object, header: Record<string, unknown> = {}): Promise<
     .sign(keys.current.privateKey);
 }
 
-test('the forger of these tests makes a token that is valid when nothing is wrong with it', async () => {
+test('the forger of these tests makes a valid token unless told otherwise', async () => {
   expect(await tokens.verify(await forged({}))).toMatchObject({ outcome: 'valid' });
 });
 

@@ -54,7 +54,7 @@ test('an access token has the header and the claims of RFC 9068', async () => {
   });
 });
 
-test('a token of ours is valid, the first time and from memory', async () => {
+test('a token that we issued is valid, the first time and from memory', async () => {
   const token = tokens.issue(claims());
   const valid = { outcome: 'valid', claims: claims() };
 
@@ -62,7 +62,7 @@ test('a token of ours is valid, the first time and from memory', async () => {
   expect(await tokens.verify(token)).toEqual(valid);
 });
 
-test('a token ends in the second that it expires, whether it was seen before or not', async () => {
+test('a token expires on the second, whether it was seen before or not', async () => {
   const token = tokens.issue(claims());
   clock.advance(3599);
 

@@ -31,7 +31,7 @@ test('a code gives an access token that names its grant and its person, and a re
   expect(await server.admitted(accessToken)).toContain('mcp:tools:read');
 });
 
-test('a second use revokes everything that the first use gave', async () => {
+test('a second use revokes everything that the first use issued', async () => {
   const issued = await server.code();
   const { accessToken, refreshToken } = await server.redeem(issued);
 
@@ -41,7 +41,7 @@ test('a second use revokes everything that the first use gave', async () => {
   expect(await server.audited()).toContain('authorization-code.reuse');
 });
 
-test('of fifty who bring one code at once, one gets tokens', async () => {
+test('of fifty concurrent uses of one code, one gets tokens', async () => {
   const issued = await server.code();
 
   const all = await Promise.allSettled(Array.from({ length: 50 }, () => server.redeem(issued)));
@@ -61,7 +61,7 @@ describe('a code is refused', () => {
     expect((await server.redeem(issued)).accessToken).toBeDefined();
   });
 
-  test('60 seconds after it was made', async () => {
+  test('60 seconds after it was issued', async () => {
     const issued = await server.code();
     await server.clock.advance(60);
 
@@ -94,7 +94,7 @@ describe('a code is refused', () => {
     ).rejects.toMatchObject(refusal('invalid_target'));
   });
 
-  test('with a wrong secret, although none is needed', async () => {
+  test('with a wrong secret, although none is required', async () => {
     await expect(
       server.redeem(await server.code(), { client_secret: 'secret_wrong' }),
     ).rejects.toMatchObject(refusal('invalid_client'));
@@ -140,7 +140,7 @@ describe('a code verifier', () => {
   });
 });
 
-test('a second use by another client is written down as that client, and revokes all the same', async () => {
+test('a second use by another client is recorded for that client, and revokes all the same', async () => {
   const issued = await server.code();
   const { accessToken } = await server.redeem(issued);
   const other = await createClient(

@@ -78,7 +78,7 @@ async function redirected(asked: ReturnType<typeof ask>) {
   return Object.fromEntries(searchParams);
 }
 
-test('a request in which everything is right is a request', async () => {
+test('a valid request is accepted', async () => {
   expect(await ask()).toEqual({
     outcome: 'request',
     request: {
@@ -99,7 +99,7 @@ test.each([
   ['  Cursor ', 'Cursor'],
   ['x'.repeat(101), undefined],
   [' ', undefined],
-])('the assistant “%s” is taken from our own proxy alone', async (assistant, taken) => {
+])('the assistant “%s” is accepted only from our own proxy', async (assistant, taken) => {
   const place = { resource: `${base}/mcp/acme/sales`, redirect_uri: 'http://127.0.0.1:1/cb' };
   const ours = await ask({ client_id: proxy.id, assistant, ...place });
   const other = await ask({ client_id: wandering.id, assistant, ...place });
@@ -108,7 +108,7 @@ test.each([
   expect(other).toMatchObject({ outcome: 'request', request: { assistant: undefined } });
 });
 
-describe('nothing is redirected', () => {
+describe('the error is not redirected', () => {
   test.each<[string, Record<string, string | undefined>, Parameter[]]>([
     ['without client_id', { client_id: undefined }, []],
     ['for an unknown client', { client_id: 'client_nobody' }, []],
@@ -136,7 +136,7 @@ describe('nothing is redirected', () => {
 });
 
 test.each(['http://127.0.0.1:49152/cb', 'http://[::1]:1/cb', 'http://127.0.0.1/cb'])(
-  '%s is the registered one whatever the port',
+  '%s matches the registered one with any port',
   async (redirectUri) => {
     expect(await ask({ redirect_uri: redirectUri })).toMatchObject({
       request: { redirectUri },
@@ -144,7 +144,7 @@ test.each(['http://127.0.0.1:49152/cb', 'http://[::1]:1/cb', 'http://127.0.0.1/c
   },
 );
 
-describe('the client is told', () => {
+describe('the error is redirected to the client', () => {
   test.each<[string, string, Record<string, string | undefined>, Parameter[]]>([
     ['invalid_request', 'no response_type', { response_type: undefined }, []],
     ['unsupported_response_type', 'token', { response_type: 'token' }, []],
@@ -173,7 +173,7 @@ describe('the client is told', () => {
   });
 });
 
-test('what is wrong with the request of a client that anybody can make up is redirected nowhere', async () => {
+test('an error of a client that anyone can register is not redirected', async () => {
   const outcome = await ask({ client_id: 'client_w' });
 
   expect(outcome).toMatchObject({
@@ -189,7 +189,7 @@ test.each([
   'mcp:tools:read mcp:tools:execute',
   'mcp:tools:read, mcp:tools:execute,,mcp:tools:read',
   'openid mcp:tools:read offline_access mcp:tools:execute',
-])('scopes come as %s', async (scope) => {
+])('scopes may be given as %s', async (scope) => {
   expect(await ask({ scope })).toMatchObject({
     request: { scopes: ['mcp:tools:read', 'mcp:tools:execute'] },
   });
@@ -219,7 +219,7 @@ test.each([undefined, 'openid', ''])(
   },
 );
 
-test('a client that anybody can make up is answered only once somebody has signed in', async () => {
+test('a client that anyone can register is answered only after a sign-in', async () => {
   const query = new URLSearchParams({
     client_id: 'client_w',
     redirect_uri: 'https://app.example/cb',

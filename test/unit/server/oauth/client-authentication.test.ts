@@ -33,7 +33,7 @@ async function authenticate(form: Record<string, string>, authorization?: string
 const basic = (id: string, password: string) =>
   `Basic ${Buffer.from(`${id}:${password}`).toString('base64')}`;
 
-test('43: a client that registered keys is not known by a secret', async () => {
+test('43: a client that registered keys cannot use a secret', async () => {
   const keyed = someClient({ id: `client_${'k'.repeat(24)}`, jwks: '{"keys":[]}' });
   const kept = await database.keep(keyed);
 
@@ -42,7 +42,7 @@ test('43: a client that registered keys is not known by a secret', async () => {
   });
 });
 
-describe('a client is who it says', () => {
+describe('a client is authenticated', () => {
   test('by id and secret in the body', async () => {
     expect(await authenticate({ client_id: client.id, client_secret: secret })).toEqual(client);
   });
@@ -55,7 +55,7 @@ describe('a client is who it says', () => {
     expect(await authenticate({ client_id: client.id }, basic(client.id, secret))).toEqual(client);
   });
 
-  test('by HTTP Basic in which both are percent-encoded, as RFC 6749 asks', async () => {
+  test('by HTTP Basic in which both are percent-encoded, as RFC 6749 requires', async () => {
     const encoded = basic(client.id.replace('_', '%5F'), secret.replace('_', '%5f'));
 
     expect(await authenticate({}, encoded)).toEqual(client);
@@ -68,7 +68,7 @@ describe('a client is who it says', () => {
   });
 });
 
-describe('the client that a request claims', () => {
+describe('the client that a request claims to be', () => {
   test.each([
     ['as it is', client.id],
     ['percent-encoded', client.id.replace('_', '%5F')],
@@ -90,10 +90,10 @@ function percentEncoded(text: string): string {
   return Buffer.from(text).toString('hex').replaceAll(/../g, '%$&');
 }
 
-describe('wrong, unknown and revoked are one answer', () => {
+describe('wrong, unknown and revoked get one answer', () => {
   const failed = { code: 'invalid_client', message: 'client authentication failed' };
 
-  test('for a secret that is another one', async () => {
+  test('for a wrong secret', async () => {
     await expect(
       authenticate({ client_id: client.id, client_secret: mintSecret('secret_') }),
     ).rejects.toMatchObject(failed);
@@ -132,7 +132,7 @@ describe('wrong, unknown and revoked are one answer', () => {
     ['Basic that is not base64', 'Basic ***'],
     ['another scheme', 'Bearer abcdefgh'],
     ['an empty header', ''],
-  ])('for %s, which asks for Basic again', async (_, authorization) => {
+  ])('for %s, with a challenge for Basic', async (_, authorization) => {
     await expect(authenticate({}, authorization)).rejects.toMatchObject({
       ...failed,
       challenge: 'Basic',
@@ -175,7 +175,7 @@ test('a secret with a wrong checksum is refused without looking it up', async ()
   ).rejects.toMatchObject({ code: 'invalid_client' });
 });
 
-describe('a request that is ambiguous or incomplete is invalid_request', () => {
+describe('an ambiguous or incomplete request is invalid_request', () => {
   test('with a secret in the header and in the body', async () => {
     await expect(
       authenticate({ client_id: client.id, client_secret: secret }, basic(client.id, secret)),
@@ -196,7 +196,7 @@ describe('a request that is ambiguous or incomplete is invalid_request', () => {
   });
 });
 
-test('a database that fails is no refusal of the client', async () => {
+test('a database that fails is not a refusal of the client', async () => {
   database.connection.exec('alter table client_secret rename to unread');
 
   await expect(authenticate({ client_id: client.id, client_secret: secret })).rejects.toThrow(

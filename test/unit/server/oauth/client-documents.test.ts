@@ -37,7 +37,7 @@ afterEach(() => database[Symbol.asyncDispose]());
 const right = (id: string) =>
   JSON.stringify({ client_id: id, redirect_uris: ['https://client.test/cb'] });
 
-test('a failure is remembered for a minute, and says when the document is read again', async () => {
+test('a failure is cached for a minute, and says when the document is read again', async () => {
   const first = documents.client(url('a'), 'user_1');
   await expect(first).rejects.toMatchObject({ retryAfterSeconds: 60 });
   clock.advance(59);
@@ -54,7 +54,7 @@ test('a failure is remembered for a minute, and says when the document is read a
   expect(fetched).toEqual([url('a'), url('a')]);
 });
 
-test('a remembered failure costs nobody one of their requests', async () => {
+test('a cached failure does not count against the limit of requests', async () => {
   for (let n = 0; n < 10; n += 1) {
     await expect(documents.client(url('a'), 'user_1')).rejects.toMatchObject(
       refusal('invalid_client'),
@@ -77,7 +77,7 @@ test('of more than a thousand failures the oldest is forgotten', async () => {
   expect(fetched).toEqual([url(0)]);
 });
 
-test('a person who waits may go on as soon as their oldest request is a minute old', async () => {
+test('a person over the limit may continue when their oldest request is a minute old', async () => {
   answer = right;
   for (let n = 0; n < 5; n += 1) {
     await documents.client(url(n), 'user_1');
@@ -160,7 +160,7 @@ test.each(['forbidden', 'unreachable', 'timeout'] as const)(
   },
 );
 
-test('a URL of more than 2000 characters is no client', async () => {
+test('a URL of more than 2000 characters is not a client id', async () => {
   answer = right;
 
   expect(await documents.client(url('a'.repeat(2000)), 'user_1')).toBeUndefined();

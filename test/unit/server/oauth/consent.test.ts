@@ -42,7 +42,7 @@ const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
 };
 
 test.each(['organization', 'mcp_server'] as const)(
-  '48: what is disabled (%s) is granted to nobody, and no code for it is redeemed',
+  '48: a disabled resource (%s) is granted to no one, and no code for it is redeemed',
   async (table) => {
     const before = await asked();
     const code = await server.code();
@@ -57,7 +57,7 @@ test.each(['organization', 'mcp_server'] as const)(
   },
 );
 
-test('48: who is in no group that may use a server loses it at once, and has it back with the group', async () => {
+test('48: a person in no group that may use a server loses it immediately, and has it again with the group', async () => {
   const { stores, clock } = server;
   const made = { organizationId: 'org_acme', name: 'sales', createdAt: clock.now() };
   await insertGroup(stores.db, { ...made, id: 'group_sales' });
@@ -80,7 +80,7 @@ test('48: who is in no group that may use a server loses it at once, and has it 
   await setServerAccess(stores.db, 'srv_sales', { access: 'everyone', groupIds: [] });
 });
 
-test('48: a lower role caps what its tokens may do at once', async () => {
+test('48: a lower role limits what its tokens may do immediately', async () => {
   const { db } = server.stores;
   const raise = { from: 'member', to: 'admin' } as const;
   await changeRole(db, 'org_acme', 'user_dana', raise);
@@ -95,7 +95,7 @@ test('48: a lower role caps what its tokens may do at once', async () => {
   expect(await server.admitted(accessToken)).toContain('mcp:tools:read');
 });
 
-test('an organization that asks for a second factor hears nobody without one', async () => {
+test('an organization that requires a second factor refuses people without one', async () => {
   const { db } = server.stores;
   await updateSettings(db, 'org_acme', { secondFactorRequired: true });
 
@@ -105,7 +105,7 @@ test('an organization that asks for a second factor hears nobody without one', a
   await updateSettings(db, 'org_acme', { secondFactorRequired: false });
 });
 
-test('a closed organization hears only applications that its administrators made', async () => {
+test('a closed organization accepts only applications that its administrators created', async () => {
   const { db } = server.stores;
   const made = { name: 'Anybody', serverId: undefined, jwks: undefined };
   const redirectUris = [server.redirectUri];

@@ -22,7 +22,7 @@ async function afterFailures(count: number, address = '192.0.2.1', clientId = 'c
   return { clock, attempts };
 }
 
-test('after twenty failures an address is not listened to, and is told when to come again', async () => {
+test('after twenty failures an address is refused, with the time to retry', async () => {
   const { attempts } = await afterFailures(20);
 
   await expect(
@@ -30,13 +30,13 @@ test('after twenty failures an address is not listened to, and is told when to c
   ).rejects.toMatchObject({ ...refusal('slow_down'), retryAfterSeconds: 300 });
 });
 
-test('nineteen failures change nothing', async () => {
+test('nineteen failures have no effect', async () => {
   const { attempts } = await afterFailures(19);
 
   expect(await attempts.guard({ address: '192.0.2.1', clientId: 'client_a' }, succeed)).toBe('yes');
 });
 
-test('a client that was guessed at is heard from elsewhere, and a wrong secret slowed down', async () => {
+test('a client under attack can still authenticate from another address, and wrong secrets are slowed down', async () => {
   const { attempts } = await afterFailures(20);
   const elsewhere = { address: '192.0.2.2', clientId: 'client_a' };
 
@@ -44,14 +44,14 @@ test('a client that was guessed at is heard from elsewhere, and a wrong secret s
   await expect(guarded(attempts, elsewhere, fail)).rejects.toMatchObject(refusal('slow_down'));
 });
 
-test('five minutes later all is forgotten', async () => {
+test('after five minutes all failures are forgotten', async () => {
   const { attempts, clock } = await afterFailures(25);
   await clock.advance(300);
 
   expect(await attempts.guard({ address: '192.0.2.1', clientId: 'client_a' }, succeed)).toBe('yes');
 });
 
-test('a failure that is thrown counts like one that is waited for, and an answer at hand needs no waiting', async () => {
+test('a failure that is thrown counts like one that is awaited, and an available answer needs no waiting', async () => {
   const { attempts } = await afterFailures(19);
   const from = { address: '192.0.2.1', clientId: 'client_a' };
   const throws = () => {
@@ -67,7 +67,7 @@ test('a failure that is thrown counts like one that is waited for, and an answer
   );
 });
 
-test('attempts that failed at another node count like those here, and are not told again', async () => {
+test('attempts that failed at another node count like those here, and are not reported again', async () => {
   const clock = fakeClock();
   const told: string[] = [];
   const here = new FailedAttempts(clock, (subject) => void told.push(subject));

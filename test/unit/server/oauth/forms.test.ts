@@ -6,7 +6,7 @@ const formType = 'application/x-www-form-urlencoded';
 const parse = (body: string | Uint8Array, type: string | undefined = formType) =>
   Object.fromEntries(parseForm(type, Buffer.from(body)));
 
-describe('a form is read into its parameters', () => {
+describe('a form is parsed into its parameters', () => {
   test.each<[string, string, Record<string, string>]>([
     ['in their encoding', 'a=1&b=%C3%A9+x%2By', { a: '1', b: 'é x+y' }],
     ['with names that are encoded too', 'cl%69ent_id=x', { client_id: 'x' }],
@@ -60,13 +60,13 @@ test('a body without a Content-Type is refused', () => {
   expect(() => parseForm(undefined, Buffer.from('a=1'))).toThrow('its Content-Type must be');
 });
 
-test('64 parameters are taken', () => {
+test('64 parameters are accepted', () => {
   const body = Array.from({ length: 64 }, (_, at) => `p${at}=1`).join('&');
 
   expect(Object.keys(parse(body))).toHaveLength(64);
 });
 
-test('a repeated name is quoted short and without what an error may not hold', () => {
+test('a repeated name is quoted in short and without forbidden characters', () => {
   const name = `"\\é${'x'.repeat(60)}`;
   const body = `${encodeURIComponent(name)}=1&${encodeURIComponent(name)}=2`;
 

@@ -81,23 +81,23 @@ test('a narrower scope gives a narrower token', async () => {
   });
 });
 
-test('the resource may be named when it is the endpoint of the client', async () => {
+test('the resource may be named if it is the endpoint of the client', async () => {
   expect(await ask({ resource: `${base}/mcp/acme/sales` })).toMatchObject({ expires_in: 3600 });
 });
 
-test('two answers at the same second hold two tokens with ids of their own', async () => {
+test('two answers in the same second contain two tokens with different ids', async () => {
   const [one, two] = [await ask(), await ask()];
 
   expect(one.access_token).not.toBe(two.access_token);
 });
 
-test('a token that was given counts as a use of the client', async () => {
+test('an issued token counts as a use of the client', async () => {
   await ask();
 
   expect(used).toHaveBeenCalledExactlyOnceWith({ type: 'client', id: client.id }, clock.now());
 });
 
-describe('a request is refused, and counts as no use, when', () => {
+describe('a request is refused, and does not count as a use, when', () => {
   test.each([
     ['it names no grant', { grant_type: undefined }, 'invalid_request'],
     ['it names a grant of another kind', { grant_type: 'password' }, 'unsupported_grant_type'],
@@ -116,7 +116,7 @@ describe('a request is refused, and counts as no use, when', () => {
   });
 });
 
-test('a client is authenticated before anything of its scopes is told', async () => {
+test('a client is authenticated before anything about its scopes is revealed', async () => {
   await expect(
     ask({ client_secret: 'secret_wrong', scope: 'mcp:server:manage' }),
   ).rejects.toMatchObject({ code: 'invalid_client' });

@@ -60,7 +60,7 @@ test('a new key is published five seconds before it signs', async () => {
   expect(ring.current.kid).toBe(added);
 });
 
-test('a token of a key that another process has just made is accepted at once', async () => {
+test('a token of a key that another process has just created is accepted immediately', async () => {
   const { ring, db, ...ports } = await opened();
   const issuer = 'https://latchkey.example';
   const mine = accessTokens(issuer, { keys: ring, refreshKeys: () => ring.refresh(), ...ports });
@@ -78,7 +78,7 @@ test('a token of a key that another process has just made is accepted at once', 
   expect(ring.jwks.keys).toHaveLength(2);
 });
 
-test('tokens of the old key count until they expire, and then the key is forgotten', async () => {
+test('tokens of the old key are valid until they expire, and then the key is forgotten', async () => {
   const { ring, db, ...ports } = await opened();
   const before = ring.current.kid;
   const token = accessTokens('iss', { keys: ring, ...ports }).issue(claims(ports.clock.now()));
@@ -97,7 +97,7 @@ test('tokens of the old key count until they expire, and then the key is forgott
   expect([...ring.publicKeys.keys()]).toEqual([ring.current.kid]);
 });
 
-test('a hundred tokens of unknown keys make one reading', async () => {
+test('a hundred tokens of unknown keys cause one read', async () => {
   const { ring, db } = await opened();
   await ring.refresh();
   const list = vi.spyOn(db, 'selectFrom');

@@ -28,7 +28,7 @@ test('the metadata of the authorization server names its endpoints under its own
   });
 });
 
-test('the metadata of the authorization server announces client metadata documents unless told otherwise', () => {
+test('the metadata of the authorization server announces client metadata documents unless they are turned off', () => {
   const isolated = { announcesClientDocuments: false, dynamicRegistration: true };
 
   expect(authorizationServerMetadata(base)).toMatchObject({
@@ -42,7 +42,7 @@ test('the metadata of the authorization server announces client metadata documen
   });
 });
 
-test('the metadata of a resource leads to the one authorization server and its ordinary scopes', () => {
+test('the metadata of a resource names the one authorization server and its ordinary scopes', () => {
   expect(protectedResourceMetadata(base, 'acme/sales')).toEqual({
     resource: `${base}/mcp/acme/sales`,
     authorization_servers: [base],

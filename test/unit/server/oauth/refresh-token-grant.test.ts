@@ -36,7 +36,7 @@ test('a refresh token used again within the grace period gives the same successo
   expect(again.accessToken).not.toBe(first.accessToken);
 });
 
-test('twenty refreshes at once get one successor', async () => {
+test('twenty concurrent refreshes get one successor', async () => {
   const { refreshToken } = await server.signIn();
 
   const all = await Promise.all(Array.from({ length: 20 }, () => server.refresh(refreshToken)));
@@ -44,7 +44,7 @@ test('twenty refreshes at once get one successor', async () => {
   expect(new Set(all.map((one) => one.refreshToken)).size).toBe(1);
 });
 
-test('once its successor was used, a token within grace is refused and the family lives', async () => {
+test('once its successor was used, a token within the grace period is refused and the family stays valid', async () => {
   const { refreshToken } = await server.signIn();
   const second = await server.refresh(refreshToken);
   const third = await server.refresh(second.refreshToken);
@@ -54,7 +54,7 @@ test('once its successor was used, a token within grace is refused and the famil
   expect((await server.refresh(third.refreshToken)).refreshToken).toMatch(/^rt_/);
 });
 
-test('a narrower scope narrows the token and not what can be asked for later', async () => {
+test('a narrower scope narrows the token, and not later requests', async () => {
   const { refreshToken } = await server.signIn();
   const narrow = await server.refresh(refreshToken, { scope: 'mcp:tools:read' });
   const full = await server.refresh(narrow.refreshToken);
@@ -63,7 +63,7 @@ test('a narrower scope narrows the token and not what can be asked for later', a
   expect(full.scope).toBe('mcp:tools:read mcp:tools:execute mcp:resources:read');
 });
 
-test('a wider scope is refused and spends nothing', async () => {
+test('a wider scope is refused and uses up nothing', async () => {
   const { refreshToken } = await server.signIn({ scopes: ['mcp:tools:read'] });
 
   await expect(server.refresh(refreshToken, { scope: 'mcp:tools:execute' })).rejects.toMatchObject(
@@ -72,7 +72,7 @@ test('a wider scope is refused and spends nothing', async () => {
   expect((await server.refresh(refreshToken)).scope).toBe('mcp:tools:read');
 });
 
-test('the words of OpenID Connect are dropped from the scope', async () => {
+test('scopes of OpenID Connect are dropped', async () => {
   const { refreshToken } = await server.signIn();
 
   const { scope } = await server.refresh(refreshToken, { scope: 'mcp:tools:read offline_access' });
@@ -80,7 +80,7 @@ test('the words of OpenID Connect are dropped from the scope', async () => {
   expect(scope).toBe('mcp:tools:read');
 });
 
-test('a token that nobody uses ends after 30 days', async () => {
+test('an unused token expires after 30 days', async () => {
   const { refreshToken } = await server.signIn();
   await server.clock.advance(30 * 86_400);
 
@@ -102,7 +102,7 @@ test('a grant ends after 180 days however often it is refreshed', async () => {
   await expect(server.refresh(last.refreshToken)).rejects.toMatchObject(invalidGrant);
 });
 
-test('what was granted to a client that proved itself is refreshed only by proving it again', async () => {
+test('a grant of a client that authenticated is refreshed only with authentication', async () => {
   const proof = { client_secret: server.client.secret };
   const { refreshToken } = await server.signIn({ form: proof });
 
@@ -110,7 +110,7 @@ test('what was granted to a client that proved itself is refreshed only by provi
   expect((await server.refresh(refreshToken, proof)).refreshToken).toMatch(/^rt_/);
 });
 
-test('a secret that is sent is checked, needed or not', async () => {
+test('a secret that is sent is checked, required or not', async () => {
   const { refreshToken } = await server.signIn();
 
   await expect(
@@ -118,7 +118,7 @@ test('a secret that is sent is checked, needed or not', async () => {
   ).rejects.toMatchObject(refusal('invalid_client'));
 });
 
-test('a person who left the organization grants nothing any more', async () => {
+test('a person who left the organization gets no more tokens', async () => {
   const { accessToken, refreshToken } = await server.signIn();
   await server.stores.db.deleteFrom('membership').execute();
 
@@ -126,7 +126,7 @@ test('a person who left the organization grants nothing any more', async () => {
   await expect(server.refresh(refreshToken)).rejects.toMatchObject(invalidGrant);
 });
 
-test('a refreshed token has no more scopes than the role of the person has now', async () => {
+test('a refreshed token has no more scopes than the current role of the person', async () => {
   await server.stores.db.updateTable('membership').set({ role: 'admin' }).execute();
   const scopes = ['mcp:tools:read', 'mcp:server:manage'] as const;
   const { accessToken, refreshToken, scope } = await server.signIn({ scopes });
@@ -137,7 +137,7 @@ test('a refreshed token has no more scopes than the role of the person has now',
   expect((await server.refresh(refreshToken)).scope).toBe('mcp:tools:read');
 });
 
-test('the resource must be the one that was granted', async () => {
+test('the resource must be the granted one', async () => {
   const { refreshToken } = await server.signIn();
   const elsewhere = { resource: `${server.base}/mcp/acme/support` };
 
@@ -146,7 +146,7 @@ test('the resource must be the one that was granted', async () => {
   );
 });
 
-test('nothing in the database is a token that can be used', async () => {
+test('the database contains no usable token', async () => {
   const { refreshToken } = await server.signIn();
   const second = await server.refresh(refreshToken);
 

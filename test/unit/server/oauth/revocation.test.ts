@@ -54,7 +54,7 @@ test("a client's own token is revoked until it would have expired anyway", async
   expect(await revoked()).toEqual([{ jti: `jti of ${client.id}`, expires_at: clock.now() + 3600 }]);
 });
 
-test('it is recorded once, by its client', async () => {
+test('it is recorded once, with its client', async () => {
   const token = tokenOf(client.id);
   await ask({ ...asClient(), token });
   await ask({ ...asClient(), token });
@@ -77,13 +77,13 @@ test('the hint about the type of the token changes nothing', async () => {
   expect(await revoked()).toHaveLength(1);
 });
 
-test('it resolves only once the revocation is stored, and fails when that fails', async () => {
+test('it resolves only once the revocation is stored, and fails if that fails', async () => {
   database.breakWrites('revoked_token');
 
   await expect(ask({ ...asClient(), token: tokenOf(client.id) })).rejects.toThrow('disk full');
 });
 
-describe('nothing is revoked and no error told for', () => {
+describe('nothing is revoked and no error returned for', () => {
   test.each([
     ["another client's token", () => tokenOf('client_other')],
     ['a token that nobody made', () => 'rt_unknown'],
@@ -107,7 +107,7 @@ describe('a request is refused when', () => {
     await expect(ask(asClient())).rejects.toMatchObject({ code: 'invalid_request' });
   });
 
-  test('its client does not prove who it is', async () => {
+  test('its client does not authenticate', async () => {
     const token = tokenOf(client.id);
 
     await expect(ask({ client_id: client.id, token })).rejects.toMatchObject({

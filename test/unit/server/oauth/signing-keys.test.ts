@@ -9,7 +9,7 @@ import { stillClock } from '#support/still-clock';
 
 const master = masterKey(Buffer.alloc(32, 1));
 
-test('the first signing key is made where there is none, and kept', async () => {
+test('the first signing key is created if there is none, and stored', async () => {
   await using stores = await openDatabase();
   const clock = stillClock();
   const first = await readSigningKeys(stores.db, { masterKey: master, clock });
@@ -21,7 +21,7 @@ test('the first signing key is made where there is none, and kept', async () => 
   expect(again.current.kid).toBe(first.current.kid);
 });
 
-test('the JWKS document holds Ed25519 public keys and no private member', async () => {
+test('the JWKS document contains Ed25519 public keys and no private member', async () => {
   await using stores = await openDatabase();
   const { jwks, current } = await readSigningKeys(stores.db, {
     masterKey: master,
@@ -42,7 +42,7 @@ test('the JWKS document holds Ed25519 public keys and no private member', async 
   });
 });
 
-test('the private half is kept sealed, so that the database alone signs nothing', async () => {
+test('the private key is stored sealed, so that the database alone signs nothing', async () => {
   await using stores = await openDatabase();
   const { db } = stores;
   await readSigningKeys(db, { masterKey: master, clock: stillClock() });
@@ -69,7 +69,7 @@ test('a sealed private key that is moved to another kid does not open', async ()
   ).rejects.toThrow('the master key is not the one of this installation');
 });
 
-test('a rotation with another master key is refused, and the present key goes on signing', async () => {
+test('a rotation with another master key is refused, and the current key continues to sign', async () => {
   const clock = stillClock();
   await using stores = await openDatabase();
   const { db } = stores;
@@ -84,7 +84,7 @@ test('a rotation with another master key is refused, and the present key goes on
   expect((await readSigningKeys(db, { masterKey: master, clock })).current.kid).toBe(current.kid);
 });
 
-test('the newest key signs, and older ones go on verifying', async () => {
+test('the newest key signs, and older ones still verify', async () => {
   const clock = stillClock();
   await using old = await openDatabase();
   await using newer = await openDatabase();

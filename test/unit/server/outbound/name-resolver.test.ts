@@ -25,7 +25,7 @@ function resolver(options: Partial<NameResolverOptions> = {}) {
 const childless = { nodePath: '/nonexistent/node' };
 const timeout = { code: 'timeout' };
 
-test('108: name resolution: all who wait for a name share one look-up', async () => {
+test('108: name resolution: all callers that wait for a name share one look-up', async () => {
   const { names, asked } = resolver();
 
   const found = await Promise.all(Array.from({ length: 30 }, () => names.resolve('a.test')));
@@ -36,7 +36,7 @@ test('108: name resolution: all who wait for a name share one look-up', async ()
   expect(names.children).toEqual([]);
 });
 
-test('name resolution: a name that is unknown is refused with what getaddrinfo said, and asked for again', async () => {
+test('name resolution: an unknown name is refused with the error of getaddrinfo, and looked up again', async () => {
   const { names, asked } = resolver();
   const unknown = { code: 'ENOTFOUND' };
 
@@ -46,7 +46,7 @@ test('name resolution: a name that is unknown is refused with what getaddrinfo s
   expect(asked).toHaveLength(2);
 });
 
-test('108: name resolution: a name that never resolves ends at the time limit, and is not asked for again at once', async () => {
+test('108: name resolution: a name that never resolves ends at the time limit, and is not looked up again immediately', async () => {
   const { names, asked } = resolver({ ...childless, limitMs: 20 });
   const waiting = Array.from({ length: 30 }, () => names.resolve('stuck.test'));
 
@@ -68,7 +68,7 @@ test('108: name resolution: while a name is stuck, others resolve in a child, wi
   expect(await stuck).toBe('no');
 });
 
-test('name resolution: a child that cannot be started fails the names that it was given', async () => {
+test('name resolution: a child that cannot be started fails its names', async () => {
   const { names } = resolver(childless);
 
   await expect(names.resolve('stuck.test')).rejects.toMatchObject(timeout);
@@ -86,7 +86,7 @@ test('107: name resolution: at most 1000 names are resolved at a time', async ()
   expect(outcomes).toEqual(new Set(['rejected']));
 });
 
-test('108: name resolution: while there is no room, a name that was resolved before has the same addresses', async () => {
+test('108: name resolution: while no child is free, a name that was resolved before has the same addresses', async () => {
   const { names, asked } = resolver({ ...childless, limitMs: 20 });
   await names.resolve('a.test');
   const many = Array.from({ length: 1000 }, (_, at) => names.resolve(`stuck${at}.test`));

@@ -8,7 +8,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const key = masterKey(Buffer.alloc(32, 1));
 
-test('what was sealed opens again under the same key and purpose', () => {
+test('a sealed text opens again with the same key and purpose', () => {
   expect(key.open('signing-key a', key.seal('signing-key a', 'grüße'))).toBe('grüße');
   expect(key.open('p', key.seal('p', ''))).toBe('');
 });
@@ -56,7 +56,7 @@ test.each(['secret', ''])('%j, sealed and cut short anywhere, does not open', (p
 });
 
 describe('the master key file', () => {
-  test('is made at first start, readable by its owner only, and read again later', async () => {
+  test('is created at the first start, readable by its owner only, and read again later', async () => {
     await using folder = await temporaryFolder();
     const file = join(folder.path, 'master.key');
     const sealed = readMasterKey(file, { mayCreate: true }).seal('p', 'secret');
@@ -66,7 +66,7 @@ describe('the master key file', () => {
     expect(readMasterKey(file, { mayCreate: false }).open('p', sealed)).toBe('secret');
   });
 
-  test('is not made anew beside keys that were sealed under the one that is missing', async () => {
+  test('is not created beside keys that were sealed with the missing one', async () => {
     await using folder = await temporaryFolder();
     const file = join(folder.path, 'master.key');
 
@@ -93,7 +93,7 @@ describe('the master key file', () => {
     ['too short', Buffer.alloc(31).toString('base64url')],
     ['too long', Buffer.alloc(33).toString('base64url')],
     ['something else', 'hunter2'],
-  ])('is refused when what it holds is %s', async (_, content) => {
+  ])('is refused if its content is %s', async (_, content) => {
     await using folder = await temporaryFolder();
     const file = join(folder.path, 'master.key');
     await writeFile(file, content, { mode: 0o600 });
@@ -105,7 +105,7 @@ describe('the master key file', () => {
   });
 });
 
-test('a code is the same for the same text, and another under another purpose, text or key', () => {
+test('a MAC is the same for the same text, and different for another purpose, text or key', () => {
   const another = masterKey(Buffer.alloc(32, 1));
 
   expect(another.mac('a', 'text')).toMatch(/^[\w-]{43}$/);

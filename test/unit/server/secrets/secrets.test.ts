@@ -38,7 +38,7 @@ const published: [SecretPrefix, string, string][] = [
   ],
 ];
 
-describe('a secret that another implementation made', () => {
+describe('a secret of another implementation', () => {
   test.each(published)(
     '%s is well-formed and hashes to the same SHA-256',
     (prefix, secret, hash) => {
@@ -52,7 +52,7 @@ test('a checksum with leading zeros keeps all six of its characters', () => {
   expect(isWellFormedSecret('mcp_', 'mcp_000000000000000000000000000699000Wdj')).toBe(true);
 });
 
-describe('a minted secret is its prefix, 30 random characters and a checksum that is right', () => {
+describe('a minted secret is its prefix, 30 random characters and a valid checksum', () => {
   test.each(published)('%s', (prefix) => {
     const secret = mintSecret(prefix);
 
@@ -99,7 +99,7 @@ test('a hint shows the prefix and the last four characters and nothing else of a
   ]);
 });
 
-test('random text has the length asked for and uses every base62 character', () => {
+test('random text has the requested length and uses every base62 character', () => {
   const text = randomBase62(5000);
 
   expect(text).toHaveLength(5000);

@@ -6,7 +6,7 @@ describe('a tool definition', () => {
   const tool = { name: 'echo', description: 'Echoes.', inputSchema: { type: 'object', a: 1 } };
   const digest = (but: object) => toolDefinition({ ...tool, ...but })?.digest;
 
-  test('the order of members is no difference', () => {
+  test('the order of members makes no difference', () => {
     const turned = { inputSchema: { a: 1, type: 'object' }, description: 'Echoes.', name: 'echo' };
 
     expect(toolDefinition(turned)?.digest).toBe(toolDefinition(tool)?.digest);
@@ -25,26 +25,26 @@ describe('a tool definition', () => {
     { execution: { taskSupport: 'required' } },
     { unknown: null },
     JSON.parse('{ "__proto__": { "description": "Lies." } }'),
-  ])('110: %j is another tool, and people can read why', (but) => {
+  ])('110: %j is another tool, and its difference is readable', (but) => {
     const [before, after] = [toolDefinition(tool), toolDefinition({ ...tool, ...but })];
 
     expect(after?.digest).not.toBe(before?.digest);
     expect(after?.text).not.toBe(before?.text);
   });
 
-  test('110: what differs far inside any member makes another tool', () => {
+  test('110: a difference deep inside any member makes another tool', () => {
     const of = (uri: string) => digest({ _meta: { a: [{ b: [{ uri }] }] } });
 
     expect(of('ui://one')).not.toBe(of('ui://other'));
   });
 
-  test('a name that is too long to be accepted is no tool’s', () => {
+  test('a name that is too long is not accepted', () => {
     expect(toolDefinition({ ...tool, name: 'x'.repeat(200) })).toBeDefined();
     expect(toolDefinition({ ...tool, name: 'x'.repeat(201) })).toBeUndefined();
   });
 
   test.each(['a\0', 'a\ud800'])(
-    'a name that databases store as another, %j, is no tool’s',
+    'a name that databases store differently, %j, is not accepted',
     (name) => {
       expect(toolDefinition({ ...tool, name })).toBeUndefined();
     },
@@ -54,7 +54,7 @@ describe('a tool definition', () => {
     expect(toolDefinition(value)).toBeUndefined();
   });
 
-  test('a long definition is cut for people, and still told apart by its end', () => {
+  test('a long definition is cut for people, and still differs by its end', () => {
     const long = (end: string) =>
       toolDefinition({ ...tool, description: 'x'.repeat(99_999) + end });
 
@@ -72,11 +72,11 @@ describe('JSON for people to read', () => {
     [{}],
     [[[], {}, [1, 'b', [null]]]],
     [{ b: { d: [true, { e: 1 }], c: '' }, a: undefined, 'x"y': {} }],
-  ])('%j is laid out as JSON.stringify does', (value) => {
+  ])('%j is formatted as by JSON.stringify', (value) => {
     expect(laidOutJson(value, 1000)).toBe(JSON.stringify(value, undefined, 2));
   });
 
-  test('members come in the order of their names where that is asked for', () => {
+  test('members are in the order of their names on request', () => {
     const value = { b: [{ z: 1, y: 2 }], a: 1 };
 
     expect(laidOutJson(value, 1000, { sorted: true })).toBe(
@@ -91,7 +91,7 @@ describe('JSON for people to read', () => {
   test.each([
     ['is nested deeply', deepList(20_000, 1)],
     ['is wide, deep within', deepList(60, 100_000)],
-  ])('what %s is begun alone, as it would have been whole', (_what, value) => {
+  ])('a long text that %s is cut after its beginning', (_what, value) => {
     const text = laidOutJson(value, 1000);
 
     expect(text.length).toBeGreaterThan(1000);
@@ -106,7 +106,7 @@ describe('JSON for people to read', () => {
     expect(parts).toMatchObject([{ title: 'Structured content', isCut: true }]);
   });
 
-  test('a tool is told apart by what its text leaves out, however deep', () => {
+  test('tools differ by what their shown text omits, however deep', () => {
     const tool = (last: number) => {
       const inputSchema = { type: 'object', x: deepList(50, 9000), y: last };
       return toolDefinition({ name: 'deep', inputSchema });

@@ -69,7 +69,7 @@ describe('a list of tools', () => {
 
   const names = ['echo', 'liar', 'closed'];
 
-  describe('a list that changed tools are flagged in goes on as it is, and is looked at', () => {
+  describe('a list with flagged tools passes unchanged, and is compared', () => {
     test.each([
       ['JSON', 'application/json', list, list],
       [
@@ -87,7 +87,7 @@ describe('a list of tools', () => {
       expect(looked).toEqual([names]);
     });
 
-    test('a look that fails costs nobody the answer', async () => {
+    test('a comparison that fails does not affect the answer', async () => {
       const broken = new Error('full');
       const { ask, failures } = watched({ text: list }, 'flag', () => Promise.reject(broken));
 
@@ -96,7 +96,7 @@ describe('a list of tools', () => {
     });
   });
 
-  describe('a list that changed tools are withheld from goes on without them', () => {
+  describe('a list with withheld tools passes without them', () => {
     test.each([
       ['JSON', 'application/json', list],
       ['an event stream', 'text/event-stream', eventStream(list)],
@@ -112,7 +112,7 @@ describe('a list of tools', () => {
       expect(type).toBe(mediaType);
     });
 
-    test('what cannot be written down is refused', async () => {
+    test('a list that cannot be recorded is refused', async () => {
       const { ask } = watched({ text: list }, 'withhold', () => Promise.reject(new Error('full')));
 
       await expect(ask(request('tools/list'))).rejects.toMatchObject({
@@ -122,7 +122,7 @@ describe('a list of tools', () => {
     });
   });
 
-  test('a method that is spelt with escapes is seen, and other methods are left alone', async () => {
+  test('a method that is spelt with escapes is recognized, and other methods pass', async () => {
     const { ask, looked } = watched({ text: list }, 'withhold');
     const { text } = await ask(request('tools/call'));
     await ask(request('tools\\u002flist'));
@@ -207,14 +207,14 @@ describe('a list of tools', () => {
       expect(await refusalOf({ text: Buffer.from(text) })).toEqual(refused);
     });
 
-    test.each(unreadable)('and so it is in an event of a stream: %s', async (_, text) => {
+    test.each(unreadable)('and so is one in an event of a stream: %s', async (_, text) => {
       const mediaType = 'text/event-stream';
 
       expect(await refusalOf({ mediaType, text: inEvents(text) })).toEqual(refused);
       expect(await refusalOf({ mediaType, text: inEvents(text, progress) })).toEqual(refused);
     });
 
-    test('of a stream nothing goes on but messages that were read, up to the answer', async () => {
+    test('of a stream only messages that were parsed pass, up to the answer', async () => {
       const text = [
         ': \u2028data: EVIL\n',
         `id: 7\nevent: EVIL\ndata: ${progress}\n\n`,
@@ -232,14 +232,14 @@ describe('a list of tools', () => {
       );
     });
 
-    test('a stream that ends before the answer is no stream that could go on elsewhere', async () => {
+    test('a stream that ends before the answer is refused', async () => {
       const text = `id: 7\ndata: ${progress}\n\n`;
       const { ask } = watched({ mediaType: 'text/event-stream', text }, rule);
 
       await expect(ask(request('tools/list'))).rejects.toMatchObject({ code: 'upstream_failed' });
     });
 
-    test.each([202, 204])('an HTTP %i in the place of a list is refused', async (status) => {
+    test.each([202, 204])('an HTTP %i instead of a list is refused', async (status) => {
       expect(await refusalOf({ status, mediaType: '' })).toEqual(refused);
     });
 
@@ -250,17 +250,14 @@ describe('a list of tools', () => {
       expect(looked).toEqual([]);
     });
 
-    test.each(['1', 'null'])(
-      'an error under the id %s is passed on, whatever its status',
-      async (id) => {
-        const text = `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"no"}}`;
-        for (const status of [200, 400, 404]) {
-          const { ask } = watched({ status, text }, rule);
+    test.each(['1', 'null'])('an error under the id %s passes, whatever its status', async (id) => {
+      const text = `{"jsonrpc":"2.0","id":${id},"error":{"code":-32000,"message":"no"}}`;
+      for (const status of [200, 400, 404]) {
+        const { ask } = watched({ status, text }, rule);
 
-          expect(await ask(request('tools/list'))).toMatchObject({ status, text });
-        }
-      },
-    );
+        expect(await ask(request('tools/list'))).toMatchObject({ status, text });
+      }
+    });
   });
 });
 
@@ -398,7 +395,7 @@ describe('the tools of a server', () => {
     expect(await look(evil)).toEqual(['echo', 'keep']);
   });
 
-  test('110: nothing is forgotten because nobody listed anything, nor between the pages of a list', async () => {
+  test('110: nothing is forgotten because no one listed tools, nor between the pages of a list', async () => {
     await using server = await nodes('withhold');
     const { look, clock } = server;
     for (const tool of good) await look([tool]);
@@ -422,7 +419,7 @@ describe('the tools of a server', () => {
     expect(await look(evil.slice(0, 1))).toEqual(['echo']);
   });
 
-  test('107: of the changes that were recorded, the last ten thousand are remembered', async () => {
+  test('107: of the recorded changes, the last ten thousand are remembered', async () => {
     await using server = await nodes('flag');
     const { watches, look, clock } = server;
     const names = Array.from({ length: 1000 }, (_, n) => `t${n}`);
@@ -435,7 +432,7 @@ describe('the tools of a server', () => {
     expect(await look(good)).toEqual(['echo', 'keep']);
   }, 60_000);
 
-  test('107: a server that changes its tools without end fills the audit log with a thousand entries a day', async () => {
+  test('107: a server that changes its tools endlessly fills the audit log with a thousand entries a day', async () => {
     await using server = await nodes('withhold');
     const { look, clock, audited } = server;
     const names = Array.from({ length: 400 }, (_, n) => `t${n}`);

@@ -73,7 +73,7 @@ async function looked(id: string): Promise<ServerHealth | undefined> {
   return health.of(id);
 }
 
-test('health: a server that nobody has asked is unknown, and asked as somebody looks', async () => {
+test('health: a server that was never checked is unknown, and checked when its status is read', async () => {
   await make('crm');
 
   expect((await health.of('srv_crm'))?.status).toBe('unknown');
@@ -86,7 +86,7 @@ test('health: a server that nobody has asked is unknown, and asked as somebody l
   expect(asked).toEqual(['crm']);
 });
 
-test('health: a server that does not answer is offline, with the reason, and asked again ten seconds later', async () => {
+test('health: a server that does not answer is offline, with the reason, and checked again ten seconds later', async () => {
   upstreams.set('crm', down);
   await make('crm');
 
@@ -103,7 +103,7 @@ test('health: a server that does not answer is offline, with the reason, and ask
   expect((await looked('srv_crm'))?.status).toBe('connected');
 });
 
-test('health: the sample and a disabled server are not asked', async () => {
+test('health: the sample and a disabled server are not checked', async () => {
   await makeServer(connection, 'demo', { organization: 'demo' });
   await make('crm');
   await updateServer(connection.db, 'srv_crm', { disabledAt: madeAt });
@@ -114,7 +114,7 @@ test('health: the sample and a disabled server are not asked', async () => {
   expect(asked).toEqual([]);
 });
 
-test('health: a change is told to the organization of the server alone', async () => {
+test('health: a change is reported only to the organization of the server', async () => {
   await make('crm');
   await make('hr');
   await looked('srv_crm');
@@ -123,7 +123,7 @@ test('health: a change is told to the organization of the server alone', async (
   expect(health.revision('hr')).toBe(0);
 });
 
-test('health: a server that moved is asked where it is now', async () => {
+test('health: a server that moved is checked at its new address', async () => {
   upstreams.set('crm', down);
   await make('crm');
   await looked('srv_crm');
@@ -134,7 +134,7 @@ test('health: a server that moved is asked where it is now', async () => {
   expect((await looked('srv_crm'))?.status).toBe('connected');
 });
 
-test('health: a refusal of the configured credentials is told from one of a server for people', async () => {
+test('health: refused configured credentials differ from a server that requires a person', async () => {
   upstreams.set('crm', refusing);
   await make('crm');
   expect((await looked('srv_crm'))?.status).toBe('sign-in-required');
@@ -144,7 +144,7 @@ test('health: a refusal of the configured credentials is told from one of a serv
   expect((await looked('srv_crm'))?.status).toBe('connected');
 });
 
-test('health: a server that answers people only is asked without a token whether it is there', async () => {
+test('health: a server that answers only people is checked without a token', async () => {
   const forPeople = new UpstreamRefusal('no_person', 'https://latchkey.example/account');
   upstreams.set(
     'crm',
@@ -159,7 +159,7 @@ test('health: a server that answers people only is asked without a token whether
   expect((await looked('srv_crm'))?.status).toBe('offline');
 });
 
-test('health: an answered call makes a server connected, a failed one has it asked again', async () => {
+test('health: an answered call makes a server connected, and a failed one starts a check', async () => {
   upstreams.set('crm', down);
   await make('crm');
   await looked('srv_crm');
@@ -175,7 +175,7 @@ test('health: an answered call makes a server connected, a failed one has it ask
   expect((await looked('srv_crm'))?.status).toBe('offline');
 });
 
-test('health: a command is never started to be asked; its calls tell', async () => {
+test('health: a command is never started for a check; its calls decide', async () => {
   await makeServer(connection, 'files', { upstream: { kind: 'stdio' } });
   expect((await health.of('srv_files'))?.status).toBe('unknown');
 
@@ -223,7 +223,7 @@ test('health: a server of an agent waits for it, is served by it, or is missing 
   });
 });
 
-test('health: a round begins after the start, asks every server once a minute, and no fresh one', async () => {
+test('health: a round begins after the start, and checks every server once a minute, unless it was just checked', async () => {
   for (const name of ['a', 'b', 'c']) await make(name);
   await health.tick();
   expect(asked).toEqual([]);
@@ -243,7 +243,7 @@ test('health: a round begins after the start, asks every server once a minute, a
   await vi.waitFor(() => expect(asked).toEqual(['a', 'b', 'c', 'b', 'c']));
 });
 
-test('health: a round asks eight servers at a time', async () => {
+test('health: a round checks eight servers at a time', async () => {
   const hanging: (() => void)[] = [];
   const slow = fakeUpstream(
     () => new Promise((resolve) => hanging.push(() => resolve({ status: 500 }))),
@@ -266,7 +266,7 @@ test('health: a round asks eight servers at a time', async () => {
   await vi.waitFor(() => expect(health.revision()).toBe(12));
 });
 
-test('107: health: something is known of at most twenty thousand servers, and a forgotten one is asked again', async () => {
+test('107: health: the status of at most twenty thousand servers is stored, and a forgotten one is checked again', async () => {
   await make('sales');
   const first = await looked('srv_sales');
   for (let n = 0; n < 20_100; n += 1) {

@@ -42,7 +42,7 @@ const post = (but: Partial<UpstreamRequest> = {}): UpstreamRequest => ({
   ...but,
 });
 
-test('a request arrives with its method, path, query, body and headers, and no others of note', async () => {
+test('a request arrives with its method, path, query, body and headers, and no unexpected ones', async () => {
   const upstream = await upstreamTo((request, response) => {
     const { method, url, headers } = request;
     response.setHeader('Content-Type', 'Application/JSON; charset=utf-8');
@@ -67,7 +67,7 @@ test('a request arrives with its method, path, query, body and headers, and no o
   });
 });
 
-describe('an answer is handed on with', () => {
+describe('an answer is passed on with', () => {
   test.each([
     ['its session', { 'Mcp-Session-Id': 'abc' }, { sessionId: 'abc' }],
     [
@@ -93,7 +93,7 @@ describe('an answer is handed on with', () => {
   });
 });
 
-test('a redirect is an answer, and nobody goes where it leads', async () => {
+test('a redirect is an answer, and is not followed', async () => {
   const paths: (string | undefined)[] = [];
   const upstream = await upstreamTo((request, response) => {
     paths.push(request.url);
@@ -118,7 +118,7 @@ test('a cookie is not sent back', async () => {
   expect(cookies).toEqual([undefined, undefined]);
 });
 
-test('a body comes as it is sent, before it is whole', async () => {
+test('a body is passed on as it arrives, before it is whole', async () => {
   let finish = () => {};
   const upstream = await upstreamTo((_request, response) => {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' }).write('one');
@@ -135,7 +135,7 @@ test('a body comes as it is sent, before it is whole', async () => {
 });
 
 describe('an aborted signal', () => {
-  test('ends a request that waits for its answer, upstream too', async () => {
+  test('ends a request that waits for its answer, also at the upstream', async () => {
     const controller = new AbortController();
     let gone: Promise<unknown> = Promise.resolve();
     const upstream = await upstreamTo((request) => {
@@ -149,7 +149,7 @@ describe('an aborted signal', () => {
     await gone;
   });
 
-  test('ends a body that is under way, upstream too', async () => {
+  test('ends a body in progress, also at the upstream', async () => {
     const controller = new AbortController();
     let gone: Promise<unknown> = Promise.resolve();
     const upstream = await upstreamTo((request, response) => {
@@ -167,7 +167,7 @@ describe('an aborted signal', () => {
 });
 
 describe('an upstream is unreachable when', () => {
-  test('nobody listens there', async () => {
+  test('nothing listens there', async () => {
     const upstream = httpUpstream(`http://127.0.0.1:${await freePort()}/mcp`, here);
     closing.push(() => upstream.close());
 
@@ -184,7 +184,7 @@ describe('an upstream is unreachable when', () => {
   });
 });
 
-test('a long answer streams, all of it, however it is cut', async () => {
+test('a long answer streams to its end, however it is cut', async () => {
   const parts = Array.from({ length: 40 }, (_, index) => String(index % 10).repeat(10_000));
   const upstream = await upstreamTo((_request, response) => {
     response.setHeader('Content-Type', 'application/json');
@@ -197,7 +197,7 @@ test('a long answer streams, all of it, however it is cut', async () => {
   expect(await text(Readable.from(chunksOf(body)))).toBe(parts.join(''));
 });
 
-describe('an upstream that somebody else than the operator named', () => {
+describe('an upstream that was not named by the operator', () => {
   const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
   const guarded = async (host: string, allowed: readonly string[]) => {
     let calls = 0;

@@ -45,7 +45,7 @@ async function served(handle: RequestListener): Promise<Upstream> {
   return upstream;
 }
 
-test('inspection: a real legacy server tells its version and its tools', async () => {
+test('inspection: a real legacy server reports its version and its tools', async () => {
   const legacy = legacyMcp();
   const upstream = await served((...exchange) => void legacy.handle(...exchange));
   const found = await look(upstream, { wantsTools: true });
@@ -63,7 +63,7 @@ test('inspection: a real legacy server tells its version and its tools', async (
   ]);
 });
 
-test('inspection: a real modern server tells its tools', async () => {
+test('inspection: a real modern server reports its tools', async () => {
   const modern = statelessMcp({ legacy: 'reject' });
   const upstream = await served((...exchange) => void modern.handle(...exchange));
   const found = await look(upstream, { wantsTools: true });
@@ -74,7 +74,7 @@ test('inspection: a real modern server tells its tools', async () => {
   });
 });
 
-describe('inspection: the second one asks over the same session', () => {
+describe('inspection: the second one uses the same session', () => {
   test.each([
     ['a legacy server', legacyServer, 'ping'],
     ['a modern server', modernServer, 'server/discover'],
@@ -89,7 +89,7 @@ describe('inspection: the second one asks over the same session', () => {
   });
 });
 
-test('inspection: a restarted server that refuses the session with 400 is asked with a new one', async () => {
+test('inspection: a restarted server that refuses the session with 400 gets a new one', async () => {
   const real = legacyServer();
   let refusals = 0;
   const upstream = fakeUpstream(async (request): Promise<ScriptedAnswer> => {
@@ -182,7 +182,7 @@ describe('inspection: a server that requires authentication', () => {
   });
 });
 
-test('inspection: a private address is told from one that does not answer', async () => {
+test('inspection: a private address differs from one that does not answer', async () => {
   const guard = {
     allowedHosts: [],
     resolve: async () => [{ address: '10.0.0.5', family: 4 }],
@@ -203,7 +203,7 @@ test('inspection: a server that never answers is given up in time', async () => 
   expect(await look(upstream, { timeoutMs: 50 })).toEqual({ outcome: 'offline', reason });
 });
 
-test('inspection: a server without tools need not know the method', async () => {
+test('inspection: a server without tools need not support the method', async () => {
   const upstream = fakeUpstream((request): ScriptedAnswer => {
     const { id, method } = messageOf(request);
     const isKnown = method === 'server/discover';

@@ -93,20 +93,17 @@ test.each<[string, Partial<MeteredCall>, string]>([
   ['kind of credential', { credential: { type: 'client', id: 'key_a' } }, 'client key_a 1 0 0 0'],
   ['method', { method: 'prompts/get', tool: undefined }, 'method prompts/get 1 0 0 0'],
   ['tool', { tool: 'other' }, 'tool other 1 0 0 0'],
-])(
-  'of calls that are alike but for their %s each is counted where it belongs',
-  async (_, but, row) => {
-    meter.note(call());
-    meter.note(call());
-    meter.note(call(but));
-    meter.note(call());
-    await meter.flush();
+])('calls that differ only in their %s are counted separately', async (_, but, row) => {
+  meter.note(call());
+  meter.note(call());
+  meter.note(call(but));
+  meter.note(call());
+  await meter.flush();
 
-    expect(written()).toContain(row);
-  },
-);
+  expect(written()).toContain(row);
+});
 
-test('of methods without a tool each is counted by its own name', async () => {
+test('each method without a tool is counted by its own name', async () => {
   for (const method of ['tools/list', 'prompts/list', 'tools/list'])
     meter.note(call({ method, tool: undefined }));
   await meter.flush();
@@ -115,7 +112,7 @@ test('of methods without a tool each is counted by its own name', async () => {
   expect(written()).toContain('method prompts/list 1 0 0 0');
 });
 
-test('calls that are alike but took another time, or came in another minute, are counted apart', async () => {
+test('calls that differ only in duration or minute are counted separately', async () => {
   meter.note(call());
   meter.note(call({ ms: 90_000 }));
   meter.note(call());
@@ -130,7 +127,7 @@ test('calls that are alike but took another time, or came in another minute, are
   expect(new Set(servers.map(({ bucket, at }) => `${bucket} ${at}`)).size).toBe(3);
 });
 
-test('what is alike is found anew once it was written, so that nothing is counted into what is gone', async () => {
+test('the cached counters of a call are found again after a write, so that nothing is counted into deleted ones', async () => {
   meter.note(call());
   await meter.flush();
   record.mockClear();
@@ -141,7 +138,7 @@ test('what is alike is found anew once it was written, so that nothing is counte
   expect(written()).toContain('tool query 2 0 0 0');
 });
 
-test('a call that went wrong is no example for those that are alike', async () => {
+test('a failed call is not the pattern for equal ones', async () => {
   meter.note(call({ outcome: 'tool-error' }));
   meter.note(call());
   meter.note(call({ outcome: 'refused' }));
@@ -152,7 +149,7 @@ test('a call that went wrong is no example for those that are alike', async () =
   expect(written().filter((row) => row.startsWith('tool'))).toEqual(['tool query 4 1 1 0']);
 });
 
-test('a minute of its own has every call of it, wherever the writing falls', async () => {
+test('a minute has all of its calls, whenever they are written', async () => {
   meter.note(call());
   clock.advance(40);
   meter.note(call());
@@ -162,7 +159,7 @@ test('a minute of its own has every call of it, wherever the writing falls', asy
   expect([...new Set(minutes)]).toEqual([1_799_999_980 + 20, 1_800_000_060]);
 });
 
-test('a tool that its server has neither listed nor answered well is counted among the others', async () => {
+test('a tool that its server has neither listed nor answered successfully is counted with the others', async () => {
   meter.note(call({ tool: 'made-up', outcome: 'tool-error' }));
   meter.note(call({ tool: 'hidden', outcome: 'refused' }));
   meter.note(call({ tool: 'x'.repeat(200) }));
@@ -176,7 +173,7 @@ test('a tool that its server has neither listed nor answered well is counted amo
   ]);
 });
 
-test('a server has a hundred names of tools, those of an earlier start included', async () => {
+test('a server has a hundred tool names, including those of an earlier start', async () => {
   await meter.close();
   const kept = Array.from({ length: 99 }, (_, index) => `tool-${index}`);
   start(kept.map((subject) => ({ serverId: 'srv_sales', kind: 'tool', subject })));
@@ -191,7 +188,7 @@ test('a server has a hundred names of tools, those of an earlier start included'
   ]);
 });
 
-test('what cannot be written is reported, and written with what has come since', async () => {
+test('counts that cannot be written are reported, and written with later ones', async () => {
   meter.note(call());
   record.mockRejectedValueOnce(new Error('disk full'));
   await meter.flush();
@@ -203,7 +200,7 @@ test('what cannot be written is reported, and written with what has come since',
   expect(written()).toContain('server srv_sales 2 0 0 0');
 });
 
-test('a backlog is written in several transactions, and what one wrote is not written again', async () => {
+test('a backlog is written in several transactions, and no part of it twice', async () => {
   for (let key = 0; key < 1000; key += 1) {
     meter.note(call({ credential: { type: 'key', id: `key_${key}` } }));
   }
@@ -227,7 +224,7 @@ test('old rows are removed once a minute', async () => {
   expect(deleteOld.mock.calls).toEqual([[1_800_000_030], [1_800_000_090]]);
 });
 
-test('closing writes what was counted, and nothing afterwards', async () => {
+test('closing writes the remaining counts, and nothing afterwards', async () => {
   meter.note(call());
   await meter.close();
   await vi.advanceTimersByTimeAsync(20_000);
@@ -261,7 +258,7 @@ test('a tool that its server lists has its name, though each of its calls fails'
   expect(listed).toHaveBeenCalledTimes(1);
 });
 
-test('failed calls are not lost when it cannot be read whether their tools are listed', async () => {
+test('failed calls are not lost if the list of tools cannot be read', async () => {
   listed.mockRejectedValueOnce(new Error('away'));
   meter.note(call({ tool: 'broken', outcome: 'tool-error' }));
   await meter.flush();
@@ -273,7 +270,7 @@ test('failed calls are not lost when it cannot be read whether their tools are l
   expect(toolRows()).toEqual(['tool broken 2 2 0 0']);
 });
 
-test('107: of the names that callers make up, a hundred for each server are looked up, and none is kept', async () => {
+test('107: of the names that callers invent, a hundred for each server are looked up, and none is stored', async () => {
   const names = Array.from({ length: 5000 }, (_, n) => `made-up-${n}`);
   listing(...names);
   for (const tool of names) meter.note(call({ tool, outcome: 'tool-error' }));
@@ -291,7 +288,7 @@ test('107: of the names that callers make up, a hundred for each server are look
   expect(toolRows().at(-1)).toBe('tool (other) 1 0 0 0');
 });
 
-test('107: of at most ten thousand unproved calls the names are remembered, of however many servers', async () => {
+test('107: the names of at most ten thousand unproved calls are stored, of however many servers', async () => {
   for (let server = 0; server < 150; server += 1) {
     for (let n = 0; n < 100; n += 1) {
       const tool = `made-up-${n}`;
@@ -303,7 +300,7 @@ test('107: of at most ten thousand unproved calls the names are remembered, of h
   expect(listed.mock.calls[0]?.[0]).toHaveLength(10_000);
 });
 
-test('107: counted names: those of the server that was called longest ago are forgotten first', () => {
+test('107: counted names: those of the least recently called server are forgotten first', () => {
   const names = new CountedNames();
   names.subjectFor('first', 'tool', 'query', true);
   for (let n = 0; n < 25_000; n += 1) names.subjectFor(`srv_${n}`, 'tool', 'query', true);

@@ -61,7 +61,7 @@ test('of many uses of one credential the last is written, once', async () => {
   expect(store.written).toEqual([[{ ...client, usedAt: 107 }]]);
 });
 
-test('nothing is written while nothing was used', async () => {
+test('nothing is written without a use', async () => {
   const store = memoryUsage();
   const recorder = new UsageRecorder(store.write, vi.fn(), 2000);
   await vi.advanceTimersByTimeAsync(10_000);
@@ -84,7 +84,7 @@ test('a failed write is reported, and its uses are written the next time', async
   expect(store.written).toEqual([[{ ...client, usedAt: 100 }]]);
 });
 
-test('a use noted while a write fails is not replaced by the older one', async () => {
+test('a use recorded while a write fails is not replaced by the older one', async () => {
   const store = memoryUsage();
   const recorder = new UsageRecorder(store.write, vi.fn());
   recorder.used(client, 100);
@@ -99,7 +99,7 @@ test('a use noted while a write fails is not replaced by the older one', async (
   expect(store.written).toEqual([[{ ...client, usedAt: 105 }]]);
 });
 
-test('closing writes what was noted and nothing afterwards', async () => {
+test('closing writes the remaining uses and nothing afterwards', async () => {
   const store = memoryUsage();
   const recorder = new UsageRecorder(store.write, vi.fn(), 2000);
   recorder.used(client, 100);
@@ -110,7 +110,7 @@ test('closing writes what was noted and nothing afterwards', async () => {
   expect(store.written).toEqual([[{ ...client, usedAt: 100 }]]);
 });
 
-test('closing waits for a write that is under way', async () => {
+test('closing waits for a write in progress', async () => {
   const store = {
     write: vi.fn(() => new Promise<void>((resolve) => void setTimeout(resolve, 50))),
   };

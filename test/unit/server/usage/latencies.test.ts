@@ -11,7 +11,7 @@ function histogram(latencies: readonly number[]): Map<number, number> {
 }
 
 test.each([0.3, 1, 7, 80, 950, 30_000, 600_000])(
-  'a latency of %s ms is read again at most a tenth off',
+  'a latency of %s ms is read back within a tenth',
   (ms) => {
     const read = bucketMs(latencyBucket(ms));
 
@@ -19,7 +19,7 @@ test.each([0.3, 1, 7, 80, 950, 30_000, 600_000])(
   },
 );
 
-test('what is shorter or longer than any range falls into the first and the last', () => {
+test('a latency outside all ranges falls into the first or the last', () => {
   expect(latencyBucket(0)).toBe(latencyBucket(0.2));
   expect(latencyBucket(-5)).toBe(latencyBucket(0));
   expect(latencyBucket(Number.NaN)).toBe(latencyBucket(0));
@@ -36,7 +36,7 @@ test('a percentile is the latency that this share of the calls took at most', ()
   expect(percentile(counts)(0.99)).toBeLessThan(1090);
 });
 
-test('one slow call among a hundred is no ninety-ninth percentile yet, among ninety it is', () => {
+test('one slow call among a hundred does not count for the ninety-ninth percentile, among ninety it does', () => {
   const slow = (fast: number) => histogram([...Array.from({ length: fast }, () => 10), 5000]);
 
   expect(percentile(slow(99))(0.99)).toBeLessThan(11);

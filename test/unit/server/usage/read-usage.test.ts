@@ -15,7 +15,7 @@ const now = 1_800_000_123;
 const none = { toolErrors: 0, refused: 0, upstreamErrors: 0 };
 
 test.each(Object.keys(usageRanges).filter(isUsageRange))(
-  'the range %s ends with the step that has begun, and its rows are still kept',
+  'the range %s ends with the current step, and its rows are still stored',
   (range) => {
     const { from, until, stepSeconds, steps, period } = rangeAt(range, now);
 
@@ -56,7 +56,7 @@ test('refused calls count as calls and errors, and not for how long calls took',
   expect(total.p50).toBeGreaterThan(900);
 });
 
-test('fifty of many are named, five of them over time, and the others summed up', async () => {
+test('of many subjects fifty are named, five of them over time, and the others summed up', async () => {
   await using stores = await counted(
     Array.from({ length: 60 }, (_, index) => ({
       kind: 'key',

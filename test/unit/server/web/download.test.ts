@@ -16,7 +16,7 @@ afterAll(() => app[Symbol.asyncDispose]());
 
 const get = (at: string, headers = {}) => app.api({ method: 'GET', path: at, headers });
 
-test('anybody gets the proxy, with a tag of its content', async () => {
+test('everyone gets the proxy, with a tag of its content', async () => {
   const { status, headers, text } = await get(path);
 
   expect([status, text]).toEqual([200, bytes.toString()]);
@@ -29,7 +29,7 @@ test('anybody gets the proxy, with a tag of its content', async () => {
   });
 });
 
-test('the URL that names the content may be kept for good, one that names another content may not', async () => {
+test('the URL with the content’s hash may be cached for ever, one with another hash may not', async () => {
   const right = await get(settled);
   const older = await get(`${path}?v=0123456789abcdef`);
 
@@ -39,7 +39,7 @@ test('the URL that names the content may be kept for good, one that names anothe
 });
 
 test.each([`"${sha256}"`, `W/"${sha256}"`, `"other", "${sha256}"`, '*'])(
-  'who has it already, as %s says, gets it again no more',
+  'a client that has it already, as %s says, does not get it again',
   async (tag) => {
     const { status, headers, text } = await get(path, { 'if-none-match': tag });
 
@@ -48,11 +48,11 @@ test.each([`"${sha256}"`, `W/"${sha256}"`, `"other", "${sha256}"`, '*'])(
   },
 );
 
-test('who has another content gets this one', async () => {
+test('a client that has another version gets this one', async () => {
   expect(await get(path, { 'if-none-match': '"other"' })).toMatchObject({ status: 200 });
 });
 
-test('its SHA-256 is a file as sha256sum reads it', async () => {
+test('its SHA-256 is a file in the format of sha256sum', async () => {
   const { status, headers, text } = await get(`${path}.sha256`);
 
   expect([status, text]).toEqual([200, `${sha256}  ${fileName}\n`]);
@@ -65,7 +65,7 @@ test.each([
   'latchkey-1.2.3.tgz.sha512',
   '..%2f..%2fpackage.json',
   'latchkey-1.2.3.tgz%00',
-])('%s is not found, and the answer names what is there', async (name) => {
+])('%s is not found, and the answer lists what is available', async (name) => {
   const { status, text } = await get(`/download/${name}`);
 
   expect(status).toBe(404);
@@ -100,7 +100,7 @@ async function bareApp(own: Partial<typeof proxyDownload> = {}) {
   return bare;
 }
 
-test('a server without a copy says so, and when to ask again, and nothing of its own folders', async () => {
+test('a server without a copy says so and when to retry, and reveals nothing of its folders', async () => {
   await using bare = await bareApp({ copy: async () => undefined });
 
   for (const at of ['/download/', path, `${path}.sha256`]) {
@@ -112,7 +112,7 @@ test('a server without a copy says so, and when to ask again, and nothing of its
   }
 });
 
-test('HEAD says the same without the content', async () => {
+test('HEAD has the same headers without the content', async () => {
   await using bare = await bareApp();
 
   const { statusCode, headers, body } = await bare.inject({ method: 'HEAD', url: path });
@@ -123,7 +123,7 @@ test('HEAD says the same without the content', async () => {
 
 const bundle = '/download/acme/sales.mcpb';
 
-test('bundle: anybody gets one for every well-formed name, as a file to save', async () => {
+test('bundle: everyone gets one for every well-formed name, as a file to save', async () => {
   await using bare = await bareApp();
 
   const { statusCode, headers, rawPayload } = await bare.inject(bundle);
@@ -143,7 +143,7 @@ test('bundle: anybody gets one for every well-formed name, as a file to save', a
   expect(manifest).toContain('"https://latchkey.example.com/mcp/acme/sales"');
 });
 
-test('bundle: a server that exists and one that does not get the same answer but for the name', async () => {
+test('bundle: an existing and an unknown server get the same answer but for the name', async () => {
   const [existing, none] = [await get(bundle), await get('/download/acme/none1.mcpb')];
   const comparable = ({ status, headers }: typeof none) => {
     const {
@@ -159,7 +159,7 @@ test('bundle: a server that exists and one that does not get the same answer but
   expect(comparable(none)).toEqual(comparable(existing));
 });
 
-test('bundle: HEAD says the same without the content, and what is known is not sent again', async () => {
+test('bundle: HEAD has the same headers without the content, and a current copy is not sent again', async () => {
   await using bare = await bareApp();
 
   const { headers: sent, rawPayload } = await bare.inject(bundle);
@@ -200,7 +200,7 @@ test.each([
   });
 });
 
-test('bundle: without one of the build, the file and the page say so', async () => {
+test('bundle: if the build has none, the file and the page say so', async () => {
   await using bare = await bareApp({
     bundle: async () => undefined,
     reference: async (base) => ({

@@ -6,7 +6,7 @@ import { errorPage } from '#server/web/messages';
 const frame = { requestId: 'r1', scripts: [], csrfToken: 'guard', email: undefined };
 
 describe('page', () => {
-  test('what a person wrote is escaped wherever it is shown', () => {
+  test('text that a person wrote is escaped wherever it is shown', () => {
     const evil = `<img src=x onerror=alert(1)>"'`;
     const data = { heading: evil, text: evil, next: { text: evil, href: `/"${evil}` } };
 

@@ -17,7 +17,7 @@ beforeAll(async () => {
 });
 afterAll(() => app[Symbol.asyncDispose]());
 
-test('a link for the first owner that is over says how there comes a new one', async () => {
+test('an expired link for the first owner says how to get a new one', async () => {
   const { status, text } = await app.get('/set-up/too-old', '');
 
   expect(status).toBe(410);
@@ -25,7 +25,7 @@ test('a link for the first owner that is over says how there comes a new one', a
   expect(text).not.toContain('Ask the person who gave it to you');
 });
 
-test('any other link is asked of whoever gave it', async () => {
+test('any other expired link says to ask the person who sent it', async () => {
   const { status, text } = await app.get('/reset/too-old', '');
 
   expect(status).toBe(410);
@@ -43,7 +43,7 @@ test('an invited person who is signed in with another account returns to the inv
   expect(await signOut('/invitation/one')).toBe('/sign-in?done=signed-out');
 });
 
-test('the sign-in page says that nobody can sign in yet, for as long as that is so', async () => {
+test('the sign-in page says that no one can sign in yet, until someone can', async () => {
   await using empty = await pageApp();
   for (const { user } of await listUsers(empty.server.stores.db)) {
     await deleteUser(empty.server.stores.db, user.id);

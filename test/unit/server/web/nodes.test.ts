@@ -24,7 +24,7 @@ test('nodes: the owner of every organization sees which nodes are live, and thei
   expect((await app.get('/organizations', owner.cookie)).text).toContain('href="/nodes"');
 });
 
-test('nodes: the page does not exist for other roles, and leads strangers to sign in', async () => {
+test('nodes: the page does not exist for other roles, and asks anonymous visitors to sign in', async () => {
   for (const role of ['admin', 'member', 'viewer'] as const) {
     const { cookie } = await app.browser(`user_${role}`, { organizationId: acme, role });
 

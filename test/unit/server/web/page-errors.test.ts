@@ -8,7 +8,7 @@ beforeAll(async () => {
 });
 afterAll(() => app[Symbol.asyncDispose]());
 
-test('an address that is none of ours is a page to browsers and JSON to programs', async () => {
+test('an unknown address is a page for browsers and JSON for programs', async () => {
   const path = '/no-such-page?<script>';
   const asked = (accept: string) => app.api({ method: 'GET', path, headers: { accept } });
 
@@ -24,7 +24,7 @@ test('an address that is none of ours is a page to browsers and JSON to programs
   expect(JSON.parse(program.text)).toMatchObject({ error: 'not_found' });
 });
 
-test('what was sent to no address is answered in JSON, whoever sends it', async () => {
+test('a POST to an unknown address is answered in JSON, whoever sends it', async () => {
   const headers = { accept: 'text/html' };
   const { status, text } = await app.api({ method: 'POST', path: '/no-such-page', headers });
 

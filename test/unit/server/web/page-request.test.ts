@@ -37,6 +37,6 @@ test.each([
   ['the prototype', '__proto__', undefined],
   ['a list', ['saved', 'saved'], undefined],
   ['nothing', undefined, undefined],
-])('a query parameter that chooses among words: %s', (_, done, chosen) => {
+])('a query parameter with fixed values: %s', (_, done, chosen) => {
   expect(queryChoice({ query: { done } }, 'done', { saved: 'Saved.' })).toBe(chosen);
 });

@@ -58,7 +58,7 @@ const keysPage = (around: Frame) =>
   layout({ title: 'Keys', width: 'table' }, around, dataTable(keys)).toString();
 const count = (html: string, part: string) => html.split(part).length - 1;
 
-test('dashboard page: it says where it is, and leads everywhere else', () => {
+test('dashboard page: it shows where it is, and links to all others', () => {
   const html = keysPage(frame);
 
   expect(html).toContain('<a href="/dashboard/acme/servers" aria-current="true">Servers</a>');
@@ -125,7 +125,7 @@ test('table: it escapes what people wrote, shortens ids only where they are show
   expect(html).toContain('aria-label="Revoke key"');
 });
 
-test('table without rows: it says what belongs there and offers the next step', () => {
+test('table without rows: it says what belongs in it and offers the next step', () => {
   const html = dataTable({ ...keys, rows: [] }).toString();
 
   expect(html).toContain('No keys yet.');

@@ -73,7 +73,7 @@ describe('bar plot', () => {
     expect(bars[0]?.[3]).toBe('08:00–09:00: no calls');
   });
 
-  test('the words of a bar are those that are shown above it', () => {
+  test('the label of a bar is the text shown above it', () => {
     const svg = plot({ 2: [7] });
     const readouts = svg
       .split('<text class="readout"')
@@ -85,7 +85,7 @@ describe('bar plot', () => {
     expect(shown).toContain('data-form="clock"');
   });
 
-  test('words are text, whatever is in them', () => {
+  test('labels are text, whatever they contain', () => {
     expect(plot({ 1: [4] })).toContain('aria-label="Calls per hour: &lt;12&gt;"');
   });
 

@@ -74,7 +74,7 @@ function inOrder(): string[] {
   return events.map(({ type }) => type);
 }
 
-test('deliver events: whenever the server crashes, each is had in order, and again under the same id at most', async () => {
+test('deliver events: wherever the server crashes, each arrives in order, and a repetition has the same id', async () => {
   const twoFailed = () => received.filter(({ type }) => type === 'two').length > 1;
   const answer = (type: string) => (type === 'two' && !twoFailed() ? 500 : 204);
   const points = await everyCommit({
@@ -99,7 +99,7 @@ test('deliver events: whenever the server crashes, each is had in order, and aga
   expect(points).toEqual(commits.flatMap(around));
 });
 
-test('disable a webhook whose receiver is gone: wherever the server crashes, the record says so as soon as it is', async () => {
+test('disable a webhook whose receiver returns 410: wherever the server crashes, the audit log has the entry once it is disabled', async () => {
   const answer = (type: string) => (type === 'two' ? 410 : 204);
   const states: unknown[] = [];
   const points = await everyCommit({

@@ -5,17 +5,17 @@ const now = 1_800_000_000;
 const wait = (attempts: number, random = 0, retryAfterSeconds?: number) =>
   retrySeconds({ attempts, retryAfterSeconds }, () => random);
 
-test('each try waits twice as long as the one before, from five seconds to an hour', () => {
+test('each retry waits twice as long as the one before, from five seconds to an hour', () => {
   expect([0, 1, 2, 9, 10, 5000].map((attempts) => wait(attempts))).toEqual([
     5, 10, 20, 2560, 3600, 3600,
   ]);
 });
 
-test('a random part of a quarter keeps many from coming back at once, and never sooner than in five seconds', () => {
+test('a random part of a quarter spreads retries, and none comes sooner than after five seconds', () => {
   expect([wait(0, 0.999), wait(2, 0.999), wait(20, 0.5)]).toEqual([5, 15, 3150]);
 });
 
-test('what a receiver asks for is heeded, within the same bounds', () => {
+test('Retry-After of a receiver is honoured, within the same bounds', () => {
   expect([wait(0, 0, 90), wait(9, 0, 90), wait(0, 0, 0), wait(0, 0, 86_400)]).toEqual([
     90, 90, 5, 3600,
   ]);

@@ -53,7 +53,7 @@ test.each(['/429', '/503'])('%s may say when to come back', async (path) => {
   expect(await send(path)).toMatchObject({ isDelivered: false, retryAfterSeconds: 7 });
 });
 
-test('a redirect is a failure, and nobody follows it', async () => {
+test('a redirect is a failure, and is not followed', async () => {
   const before = site.seen.length;
 
   expect(await send('/307')).toMatchObject({
@@ -63,12 +63,12 @@ test('a redirect is a failure, and nobody follows it', async () => {
   expect(site.lines().slice(before)).toEqual(['POST /307']);
 });
 
-test('a status counts, however much or slowly a receiver goes on talking', async () => {
+test('a status is accepted, however much or slowly a receiver sends afterwards', async () => {
   expect(await send('/huge')).toMatchObject({ isDelivered: true });
   expect(await send('/drip', { timeoutMs: 3_000 })).toMatchObject({ isDelivered: true });
 });
 
-test('a receiver that says nothing has failed', async () => {
+test('a receiver that does not answer has failed', async () => {
   expect(await send('/silent', { timeoutMs: 100 })).toEqual({
     isDelivered: false,
     status: undefined,
@@ -87,7 +87,7 @@ test('an address inside the network is not dialled, whatever its name', async ()
   expect(site.seen.length).toBe(before);
 });
 
-test('a receiver that is not there could not be reached', async () => {
+test('a receiver without a listener could not be reached', async () => {
   const origin = 'http://hooks.test:1';
 
   expect(await send('/200', { origin })).toMatchObject({ words: 'could not be reached' });

@@ -106,7 +106,7 @@ test('events are delivered one after the other, however long each takes', async 
   expect(types()).toEqual(['one', 'two']);
 });
 
-test('what was not delivered is sent again under the same id, and what follows waits behind it', async () => {
+test('an event that was not delivered is sent again under the same id, and later ones wait', async () => {
   const shown = await webhook('siem.example');
   answer = () => new Response(null, { status: 500 });
   await happen('one');
@@ -125,7 +125,7 @@ test('what was not delivered is sent again under the same id, and what follows w
   expect(sent[3]?.id).not.toBe(sent[0]?.id);
 });
 
-test('a receiver that is busy is left alone for as long as it says', async () => {
+test('a busy receiver gets nothing until its Retry-After has passed', async () => {
   const shown = await webhook('siem.example');
   answer = () => new Response(null, { status: 503, headers: { 'retry-after': '600' } });
   await happen('one');
@@ -134,7 +134,7 @@ test('a receiver that is busy is left alone for as long as it says', async () =>
   expect((await shown())?.nextAttemptAt).toBe(clock.now() + 600);
 });
 
-test('a receiver that is gone is sent nothing more, and the record says so', async () => {
+test('a receiver that returns 410 gets no more events, and this is recorded', async () => {
   const shown = await webhook('siem.example');
   const other = await webhook('chat.example');
   answer = (host) => new Response(null, { status: host === 'siem.example' ? 410 : 200 });
@@ -156,7 +156,7 @@ test('a receiver that is gone is sent nothing more, and the record says so', asy
   );
 });
 
-test('a receiver that answers nothing good for three days is given up', async () => {
+test('a receiver that fails for three days is given up', async () => {
   const shown = await webhook('siem.example');
   answer = () => new Response(null, { status: 500 });
   await happen('one');
@@ -171,7 +171,7 @@ test('a receiver that answers nothing good for three days is given up', async ()
   expect((await shown())?.disabled?.because).toBe('failing');
 });
 
-test('one that answers nothing keeps nobody else waiting', async () => {
+test('a receiver that does not answer does not delay others', async () => {
   await webhook('slow.example');
   await webhook('siem.example');
   let free = () => {};
@@ -190,7 +190,7 @@ test('one that answers nothing keeps nobody else waiting', async () => {
   expect(slow).toEqual(['one']);
 });
 
-test('a few are sent to at once, and everybody has a turn', async () => {
+test('a few receivers are sent to at a time, and each has its turn', async () => {
   for (let count = 0; count < 20; count += 1) await webhook(`r${count}.example`);
   const held: (() => void)[] = [];
   answer = () =>
@@ -211,7 +211,7 @@ test('a few are sent to at once, and everybody has a turn', async () => {
   expect(new Set(sent.map(({ host }) => host)).size).toBe(20);
 });
 
-test('nothing is asked for while nothing is written and no try is due', async () => {
+test('nothing is queried without a write or a retry that is due', async () => {
   const shown = await webhook('siem.example');
   await happen('one');
   const queries = vi.spyOn(stores.db, 'selectFrom');
@@ -232,7 +232,7 @@ test('nothing is asked for while nothing is written and no try is due', async ()
   expect(queries).toHaveBeenCalled();
 });
 
-test('one whose secret cannot be opened is left alone for a while, and the others are not', async () => {
+test('a webhook whose secret cannot be opened pauses for a while, and the others continue', async () => {
   await webhook('lost.example', { sealedSecret: 'sealed by another key' });
   await webhook('siem.example');
   await happen('one');
@@ -244,7 +244,7 @@ test('one whose secret cannot be opened is left alone for a while, and the other
   expect(types('lost.example')).toEqual([]);
 });
 
-test('what is under way when it ends is nobody’s failure, and is sent again', async () => {
+test('a delivery in progress at shutdown is no failure, and is sent again', async () => {
   const shown = await webhook('siem.example');
   answer = () => new Promise(() => {});
   await happen('one');

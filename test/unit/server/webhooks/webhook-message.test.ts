@@ -25,7 +25,7 @@ beforeEach(() => {
   return () => vi.useRealTimers();
 });
 
-test('a receiver with the library for Standard Webhooks takes a message for ours', () => {
+test('a receiver with the library of Standard Webhooks accepts a message of ours', () => {
   const secret = newWebhookSecret();
   const message = eventMessage(event);
   const headers = signedHeaders(message, [secret], now);
@@ -48,7 +48,7 @@ test('a receiver with the library for Standard Webhooks takes a message for ours
   expect(secret).toMatch(/^whsec_[\w+/]{43}=$/);
 });
 
-test('it refuses another secret, another body, another id, and what is old', () => {
+test('it refuses another secret, another body, another id, and an old message', () => {
   const secret = newWebhookSecret();
   const message = eventMessage(event);
   const receiver = new Webhook(secret);
@@ -67,7 +67,7 @@ test('it refuses another secret, another body, another id, and what is old', () 
   expect(taken(message.body, signedHeaders(message, [secret], now - 301))).toThrow('too old');
 });
 
-test('while a secret is replaced, whoever knows either takes the message', () => {
+test('during a rotation, a receiver with either secret accepts the message', () => {
   const [fresh, earlier] = [newWebhookSecret(), newWebhookSecret()];
   const message = eventMessage(event);
   const headers = signedHeaders(message, [fresh, earlier], now);
@@ -77,7 +77,7 @@ test('while a secret is replaced, whoever knows either takes the message', () =>
   }
 });
 
-test('what is sent of an event is what an export has of it', async () => {
+test('the sent event equals its entry in an export', async () => {
   await using stores = await openDatabase();
   await insertAuditEvent(stores.db, event);
   const lines = [];

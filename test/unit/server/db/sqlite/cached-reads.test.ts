@@ -20,14 +20,14 @@ async function numbered() {
   return { connection, other, ask, reads: () => reads };
 }
 
-test('what was read is not read again while nobody writes', async () => {
+test('a result is not read again until the next write', async () => {
   const { ask, reads } = await numbered();
 
   expect([await ask(), await ask(), await ask()]).toEqual([1, 1, 1]);
   expect(reads()).toBe(1);
 });
 
-test('whoever asks after a write, of this connection or another, hears of it', async () => {
+test('a read after a write, on this connection or another, gets the new value', async () => {
   const { connection, other, ask } = await numbered();
   await ask();
 
@@ -41,7 +41,7 @@ test('whoever asks after a write, of this connection or another, hears of it', a
   expect(await ask()).toBeUndefined();
 });
 
-test('a write in the turn of the question, behind it, is heard of too', async () => {
+test('a write in the same turn, after the read, is noticed too', async () => {
   const { other, ask } = await numbered();
   await ask();
   const [early, late] = [ask(), ask()];
@@ -51,7 +51,7 @@ test('a write in the turn of the question, behind it, is heard of too', async ()
   expect([await early, await late]).toEqual([2, 2]);
 });
 
-test('nothing of a transaction is remembered that was taken back', async () => {
+test('nothing of a transaction that was rolled back is cached', async () => {
   const { connection, ask } = await numbered();
   await ask();
   connection.exec('begin immediate');
@@ -63,7 +63,7 @@ test('nothing of a transaction is remembered that was taken back', async () => {
   expect(await ask()).toBe(1);
 });
 
-test('what is not there is looked for each time', async () => {
+test('an absent row is looked up each time', async () => {
   const { connection, ask, reads } = await numbered();
   connection.exec('delete from kept');
 
@@ -71,7 +71,7 @@ test('what is not there is looked for each time', async () => {
   expect(reads()).toBe(2);
 });
 
-test('a connection that is closed is an error for everybody who asks', async () => {
+test('a closed connection is an error for every reader', async () => {
   const { connection, ask } = await numbered();
   await ask();
   const asked = Promise.allSettled([ask(), ask()]);
@@ -81,7 +81,7 @@ test('a connection that is closed is an error for everybody who asks', async () 
   expect(await asked).toMatchObject([{ status: 'rejected' }, { status: 'rejected' }]);
 });
 
-test('whoever has looked in this turn gets what is remembered, or read, immediately', async () => {
+test('a second read in the same turn is cached, and one after a write of another connection is not', async () => {
   const [connection, other] = await twoConnections();
   connection.exec('create table kept (number integer)');
   connection.exec('insert into kept values (1)');

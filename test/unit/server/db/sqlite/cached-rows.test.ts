@@ -22,21 +22,21 @@ async function kept(word = 'one') {
 
 const rows = (word: string) => [expect.objectContaining({ word })];
 
-test('rows are not read again while nobody writes', async () => {
+test('rows are not read again until the next write', async () => {
   const { ask, reads } = await kept();
 
   expect([ask(), ask(), ask()]).toEqual([rows('one'), rows('one'), rows('one')]);
   expect(reads()).toBe(1);
 });
 
-test('that there are no rows is not looked up again either, and of each value apart', async () => {
+test('an empty result is not looked up again either, for each value separately', async () => {
   const { ask, reads } = await kept();
 
   expect([ask(2), ask(1), ask(2)]).toEqual([[], rows('one'), []]);
   expect(reads()).toBe(2);
 });
 
-test('the next question hears of a write, of this connection or another', async () => {
+test('the next read notices a write on this connection or another', async () => {
   const { connection, other, ask } = await kept();
   ask();
 
@@ -50,7 +50,7 @@ test('the next question hears of a write, of this connection or another', async 
   expect(ask()).toEqual([]);
 });
 
-test('a transaction sees its own writes, and nothing of it is remembered that was taken back', async () => {
+test('a transaction sees its own writes, and nothing of it is cached if it was rolled back', async () => {
   const { connection, ask } = await kept();
   ask();
   connection.exec('begin immediate');
@@ -62,7 +62,7 @@ test('a transaction sees its own writes, and nothing of it is remembered that wa
   expect([within, ask()]).toEqual([rows('two'), rows('one')]);
 });
 
-test('rows that several share are nobody’s to change', async () => {
+test('rows that several readers share cannot be changed', async () => {
   const { ask } = await kept();
   const found = ask();
 
@@ -70,7 +70,7 @@ test('rows that several share are nobody’s to change', async () => {
   expect(() => Object.assign(Object(found[0]), { word: 'two' })).toThrow(TypeError);
 });
 
-test('an answer that takes much memory is not kept', async () => {
+test('a result that takes much memory is not cached', async () => {
   const { ask, reads } = await kept('long '.repeat(200_000));
   ask();
   ask();
@@ -78,7 +78,7 @@ test('an answer that takes much memory is not kept', async () => {
   expect(reads()).toBe(2);
 });
 
-test('of many answers only so many are kept as memory has room for', async () => {
+test('the number of cached results is limited by their memory', async () => {
   const { connection, ask, reads } = await kept();
   const ids = Array.from({ length: 40 }, (_, place) => place + 2);
   const add = connection.prepare('insert into kept values (?, ?)');
@@ -92,7 +92,7 @@ test('of many answers only so many are kept as memory has room for', async () =>
   expect(reads()).toBe(before + 1);
 });
 
-test('a value that JSON does not tell from others is asked anew', async () => {
+test('a value that JSON cannot tell from another is read each time', async () => {
   const { connection } = await kept();
   const cached = cachedRows(connection);
   const read = (found: string) => () => [{ found }];
@@ -102,7 +102,7 @@ test('a value that JSON does not tell from others is asked anew', async () => {
   expect(cached('select ?', [1n], read('large'))).toEqual([{ found: 'large' }]);
 });
 
-test('what writes and answers with rows is done each time', async () => {
+test('a statement that writes and returns rows runs each time', async () => {
   const { connection, other } = await kept();
   const database = nodeSqlite(connection);
   const grow = database.prepare("update kept set word = word || '!' where id = ? returning word");
@@ -115,7 +115,7 @@ test('what writes and answers with rows is done each time', async () => {
   expect(other.prepare('select count(*) as rows from kept').get()).toEqual({ rows: 4 });
 });
 
-test('reads that are made together ask once, at the first of them, whether anybody wrote', async () => {
+test('concurrent reads check once, at the first of them, for a write', async () => {
   const { connection, other } = await kept();
   const database = nodeSqlite(connection);
   const read = () => database.prepare('select word from kept where id = ?').all([1]);
@@ -133,7 +133,7 @@ test('reads that are made together ask once, at the first of them, whether anybo
   expect(read()).toEqual(rows('three'));
 });
 
-test('reads ask each time again after those that were made together failed', async () => {
+test('reads check again each time after concurrent ones failed', async () => {
   const { connection, other } = await kept();
   const database = nodeSqlite(connection);
   const read = () => database.prepare('select word from kept where id = ?').all([1]);

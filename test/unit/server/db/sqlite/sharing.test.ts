@@ -48,7 +48,7 @@ test('SQLite: single statements wait for another process for as long as before a
   expect(connection.prepare('pragma busy_timeout').get()).toEqual({ timeout: 5000 });
 });
 
-test('SQLite: a process with many transactions lets another one have its turn between them', async () => {
+test('SQLite: a process with many transactions gives another one its turn between them', async () => {
   await using processes = await threeProcesses();
   const { one, other, third } = processes;
   const order: string[] = [];

@@ -57,7 +57,7 @@ const finish = (state: string, but: Partial<typeof connecting> = {}) => {
 };
 const refused = { code: 'refused' };
 
-test('91: a state is good once, for one person, one access and one session', async () => {
+test('91: a state is valid once, for one person, one access and one session', async () => {
   const state = await begin();
 
   await expect(finish(state, { sessionToken: randomToken() })).rejects.toMatchObject(refused);
@@ -68,7 +68,7 @@ test('91: a state is good once, for one person, one access and one session', asy
   await expect(finish(state)).rejects.toMatchObject(refused);
 });
 
-test('91: a state made under the key of the session cookie is refused', async () => {
+test('91: a state made with the key of the session cookie is refused', async () => {
   const { access, userId, sessionToken } = connecting;
   const head = Buffer.alloc(22);
   head.writeUIntBE(clock.now() + 200, 0, 6);
@@ -79,7 +79,7 @@ test('91: a state made under the key of the session cookie is refused', async ()
   await expect(finish(forged)).rejects.toMatchObject(refused);
 });
 
-test('91: the code verifier cannot be worked out from state and session', async () => {
+test('91: the code verifier cannot be derived from state and session', async () => {
   const state = await begin();
   await finish(state);
   const guess = createHmac('sha256', connecting.sessionToken);

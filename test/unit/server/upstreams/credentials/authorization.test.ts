@@ -49,7 +49,7 @@ test('a token that is refused is renewed, and the request sent once more', async
   expect(token.mock.calls).toEqual([[], ['old']]);
 });
 
-test('an upstream that refuses a new token too is asked no third time', async () => {
+test('an upstream that refuses a new token too gets no third request', async () => {
   const answers = [answered(401), answered(401), answered(200)];
   const { upstream, seen } = upstreamOf(answers, { token: async () => 'token' });
 
@@ -60,13 +60,13 @@ test('an upstream that refuses a new token too is asked no third time', async ()
 test.each([
   ['Bearer error="insufficient_scope", scope="write"', 'scope_missing'],
   ['Bearer error=insufficient_scope', 'scope_missing'],
-])('403 with %s says that the account may do less', async (challenge, code) => {
+])('403 with %s means that the account lacks a scope', async (challenge, code) => {
   const { upstream } = upstreamOf([answered(403, challenge)], { token: async () => 'token' });
 
   await expect(upstream.send(request)).rejects.toMatchObject({ code, page });
 });
 
-test('another 403 is an answer', async () => {
+test('another 403 is passed on', async () => {
   const { upstream } = upstreamOf([answered(403)], { token: async () => 'token' });
 
   expect((await upstream.send(request)).status).toBe(403);
@@ -77,7 +77,7 @@ test.each([
   ['unreachable', 'unreachable'],
   ['refused', 'no_token'],
   ['forbidden', 'no_token'],
-] as const)('no token, as it is %s: the upstream is not asked', async (code, told) => {
+] as const)('no token, as it is %s: the upstream gets no request', async (code, told) => {
   const token = () => Promise.reject(new UpstreamAccessError(code, 'why'));
   const { upstream, seen } = upstreamOf([answered(200)], { token });
 
@@ -85,7 +85,7 @@ test.each([
   expect(seen()).toEqual([]);
 });
 
-test('an assertion is the bearer alone, and has its own header beside a token', async () => {
+test('an assertion is the only bearer, and has its own header beside a token', async () => {
   const assertion = async () => 'who';
   const alone = upstreamOf([answered(200)], { assertion });
   const beside = upstreamOf([answered(200)], { assertion, token: async () => 'token' });
@@ -121,7 +121,7 @@ async function asserted(url: string) {
   return callerAssertion(url, caller, { base, tokens: accessTokens(base, { keys, clock }), clock });
 }
 
-test('an assertion names who calls, to the upstream alone, for a minute', async () => {
+test('an assertion names the caller, to this upstream alone, for a minute', async () => {
   const claims = decodeJwt((await asserted('https://mcp.example/mcp')) ?? '');
 
   expect(claims).toMatchObject({
@@ -136,7 +136,7 @@ test('an assertion names who calls, to the upstream alone, for a minute', async 
 });
 
 test.each([`${base}/mcp/acme/sales`, `${base}:443/mcp/acme/sales`, 'https://CLOUD.example/x'])(
-  'none is made for %s, where it could be taken for a token of ours',
+  'no assertion is made for %s, where it could be mistaken for a token of ours',
   async (url) => {
     expect(await asserted(url)).toBeUndefined();
   },

@@ -175,7 +175,7 @@ test('cleanup: the tokens of an ended connection are revoked, audited and delete
   ]);
 });
 
-test('cleanup: an authorization server that is down is audited once and asked again later', async () => {
+test('cleanup: an authorization server that is down is audited once and tried again later', async () => {
   const { run, rest } = await cleanupOf({ connection: true });
   isDown = true;
   await run();
@@ -191,7 +191,7 @@ test('cleanup: an authorization server that is down is audited once and asked ag
   expect([revoked, await rest()]).toEqual([['danas'], 0]);
 });
 
-test('cleanup: an authorization server without a revocation endpoint is not asked, and nothing is audited', async () => {
+test('cleanup: an authorization server without a revocation endpoint gets no request, and nothing is audited', async () => {
   const { revocation_endpoint: _, ...metadata } = access.metadata;
   const { run, rest } = await cleanupOf({ connection: true, metadata });
   await run();
@@ -264,7 +264,7 @@ test.each([
   ['answers 503', status(503)],
   ['answers 429', status(429)],
   ['cannot be reached', () => Promise.reject(new OutboundError('unreachable', 'down'))],
-])('cleanup: a registration server that %s is asked again after a minute', async (_, no) => {
+])('cleanup: a registration server that %s is tried again after a minute', async (_, no) => {
   const { run, rest } = await cleanupOf({ registration: true });
   await run(no);
   clock.advance(59);
@@ -279,7 +279,7 @@ test.each([
   expect((await outcomes()).map(([, , outcome]) => outcome)).toEqual(['refused', 'done']);
 });
 
-test('cleanup: what cannot be undone is given up after ten attempts', async () => {
+test('cleanup: a cleanup that keeps failing is given up after ten attempts', async () => {
   const { run, rest } = await cleanupOf({ connection: true, registration: true });
   isDown = true;
   for (let tries = 0; tries < 25; tries += 1) {

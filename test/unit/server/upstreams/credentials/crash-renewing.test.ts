@@ -51,7 +51,7 @@ async function connect(stores: OpenStores, userId: string, now: number, turn = 0
   });
 }
 
-test('renew a person’s token: wherever the server crashes, it costs that one person a new consent at most', async () => {
+test('renew a person’s token: wherever the server crashes, at most that one person must consent again', async () => {
   const clock = stillClock();
   const start = clock.now();
   const outcomes: Record<string, string> = {};

@@ -37,7 +37,7 @@ async function found(web: Web, wish: Partial<DiscoveryRequest> = {}) {
   return { ...outcome, asked };
 }
 
-test('the upstream names its authorization server, and that itself', async () => {
+test('the upstream names its authorization server, and its own resource', async () => {
   expect(await found(usual)).toEqual({
     metadata,
     resource: url,
@@ -46,7 +46,7 @@ test('the upstream names its authorization server, and that itself', async () =>
   });
 });
 
-test('the challenge says where the metadata is, and which scopes matter now', async () => {
+test('the challenge links to the metadata, and names the required scopes', async () => {
   const place = 'https://mcp.example/meta';
   const challenge = `Bearer error="invalid_token", resource_metadata="${place}", scope="c d"`;
   const { scopes, asked } = await found({ ...usual, [url]: challenge, [place]: about });
@@ -55,7 +55,7 @@ test('the challenge says where the metadata is, and which scopes matter now', as
   expect(asked[1]).toBe(`GET ${place}`);
 });
 
-test('the root form, the name of what lies around it, and OpenID’s two forms are taken', async () => {
+test('metadata at the root, of an enclosing resource, and at both paths of OpenID is accepted', async () => {
   const root = 'https://mcp.example/.well-known/oauth-protected-resource';
   const wide = { ...about, resource: 'https://mcp.example/team' };
   const openId = `${issuer}/.well-known/openid-configuration`;
@@ -69,13 +69,13 @@ test('the root form, the name of what lies around it, and OpenID’s two forms a
   ]);
 });
 
-test('an issuer that somebody named is enough, and is asked for a token for the URL itself', async () => {
+test('a configured issuer is enough, and its token is requested for the URL itself', async () => {
   const { resource, scopes } = await found({ [serverPath]: metadata }, { issuer });
 
   expect([resource, scopes]).toEqual([url, []]);
 });
 
-test('who offers refresh tokens is asked for one, for people alone', async () => {
+test('a server that offers refresh tokens gets a request for one, for people only', async () => {
   const offering = { ...metadata, scopes_supported: ['offline_access'] };
   const web = { ...usual, [serverPath]: offering };
 
@@ -130,7 +130,7 @@ test.each([url, resourcePath, serverPath])(
   },
 );
 
-test('fixed headers go to the origin of the upstream, and to no other', async () => {
+test('fixed headers are sent to the origin of the upstream, and to no other', async () => {
   const elsewhere = 'https://mcp.example.evil/meta';
   const challenged: Web = {
     ...usual,

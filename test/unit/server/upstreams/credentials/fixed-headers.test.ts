@@ -138,7 +138,7 @@ test.each([
   ['a much longer text whose last word is short', undefined],
   ['Basic dXNlcjphLXBhc3N3b3JkLW9mLXNvbWVib2R5', undefined],
   ['BASIC dXNlcjphLXBhc3N3b3JkLW9mLXNvbWVib2R5', undefined],
-])('of the value %j is shown: %s', (value, hint) => {
+])('the hint of the value %j is %s', (value, hint) => {
   expect(headerHint(value)).toBe(hint);
 });
 
@@ -174,13 +174,13 @@ test.each([
   ['https://mcp.example:8443/mcp', 0],
   ['http://mcp.example/mcp', 0],
   ['https://www.mcp.example/mcp', 0],
-])('a server that is pointed at %s keeps %i of its headers', (to, count) => {
+])('a server whose URL changes to %s keeps %i of its headers', (to, count) => {
   const from = { url, headers: [header('x-key', 'one')] };
 
   expect(headersKeptFor(from, { url: to })).toHaveLength(count);
 });
 
-test('a replaced value stays as the previous one for the overlap, and one before that does not', () => {
+test('a replaced value remains as the previous one during the overlap, and the one before it does not', () => {
   const first = withHeader([], header('x-key', 'one'), start);
   const second = withHeader(first, { ...header('x-key', 'two'), setAt: start + 1 }, start + 1);
   const third = withHeader(second, { ...header('x-key', 'three'), setAt: start + 2 }, start + 2);
@@ -194,7 +194,7 @@ test('a replaced value stays as the previous one for the overlap, and one before
   expect(previousOf(kept, start + 2 + overlapSeconds)).toBeUndefined();
 });
 
-test('another header that is set forgets previous values whose time is over', () => {
+test('setting another header deletes expired previous values', () => {
   const headers = withHeader([header('x-key', 'two', 'one')], header('a-key', 'a'), start + 60);
 
   expect(headers.map(({ name, previous }) => [name, previous])).toEqual([
@@ -203,7 +203,7 @@ test('another header that is set forgets previous values whose time is over', ()
   ]);
 });
 
-test('every method carries the headers, and none takes the place of what the gateway says', async () => {
+test('every method carries the headers, and none replaces one of the gateway', async () => {
   const fixed = [
     header('x-key', 'one'),
     header('accept', 'text/plain'),
@@ -216,7 +216,7 @@ test('every method carries the headers, and none takes the place of what the gat
   expect(seen()).toEqual(Array.from({ length: 3 }, () => ({ 'x-key': 'one', ...request.headers })));
 });
 
-test('a value that the upstream refuses is followed by the previous one, once, and that is noted', async () => {
+test('a value that the upstream refuses is followed by the previous one, once, which is recorded', async () => {
   const fixed = [header('a-key', 'same'), header('x-key', 'new', 'old')];
   const { upstream, seen, noteRefused } = asked(fixed, [401, 200]);
 
@@ -234,7 +234,7 @@ test.each([
   ['the new value is taken', [200], 1],
   ['both values are refused', [401, 401, 200], 2],
   ['it is refused for another reason', [403, 200], 1],
-])('nothing is noted where %s', async (_, statuses, requests) => {
+])('nothing is recorded if %s', async (_, statuses, requests) => {
   const { upstream, seen, noteRefused } = asked([header('x-key', 'new', 'old')], statuses);
 
   expect((await upstream.send(request)).status).toBe(statuses[requests - 1]);
@@ -250,7 +250,7 @@ test('after the overlap a refused value is refused', async () => {
   expect(seen()).toHaveLength(1);
 });
 
-test('a call is answered although it could not be noted that the new value was refused', async () => {
+test('a call is answered although the refusal of the new value could not be recorded', async () => {
   const { upstream, noteRefused, onError } = asked([header('x', 'new', 'old')], [401, 200]);
   const error = new Error('disk full');
   noteRefused.mockRejectedValue(error);
@@ -259,7 +259,7 @@ test('a call is answered although it could not be noted that the new value was r
   expect(onError).toHaveBeenCalledWith(error);
 });
 
-test('a header that is in a row with another origin is sent nowhere', async () => {
+test('a header stored with another origin is not sent', async () => {
   const { upstream, seen } = asked([header('x-key', 'one')], [200], 'https://evil.example/mcp');
 
   await expect(upstream.send(request)).rejects.toMatchObject({

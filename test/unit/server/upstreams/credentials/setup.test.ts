@@ -35,7 +35,7 @@ async function introduced(
   return { client, asked };
 }
 
-test('where the registration can be undone is remembered, and what is of no use for it is not', async () => {
+test('what undoes the registration is stored, and useless members are not', async () => {
   const url = `${issuer}/register/c1`;
   const about = metadata({ registration_endpoint: endpoint });
   const undone = async (but: object) => {
@@ -84,7 +84,7 @@ test.each([
   [['client_secret_post', 'none'], 'client_secret_post', 's1'],
   [['none'], 'none', undefined],
 ])(
-  'a server that takes %s gets a client that proves itself by %s',
+  'for a server that accepts %s the client authenticates with %s',
   async (methods, method, secret) => {
     const about = metadata({
       registration_endpoint: endpoint,
@@ -129,7 +129,7 @@ test.each([
     () => Response.json({ ...given, client_secret_expires_at: 1_900_000_000 }),
   ],
   ['gives a line break', undefined, () => Response.json({ ...given, client_id: 'c\r\nx' })],
-] as const)('a server that %s is for an administrator to register at', async (_, about, answer) => {
+] as const)('at a server that %s an administrator must register', async (_, about, answer) => {
   const wanted = about ?? metadata({ registration_endpoint: endpoint });
 
   await expect(introduced(wanted, answer)).rejects.toMatchObject({
@@ -152,7 +152,7 @@ test.each([
       throw new OutboundError('forbidden', 'inside');
     },
   ],
-] as const)('a registration that is %s says so', async (code, answer) => {
+] as const)('a registration that is %s is reported as such', async (code, answer) => {
   const about = metadata({ registration_endpoint: endpoint });
 
   await expect(introduced(about, answer)).rejects.toMatchObject({ code });

@@ -103,20 +103,20 @@ const process = () => {
   return new PersonTokens({ ...ports, clientOf: () => client });
 };
 
-test('a fresh token is handed out without asking anybody', async () => {
+test('a valid token is returned without any request', async () => {
   await connect();
 
   expect(await process().token(access, 'dana')).toBe('access-0');
   expect(refreshed).toEqual([]);
 });
 
-test('who has connected nothing gets nothing, whatever others connected', async () => {
+test('a person who connected nothing gets no token, whatever others connected', async () => {
   await connect();
 
   await expect(process().token(access, 'eve')).rejects.toMatchObject({ code: 'not_connected' });
 });
 
-test('tokens sealed for one person open for nobody else', async () => {
+test('tokens sealed for one person open for no other', async () => {
   await connect();
   stores.connection.exec(
     `insert into person (id, email, email_key, created_at) values ('eve', 'e@x', 'e@x', 1)`,
@@ -129,7 +129,7 @@ test('tokens sealed for one person open for nobody else', async () => {
   await expect(process().token(access, 'eve')).rejects.toThrow('unable to authenticate');
 });
 
-test('an ended token is renewed once for many callers in many processes', async () => {
+test('an expired token is renewed once for many callers in many processes', async () => {
   await connect();
   clock.advance(600);
   const processes = [process(), process(), process()];
@@ -142,7 +142,7 @@ test('an ended token is renewed once for many callers in many processes', async 
   expect(refreshed).toHaveLength(1);
 });
 
-test('ahead of its end one caller renews, and nobody waits for it', async () => {
+test('shortly before its expiry one caller renews, and no other waits', async () => {
   await connect();
   clock.advance(550);
   let go = () => {};
@@ -158,7 +158,7 @@ test('ahead of its end one caller renews, and nobody waits for it', async () => 
   expect(await renewing).toBe('access-1');
 });
 
-test('a rejected token is never handed out again, and renewed once', async () => {
+test('a rejected token is never returned again, and renewed once', async () => {
   await connect();
   const one = process();
 
@@ -168,7 +168,7 @@ test('a rejected token is never handed out again, and renewed once', async () =>
   expect(refreshed).toHaveLength(1);
 });
 
-test('what the authorization server takes no longer has to be connected again', async () => {
+test('a connection whose renewal is refused must be made again', async () => {
   await connect({ refreshToken: 'stolen and used' });
   clock.advance(600);
   const one = process();
@@ -179,7 +179,7 @@ test('what the authorization server takes no longer has to be connected again', 
   expect(await one.isConnected(access, 'dana')).toBe(false);
 });
 
-test('an authorization server that is away costs nothing while the token still counts', async () => {
+test('an unreachable authorization server has no effect while the token is valid', async () => {
   await connect();
   const one = process();
   answer = () => Promise.reject(new UpstreamAccessError('unreachable', 'away'));
@@ -193,7 +193,7 @@ test('an authorization server that is away costs nothing while the token still c
   expect((await findUpstreamConnection(stores.db, 'upa_1', 'dana'))?.failedAt).toBeUndefined();
 });
 
-test('tokens that come after the person disconnected are revoked, not kept', async () => {
+test('tokens that arrive after the person disconnected are revoked, not stored', async () => {
   await connect();
   clock.advance(600);
   answer = async () => void (await endUpstreamConnection(stores.db, 'upa_1', 'dana'));
@@ -202,7 +202,7 @@ test('tokens that come after the person disconnected are revoked, not kept', asy
   expect(revoked).toEqual(['refresh-1']);
 });
 
-test('a process that died with the claim blocks nobody for good', async () => {
+test('a process that died during a renewal does not block it for ever', async () => {
   await connect();
   clock.advance(600);
   const now = clock.now();

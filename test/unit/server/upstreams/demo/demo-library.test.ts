@@ -77,7 +77,7 @@ test.each([
   ]);
 });
 
-test('the skill is one of the skills extension', async () => {
+test('the skill follows the skills extension', async () => {
   const client = await modern();
   const skills = new SkillsClient(client);
   const { supported } = skills;

@@ -9,7 +9,7 @@ const one = (file: string, sql: string): unknown => {
   return Object.values(database.prepare(sql).get() ?? {})[0];
 };
 
-test('the sample library is the same wherever it is made', async () => {
+test('the sample library is the same wherever it is created', async () => {
   await using first = await temporaryFolder();
   await using second = await temporaryFolder();
   const [a, b] = [libraryFile(first.path), libraryFile(second.path)];
@@ -27,7 +27,7 @@ test('the sample library is readable by its user only and leaves no draft behind
   expect(readdirSync(folder.path)).toEqual(['demo-library.db']);
 });
 
-test('a copy is never out twice at a time, and every row refers to one that is there', async () => {
+test('a copy is never lent twice at a time, and every row refers to an existing one', async () => {
   await using folder = await temporaryFolder();
   const file = libraryFile(folder.path);
 
@@ -41,7 +41,7 @@ test('a copy is never out twice at a time, and every row refers to one that is t
   expect(one(file, 'select count(*) from pragma_foreign_key_check')).toBe(0);
 });
 
-test('a library that is there is used again, and a broken one made anew', async () => {
+test('an existing library is used again, and a broken one created again', async () => {
   await using folder = await temporaryFolder();
   const file = libraryFile(folder.path);
   const made = statSync(file).mtimeMs;

@@ -93,7 +93,7 @@ const unknown = fakeUpstream(() => ({
 }));
 
 test.for(['resources/list', 'skills/list'] as const)(
-  '%s goes through ours and over into the upstream’s pages, each entry once',
+  '%s goes through our pages and then the upstream’s, each entry once',
   async (method) => {
     const upstream = paged(
       {
@@ -118,7 +118,7 @@ test.for(['resources/list', 'skills/list'] as const)(
   },
 );
 
-test('an upstream whose cursors read like ours, as another gateway’s, keeps its own pages', async () => {
+test('an upstream whose cursors look like ours, such as another gateway, keeps its own pages', async () => {
   const upstream = paged(
     {
       '': { uris: ['memo://a'], nextCursor: 'latchkey-skills:2' },
@@ -138,7 +138,7 @@ test('an upstream whose cursors read like ours, as another gateway’s, keeps it
   ]);
 });
 
-test('an upstream that has no such list leaves our pages alone', async () => {
+test('an upstream without such a list leaves our pages unchanged', async () => {
   const all = await pages(unknown, 'resources/list');
 
   expect(all.map(({ uris }) => uris.length)).toEqual([100, 100, 30]);
@@ -146,7 +146,7 @@ test('an upstream that has no such list leaves our pages alone', async () => {
 });
 
 test.for(['latchkey-skills:', 'latchkey-skills:bm90IG91cnM', 'latchkey-skills:%%'])(
-  'the cursor %s was never given',
+  'the cursor %s was never issued',
   async (cursor) => {
     await expect(page(unknown, 'resources/list', cursor)).rejects.toMatchObject({
       code: 'bad_params',

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { ChangeFeed } from '#server/upstreams/skills/skill-folder';
 import { joinStreams } from '#server/upstreams/skills/notifications';
 
-test('what changes while nobody reads is told as one, and nothing after the end', async () => {
+test('changes without a reader are reported as one, and nothing after the end', async () => {
   const feed = new ChangeFeed();
   const ending = new AbortController();
   const changes = feed.subscribe(ending.signal);
@@ -24,7 +24,7 @@ test('what changes while nobody reads is told as one, and nothing after the end'
   expect(feed.version).toBe(1);
 });
 
-test('two streams are one until the first ends', async () => {
+test('two streams are merged until the first ends', async () => {
   const ending = new AbortController();
   const feed = new ChangeFeed();
   const next = Promise.withResolvers<void>();

@@ -27,7 +27,7 @@ async function served(root: string, limits: Partial<SkillFolderLimits> = {}) {
 
 const good = { 'good/SKILL.md': skillText('good'), 'good/notes/a.txt': 'a' };
 
-test('skills are served with all their files, and what is hidden or lies beside them is not', async () => {
+test('skills are served with all their files, and hidden files and those beside them are not', async () => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, {
     ...good,
@@ -50,7 +50,7 @@ test.each([
   ['a link to a file inside', (root: string) => symlink('SKILL.md', join(root, 'bad/again.md'))],
   ['a link to a device', (root: string) => symlink('/dev/zero', join(root, 'bad/zero'))],
   ['a pipe', (root: string) => promisify(execFile)('mkfifo', [join(root, 'bad/pipe')])],
-])('79: a skill that holds %s is not served, the others are', async (_, make) => {
+])('79: a skill that contains %s is not served, the others are', async (_, make) => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, { ...good, 'bad/SKILL.md': skillText('bad') });
   await make(folder.path);
@@ -73,7 +73,7 @@ test('79: a skill whose SKILL.md or folder is itself a link is not served', asyn
   expect(await served(folder.path)).toEqual(['skill://good/SKILL.md', 'skill://good/notes/a.txt']);
 });
 
-test('the folder itself may be a link, as a release that is switched over', async () => {
+test('the folder itself may be a link, as in a release that is switched over', async () => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, { 'one/good/SKILL.md': skillText('good') });
   await symlink(join(folder.path, 'one'), join(folder.path, 'now'));
@@ -81,7 +81,7 @@ test('the folder itself may be a link, as a release that is switched over', asyn
   expect(await served(join(folder.path, 'now'))).toEqual(['skill://good/SKILL.md']);
 });
 
-test('a file that is too large takes its skill along, and is not read', async () => {
+test('a file that is too large excludes its skill, and is not read', async () => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, {
     ...good,
@@ -110,14 +110,14 @@ test.each([
   );
 });
 
-test('a folder that is not there is an error that names it', async () => {
+test('a folder that does not exist is an error that names it', async () => {
   await using folder = await temporaryFolder();
 
   await expect(readSkillFolder(join(folder.path, 'none'))).rejects.toThrow('does not exist');
   await expect(fingerprintSkillFolder(join(folder.path, 'none'))).rejects.toThrow('does not exist');
 });
 
-test('whatever changes in a folder, its print does', async () => {
+test('any change in a folder changes its fingerprint', async () => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, good);
   const prints = [
@@ -154,7 +154,7 @@ function limitsBeforeSecond(happens: () => void): SkillFolderLimits {
 test.each([
   ['content', readSkillFolder],
   ['fingerprint', fingerprintSkillFolder],
-])('a folder that goes away while its %s is read does not exist', async (_, read) => {
+])('a folder that disappears while its %s is read does not exist', async (_, read) => {
   await using folder = await temporaryFolder();
   const root = join(folder.path, 'skills');
   await writeFiles(root, good);
@@ -163,7 +163,7 @@ test.each([
   await expect(read(root, limits)).rejects.toThrow(`the folder ${root} does not exist`);
 });
 
-test('a folder inside that goes away while the others are read is empty', async () => {
+test('an inner folder that disappears while the others are read is empty', async () => {
   await using folder = await temporaryFolder();
   await writeFiles(folder.path, { ...good, 'late/SKILL.md': skillText('late') });
   const late = join(folder.path, 'late');

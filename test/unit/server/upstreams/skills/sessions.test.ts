@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { SkillSessions } from '#server/upstreams/skills/sessions';
 
-test('of more sessions than are kept the oldest is forgotten, and no longer listens', () => {
+test('beyond the limit the oldest session is forgotten, and no longer listens', () => {
   const sessions = new SkillSessions(2);
   const listening = new AbortController();
   const ids = ['one', 'two', 'three'].map((owner, at) => {

@@ -73,7 +73,7 @@ async function textOf({ body }: UpstreamAnswer): Promise<string> {
   return Buffer.concat(chunks).toString();
 }
 
-test('our entries come before the upstream’s, whose bytes stay, and nobody keeps them', async () => {
+test('our entries come before the upstream’s, whose bytes stay, and are not cached', async () => {
   const theirs =
     '{"big":9007199254740993,"resources":[{"uri":"memo://a" , "size":1.50},{"uri":"skill://orders/SKILL.md"}],"nextCursor":"n","ttlMs":60000,"cacheScope":"public"}';
   const { send } = skilled(() => result(theirs));
@@ -86,7 +86,7 @@ test('our entries come before the upstream’s, whose bytes stay, and nobody kee
   expect(text.indexOf('skill://orders')).toBeLessThan(text.indexOf('memo://a'));
 });
 
-test('the upstream’s next page is its own, but for what the folder serves', async () => {
+test('the upstream’s next page is its own, except for what the folder serves', async () => {
   const { upstream, send } = skilled(() =>
     result(`{"resources":[{"uri":"${manifest}"},{"uri":"memo://b"}]}`),
   );
@@ -97,7 +97,7 @@ test('the upstream’s next page is its own, but for what the folder serves', as
 });
 
 test.each(['resources/list', 'resources/templates/list', 'skills/list'])(
-  'an upstream that has no %s leaves ours alone',
+  'an upstream without %s leaves ours unchanged',
   async (method) => {
     const { send } = skilled(() => unknown);
     const modernHere = modern(method);
@@ -110,21 +110,21 @@ test.each(['resources/list', 'resources/templates/list', 'skills/list'])(
   },
 );
 
-test('a failure of the upstream is no list without its half', async () => {
+test('a failure of the upstream is not answered with half a list', async () => {
   const { send } = skilled(() => ({ status: 503, mediaType: 'text/plain', text: 'busy' }));
   const answer = await send(rpc('resources/list'));
 
   expect([answer.status, await textOf(answer)]).toEqual([503, 'busy']);
 });
 
-test('a session that the upstream forgot is told so, and not that it has no such method', async () => {
+test('a session that the upstream forgot is reported as such, not as an unknown method', async () => {
   const gone = '{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}';
   const { send } = skilled(() => ({ status: 404, text: gone }));
 
   expect(await send(rpc('resources/list'))).toMatchObject({ status: 404 });
 });
 
-test('what the folder has is read without the upstream, anything else by it', async () => {
+test('files of the folder are read without the upstream, and anything else from it', async () => {
   const { upstream, send } = skilled(() => result('{"contents":[{"uri":"x","text":"theirs"}]}'));
   const ours = await textOf(await send(rpc('resources/read', { uri: manifest })));
   const asked = upstream.sent.length;
@@ -150,7 +150,7 @@ test('79: a URI that leads out of the folder reaches neither folder nor upstream
   expect(upstream.sent).toEqual([]);
 });
 
-test('capabilities are added to those that are there', async () => {
+test('capabilities are added to the upstream’s', async () => {
   const theirs =
     '{"capabilities":{"tools":{"listChanged":true},"resources":{},"extensions":{"x":{}}},"serverInfo":{"name":"a"}}';
   const { send } = skilled(() => ({ ...result(theirs), sessionId: 's' }));
@@ -169,7 +169,7 @@ test('capabilities are added to those that are there', async () => {
   });
 });
 
-test('a session of ours never reaches an upstream that keeps none, nor anybody else', async () => {
+test('a session of ours reaches no upstream without sessions, and no other owner', async () => {
   const { upstream, send } = skilled(({ method }) =>
     method === 'GET' ? { status: 405 } : result('{"capabilities":{}}'),
   );
@@ -186,7 +186,7 @@ test('a session of ours never reaches an upstream that keeps none, nor anybody e
   expect([foreign.status, ended.status, after.status]).toEqual([404, 204, 404]);
 });
 
-test('what is cancelled in a session of ours ends at the upstream', async () => {
+test('a call that is cancelled in a session of ours ends at the upstream', async () => {
   const signals: AbortSignal[] = [];
   const { send } = skilled(({ text, signal }) => {
     if (text.includes('initialize')) return result('{"capabilities":{}}');
@@ -206,7 +206,7 @@ test('what is cancelled in a session of ours ends at the upstream', async () => 
   expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
 });
 
-test('a session hears what changed while it did not listen, then what changes', async () => {
+test('a session is notified of changes while it did not listen, then of later ones', async () => {
   const { send } = skilled(({ method }) =>
     method === 'GET' ? { status: 405 } : result('{"capabilities":{}}'),
   );
@@ -236,7 +236,7 @@ test('a session hears what changed while it did not listen, then what changes', 
   expect(folder.serves('skill://later/SKILL.md')).toBe(true);
 });
 
-test('a modern listener whose upstream knows no listening hears the skills alone', async () => {
+test('a modern listener at an upstream without subscriptions is notified of the skills alone', async () => {
   const { send } = skilled(() => ({ ...unknown, status: 404 }));
   const asked = modern('subscriptions/listen', {
     notifications: { toolsListChanged: true, resourceSubscriptions: [manifest] },
@@ -259,7 +259,7 @@ test('a modern listener whose upstream knows no listening hears the skills alone
   expect((await next).done).toBe(true);
 });
 
-test('a folder that went away leaves what was read, and is said once', async () => {
+test('a folder that disappeared leaves its last content, and is reported once', async () => {
   await using gone = await temporaryFolder();
   await writeFiles(gone.path, { 'skills/a/SKILL.md': skillText('a') });
   const told = vi.fn();

@@ -5,7 +5,7 @@ import { handTunnels } from '#support/agent-by-hand';
 import { chunksOf } from '#support/fake-upstream';
 import { credit, head, hello, types, wireFrame, type WireFrame } from '#support/wire-frames';
 
-test('calls go to the tunnel that has the fewest', async () => {
+test('calls go to the tunnel with the fewest calls', async () => {
   using server = handTunnels();
   const agents = [server.connect(), server.connect(), server.connect()];
   const answers = Array.from({ length: 9 }, (_, index) => server.send({ caller: `c${index}` }));
@@ -15,7 +15,7 @@ test('calls go to the tunnel that has the fewest', async () => {
   await Promise.all(answers);
 });
 
-test('a caller comes back to the process that served it', async () => {
+test('a caller returns to the process that served it', async () => {
   using server = handTunnels();
   const agents = [server.connect(), server.connect()];
   for (let count = 0; count < 4; count += 1) {
@@ -30,7 +30,7 @@ test('a caller comes back to the process that served it', async () => {
   expect([Math.min(...counts), Math.max(...counts)]).toEqual([0, 4]);
 });
 
-test('a session stays with the process that opened it, also through a new tunnel of it', async () => {
+test('a session stays with the process that opened it, also over its new tunnel', async () => {
   using server = handTunnels();
   const one = server.connect(['sales'], { instance: 'one' });
   const opening = server.send();
@@ -46,7 +46,7 @@ test('a session stays with the process that opened it, also through a new tunnel
   expect([two.opened().length, again.opened().length]).toEqual([0, 1]);
 });
 
-test('a session that another node remembers goes to the process that it names', async () => {
+test('a session from another node goes to the process that it names', async () => {
   using server = handTunnels();
   const [one, two] = ['one', 'two'].map((instance) => server.connect(['sales'], { instance }));
   const names = ['two', 'one', 'two', 'gone'];
@@ -96,7 +96,7 @@ test('the same session id of another caller is another session', async () => {
   expect(two.opened().map(({ json }) => json['caller'])).toEqual(['eve']);
 });
 
-test('a session whose process is gone is asked for elsewhere, for a 404', async () => {
+test('a session whose process ended is requested from another one, for a 404', async () => {
   using server = handTunnels();
   const one = server.connect(['sales'], { instance: 'one' });
   const opening = server.send();
@@ -110,7 +110,7 @@ test('a session whose process is gone is asked for elsewhere, for a 404', async 
   expect((await answer).status).toBe(404);
 });
 
-test('callers who wait for a full agent are served in turn', async () => {
+test('callers that wait for a full agent are served in turn', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const send = (caller: string) => void server.send({ caller }).catch(() => undefined);
@@ -143,7 +143,7 @@ test('one caller never takes the last quarter of a tunnel', async () => {
   expect(agent.opened().at(-1)?.json['caller']).toBe('modest');
 });
 
-test('who waits behind 64 of its own, or for thirty seconds, is told to come again', async () => {
+test('a caller that waits behind 64 of its own, or for thirty seconds, gets Retry-After', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const all = Array.from({ length: 96 + 65 }, () => server.send());
@@ -157,7 +157,7 @@ test('who waits behind 64 of its own, or for thirty seconds, is told to come aga
   expect(await all.at(-2)).toMatchObject({ status: 503 });
 });
 
-test('who waits hears at once when the agent leaves', async () => {
+test('a waiting caller is refused immediately when the agent disconnects', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const all = Array.from({ length: 97 }, () => server.send());
@@ -184,7 +184,7 @@ test('streams that only listen take no slot of a call', async () => {
   expect(agent.tunnel.calls).toBe(1);
 });
 
-test('a key that counts no more ends its tunnel and what is under way in it', async () => {
+test('a key that is revoked ends its tunnel and its calls in progress', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const other = server.connect(['sales'], { keyId: 'key_b' });
@@ -198,7 +198,7 @@ test('a key that counts no more ends its tunnel and what is under way in it', as
   expect((await settled).map(({ status }) => status)).toEqual(['rejected', 'fulfilled']);
 });
 
-test('a key that expires ends its tunnel, although nobody wrote anything', async () => {
+test('a key that expires ends its tunnel, although nothing was written', async () => {
   using server = handTunnels();
   const agent = server.connect(['sales'], { keyExpiresAt: server.clock.now() + 60 });
   server.clock.advance(59);
@@ -210,7 +210,7 @@ test('a key that expires ends its tunnel, although nobody wrote anything', async
   expect(agent.closed()).toBe(4401);
 });
 
-test('BOUND comes again when the dashboard binds or unbinds a server', async () => {
+test('BOUND is sent again when the dashboard binds or unbinds a server', async () => {
   using server = handTunnels();
   const agent = server.connect(['sales']);
   await server.write('key_a', ['sales', 'stock']);
@@ -221,7 +221,7 @@ test('BOUND comes again when the dashboard binds or unbinds a server', async () 
   expect(bound.map(({ json }) => json['servers'])).toEqual([['sales'], ['sales', 'stock'], []]);
 });
 
-test('the database is asked once for all tunnels, and only when something was written', async () => {
+test('one query serves all tunnels, and runs only after a write', async () => {
   using server = handTunnels();
   for (let count = 0; count < 10; count += 1) server.connect();
   await server.tunnels.checkKeys();
@@ -233,7 +233,7 @@ test('the database is asked once for all tunnels, and only when something was wr
   expect(server.asked()).toBe(before + 1);
 });
 
-test('a server that drains says so, lets calls finish and then closes', async () => {
+test('a server that drains announces it, lets calls finish and then closes', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const idle = server.connect();
@@ -267,7 +267,7 @@ async function textOf(body: Parameters<typeof chunksOf>[0]): Promise<string> {
 
 const piece = Buffer.alloc(64 * 1024);
 
-test('where callers leave too much unread in all, the slowest is given up and the others go on', async () => {
+test('if callers leave too much unread, the slowest is given up and the others continue', async () => {
   using server = handTunnels();
   const agents = [server.connect(), server.connect(), server.connect()];
   const reading = server.send({ caller: 'reader' });
@@ -299,7 +299,7 @@ test('where callers leave too much unread in all, the slowest is given up and th
   expect(ends.filter(({ status }) => status === 'rejected')).toHaveLength(45);
 });
 
-test('requests that cannot be sent yet hold 64 MiB and no more, and less than that for one caller', async () => {
+test('requests that cannot be sent yet take 64 MiB at most, and one caller’s take less', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const body = new Uint8Array(4 * 1024 * 1024);
@@ -324,7 +324,7 @@ test('requests that cannot be sent yet hold 64 MiB and no more, and less than th
   expect(again.opened()).toHaveLength(17);
 });
 
-test('a caller who waits for a tunnel gives way too, and a call that ends is not taken for one', async () => {
+test('a caller that waits for a tunnel is given up too, and a call that ends is not counted as waiting', async () => {
   using server = handTunnels();
   server.connect();
   const body = new Uint8Array(4 * 1024 * 1024);
@@ -342,7 +342,7 @@ test('a caller who waits for a tunnel gives way too, and a call that ends is not
   expect(server.tunnels.presenceOf('agent_a').waiting).toBe(11);
 });
 
-test('the pages are told when an agent comes, says something new and leaves', () => {
+test('pages are notified when an agent connects, changes or disconnects', () => {
   using server = handTunnels();
   const seen = new Set<number>();
   const look = () => seen.add(server.tunnels.revision('acme'));
@@ -367,7 +367,7 @@ test('the pages are told when an agent comes, says something new and leaves', ()
 const told = (frames: readonly WireFrame[]) =>
   frames.filter(({ type }) => type === types.left).map(({ json }) => json['caller']);
 
-test('an agent is told in every tunnel who left, if they ever asked it for anything', async () => {
+test('an agent is notified in every tunnel about a caller that lost access, if that ever called it', async () => {
   using server = handTunnels();
   const [one, two] = [server.connect(), server.connect()];
   const other = server.connect(['sales'], { id: 'agent_b', keyId: 'key_b' });
@@ -379,7 +379,7 @@ test('an agent is told in every tunnel who left, if they ever asked it for anyth
   expect([one, two, other].map(({ frames }) => told(frames))).toEqual([['dana'], ['dana'], []]);
 });
 
-test('who left while their first call was under way is told of too', () => {
+test('a caller that lost access during its first call is reported too', () => {
   using server = handTunnels();
   const agent = server.connect();
   server.send().catch(() => undefined);
@@ -388,7 +388,7 @@ test('who left while their first call was under way is told of too', () => {
   expect(told(agent.frames)).toEqual(['dana']);
 });
 
-test('an agent that was away hears who left meanwhile, for as long as it may keep anything', () => {
+test('a reconnected agent is notified of those who lost access, for as long as it may have sessions of theirs', () => {
   using server = handTunnels();
   const agent = server.connect();
   for (const caller of ['dana', 'eve']) {
@@ -411,7 +411,7 @@ test('an agent that was away hears who left meanwhile, for as long as it may kee
   ]);
 });
 
-test('who is let in again has not left, and the end of a session of theirs brings nobody back', () => {
+test('a caller that is admitted again has not lost access, and the end of its session does not change that', () => {
   using server = handTunnels();
   const agent = server.connect();
   for (const caller of ['dana', 'eve']) {
@@ -426,7 +426,7 @@ test('who is let in again has not left, and the end of a session of theirs bring
   expect(told(server.connect().frames)).toEqual(['eve']);
 });
 
-test('a caller has one name at one server, and nothing of who it is in it', () => {
+test('a caller has one name at one server, which reveals nothing about its identity', () => {
   const name = callerNames(Buffer.alloc(32, 1));
 
   expect(name('client:c:dana srv_a')).toBe(name('client:c:dana srv_a'));
@@ -435,7 +435,7 @@ test('a caller has one name at one server, and nothing of who it is in it', () =
   expect(callerNames(Buffer.alloc(32, 2))('x')).not.toBe(name('x'));
 });
 
-test('an agent is told which node it reached, and which are alive, when that changes', () => {
+test('an agent is told which node it reached and which are alive, whenever that changes', () => {
   let alive = ['a', 'b'];
   using server = handTunnels({ nodes: () => ({ node: 'a', nodes: alive }) });
   const agent = server.connect();
@@ -450,7 +450,7 @@ test('an agent is told which node it reached, and which are alive, when that cha
   ]);
 });
 
-test('a server that can have one node only names none', () => {
+test('a server that can only have one node names none', () => {
   using server = handTunnels();
   const agent = server.connect();
   server.pass(2000);
@@ -474,7 +474,7 @@ test('107: agents: calls to agents that are not connected leave nothing behind',
   expect(server.tunnels.remembered).toBe(0);
 });
 
-test('107: agents: of those that left, the last thousand are remembered, and a forgotten one serves when it returns', async () => {
+test('107: agents: the last thousand disconnected ones are remembered, and a forgotten one serves when it returns', async () => {
   using server = handTunnels();
   for (let n = 0; n < 1100; n += 1) {
     const { tunnel } = server.connect(['sales'], { id: `agent_${n}` });

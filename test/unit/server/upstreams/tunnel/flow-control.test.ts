@@ -27,7 +27,7 @@ function contested() {
   return { budget, evicted, reserve, many };
 }
 
-test('memory budget: a caller with less finds room at the cost of the caller with most', () => {
+test('memory budget: a caller with less gets memory at the cost of the caller with most', () => {
   const { budget, evicted, reserve, many } = contested();
 
   expect([many('first', 20), many('second', 20)]).toEqual([15, 10]);

@@ -68,7 +68,7 @@ test('online agents: one that stays connected stays online, and one of a killed 
   await Promise.all([alive.online.close(), killed.online.close()]);
 });
 
-test('online agents: an agent that another process still has stays online', async () => {
+test('online agents: an agent that is still connected to another process stays online', async () => {
   await using admin = await connecting();
   const [first, second] = [admin.process(), admin.process()];
   await first.change((ids) => ids.add(admin.ids.east));

@@ -23,7 +23,7 @@ test('HELLO is answered with what the dashboard bound to the agent', () => {
   ]);
 });
 
-test('a request is OPEN, DATA and END, and its answer comes back whole', async () => {
+test('a request is OPEN, DATA and END, and its answer arrives whole', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const headers = { accept: 'application/json', authorization: 'Bearer x', 'mcp-param-a': 'b' };
@@ -68,7 +68,7 @@ test('a long request waits for credit after 256 KiB', async () => {
   await answer;
 });
 
-test('credit is given as the bytes are taken, and an agent that sends more than it has is cut off', async () => {
+test('credit is given as the bytes are read, and an agent that exceeds it is disconnected', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -91,7 +91,7 @@ test('credit is given as the bytes are taken, and an agent that sends more than 
   await expect(chunks.next()).rejects.toThrow('more data than it was allowed');
 });
 
-test('a stream of events is handed on as it comes', async () => {
+test('a stream of events is passed on as it arrives', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -107,7 +107,7 @@ test('a stream of events is handed on as it comes', async () => {
   expect(agent.frames.some(({ type }) => type === types.reset)).toBe(false);
 });
 
-test('answers that arrive in pieces between each other stay apart', async () => {
+test('answers that arrive in interleaved pieces stay separate', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answers = Array.from({ length: 20 }, (_, index) =>
@@ -128,7 +128,7 @@ test('answers that arrive in pieces between each other stay apart', async () => 
   expect(texts).toEqual(answers.map((_, index) => `nonce ${index}`));
 });
 
-test('who cancels is let go at once, and the agent is told', async () => {
+test('a caller that cancels is released immediately, and the agent is told', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const leaving = new AbortController();
@@ -142,7 +142,7 @@ test('who cancels is let go at once, and the agent is told', async () => {
   expect(agent.closed()).toBeUndefined();
 });
 
-test('who stops reading an answer resets its stream', async () => {
+test('a caller that stops reading an answer resets its stream', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -172,7 +172,7 @@ test.each([
   expect(server.tunnels.presenceOf('agent_a').lastError?.message).toMatch(/: a b$/);
 });
 
-test('an agent that is busy makes the caller come again', async () => {
+test('a busy agent makes the caller retry', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -181,7 +181,7 @@ test('an agent that is busy makes the caller come again', async () => {
   expect(await answer).toMatchObject({ status: 503, retryAfterSeconds: 1 });
 });
 
-test('frames for streams that nobody opened are passed over, and the hundred-and-first ends the tunnel', async () => {
+test('frames of unknown streams are ignored, and the hundred-and-first ends the tunnel', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -199,7 +199,7 @@ test.each([
   ['a HELLO that is no JSON', wireFrame(types.hello, 0, '{')],
   ['a HELLO without servers', wireFrame(types.hello, 0, '{"version":"1"}')],
   ['four bytes', Buffer.alloc(4)],
-])('%s ends the tunnel at once', (_, frame) => {
+])('%s ends the tunnel immediately', (_, frame) => {
   using server = handTunnels();
   const agent = server.connect(['sales'], { greets: false });
   agent.say(frame);
@@ -207,7 +207,7 @@ test.each([
   expect(agent.closed()).toBe(4403);
 });
 
-test('a tunnel without HELLO is let go after ten seconds, and serves nobody before', async () => {
+test('a tunnel without HELLO is closed after ten seconds, and serves no one before', async () => {
   using server = handTunnels();
   const agent = server.connect(['sales'], { greets: false });
   await expect(server.send()).rejects.toMatchObject({ code: 'offline' });
@@ -225,7 +225,7 @@ test.each([
   ['a header with a line break', head(1, { 'mcp-session-id': 'a\r\nx: y' })],
   ['data before the head', wireFrame(types.data, 1, 'x')],
   ['an end before the head', wireFrame(types.end, 1)],
-])('%s breaks the call and nothing else', async (_, frame) => {
+])('%s fails the call and nothing else', async (_, frame) => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -250,7 +250,7 @@ test('a call without an answer is given up after ten minutes', async () => {
   expect(agent.frames.at(-1)).toMatchObject({ type: types.reset, json: { code: 'timeout' } });
 });
 
-test('an agent is pinged every two seconds, and offline when it was silent for four', async () => {
+test('an agent is pinged every two seconds, and offline after four seconds of silence', async () => {
   using server = handTunnels();
   const agent = server.connect();
   const answer = server.send();
@@ -269,7 +269,7 @@ test('an agent is pinged every two seconds, and offline when it was silent for f
   await expect(server.send()).rejects.toMatchObject({ code: 'offline' });
 });
 
-test('a server that was asleep itself does not blame the agents', () => {
+test('a server that was suspended does not blame the agents', () => {
   using server = handTunnels();
   const agent = server.connect();
   server.sleep(60_000);
@@ -280,7 +280,7 @@ test('a server that was asleep itself does not blame the agents', () => {
   expect(agent.closed()).toBeUndefined();
 });
 
-test('a second HELLO changes what the agent could serve', async () => {
+test('a second HELLO changes what the agent can serve', async () => {
   using server = handTunnels();
   const agent = server.connect();
   await expect(server.send({ server: 'stock' })).rejects.toMatchObject({ code: 'unreachable' });

@@ -104,7 +104,7 @@ test('audit log: a server has its title, escaped, and its name beside it', async
   expect(text).toContain('<code class="slug">titled</code>');
 });
 
-test('audit log: a refused entry says what was tried, and names nothing of other organizations', async () => {
+test('audit log: a refused entry names the attempt, and nothing of other organizations', async () => {
   const { text, sentences } = await logged(
     { action: 'key.revoke', target: 'key:key_2', refused: true },
     { action: 'call.too-many-requests', target: 'acme/sales', actor: 'key:key_1', refused: true },

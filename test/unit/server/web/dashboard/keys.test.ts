@@ -62,7 +62,7 @@ test('key page: a key of another server is not found', async () => {
   expect(status).toBe(404);
 });
 
-test('key form: what is wrong stands beside what was entered, and nothing is made', async () => {
+test('key form: errors are beside the entered values, and nothing is created', async () => {
   const { cookie, csrfToken } = await app.browser('ada', {
     organizationId: 'org_acme',
     role: 'admin',

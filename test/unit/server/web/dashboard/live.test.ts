@@ -64,7 +64,7 @@ test('live stream: it announces that its topic changed, and not what changed', a
   streams.close();
 });
 
-test('live stream: nothing is queried or sent while nothing is written', async () => {
+test('live stream: nothing is queried or sent until a write', async () => {
   const { streams, write, open } = live();
   const page = await open();
   write();
@@ -244,7 +244,7 @@ function worked() {
   };
 }
 
-test('query cache: a key is computed once while nothing is written', async () => {
+test('query cache: a key is computed once until a write', async () => {
   const { ask } = worked();
 
   expect(await ask('acme', { range: '1h' })).toEqual({ time: 1 });
@@ -270,7 +270,7 @@ test('query cache: a write empties it', async () => {
   expect(await ask('other')).toEqual({ time: 4 });
 });
 
-test('query cache: a result is not kept if something was written meanwhile', async () => {
+test('query cache: a result is not kept if something was written in the meantime', async () => {
   const { cached, ask, work, write } = worked();
 
   const first = await cached(['acme'], async () => {

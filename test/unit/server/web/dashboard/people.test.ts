@@ -40,7 +40,7 @@ test('invitation: only an owner is offered the role of an owner', async () => {
   expect(await show('/people/invite', admin)).not.toContain('id="role-owner"');
 });
 
-test('invitation: what was refused comes back with the error, and nobody is invited', async () => {
+test('invitation: refused input is shown again with the error, and no one is invited', async () => {
   await insertGroup(app.server.stores.db, sales);
   const note = `"${'n'.repeat(200)}`;
   const typed = { note, role: 'viewer', 'group.group_sales': 'group_sales' };
@@ -81,7 +81,7 @@ test('person: their role is chosen on their page, and changed by it', async () =
   expect([status, member?.role]).toEqual([303, 'member']);
 });
 
-test('group: the name of a mapping that was refused comes back', async () => {
+test('group: the name of a refused mapping is shown again', async () => {
   const externalName = '<b>'.repeat(100);
   const { status, text } = await send('/groups/group_sales/map', { externalName });
 
@@ -102,7 +102,7 @@ test('group: a mapping is made and ended', async () => {
   expect(await mappings()).toEqual([]);
 });
 
-test('access of a server: a change names who gains and who loses, and counts once it is confirmed', async () => {
+test('access of a server: a change names who gains and loses it, and takes effect once confirmed', async () => {
   const { db } = app.server.stores;
   const access = () => findServerAccess(db, 'srv_sales');
   const path = '/servers/sales/access';
@@ -137,7 +137,7 @@ test('access of a server: no group is ticked, and the server stays closed to eve
   expect(await findServerAccess(db, 'srv_sales')).toMatchObject({ access: 'groups' });
 });
 
-test('access of a server: a group without members is said to lock everybody out', async () => {
+test('access of a server: a group without members shows a warning that it locks everyone out', async () => {
   const { db } = app.server.stores;
   await insertGroup(db, { ...sales, id: 'group_empty', name: 'Nobody yet' });
   await setServerAccess(db, 'srv_sales', { access: 'everyone', groupIds: [] });

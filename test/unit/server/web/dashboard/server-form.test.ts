@@ -81,7 +81,7 @@ test('new server: a test shows protocol, tools and authentication, and creates n
   expect(await servers()).not.toContain('x');
 });
 
-test('new server: one that cannot be reached is created only if somebody insists', async () => {
+test('new server: one that cannot be reached is created only after a confirmation', async () => {
   const reason = 'The host name of mcp.example was not found.';
   app.upstreams.inspection = { outcome: 'offline', reason };
   const wanted = { kind: 'http', url: publicUrl, name: 'away' };
@@ -111,7 +111,7 @@ test.each([
   ['a private address', 'http://10.0.0.5:3000/mcp', undefined],
   ['a name that leads to one', 'https://crm.internal.example/mcp', 'forbidden'],
 ] as const)(
-  'new server: %s is refused with a way out, whoever insists',
+  'new server: %s is refused with a remedy, even if confirmed',
   async (_, url, outcome) => {
     const { host } = new URL(url);
     if (outcome) app.upstreams.inspection = { outcome, reason: `${host} is in a private network.` };

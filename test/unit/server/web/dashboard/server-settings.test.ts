@@ -108,7 +108,7 @@ test('server settings: a stale form is refused and overwrites nothing', async ()
   expect((await kept()).limits).toEqual({ callsPerMinute: 7 });
 });
 
-test('server settings: correcting a field does not overwrite what another window saved meanwhile', async () => {
+test('server settings: correcting a field does not overwrite what another window saved in the meantime', async () => {
   const revision = revisionOf(await shown());
   const wrong = { callSeconds: 'long', title: 'The second', revision };
   await save({ title: 'The first', revision });
@@ -119,7 +119,7 @@ test('server settings: correcting a field does not overwrite what another window
   expect((await kept()).title).toBe('The first');
 });
 
-test('server settings: saving them leaves the hidden tools alone', async () => {
+test('server settings: saving them does not change the hidden tools', async () => {
   await updateServer(app.server.stores.db, 'srv_sales', { hiddenTools: ['drop'] });
   const saved = await save({ title: 'Sales', revision: revisionOf(await shown()) });
 

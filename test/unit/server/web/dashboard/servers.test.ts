@@ -32,7 +32,7 @@ test('disabled server: its page says so, and where people who may can enable it'
   expect(question.text).toContain('<button class="primary">Enable server</button>');
 });
 
-test('server: pages show its status to everybody, and the reason to those who manage it', async () => {
+test('server: pages show its status to everyone, and the reason to those who manage it', async () => {
   const ada = await app.browser('ada', { organizationId: 'org_acme', role: 'admin' });
   const mia = await app.browser('mia');
   await updateServer(app.server.stores.db, 'srv_sales', { disabledAt: null });

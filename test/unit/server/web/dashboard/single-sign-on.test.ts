@@ -94,7 +94,7 @@ test.each<[string, Partial<UpstreamIdentity>, answer: string, remedy: string]>([
   ['no email_verified', { emailProof: 'unsaid' }, 'Not sent', 'set --oidc-trust-email instead'],
   ['no address', { email: undefined }, 'Yes', 'sent the claim email neither'],
 ])(
-  'sign-in test: with %s, nobody can link the account, and it says what to do',
+  'sign-in test: with %s, no one can link the account, and the page says what to do',
   async (_, lack, answer, remedy) => {
     app.provider.identity = { ...identity, subject: 'nobody here', ...lack };
 
@@ -116,7 +116,7 @@ test('sign-in test: a linked account works without a verified address', async ()
   expect(text).toContain('Single sign-on works');
 });
 
-test('sign-in test: a state is good once, in its browser and in its organization', async () => {
+test('sign-in test: a state is valid once, in its browser and in its organization', async () => {
   const { db } = app.server.stores;
   const bob = await app.browser('bob', { organizationId: 'org_acme', role: 'admin' });
   const eve = await app.browser('eve', { organizationId: 'org_globex', role: 'owner' });

@@ -57,7 +57,7 @@ test('webhook form: invalid input is kept, with the error beside it', async () =
   expect(inside.text).toContain('The URL is not on the public internet.');
 });
 
-test('webhook page: its form shows the webhook, and changes it or says what is wrong', async () => {
+test('webhook page: its form shows the webhook, and changes it or shows the error', async () => {
   const { id } = await made();
   const page = await show(`/${id}`);
   const refused = await send(`/${id}`, { url: '"other"', actions: 'no event!' });
@@ -103,7 +103,7 @@ test('webhook page: it describes the state of deliveries', async () => {
   expect(gone).toContain('the receiver answered 410 Gone');
 });
 
-test('webhook page: a test shows what came back', async () => {
+test('webhook page: a test shows the answer', async () => {
   const { id } = await made();
   const { text } = await send(`/${id}/test`);
   await removed(id);
