@@ -188,7 +188,7 @@ export class LegacySessionOverModern {
         return errorTo(
           id,
           this.#isSubscribable ? -32602 : -32601,
-          'its changes are not answerOf of',
+          'the server does not notify of changes to this resource',
         );
       }
       case 'resources/unsubscribe':

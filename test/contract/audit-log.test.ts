@@ -190,7 +190,7 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
     const remove = (days: number, limit = 1000) =>
       removeOldAuditEvents(stores.db, { before: today - days * day, limit, now: today });
 
-    test('old events are removed, the oldest first, and an event says so', async () => {
+    test('old events are removed, the oldest first, and an event records it', async () => {
       await remove(400);
       await fill('old');
 
@@ -209,7 +209,7 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
       expect(left).toHaveLength(9);
     });
 
-    test('what a webhook still has to get is kept', async () => {
+    test('an event that a webhook has not received yet is kept', async () => {
       await fill('hooked');
       await insertWebhook(
         stores.db,
@@ -233,7 +233,7 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
       expect(await count('hooked')).toBe(5 + 2);
     });
 
-    test('no event of the last thirty days is removed, whatever is asked', async () => {
+    test('no event of the last thirty days is removed, even on request', async () => {
       await fill('young');
 
       await expect(remove(15)).rejects.toThrow('never removed');
@@ -242,7 +242,7 @@ await onEachDatabase('audit log', ({ open: openOne }) => {
       await expect(stores.db.deleteFrom('audit_event').execute()).rejects.toThrow('never removed');
     });
 
-    test('sequence numbers go on behind those that were removed', async () => {
+    test('sequence numbers continue after those of removed events', async () => {
       await fill('numbers');
       await remove(31);
 

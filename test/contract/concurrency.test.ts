@@ -325,7 +325,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     expect(await stored()).toEqual(upTo(64));
   });
 
-  test('each event is handed to one taker, in order, and again only once a claim has expired', async () => {
+  test('each event is claimed by one worker, in order, and again only once a claim has expired', async () => {
     const { db } = database;
     const event = { at: now, actor: 'operator', organization: 'acme', target: undefined } as const;
     const rest = { address: undefined, requestId: undefined, outcome: 'done' } as const;
@@ -357,7 +357,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     expect(await listPendingWebhooks(db)).toEqual([]);
   });
 
-  test('calls and last uses of the same things add up, in whatever order they are given', async () => {
+  test('counts of calls and last uses that are written concurrently add up, in any order', async () => {
     const keys = Array.from({ length: 40 }, (_, place) => `key_${place}`);
     const turned = (place: number) => {
       const at = (place * 5) % keys.length;

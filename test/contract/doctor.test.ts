@@ -86,7 +86,7 @@ test('doctor: a healthy SQLite installation passes every check', async () => {
   ]);
 });
 
-test('doctor: a server without access to the internet is told how applications can sign in', async () => {
+test('doctor: for a server without access to the internet it explains how applications can sign in', async () => {
   await using folder = await installation();
   const place = ['--data-dir', folder.path];
   isOnline = false;

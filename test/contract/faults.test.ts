@@ -139,7 +139,7 @@ await suite(['postgres'], 'transactions in PostgreSQL', () => {
   });
 
   describe('when its connection ends, a transaction', () => {
-    test('is not run again, as nobody knows whether it was committed', async () => {
+    test('is not run again, as it may have been committed', async () => {
       await using database = await postgres.open();
       let runs = 0;
       const ended = transaction(database.db, async (tx) => {

@@ -405,7 +405,7 @@ await onEachDatabase('grants', ({ open }) => {
     expect(await findAuthorizationCode(stores.db, codeHash)).toMatchObject({ spentAt: now });
   });
 
-  test('consent: it covers exactly what was allowed, until it expires or is forgotten', async () => {
+  test('consent: it covers exactly what was allowed, until it expires or is withdrawn', async () => {
     const subject = {
       userId: await person(),
       clientId: await client(),
@@ -422,7 +422,7 @@ await onEachDatabase('grants', ({ open }) => {
     expect(await findConsent(stores.db, subject, now)).toEqual([]);
   });
 
-  test('pending request: it is taken once, by its own session, before it expires', async () => {
+  test('pending request: it is used once, by its own session, before it expires', async () => {
     const request = {
       clientId: await client(),
       clientName: 'Claude',
@@ -548,7 +548,7 @@ await onEachDatabase('grants', ({ open }) => {
             stores.db.deleteFrom('membership').where('person_id', '=', userId).execute(),
         ],
       ],
-    )('no longer once %s is gone', async (_, end) => {
+    )('no longer once %s is removed', async (_, end) => {
       const { begun } = await grant();
       expect(await admitted(begun)).toBeDefined();
 

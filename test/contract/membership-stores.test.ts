@@ -100,7 +100,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     expect([stale, done, await roleOf(userId)]).toEqual(['stale', 'done', 'admin']);
   });
 
-  test('however many owners step down at once, the organization keeps one', async () => {
+  test('however many owners step down concurrently, the organization keeps one', async () => {
     const owners = await Promise.all(Array.from({ length: 5 }, () => person('owner')));
 
     const changes = await Promise.all(

@@ -158,7 +158,7 @@ await onEachDatabase('people', ({ open }) => {
     expect((await listSessions(stores.db, one.id, now)).map(({ id }) => id)).toEqual([second.id]);
   });
 
-  test('one-time link: the first of several uses takes it', async () => {
+  test('one-time link: of several uses the first succeeds', async () => {
     const hash = randomUUID();
     await insertLink(stores.db, hash, { type: 'set-up' }, now + 10);
 
@@ -248,7 +248,7 @@ await onEachDatabase('people', ({ open }) => {
     expect(await begin(attempt)).toEqual(nothing);
   });
 
-  test('sign-in attempts: they are counted by subject and place, within the window', async () => {
+  test('sign-in attempts: they are counted by subject and address, within the window', async () => {
     const [subject, place, other] = [randomUUID(), randomUUID(), randomUUID()];
     for (const at of [now, now, now + 5]) await begin({ subject, place, at });
     await begin({ subject, place: other, at: now + 7 });
@@ -269,7 +269,7 @@ await onEachDatabase('people', ({ open }) => {
     });
   });
 
-  test('sign-in attempts: those from the network around a place are counted by place', async () => {
+  test('sign-in attempts: those from the network around an address are counted by address', async () => {
     const network = `network:${randomUUID()}`;
     const [one, two, beside] = [`${network}:1`, `${network}:2`, `${network}1:1`];
     for (const place of [one, two, two, beside]) await begin({ subject: randomUUID(), place });
@@ -283,7 +283,7 @@ await onEachDatabase('people', ({ open }) => {
     });
   });
 
-  test('sign-in attempts: those of a subject are cleared for one place or for all', async () => {
+  test('sign-in attempts: those of a subject are cleared for one address or for all', async () => {
     const [subject, place, other] = [randomUUID(), randomUUID(), randomUUID()];
     for (const where of [place, other]) await begin({ subject, place: where });
     await clearAttempts(stores.db, subject, place);
@@ -328,7 +328,7 @@ await onEachDatabase('people', ({ open }) => {
     expect(await listPeopleOfBrowser(stores.db, others[0] ?? '', 0)).toEqual([]);
   });
 
-  test('challenge: the first of several answers takes it', async () => {
+  test('challenge: of several answers the first uses it up', async () => {
     const answers = Array.from({ length: 20 }, () =>
       markChallengeSpent(stores.db, 'one', now + 10, now),
     );

@@ -130,7 +130,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(changes).toEqual([1, 2, 3]);
   });
 
-  test('a change that is checked early and taken back leaves a later one of its transaction to change the epoch', async () => {
+  test('a change that is checked early and rolled back lets a later one of its transaction change the epoch', async () => {
     await using database = await opened();
     const before = await epochOf(database);
     await database.db.transaction().execute(async (tx) => {
@@ -144,7 +144,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(await epochOf(database)).toBe(before + 1);
   });
 
-  test('nobody loses access until a transaction that has locked admissions ends', async () => {
+  test('no one loses access until a transaction that has locked admissions ends', async () => {
     await using database = await opened();
     const other = await database.connectAgain();
     const order: string[] = [];
@@ -299,7 +299,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     await stores.close();
   });
 
-  test('a node that the database has not seen lately admits nobody', async () => {
+  test('a node that the database has not seen lately admits no one', async () => {
     await using database = await opened();
     let isSeen = true;
     const ports = { mayAdmit: () => isSeen, failed: () => undefined };

@@ -202,7 +202,7 @@ await onEachDatabase('usage rollups', ({ open }) => {
     expect(await sumCalls(database.db, span())).toMatchObject([{ calls: 1 }]);
   });
 
-  test('more rows are recorded at once than one SQL statement takes', async () => {
+  test('more rows are recorded at once than fit into one SQL statement', async () => {
     await using database = await open();
     await makeServer(database);
     const keys = Array.from({ length: 300 }, (_, index) => `key_${index}`);
@@ -229,7 +229,7 @@ await onEachDatabase('usage rollups', ({ open }) => {
     ]);
   });
 
-  test('a subject counts as used for 400 days, in its own organization and server only', async () => {
+  test('a subject is listed for 400 days after its last use, in its own organization and server only', async () => {
     await using database = await open();
     await makeServer(database);
     await recordCalls(database.db, [tally({ kind: 'key', subject: 'key_1' })]);

@@ -60,7 +60,7 @@ test('secret file: another master key opens nothing', async () => {
   await expect(file(other).get('account')).rejects.toMatchObject({ code: 'locked' });
 });
 
-test('secret file: a secret moved to another account’s place cannot be opened', async () => {
+test('secret file: a secret that is copied to another account cannot be opened', async () => {
   const swapped = join(directory, 'swapped');
   const store = fileSecretStore({ directory: swapped, keyFile, platform });
   await store.set('account one', 'secret one');

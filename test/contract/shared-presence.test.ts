@@ -124,7 +124,7 @@ await suite('postgres', 'agents of all nodes', () => {
     expect([before, two.presence.presenceOf('agt_a').isOnline]).toEqual([true, false]);
   });
 
-  test('shared presence: a node whose entry was removed meanwhile writes everything again', async () => {
+  test('shared presence: a node whose entry was removed in the meantime writes everything again', async () => {
     await using nodes = await twoNodes();
     const { db, one, two } = nodes;
     one.set('agt_a', online);

@@ -42,7 +42,7 @@ test('SQLite file: the database and SQLite’s files beside it are readable by t
   expect(new Set(modes)).toEqual(new Set([0o600]));
 });
 
-test('SQLite file: a database that others could read is closed to them before anything is read', async () => {
+test('SQLite file: a database that others could read becomes private before anything is read', async () => {
   await using folder = await temporaryFolder();
   const file = join(folder.path, 'latchkey.db');
   await writeFile(file, '');

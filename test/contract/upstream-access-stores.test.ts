@@ -236,7 +236,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     expect(await due()).toMatchObject([{ userId: dana, sealedTokens: 'first' }]);
   });
 
-  test('a connection needs a member and an access that is in force', async () => {
+  test('a connection needs a member and an active access', async () => {
     const access = await accessInForce();
     const dana = await member();
     const of = { id: 'x', serverId, sealedTokens: 't', createdAt: now, organizationId: org };
@@ -340,7 +340,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     expect(removed).toMatchObject([{ organization, server: serverId }]);
   });
 
-  test('an access is in force while its server refers to it', async () => {
+  test('an access is active while its server refers to it', async () => {
     const access = await accessInForce();
     const before = await isUpstreamAccessActive(stores.db, access.id);
     const next = await accessInForce();

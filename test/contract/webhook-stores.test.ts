@@ -138,7 +138,7 @@ await onEachDatabase('webhooks', ({ open }) => {
     [['key'], 'key.create', false],
     [['sign-in', 'refresh-token.'], 'refresh-token.reuse', true],
     [['sign-in', 'refresh-token.'], 'sign-in', true],
-  ])('with the actions %j, %s is wanted: %s', async (actions, action, isWanted) => {
+  ])('with the actions %j, %s is delivered: %s', async (actions, action, isWanted) => {
     const id = await added(actions);
     await happen(action);
 
@@ -148,7 +148,7 @@ await onEachDatabase('webhooks', ({ open }) => {
     expect(await waits(id)).toBe(isWanted);
   });
 
-  test('a delivery is recorded once, and not if the webhook was changed meanwhile', async () => {
+  test('a delivery is recorded once, and not if the webhook was changed in the meantime', async () => {
     const id = await added();
     await happen('one');
     const stale = await next(id);

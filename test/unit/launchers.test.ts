@@ -15,7 +15,7 @@ const warns = `
 `;
 
 test.each(['proxy/bin/latchkey.js', 'server/bin/latchkey-server.js'])(
-  '%s: Node’s warning of its SQLite is not printed, others are',
+  '%s: Node’s warning about SQLite is not printed, others are',
   async (launcher) => {
     const preload = `data:text/javascript,${encodeURIComponent(warns)}`;
     const args = ['--import', preload, join(root, launcher), '--version'];

@@ -25,7 +25,7 @@ test.each([
   expect(JSON.parse(printable(JSON.stringify({ evil, kept })))).toEqual({ evil, kept });
 });
 
-test('a line of either log is one line that changes nothing on a terminal, and says what it was told', () => {
+test('a line of either log is one line that changes nothing on a terminal, and contains the message', () => {
   const lines: string[] = [];
   const write = (line: string) => lines.push(line);
   jsonLinesLog('debug', write).warn(evil, { reason: evil });
@@ -63,7 +63,7 @@ test.each<[StatusForm]>([['json'], ['plain'], ['live']])(
 test.each([
   ['a server', new OAuthError('metadata', evil, { endpoint: evil })],
   ['an argument', new UsageError(evil, evil)],
-])('what %s says is one line of an error', (_, error) => {
+])('the error of %s is one line', (_, error) => {
   const { message, hint } = words(error);
 
   expect(message).toContain(shown);

@@ -18,7 +18,7 @@ afterAll(async () => {
   await world[Symbol.asyncDispose]();
 });
 
-test('a network cut for 30 s: offline within 5 s, one answer a call, and then all works with nothing started anew', async () => {
+test('a network cut for 30 s: offline within 5 s, one answer a call, and then all works without a restart', async () => {
   const { agent } = world;
   await assistant.startLog();
   const started = () => world.sent().filter(({ text }) => text.includes('started')).length;

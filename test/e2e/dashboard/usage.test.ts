@@ -67,7 +67,7 @@ await suite('browser', 'usage and tool page in a browser', () => {
     return (await cells.allInnerTexts()).map((text) => text.trim());
   };
 
-  test('an organization without calls says so', async () => {
+  test('an organization without calls shows an empty page that says so', async () => {
     const page = await signedIn();
 
     expect(await page.getByText('No calls').count()).toBe(1);

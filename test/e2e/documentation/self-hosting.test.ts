@@ -123,7 +123,7 @@ for (const kind of ['caddy', 'nginx'] as const) {
         body: JSON.stringify({ jsonrpc: '2.0', id: 1, method }),
       });
 
-    test('/readyz answers as the page says', async () => {
+    test('/readyz answers as documented', async () => {
       const shown = blocks.find(({ text }) => text.includes('"status"'))?.text;
 
       expect(await (await through(port, '/readyz')).text()).toBe(shown);

@@ -79,7 +79,7 @@ describe.each([
   ['stdio upstream', 'near'],
   ['stdio server behind an agent', 'far'],
 ])('legacy %s, modern caller', (_where, name) => {
-  test('of two open calls the one that asks is answered, and so is the other', async () => {
+  test('of two open calls the one with a question is answered, and so is the other', async () => {
     const client = await assistant(name, async () => because);
     const gone = new AbortController();
 
@@ -91,7 +91,7 @@ describe.each([
     expect(await before).toMatch(/abort/i);
   });
 
-  test('a call that asks while another one begins is answered, and so is the other', async () => {
+  test('a call with a question while another one begins is answered, and so is the other', async () => {
     const client = await assistant(name, async () => because);
 
     const answers = await Promise.all([
@@ -103,7 +103,7 @@ describe.each([
     expect(answers.map(textOf)).toEqual(['because', 'done', 'because']);
   });
 
-  test('a question that nobody answered does not keep the next call that asks from its answer', async () => {
+  test('a question without a response does not delay the answer of the next call with one', async () => {
     const heard = Promise.withResolvers<void>();
     const never = new Promise<typeof because>(() => undefined);
     const answers = [never, Promise.resolve(because)];

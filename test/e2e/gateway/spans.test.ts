@@ -77,7 +77,7 @@ test('spans: a call and its request to the upstream continue the trace of the ca
   });
 });
 
-test('spans: a refused call says why by its code, and what is no name of a method stays out', () => {
+test('spans: a refused call has its code as the reason, and an unknown method stays out of the name', () => {
   expect(calls.statuses[2]).toBeGreaterThanOrEqual(200);
   const refused = collector.spans.filter(({ name }) => name === 'POST /mcp');
 

@@ -183,7 +183,7 @@ describe('replacing the value of a fixed header', () => {
     expect(await refusedAt()).toBeNull();
   });
 
-  test('a wrong value that is not refused by 401 can be taken back', async () => {
+  test('a wrong value that is not refused by 401 can be undone', async () => {
     upstream.answer = (request, response) =>
       request.headers['x-api-key'] === value
         ? legacyAnswer(request, response)

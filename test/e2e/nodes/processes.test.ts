@@ -82,7 +82,7 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
     expect(answered).toEqual(sessions.map(() => [200]));
   });
 
-  test('a storm of revocations: no call that starts after the answer is let in', async () => {
+  test('a storm of revocations: no call that starts after the answer is admitted', async () => {
     const keys: z.infer<typeof made>[] = [];
     for (let at = 0; at < 20; at += 1) {
       keys.push(await created('key', 'create', 'acme/library', '--name', `storm ${at}`));
@@ -168,7 +168,7 @@ await suite('postgres', 'the end of a server with several processes', () => {
     expect(await cluster.program.end()).toEqual({ code: 0, signal: null });
   });
 
-  test('SIGTERM with --shutdown-delay: no process is ready any more, and all go on serving', async () => {
+  test('SIGTERM with --shutdown-delay: no process is ready any more, and all continue to serve', async () => {
     const args = ['--processes', '2', '--shutdown-delay', '300'];
     await using cluster = await nodeCluster({ size: 1, args });
     const { program, nodes } = cluster;
@@ -193,7 +193,7 @@ await suite('postgres', 'the end of a server with several processes', () => {
     expect(await cluster.program.exited).toEqual({ code: null, signal: 'SIGKILL' });
   });
 
-  test('a start that fails ends everything, with the words and the code of the process', async () => {
+  test('a start that fails ends every process, with the message and the exit code of the failed one', async () => {
     await using cluster = await nodeCluster({ size: 1 });
     const file = serverLauncher;
     const port = String(cluster.nodes[0]?.port);

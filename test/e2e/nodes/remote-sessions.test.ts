@@ -112,7 +112,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     expect(answer).toMatchObject({ status: 202, text: '' });
   });
 
-  test('many calls at once in the session of another node are all answered', async () => {
+  test('many concurrent calls in the session of another node are all answered', async () => {
     const { call } = await session(nodeAt(1));
 
     const answers = await Promise.all(Array.from({ length: 200 }, () => call(nodeAt(0))));
@@ -230,7 +230,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     expect(await ask(nodeAt(0), answer)).toMatchObject({ status: 200 });
   });
 
-  test('a question whose node is gone has to be asked again', async () => {
+  test('a question whose node has ended must be repeated', async () => {
     const third = await cluster.add();
     const asked = await ask(third);
     third.program.kill('SIGKILL');
@@ -246,7 +246,7 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
     expect((await ask(nodeAt(0))).text).toContain('"resultType":"input_required"');
   });
 
-  test('without NATS: 503 for another node’s session, own sessions go on, and all do after its return', async () => {
+  test('without NATS: 503 for another node’s session, own sessions continue, and all do after its return', async () => {
     const { call } = await session(nodeAt(0));
     expect((await call(nodeAt(1))).status).toBe(200);
 

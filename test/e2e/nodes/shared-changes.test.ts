@@ -39,7 +39,7 @@ await suite('postgres', 'what one node writes, at the others', () => {
     }
   });
 
-  test('a live page at one node is told what another one changed', async () => {
+  test('a live page at one node is notified of a change at another', async () => {
     const stream = await owner.get('/dashboard/acme/live', at(1));
     const reader = stream.body?.pipeThrough(new TextDecoderStream()).getReader();
     let text = '';

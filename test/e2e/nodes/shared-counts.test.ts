@@ -75,7 +75,7 @@ await suite(['postgres', 'nats'], 'what nodes count together', () => {
     await expect.poll(() => token(1, 'wrong'), patient).toBe(429);
   });
 
-  test('the metrics of a node tell that the database and NATS answer', async () => {
+  test('the metrics of a node show that the database and NATS answer', async () => {
     const [, url = ''] = /^metrics: (http:\S+)$/m.exec(cluster.program.stdout) ?? [];
 
     const text = await (await fetch(url)).text();

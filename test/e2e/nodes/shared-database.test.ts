@@ -68,7 +68,7 @@ await suite('postgres', 'nodes that share a database', () => {
     expect(stderr).toContain('--master-key-file');
   });
 
-  test('a storm of revocations: no call that starts after the answer is let in', async () => {
+  test('a storm of revocations: no call that starts after the answer is admitted', async () => {
     const keys: z.infer<typeof madeKey>[] = [];
     for (let at = 0; at < 40; at += 1) keys.push(await createKey(`storm ${at}`));
     const revoked = new Set<string>();
@@ -157,7 +157,7 @@ await suite('postgres', 'nodes that share a database', () => {
     expect((await mcpCall(endpoint(), { token: signed.token, headers })).status).toBe(200);
   });
 
-  test('a node that is stopped and continued lets nobody in with a key that was revoked meanwhile', async () => {
+  test('a node that is suspended and resumed admits no key that was revoked in the meantime', async () => {
     const { id, key } = await createKey('while stopped');
     const [stopped] = cluster.nodes;
     if (!stopped) throw new Error('no node');
@@ -172,7 +172,7 @@ await suite('postgres', 'nodes that share a database', () => {
   });
 
   describe('a node that is killed', () => {
-    test('leaves the others serving', async () => {
+    test('does not affect the others', async () => {
       const { key } = await createKey('survivor');
       const third = await cluster.add();
       expect(await statusAt(third, key)).toBe(200);

@@ -177,7 +177,7 @@ describe('several processes that share a data folder', () => {
     expect(answers).toEqual([[401], [401], [401]]);
   });
 
-  test('the audit log has the address of the caller, whichever process was asked', async () => {
+  test('the audit log has the address of the caller, whichever process it reached', async () => {
     const from = (at: number) => `203.0.113.${at}`;
 
     await many((at) =>
@@ -241,7 +241,7 @@ describe('several processes that share a data folder', () => {
     await vi.waitFor(async () => expect(await statusesOf(many(wrong))).toEqual([429]), patient);
   });
 
-  test('a storm of revocations: no call that starts after the answer is let in, and none fails', async () => {
+  test('a storm of revocations: no call that starts after the answer is admitted, and none fails', async () => {
     const keys: z.infer<typeof made>[] = [];
     for (let at = 0; at < 200; at += 1) keys.push(await createdKey('acme/modern', `storm ${at}`));
     const revoked = new Set<string>();
@@ -286,7 +286,7 @@ describe('several processes that share a data folder', () => {
     await vi.waitFor(async () => expect(await childrenOf(program.pid)).toHaveLength(3), patient);
   });
 
-  test('while a killed owner starts again, the others answer calls and tokens, and 503 for what it has', async () => {
+  test('while a killed owner starts again, the others answer calls and tokens, and 503 for what only it has', async () => {
     const { program } = server;
     const [victim = 0] = await childrenOf(program.pid);
 
@@ -332,7 +332,7 @@ test('several processes that share a data folder: when the supervisor is killed,
 });
 
 test.each([[[]], [['--processes', '2']]])(
-  'data folder: a second server with %j at another port is refused, and the first one goes on',
+  'data folder: a second server with %j at another port is refused, and the first one continues',
   async (processes) => {
     await using server = await serverProcess();
 

@@ -4,7 +4,7 @@ import { mcpCall } from '#support/mcp-call';
 import { patient } from '#support/patient';
 import { runningServer } from '#support/running-server';
 
-test('a server that stops with --shutdown-delay is not ready any more, and goes on serving', async () => {
+test('a server that stops with --shutdown-delay is not ready any more, and continues to serve', async () => {
   await using server = await runningServer({ args: ['--shutdown-delay', '300'] });
   await server.command('organization', 'create', 'acme');
   await server.command('server', 'create', 'acme/library', '--demo');

@@ -54,7 +54,7 @@ const call = (id: string, name: string, args: object, more: object = {}) => ({
   params: { name, arguments: args, ...more },
 });
 
-test('legacy assistant, modern server: they work together, and the next start takes one request', async () => {
+test('legacy assistant, modern server: they work together, and the next start needs one request', async () => {
   await using server = await modernServer();
   await using first = server.start();
   const met = await shakeHands(first);

@@ -34,7 +34,7 @@ await suite('keychain', 'keychain', () => {
     expect(server.tokenRequests).toHaveLength(1);
   });
 
-  test('ten processes that start at once fetch one token', async () => {
+  test('ten processes that start at the same time fetch one token', async () => {
     await using keyring = await keychainSession();
     await using server = await oauthFront(legacyMcp().handle);
     const env = { ...keyring.env, LATCHKEY_STATE_DIR: testFolder() };

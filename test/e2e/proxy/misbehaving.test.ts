@@ -209,7 +209,7 @@ test.each<[string, string]>([
     '"params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","a":1,"a":2}}',
   ],
 ])(
-  'assistant: %s with a member named twice is refused, and the proxy goes on',
+  'assistant: %s with a duplicate member is refused, and the proxy continues',
   async (method, params) => {
     await using proxy = await answered((response) => response.writeHead(200, json).end(listAnswer));
     proxy.send(`{"jsonrpc":"2.0","id":7,"method":"${method}",${params}}`);
@@ -222,7 +222,7 @@ test.each<[string, string]>([
   },
 );
 
-test('assistant: a cancellation that names its request twice is dropped, and the proxy goes on', async () => {
+test('assistant: a cancellation with a duplicate request id is dropped, and the proxy continues', async () => {
   await using proxy = await answered((response) => response.writeHead(200, json).end(listAnswer));
   proxy.send(
     '{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1,"requestId":2}}',

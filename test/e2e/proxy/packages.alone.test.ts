@@ -260,7 +260,7 @@ const manifestSchema = z.looseObject({
 });
 
 test(
-  'MCP bundle: it starts as its manifest says, with what the user entered',
+  'MCP bundle: it starts as its manifest describes, with the user’s settings',
   { timeout: 300_000 },
   async () => {
     await using folder = await temporaryFolder('bundle');

@@ -195,7 +195,7 @@ test('setup: a server that the person may not use leaves no connection behind', 
   expect(JSON.parse(status.stdout)).toMatchObject({ connections: [] });
 });
 
-test('setup: words that do not fit are refused before the server is asked', async () => {
+test('setup: invalid arguments are refused before the server is contacted', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using machine = await withAssistants();
   const setup = async (...words: string[]) => machine.run('setup', server.url, ...words);
@@ -264,7 +264,7 @@ test('setup: an account that the person has yet to connect is in the status unti
   expect(found.stdout).toContain('sales: ready');
 });
 
-test('setup: Ctrl-C during the sign-in says what there is, and another run continues', async () => {
+test('setup: Ctrl-C during the sign-in lists what exists, and another run continues', async () => {
   await using server = await signInFront(legacyMcp().handle);
   await using browser = await browserHandover();
   await using machine = await withAssistants();

@@ -47,7 +47,7 @@ test('spans: one trace leads from the assistant through the proxy and the gatewa
   }
 });
 
-test('spans: a proxy that cannot use the variables for traces says so in its log, and goes on', async () => {
+test('spans: a proxy that cannot use the variables for traces logs it, and continues', async () => {
   await using upstream = await recordingUpstream();
   upstream.answer = bothErasAnswer;
   await using proxy = proxyProcess({

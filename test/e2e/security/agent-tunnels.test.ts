@@ -94,7 +94,7 @@ test.each([
   expect((await server.request('/healthz')).status).toBe(200);
 });
 
-test('75: agent tunnel: a browser cannot open one, whatever its key, and learns nothing', async () => {
+test('75: agent tunnel: a browser cannot open one with any key, and gets no information', async () => {
   const headers = { Origin: 'https://evil.example' };
 
   expect(await refusedDial(server.base, { key: server.agent.key, headers })).toBe(403);
@@ -157,7 +157,7 @@ test('agent tunnel: a request with another subprotocol, another host or no WebSo
   expect(plain.status).toBe(426);
 });
 
-test('upgrade: a request for an unknown protocol is answered as if it had not asked', async () => {
+test('upgrade: a request for an unknown protocol is answered as an ordinary one', async () => {
   const headers = { Connection: 'Upgrade, HTTP2-Settings', Upgrade: 'h2c' };
   const { request } = await import('node:http');
   const status = await new Promise((resolve, reject) => {
@@ -173,7 +173,7 @@ test('upgrade: a request for an unknown protocol is answered as if it had not as
 });
 
 test.each(['/healthz', '/mcp/acme/sales', '/sign-in'])(
-  'upgrade: one behind a request for %s that is not answered yet ends the connection, and the server goes on',
+  'upgrade: one behind an unanswered request for %s ends the connection, and the server continues',
   async (path) => {
     const host = `Host: ${new URL(server.base).host}`;
     const upgrade = ['Connection: Upgrade', 'Upgrade: websocket'];

@@ -187,7 +187,7 @@ describe('102: a client metadata document', () => {
     },
   );
 
-  test('requested many times at once is fetched once', async () => {
+  test('requested many times concurrently is fetched once', async () => {
     documents['/crowded.json'] = described('/crowded.json');
     const people = await Promise.all([1, 2, 3, 4, 5, 6, 7, 8].map(() => server.browser()));
     const answers = await Promise.all(people.map((person) => ask('/crowded.json', {}, person)));

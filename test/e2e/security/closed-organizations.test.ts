@@ -89,7 +89,7 @@ describe.each([
     expect((await server.refresh(refreshToken, { client_id: idOf() })).status).toBe(200);
   });
 
-  test('is told that it is suspended, as nobody without its token is', async () => {
+  test('gets the reason that it is suspended, which no one without its token gets', async () => {
     const { accessToken, refreshToken } = await signIn(idOf());
     await allow(false);
     const closed = await called(accessToken);
@@ -155,7 +155,7 @@ test('94: closed organization: each switch leaves the applications of the other 
   expect(await statuses()).toEqual([401, 200]);
 });
 
-test('94: closed organization: a disabled server suspends tokens, which can be revoked meanwhile', async () => {
+test('94: closed organization: a disabled server suspends tokens, which can still be revoked', async () => {
   const kept = await signIn(proxyId());
   const revoked = await signIn(proxyId());
   const stores = await openStores(server.dataDir);

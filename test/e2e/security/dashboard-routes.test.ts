@@ -199,7 +199,7 @@ describe('82: dashboard pages of an organization', () => {
     expect(await asked('globex', eve)).toEqual(uncalled.map(() => 404));
   });
 
-  test('82: a viewer is told that the role does not allow it, and this is audited', async () => {
+  test('82: a viewer gets the page that the role does not allow it, and this is audited', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();
     const allowed = new Set([...forViewers, ...ownOfViewers]);

@@ -177,7 +177,7 @@ test.each<[what: string, tries: number, address: (index: number) => string]>([
   ['a /56', 20, (index) => `2001:db8:56:${index.toString(16)}::1`],
   ['a /48', 40, (index) => `2001:db8:48:${(256 * index).toString(16)}::1`],
 ])(
-  '93, 108: lockout: guessers with %s, and a new /64 of it for each try, get %i tries and keep nobody else out',
+  '93, 108: lockout: guessers with %s, and a new /64 of it for each try, get %i tries and lock no one else out',
   async (_, tries, address) => {
     const { email } = await person(`within_${tries}`);
 

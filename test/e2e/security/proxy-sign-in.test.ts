@@ -157,7 +157,7 @@ describe('99: the account that signed in', () => {
   });
 });
 
-describe('99: what the server tells a client about the account', () => {
+describe('99: what the server reveals to a client about the account', () => {
   let server: GrantingServer;
   beforeAll(async () => {
     server = await grantingServer();

@@ -85,7 +85,7 @@ function companyOf(options: SingleSignOnOptions) {
 describe('a provider that is not trusted with addresses, and requires pushed requests', () => {
   const at = companyOf({ requiresPushedRequests: true });
 
-  test('84: unverified address: without email_verified it links and joins nobody, and page and log name the claim', async () => {
+  test('84: unverified address: without email_verified it links and joins no one, and page and log name the claim', async () => {
     const linked = await at().link('dana@example.com', 'dana');
     const joined = await at().join('nora');
     const equal = await at().signIn('dana');
@@ -106,7 +106,7 @@ describe('a provider that is not trusted with addresses, and requires pushed req
     expect([joined.status, signedIn.status]).toEqual([303, 303]);
   });
 
-  test('84: userinfo: what it says about one address verifies no other', async () => {
+  test('84: userinfo: its claim about one address verifies no other', async () => {
     const { visit, status } = await at().join('other');
     const account = await (await visit.get('/account')).text();
 
@@ -127,7 +127,7 @@ describe('a provider that --oidc-trust-email trusts', () => {
     expect([linked, joined, ...signedIn].map(({ status }) => status)).toEqual([303, 303, 303, 303]);
   });
 
-  test('84: trusted issuer: an address that it calls unverified, or does not send, joins nobody', async () => {
+  test('84: trusted issuer: an address that it calls unverified, or does not send, joins no one', async () => {
     const unverified = await at().join('unverified');
     const nameless = await at().join('nameless');
 

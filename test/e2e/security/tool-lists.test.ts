@@ -148,7 +148,7 @@ test.for(
   },
 );
 
-test('95: tool list: the audit log says whose list could not be read, and who requested it', async () => {
+test('95: tool list: the audit log names the server whose list could not be read, and the caller', async () => {
   const rows = Object.values(await gateway.command('audit', 'list', 'acme'));
   const of = (name: string) =>
     rows.filter((row) => {
@@ -229,7 +229,7 @@ test.for([
   ['an event with a result for it', events, inEvent(foreign), 200],
   ['an event with a result for it, twice', events, inEvent(twice), 200],
 ] as const)(
-  '95: tool list: one that is requested meanwhile cannot be answered in another response: %s',
+  '95: tool list: one that is requested in the meantime cannot be answered in another response: %s',
   async ([, type, body, status]) => {
     promptsBy(type, body, status);
     for (const [who, { text }] of Object.entries(await promptsInBothEras())) {

@@ -16,7 +16,7 @@ const manifest = z.looseObject({
 });
 
 test.for(['.', 'mcp', 'proxy', 'server', 'tray-app'])(
-  '%s/package.json says what it is',
+  '%s/package.json describes the package',
   (folder) => {
     expect(
       manifest.safeParse(JSON.parse(text(join(folder, 'package.json')))).error,

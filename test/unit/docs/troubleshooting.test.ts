@@ -34,6 +34,6 @@ test('docs/troubleshooting.md: every message of its tables is in the code', () =
   expect(gone).toEqual([]);
 });
 
-test('docs/troubleshooting.md: no message stands there twice', () => {
+test('docs/troubleshooting.md: no message is listed twice', () => {
   expect(messages.filter((message, index) => messages.indexOf(message) !== index)).toEqual([]);
 });

@@ -58,7 +58,7 @@ test('a legacy request without version and session carries neither, above all no
   expect(legacyHeaders(everything)).toEqual(post);
 });
 
-test('a modern request carries what its body says, and of the caller only Mcp-Param-*', () => {
+test('a modern request carries what its body says, and only Mcp-Param-* of the caller', () => {
   const params = {
     name: 'search',
     _meta: { 'io.modelcontextprotocol/protocolVersion': '2026-07-28' },
@@ -81,7 +81,7 @@ test('a name that a header cannot carry goes encoded, so that it adds no header 
   expect(modernHeaders(envelope)['mcp-name']).toBe('=?base64?YQ0KWC1FdmlsOiAx?=');
 });
 
-test('a request that the gateway makes modern itself says the newest version', () => {
+test('a request that the gateway makes modern names the newest version', () => {
   const { envelope } = scannedRequest('tools/list');
 
   expect(modernHeaders(envelope)).toEqual({
@@ -93,7 +93,7 @@ test('a request that the gateway makes modern itself says the newest version', (
 
 const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01';
 
-describe('the trace of a request goes on', () => {
+describe('the trace of a request is continued', () => {
   test.each([
     'congo=t61rcWkgMzE',
     'rojo=00f067aa0ba902b7,congo=t61rcWkgMzE',
@@ -171,7 +171,7 @@ test('annotated properties are found at any depth, and a property may be called 
   ]);
 });
 
-test('a schema without annotations, or none at all, wants nothing', () => {
+test('a schema without annotations, or no schema, requires no header', () => {
   expect(mirroredParameters(schema({ a: { type: 'string' } }))).toEqual([]);
   expect(mirroredParameters(undefined)).toEqual([]);
 });

@@ -39,7 +39,7 @@ describe('rules of strictness `top-level`', () => {
     expect(read(text, outermost)).toBe(reason);
   });
 
-  test('find members of wanted objects', () => {
+  test('find requested members of objects', () => {
     const json = strictJson(Buffer.from('{"params":{"name":"x"}}'), shape, outermost);
 
     expect(json).toMatchObject({ outcome: 'json', found: { name: { start: 18, end: 21 } } });

@@ -178,7 +178,7 @@ test('what routing needs is decoded, in any order of members', () => {
   expect(at(found.root)).toBe(text);
 });
 
-test('the version an initialize asks for is told apart from the modern one', () => {
+test('the version that an initialize requests is distinguished from the modern one', () => {
   const found = envelope(
     '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25"}}',
   );

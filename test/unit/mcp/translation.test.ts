@@ -22,7 +22,7 @@ const client = { capabilities: '{"roots":{}}', clientInfo: '{"name":"c"}', logLe
 const meta = '"io.modelcontextprotocol/protocolVersion":"2026-07-28"';
 
 describe('a request of the older era, as one of the modern', () => {
-  test('says who asks, and keeps every value byte for byte', () => {
+  test('names its client, and keeps every value byte for byte', () => {
     const older = messageOf(
       '{"jsonrpc":"2.0","id":12345678901234567890,"method":"tools/call","params":{"name":"a","arguments":{"n":1.50,"big":9007199254740993},"_meta":{"progressToken":"p"}}}',
     );
@@ -36,7 +36,7 @@ describe('a request of the older era, as one of the modern', () => {
     expect(said).toContain('"io.modelcontextprotocol/clientInfo":{"name":"c"}');
   });
 
-  test('without params gets some, and with a level for the log says it', () => {
+  test('without params gets some, and includes a log level if there is one', () => {
     const older = messageOf('{"jsonrpc":"2.0","id":1,"method":"tools/list"}');
 
     const said = json(modernRequest(older, { ...client, logLevel: 'info' }, { id: '"again"' }));
@@ -157,7 +157,7 @@ describe('the handshake', () => {
     expect(text(discoverResult(extended, '1'))).not.toContain('tasks');
   });
 
-  test('says those of a client in either direction', () => {
+  test('name those of a client in either direction', () => {
     const modern = messageOf(
       JSON.stringify({
         jsonrpc: '2.0',
@@ -183,7 +183,7 @@ describe('the handshake', () => {
     ['2025-06-18', '2025-06-18'],
     ['2026-07-28', '2025-11-25'],
     ['1999-01-01', '2025-11-25'],
-  ])('of a caller who asks for %s is answered with %s', (asked, protocolVersion) => {
+  ])('of a caller that requests %s is answered with %s', (asked, protocolVersion) => {
     expect(json(initializeAnswer(initialize(asked), discovered))).toEqual({
       jsonrpc: '2.0',
       id: 'i',
@@ -256,7 +256,7 @@ describe('a modern request, as one of the older era', () => {
     });
   });
 
-  test('says who asks', () => {
+  test('names its client', () => {
     expect(clientOf(modern)).toEqual({
       capabilities: '{"sampling":{}}',
       clientInfo: '{"name":"c"}',
@@ -266,7 +266,7 @@ describe('a modern request, as one of the older era', () => {
 });
 
 describe('a legacy answer, as one of the modern era', () => {
-  test('says what it is, and of a list how long it holds', () => {
+  test('has its type, and a list how long it is valid', () => {
     const list = messageOf('{"jsonrpc":"2.0","id":1,"result":{"tools":[{"n":1.0}]}}');
 
     expect(text(modernResult(list, 'tools/list', '"x"'))).toBe(

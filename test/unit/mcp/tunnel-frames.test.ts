@@ -52,7 +52,7 @@ test('tunnel frames: a credit of nothing, or of another length than four bytes, 
 
 const hello = { version: '1', instance: 'i', servers: [{ name: 'sales', kind: 'stdio' }] };
 
-test('tunnel payloads: HELLO is read without members that are not known', () => {
+test('tunnel payloads: HELLO is read without unknown members', () => {
   const servers = [{ name: 'sales', kind: 'stdio', more: 1 }];
 
   expect(readHello(json({ ...hello, servers, more: 1 }))).toEqual(hello);
@@ -111,7 +111,7 @@ test('tunnel payloads: RESET has a known code and one line of detail', () => {
   expect(readReset(Buffer.from('{'))).toEqual({ code: 'broken', detail: '' });
 });
 
-test('tunnel headers: both ends let the same ones through, with the trace of a call', () => {
+test('tunnel headers: both ends pass the same ones, with the trace of a call', () => {
   const through = {
     'content-type': 'application/json',
     accept: '*/*',

@@ -117,7 +117,7 @@ test('live overview: a connection that cannot be read is shown with the reason a
   expect(facts.dashboard).toBeUndefined();
 });
 
-test('live overview: until the accounts service has answered, nobody is told that there are no connections', async () => {
+test('live overview: until the accounts service has answered, no one sees that there are no connections', async () => {
   const { before, seen, stop, done } = following({});
   await expect.poll(() => seen.length, patient).toBeGreaterThan(0);
   stop.abort();

@@ -64,13 +64,13 @@ test.each([429, 503])(
   },
 );
 
-test('retry: a Retry-After beyond the idle timeout is an error immediately', async () => {
+test('retry: a Retry-After beyond the deadline is an error immediately', async () => {
   const run = asking([response(429, '61')], true);
 
   expect(await run.outcome).toMatchObject({ response: { statusCode: 429 }, attempts: 1 });
 });
 
-test('retry: waits add up to the idle timeout and no further', async () => {
+test('retry: waits add up to the deadline and no further', async () => {
   const run = asking([response(503, '25')]);
   await run.clock.advance(26);
   await run.clock.advance(26);
@@ -78,7 +78,7 @@ test('retry: waits add up to the idle timeout and no further', async () => {
   expect(await run.outcome).toMatchObject({ response: { statusCode: 503 }, attempts: 3 });
 });
 
-test('retry: a clock that is set back does not extend the idle timeout', async () => {
+test('retry: a clock that is set back does not extend the deadline', async () => {
   let now = 1_800_000_000;
   const setBack = () => Promise.resolve(void (now -= 3_600));
   const outcome = requestWithRetries(() => Promise.resolve(response(503, '25')), {
