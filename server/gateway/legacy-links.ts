@@ -9,6 +9,7 @@ import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { LegacyLink, type Handshake } from './legacy-link.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
+import type { Target } from '#model/endpoints';
 
 const idleSeconds = 300;
 const idleCheckMs = 30_000;
@@ -46,8 +47,7 @@ export class LegacyLinks {
     client: ClientDescription,
   ): Promise<LegacyLink | undefined> {
     // A link keeps the location and the scopes that it was opened with.
-    const text = JSON.stringify([target, admission.scopes, client]);
-    const name = createHash('sha256').update(text).digest('base64url');
+    const name = digestOf([digestOfTarget(target), admission.scopes, client]);
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);
     const known = own.get(name);
@@ -126,6 +126,19 @@ export class LegacyLinks {
     if (own?.get(name) === kept) own.delete(name);
     if (own?.size === 0) this.#byOwner.delete(owner);
   }
+}
+
+const digests = new WeakMap<Target, string>();
+
+/** The digest of a target, which may list very many tools. Calls share the record until it changes. */
+function digestOfTarget(target: Target): string {
+  let digest = digests.get(target);
+  if (digest === undefined) digests.set(target, (digest = digestOf(target)));
+  return digest;
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(JSON.stringify(value)).digest('base64url');
 }
 
 async function open(

@@ -255,6 +255,22 @@ await onEachDatabase('admission', ({ open }) => {
     expect([...after].map((one) => one?.target.hiddenTools)).toEqual([['add']]);
   });
 
+  test('admissions of two databases with a server of the same id do not share its record', async () => {
+    await using one = await open();
+    await using another = await open();
+    await prepared(one);
+    await prepared(another);
+    await updateServer(another.db, sales.id, { hiddenTools: ['echo'] });
+    const hidden = async (database: Connection) =>
+      active(await byKey(database))?.server.hiddenTools;
+
+    expect([await hidden(one), await hidden(another), await hidden(one)]).toEqual([
+      [],
+      ['echo'],
+      [],
+    ]);
+  });
+
   test('grants nothing for an unknown scope', async () => {
     await using database = await open();
     await prepared(database);
