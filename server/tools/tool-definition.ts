@@ -6,7 +6,11 @@ const longestText = 16 * 1024;
 /** More than MCP recommends. Administrators could not hide or accept a tool with a longer name, and no index would hold it. */
 export const longestName = 200;
 
-/** The definition of an element of `tools`; `undefined` if it is not a tool. MCP 2025-11-25 server/tools */
+/**
+ * The definition of an element of `tools`, as `exactJson` reads it; `undefined` if it is not a tool.
+ *
+ * MCP 2025-11-25 server/tools
+ */
 export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   if (typeof tool !== 'object' || tool === null) return undefined;
   const { name, ...described } = { ...tool } as Readonly<Record<string, unknown>>;
@@ -26,14 +30,15 @@ function isStorable(name: string): boolean {
 }
 
 function inNameOrder(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (!isObject || JSON.isRawJSON(value)) return value;
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
 type Members = Iterable<readonly [label: string, value: unknown]>;
 
 /**
- * A JSON value as text for people, indented by two spaces as `JSON.stringify` does it; with `sorted`, members are in the order
+ * A JSON value, of `JSON.parse` or `exactJson`, as text for people, indented by two spaces as `JSON.stringify` does it; with `sorted`, members are in the order
  * of their names. The text ends soon after `most` characters: deeply nested JSON becomes a hundred times as long when it is
  * indented, and formatting all of it would block every other caller.
  */
@@ -63,7 +68,7 @@ export function laidOutJson(value: unknown, most: number, { sorted = false } = {
   const putValue = (one: unknown, indent: string) => {
     if (Array.isArray(one)) {
       putWithin(['[', ']'], elementsOf(one), indent);
-    } else if (typeof one === 'object' && one !== null) {
+    } else if (typeof one === 'object' && one !== null && !JSON.isRawJSON(one)) {
       putWithin(['{', '}'], membersOf(one, sorted), indent);
     } else {
       put(JSON.stringify(one));

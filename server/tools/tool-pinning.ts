@@ -11,6 +11,7 @@ import { messageWithoutTools, toolsIn, unreadableTools } from '#gateway/tool-lis
 import type { UpstreamAnswer } from '#gateway/upstream';
 import { isError, scanMessage } from 'latchkey-mcp/message';
 import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
+import { exactJson } from './exact-json.ts';
 import { toolDefinition } from './tool-definition.ts';
 
 /** A longer list would be useless. */
@@ -218,7 +219,7 @@ function dayOf(now: EpochSeconds): number {
  */
 export function listedTools(message: Buffer): ToolDefinition[] | undefined {
   return toolsIn(message)?.tools.map(({ span }) => {
-    const tool = toolDefinition(JSON.parse(message.toString('utf8', span.start, span.end)));
+    const tool = toolDefinition(exactJson(message.toString('utf8', span.start, span.end)));
     if (!tool) throw unreadableTools('the name of a tool is empty, too long or not text');
     return tool;
   });

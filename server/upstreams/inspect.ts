@@ -10,6 +10,7 @@ import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upst
 import { OutboundError } from '#outbound/checked-addresses';
 import { type ToolDefinition } from '#db/tool-definitions';
 import { toolDefinition } from '#tools/tool-definition';
+import { exactJson } from '#tools/exact-json';
 
 const toolSchema = z.object({
   name: z.string(),
@@ -169,9 +170,9 @@ async function listTools(
     }
     tools.push(
       ...list.tools.flatMap(({ span }) => {
-        const tool: unknown = JSON.parse(message.toString('utf8', span.start, span.end));
-        const definition = toolDefinition(tool);
-        const described = describedTool(tool);
+        const text = message.toString('utf8', span.start, span.end);
+        const definition = toolDefinition(exactJson(text));
+        const described = describedTool(JSON.parse(text));
         return definition && described ? [{ ...definition, ...described }] : [];
       }),
     );

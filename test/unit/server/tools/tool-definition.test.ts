@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { toResultView } from '#server/console/call-server';
+import { exactJson } from '#server/tools/exact-json';
 import { laidOutJson, toolDefinition } from '#server/tools/tool-definition';
 
 describe('a tool definition', () => {
@@ -36,6 +37,21 @@ describe('a tool definition', () => {
     const of = (uri: string) => digest({ _meta: { a: [{ b: [{ uri }] }] } });
 
     expect(of('ui://one')).not.toBe(of('ui://other'));
+  });
+
+  test.each([
+    ['9007199254740992', '9007199254740993'],
+    ['0.1', '0.10000000000000000001'],
+    ['1e400', '-1e400'],
+    ['1e400', 'null'],
+    ['0', '-0'],
+  ])('110: %s and %s make two tools, and people can read why', (one, other) => {
+    const of = (number: string) =>
+      toolDefinition(exactJson(`{"name":"pay","inputSchema":{"a":[{"maximum":${number}}]}}`));
+
+    expect(of(one)?.digest).not.toBe(of(other)?.digest);
+    expect(of(one)?.text).toContain(`"maximum": ${one}`);
+    expect(of(other)?.text).toContain(`"maximum": ${other}`);
   });
 
   test('a name that is too long is not accepted', () => {

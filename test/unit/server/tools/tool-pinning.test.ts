@@ -25,6 +25,16 @@ test.each([
   expect(asksForTools({ method: 'POST', headers: {}, body, signal })).toBe(true);
 });
 
+test('110: tools that differ in an integer beyond 2^53 are two definitions', () => {
+  const digestOf = (maximum: string) => {
+    const tool = `{"name":"pay","inputSchema":{"properties":{"to":{"const":${maximum}}}}}`;
+    const list = `{"jsonrpc":"2.0","id":1,"result":{"tools":[${tool}]}}`;
+    return listedTools(Buffer.from(list))?.[0]?.digest;
+  };
+
+  expect(digestOf('9007199254740993')).not.toBe(digestOf('9007199254740992'));
+});
+
 describe('a list of tools', () => {
   const list = JSON.stringify({
     jsonrpc: '2.0',
