@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { exactJson } from '#tools/exact-json';
 import type { Tool } from './call-server.ts';
 
 /** With more fields a form becomes unusable. */
@@ -108,8 +109,7 @@ function valueOf(
     }
     case 'json':
       try {
-        const value: unknown = JSON.parse(text);
-        if (!isDeeper(value, deepest)) return { value };
+        if (!isDeeper(JSON.parse(text), deepest)) return { value: exactJson(text) };
         return {
           problem: `${name} is nested deeper than ${deepest} levels.`,
         };

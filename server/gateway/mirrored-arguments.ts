@@ -152,15 +152,18 @@ async function relist(
   { headers: called, signal }: UpstreamRequest,
   { call, send, tools }: Refused,
 ): Promise<readonly MirroredParameter[] | undefined> {
-  const _meta: unknown = call.meta && JSON.parse(textAt(call.message, call.meta));
   const named = Object.entries(called).filter(([name]) => name !== 'mcp-name');
   const headers = { ...Object.fromEntries(named), 'mcp-method': 'tools/list' };
   let cursor: string | undefined;
   let found: readonly MirroredParameter[] | undefined;
   for (let page = 0; page < maxPages; page += 1) {
-    const params = { _meta, ...(cursor !== undefined && { cursor }) };
-    const asked = { jsonrpc: '2.0', id: `tools-${page}`, method: 'tools/list', params };
-    const text = Buffer.from(JSON.stringify(asked));
+    const params = [
+      ...(call.meta ? [`"_meta":${textAt(call.message, call.meta)}`] : []),
+      ...(cursor === undefined ? [] : [`"cursor":${JSON.stringify(cursor)}`]),
+    ];
+    const text = Buffer.from(
+      `{"jsonrpc":"2.0","id":"tools-${page}","method":"tools/list","params":{${params.join()}}}`,
+    );
     const answer = await send({ method: 'POST', headers, body: text, signal });
     const learned = learn(await wholeMessage(answer));
     if (!(answer.body instanceof Uint8Array)) answer.body.letGo?.();

@@ -63,7 +63,7 @@ test('entered values become what the tool expects, and empty fields are omitted'
   });
 
   expect(problems).toEqual([]);
-  expect(values).toEqual({
+  expect(JSON.parse(JSON.stringify(values))).toEqual({
     sql: '12',
     limit: 12,
     ratio: 0.5,
@@ -71,6 +71,12 @@ test('entered values become what the tool expects, and empty fields are omitted'
     order: 'up',
     filter: { a: [1] },
   });
+});
+
+test('numbers in JSON are sent as they were typed, integers beyond 2^53 too', () => {
+  const filter = '{"order":9007199254740993,"price":1.50}';
+
+  expect(JSON.stringify(typed({ sql: '', filter }).values)).toContain(`"filter":${filter}`);
 });
 
 test('all problems are reported together, by argument', () => {

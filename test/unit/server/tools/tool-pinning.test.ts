@@ -7,7 +7,7 @@ import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { asksForTools } from '#server/gateway/tool-list';
 import { type ToolDefinition } from '#server/db/tool-definitions';
 import { toolDefinition } from '#server/tools/tool-definition';
-import { ToolWatch, pinnedTools } from '#server/tools/tool-pinning';
+import { ToolWatch, pinnedTools, listedTools } from '#server/tools/tool-pinning';
 import { type ScriptedAnswer, eventStream, fakeUpstream } from '#support/fake-upstream';
 import { openDatabase } from '#support/open-database';
 import { someServer, someTarget } from '#support/some-admission';
