@@ -1,15 +1,8 @@
-import {
-  constants,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  renameSync,
-  rmSync,
-  statSync,
-} from 'node:fs';
+import { constants, copyFileSync, existsSync, renameSync, rmSync, statSync } from 'node:fs';
 import { mkdtemp } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { StagedBackup } from '#cli/backup-commands';
+import { makeDataFolder } from '#config/data-folder';
 import { CommandError } from '#config/usage-error';
 import { endSessionsAndLinks } from '#db/one-time';
 import { isolateDatabase, problemOfDatabase } from '#db/sqlite/open-sqlite';
@@ -32,7 +25,7 @@ export function isInUse(dataDir: string): boolean {
  * Copies a backup into a folder inside `dataDir`, looks whether all of it can be read, and brings it to the newest
  * schema. What is in `dataDir` is not touched until it is placed.
  *
- * @throws {CommandError} when `file` is no backup
+ * @throws {CommandError} when `file` is no backup, or `dataDir` cannot be created
  */
 export async function stageBackup(file: string, dataDir: string): Promise<StagedBackup> {
   if (!existsSync(file) || !statSync(file).isFile()) {
@@ -41,7 +34,7 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
       'name a file that `latchkey-server backup` wrote',
     );
   }
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataFolder(dataDir);
   const folder = await mkdtemp(join(dataDir, 'restoring-'));
   const staged = join(folder, databaseName);
   const remove = () => rmSync(folder, { recursive: true, force: true });

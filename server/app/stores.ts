@@ -1,5 +1,5 @@
-import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
+import { makeDataFolder } from '#config/data-folder';
 import { CommandError } from '#config/usage-error';
 import { agentDirectory, type AgentDirectory } from '#db/agent-directory';
 import { admissionStore, type AdmissionStore } from '#db/admissions';
@@ -39,10 +39,10 @@ export interface OpenStores extends Stores {
  * Keeps other servers from using a data folder until the returned lock is closed or this process ends: each would send the same
  * webhooks and keep sessions of its own. Processes of one server and administrative commands share the folder.
  *
- * @throws {CommandError} if another server uses it
+ * @throws {CommandError} if it cannot be created or another server uses it
  */
 export function lockDataFolder(dataDir: string): { close(): void } {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataFolder(dataDir);
   const lock = lockFile(join(dataDir, 'server.lock'));
   if (lock) return lock;
   throw new CommandError(
@@ -51,9 +51,13 @@ export function lockDataFolder(dataDir: string): { close(): void } {
   );
 }
 
-/** Opens the database in `dataDir`, at the newest schema; a new one where there is none. */
+/**
+ * Opens the database in `dataDir`, at the newest schema; a new one where there is none.
+ *
+ * @throws {CommandError} if the folder cannot be created
+ */
 export async function openStores(dataDir: string): Promise<OpenStores> {
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataFolder(dataDir);
   return openStoresAt(join(dataDir, databaseName));
 }
 

@@ -148,7 +148,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['openid-client', 'zod'],
   },
   'server/upstreams/demo': {
-    imports: ['gateway'],
+    imports: ['config', 'gateway'],
     packages: ['@modelcontextprotocol/server', 'zod'],
   },
   'server/upstreams/skills': {

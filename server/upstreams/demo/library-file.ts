@@ -1,6 +1,7 @@
-import { closeSync, mkdirSync, openSync, renameSync, rmSync } from 'node:fs';
+import { closeSync, openSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
+import { makeDataFolder } from '#config/data-folder';
 import { libraryIndexes, libraryTables } from './catalogue.ts';
 import * as words from './library-words.ts';
 
@@ -13,7 +14,7 @@ const version = 1;
 export function libraryFile(dataDir: string): string {
   const file = join(dataDir, 'demo-library.db');
   if (versionOf(file) === version) return file;
-  mkdirSync(dataDir, { recursive: true, mode: 0o700 });
+  makeDataFolder(dataDir);
   const draft = `${file}.${crypto.randomUUID()}`;
   try {
     closeSync(openSync(draft, 'wx', 0o600));
