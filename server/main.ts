@@ -7,7 +7,7 @@ import { passwordHashing } from '#accounts/passwords';
 import { demoBanner, type DemoPlace } from '#cli/demo-banner';
 import { helpText, nounHelpText, startHelpText } from '#cli/help';
 import { systemClock } from '#model/clock';
-import { checkBaseUrl, listeningUrl } from '#config/base-url';
+import { checkBaseUrl, listeningUrl, noteBaseUrl } from '#config/base-url';
 import { readOidcOptions } from '#config/oidc-options';
 import { databasePlace, natsPlace } from '#config/database-place';
 import { dataDir, startOptions } from '#config/option';
@@ -147,6 +147,7 @@ async function start(argv: readonly string[]): Promise<void> {
       failed: fail,
     });
     stopOnSignal(supervisor);
+    if (!options.database) noteBaseUrl(folder, base);
     return out(`${listening} with ${processes} processes`);
   }
   // If the supervisor is killed, its workers end, and the first of them does this.
@@ -154,6 +155,7 @@ async function start(argv: readonly string[]): Promise<void> {
   const server = await serve({ ...options, tracing: await tracingOf(log) });
   const stop = stopOnSignal(server);
   worker?.onStop(stop);
+  if (!options.database && !worker) noteBaseUrl(folder, base);
   if (worker?.isGreeter ?? true) await greet(server, { input, base, folder, isNew });
   if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
   if (worker) worker.ready();

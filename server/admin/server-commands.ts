@@ -30,6 +30,7 @@ import {
   type ServerView,
 } from './servers.ts';
 import type { GivenHeader } from './upstream-headers.ts';
+import { checkBaseUrl } from '#config/base-url';
 
 const chosenKinds = offeredKinds.filter(({ isOperators }) => !isOperators);
 
@@ -100,7 +101,7 @@ const changedTools: Option = {
 const endpointBase: Option = {
   name: 'base-url',
   value: 'URL',
-  doc: 'the public URL of this server, for the printed endpoint',
+  doc: 'the public URL of this server, for the printed endpoint (default: that of the server that ran last here)',
 };
 
 export const serverCreateCommand: Command = {
@@ -110,13 +111,18 @@ export const serverCreateCommand: Command = {
   doc: 'create a server: an MCP endpoint and its upstream',
   async run(input, { out, ...ports }) {
     const { organization, name } = splitPath(input.positionals[0] ?? '');
+    const given = input.text('base-url');
+    const base = given === undefined ? undefined : checkBaseUrl(given);
     await namedOrganization(organization, ports.stores);
     const headers = headersBeside(input);
     const upstream = { ...(await readUpstream(input, organization, ports.stores)), ...headers };
     const { id } = await administer(serverCreate, { organization, name, upstream }, ports);
-    const endpoint = `${input.text('base-url') ?? ''}/mcp/${organization}/${name}`;
+    const endpoint = `${base ?? ''}/mcp/${organization}/${name}`;
     const facts = { id, name: `${organization}/${name}`, upstream: upstream.kind, endpoint };
     printMade(facts, { json: input.flag('json'), out });
+    if (base === undefined && !input.flag('json')) {
+      out('hint: for the whole URL, set the public URL of the server with --base-url');
+    }
   },
 };
 

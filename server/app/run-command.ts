@@ -5,7 +5,15 @@ import { checkPositionals, findCommand } from '#cli/find-command';
 import { readHidden, readPassword, type Terminal } from '#cli/read-hidden';
 import type { Clock } from '#model/clock';
 import { databasePlace } from '#config/database-place';
-import { databaseUrl, dataDir, knownBaseUrl, masterKeyFile, outboundHost } from '#config/option';
+import {
+  baseUrl,
+  databaseUrl,
+  dataDir,
+  knownBaseUrl,
+  masterKeyFile,
+  outboundHost,
+  variableOf,
+} from '#config/option';
 import { readOptions } from '#config/read-options';
 import { CommandError } from '#config/usage-error';
 import type { PasswordHashing } from '#accounts/passwords';
@@ -13,6 +21,7 @@ import { acceptsConnection } from '#outbound/accepts-connection';
 import { commandSetup } from './command-setup.ts';
 import { databaseFile, isInUse, stageBackup } from './stage-backup.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
+import { notedBaseUrl } from '#config/base-url';
 
 /** What an administrative command takes from the process that it runs in. */
 export interface CommandHost {
@@ -40,7 +49,9 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
   if (argv.some((word) => word === '--help' || word === '-h'))
     return commandHelpText(command, common).split('\n').forEach(out);
   const help = `latchkey-server ${command.words} --help`;
-  const input = readOptions([...command.options, ...common], rest, env, help);
+  const options = [...command.options, ...common];
+  const read = (variables: CommandHost['env']) => readOptions(options, rest, variables, help);
+  let input = read(env);
   checkPositionals(command, input.positionals);
   if ('runOnFolder' in command) {
     const readSecret = async (prompt: string, what: string) =>
@@ -57,6 +68,10 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
   }
   const folder = absolute(input.must('data-dir'));
   const shared = databasePlace(input);
+  const wantsBase = options.some(({ name }) => name === baseUrl.name);
+  if (!shared && wantsBase && !input.isGiven(baseUrl.name)) {
+    input = read({ ...env, [variableOf(baseUrl)]: notedBaseUrl(folder) });
+  }
   const stores = shared
     ? await openShared(shared)
     : await openFolder(folder, {

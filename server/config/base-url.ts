@@ -1,3 +1,5 @@
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { UsageError } from './usage-error.ts';
 
 const loopbackHosts = new Set(['127.0.0.1', '[::1]', 'localhost']);
@@ -19,6 +21,22 @@ export function checkBaseUrl(text: string): string {
   }
   if (text !== url.origin) throw wrong(`must be exactly ${url.origin}`);
   return text;
+}
+
+const noteName = 'base-url';
+
+/** Writes the public URL of the running server into its data folder, for the commands that print URLs. */
+export function noteBaseUrl(dataDir: string, base: string): void {
+  writeFileSync(join(dataDir, noteName), `${base}\n`, { mode: 0o600 });
+}
+
+/** The public URL of the server that ran last with this data folder; `undefined` if there is none. */
+export function notedBaseUrl(dataDir: string): string | undefined {
+  try {
+    return checkBaseUrl(readFileSync(join(dataDir, noteName), 'utf8').trimEnd());
+  } catch {
+    return undefined;
+  }
 }
 
 /** The URL of a server that listens on `host` and has no other public URL. */
