@@ -26,6 +26,8 @@ export interface AdmittedClient {
 /** A valid credential that a setting suspends: it admits no caller until the setting is changed back. */
 export interface Suspended {
   readonly suspension: Suspension;
+  /** Of a key, for the audit log. */
+  readonly keyId?: string;
 }
 
 /**
@@ -191,11 +193,13 @@ const byKey: AdmissionQuery<{
   sql: byKeySql,
   parameters: ['organization', 'server', 'hash'],
   read: (row) => ({
-    key: unlessSuspended(row, () => ({
-      endpoint: sharedServer(row),
+    key: {
+      ...unlessSuspended(row, () => ({
+        endpoint: sharedServer(row),
+        scopes: readScopes(row.scopes),
+      })),
       keyId: row.key_id,
-      scopes: readScopes(row.scopes),
-    })),
+    },
     expiresAt: row.expires_at,
   }),
 };

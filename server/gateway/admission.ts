@@ -144,7 +144,8 @@ function admitKey(
   return whenReady(
     asked(() => ask(asOf)),
     (found): Admission => {
-      const { keyId, scopes, endpoint } = admitted(found, {});
+      const principal = found?.keyId === undefined ? undefined : `key:${found.keyId}`;
+      const { keyId, scopes, endpoint } = admitted(found, { principal });
       return {
         principal: `key:${keyId}`,
         credential: { type: 'key', id: keyId },
@@ -233,7 +234,7 @@ export function active<Found extends object>(
 /** @throws {GatewayRefusal} `suspended`, or `bad_credential`, of which only the log learns the cause */
 function admitted<Found extends object>(
   found: Found | Suspended | undefined,
-  { principal, cause }: { readonly principal?: string; readonly cause?: string },
+  { principal, cause }: { readonly principal?: string | undefined; readonly cause?: string },
 ): Found {
   if (!found) throw new GatewayRefusal('bad_credential', { cause });
   if (!('suspension' in found)) return found;

@@ -159,7 +159,7 @@ async function admitted<Result>(
   } catch (refusal) {
     if (refusal instanceof GatewayRefusal && refusal.code !== 'unavailable') {
       await options.refusals.note({
-        actor,
+        actor: refusal.details.principal ?? actor,
         organization,
         action: `settings.${refusal.code.replaceAll('_', '-')}`,
         target: `${organization}/${server}`,

@@ -165,17 +165,17 @@ await onEachDatabase('admission', ({ open }) => {
   });
 
   test.each([
-    ['organization', undefined],
-    ['mcp_server', { suspension: 'server' }],
+    ['organization', undefined, undefined],
+    ['mcp_server', { suspension: 'server', keyId: 'key_a' }, { suspension: 'server' }],
   ] as const)(
     'admits nothing while the %s is disabled, and admits again once it is enabled',
-    async (table, found) => {
+    async (table, key, client) => {
       await using database = await open();
       await prepared(database);
       const other = await database.connectAgain();
       await database.db.updateTable(table).set({ disabled_at: now }).execute();
 
-      expect([await byKey(other), await byClient(other)]).toEqual([found, found]);
+      expect([await byKey(other), await byClient(other)]).toEqual([key, client]);
 
       await database.db.updateTable(table).set({ disabled_at: null }).execute();
 
@@ -262,7 +262,7 @@ await onEachDatabase('admission', ({ open }) => {
     await prepared(another);
     await updateServer(another.db, sales.id, { hiddenTools: ['echo'] });
     const hidden = async (database: Connection) =>
-      active(await byKey(database))?.server.hiddenTools;
+      active(await byKey(database))?.endpoint.target.hiddenTools;
 
     expect([await hidden(one), await hidden(another), await hidden(one)]).toEqual([
       [],

@@ -81,6 +81,14 @@ describe('admit', () => {
       expect(byKey).not.toHaveBeenCalled();
     });
 
+    test('of a disabled server is refused, and the refusal names it for the audit log only', async () => {
+      byKey.mockResolvedValue({ suspension: 'server', keyId: 'key_a' });
+      const refusal = await withKey(mintSecret('mcp_')).catch((error: unknown) => error);
+
+      expect(refusal).toMatchObject({ code: 'suspended', details: { principal: 'key:key_a' } });
+      expect(String(refusal)).not.toContain('key_a');
+    });
+
     test('that matches no credential is refused', async () => {
       byKey.mockResolvedValue(undefined);
 
