@@ -54,6 +54,8 @@ export interface Forwarded {
   readonly restore?: Filter | undefined;
   readonly stream?: ReplyOptions['stream'];
   readonly headers?: Readonly<Record<string, string>>;
+  /** Ends the session that the upstream opened with this answer, because the caller gets a refusal instead. */
+  readonly abandon?: () => void;
   /** Whether JSON is answered with 200, whatever status it came with. */
   readonly isAlways200?: boolean;
 }

@@ -2,7 +2,7 @@ import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
-import { discard, endUpstreamSession, send } from './answers.ts';
+import { discard, endUpstreamSession, send, endFailedHandshake } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
@@ -94,14 +94,25 @@ async function forwardInSession(
   const { sessionId } = answer;
   const opens = envelope.method === 'initialize' && answer.status === 200;
   if (!opens || sessionId === undefined) {
+    if (envelope.method === 'initialize') void endFailedHandshake(upstream, answer);
     return session ? { ...forwarded, stream: streamOf(session) } : forwarded;
+  }
+  // Without the answer nobody knows the session.
+  if (request.gone.aborted) {
+    void endFailedHandshake(upstream, answer);
+    throw new GatewayRefusal('cancelled');
   }
   const opened = sessions.open(admission.principal, admission.endpoint.id, sessionId, {
     place: upstreamLocation(target.upstream),
     end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
   });
   opened.showsUrls = saysItShowsUrls(body);
-  return { ...forwarded, stream: streamOf(opened), headers: { 'Mcp-Session-Id': opened.id } };
+  return {
+    ...forwarded,
+    stream: streamOf(opened),
+    headers: { 'Mcp-Session-Id': opened.id },
+    abandon: () => sessions.end(opened.id),
+  };
 }
 
 /** No handshake of any kind: the gateway makes the one that the upstream wants. */

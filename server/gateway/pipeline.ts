@@ -201,25 +201,42 @@ function passAnswer(
   presentation: Presentation | undefined,
   { progress, parts }: { readonly progress: Progress; readonly parts: GatewayParts },
 ): Awaitable<GatewayAnswer> {
-  const { answer, headers } = forwarded;
+  const { answer, headers, abandon } = forwarded;
   const { envelope } = call;
   const { limits } = call.admission.endpoint;
   const { hiddenTools } = call.target;
   const filters = answerFilters(call, forwarded, presentation);
   const options = replyOptions(call, { progress, parts, limits: isCall(envelope) && limits });
   const hides = envelope.method === 'tools/list' && hiddenTools.length > 0;
-  const replied = reply(answer, {
-    ...options,
-    accepts: forwarded.accepts,
-    filters,
-    ownId: forwarded.ownId,
-    isSingle: hides,
-    isHeldWhole: hides || presentation !== undefined || forwarded.restore !== undefined,
-    isAlways200: forwarded.isAlways200,
-    stream: forwarded.stream,
-  });
+  const replyOrThrow = () =>
+    reply(answer, {
+      ...options,
+      accepts: forwarded.accepts,
+      // Those of a stream run when its head was sent.
+      filters: abandon
+        ? filters.map((filter) => (message) => orElse(() => filter(message), abandon))
+        : filters,
+      ownId: forwarded.ownId,
+      isSingle: hides,
+      isHeldWhole: hides || presentation !== undefined || forwarded.restore !== undefined,
+      isAlways200: forwarded.isAlways200,
+      stream: forwarded.stream,
+    });
+  const replied = abandon ? orElse(replyOrThrow, abandon) : replyOrThrow();
   if (!headers) return replied;
   return whenReady(replied, (made) => ({ ...made, headers: { ...made.headers, ...headers } }));
+}
+
+/** The result of `act`. Calls `failed` if it throws or rejects. */
+function orElse<Result>(act: () => Result, failed: () => void): Result {
+  try {
+    const result = act();
+    if (result instanceof Promise) result.catch(failed);
+    return result;
+  } catch (error) {
+    failed();
+    throw error;
+  }
 }
 
 /** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { passwordHashing } from '#server/accounts/passwords';
 import { noteBaseUrl, notedBaseUrl } from '#server/config/base-url';
-import { runCommand } from '#server/run-command';
+import { runCommand } from '#server/app/run-command';
 import { openStores } from '#server/app/stores';
 import { stillClock } from '#support/still-clock';
 import { temporaryFolder } from '#support/temporary-folder';

@@ -9,7 +9,13 @@ import type { Presentation } from '#server/gateway/filters';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import type { Upstream } from '#server/gateway/upstream';
 import { fakeMac } from '#support/fake-mac';
-import { chunksOf, eventStream, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
+import {
+  chunksOf,
+  eventStream,
+  fakeUpstream,
+  type ScriptedAnswer,
+  upstreamAnswer,
+} from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
 import { legacyServer, messageOf } from '#support/mcp-servers';
@@ -515,6 +521,54 @@ test('a caller that leaves before its stream opens is noticed: its stream ends a
   await vi.advanceTimersByTimeAsync(60_000);
 
   expect([before, listening?.aborted]).toEqual([false, true]);
+});
+
+describe('a session that an upstream opened', () => {
+  const initialize = '{"jsonrpc":"2.0","id":7,"method":"initialize","params":{}}';
+  const result = '{"jsonrpc":"2.0","id":7,"result":{"protocolVersion":"2025-06-18"}}';
+  const twice = '{"jsonrpc":"2.0","id":7,"id":7,"result":{}}';
+  const foreign = '{"jsonrpc":"2.0","id":8,"result":{}}';
+  const failed = '{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"no"}}';
+  const events = { mediaType: 'text/event-stream' };
+  const both = {
+    'content-type': 'application/json',
+    accept: 'application/json, text/event-stream',
+  };
+
+  async function ended(answer: ScriptedAnswer, but: Partial<GatewayRequest> = {}) {
+    const server = fakeUpstream(({ method }) =>
+      method === 'DELETE' ? { status: 204 } : { ...answer, sessionId: 'theirs' },
+    );
+    upstream = server;
+    await bodyText(await ask(initialize, but));
+    await vi.waitFor(() => expect(gateway.counts().openCalls).toBe(0), patient);
+    return server.sent.flatMap(({ method, headers }) =>
+      method === 'DELETE' ? [headers['mcp-session-id']] : [],
+    );
+  }
+
+  test.each<[string, ScriptedAnswer, Partial<GatewayRequest>]>([
+    ['is not JSON', { text: 'no' }, {}],
+    ['has a member twice', { text: twice }, {}],
+    ['is for another request', { text: foreign }, {}],
+    ['is of another media type', { mediaType: 'text/html', text: '<p>' }, {}],
+    ['has a member twice, in a stream', { ...events, text: eventStream(twice) }, { headers: both }],
+    ['is not in its stream', { ...events, text: '' }, {}],
+    ['is an error', { status: 400, text: failed }, {}],
+    ['is a fault', { status: 500, text: failed }, {}],
+    ['comes when the caller is gone', { text: result }, { gone: AbortSignal.abort() }],
+  ])('is ended there if its answer to initialize %s', async (_, answer, but) => {
+    expect(await ended(answer, but)).toEqual(['theirs']);
+    expect(gateway.counts().sessions).toBe(0);
+  });
+
+  test.each<[string, ScriptedAnswer, Partial<GatewayRequest>]>([
+    ['JSON', { text: result }, {}],
+    ['a stream', { ...events, text: eventStream(result) }, { headers: both }],
+  ])('is kept if the caller gets its answer to initialize as %s', async (_, answer, but) => {
+    expect(await ended(answer, but)).toEqual([]);
+    expect(gateway.counts().sessions).toBe(1);
+  });
 });
 
 test('a caller that names an event of an ended stream takes over the one that continues it, even from another connection', async () => {
