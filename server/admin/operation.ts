@@ -4,7 +4,7 @@ import { type Organization, findOrganization } from '#db/organizations';
 import { type Role, roles } from '#model/roles';
 import type { EpochSeconds, Clock } from '#model/clock';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
-import { usePersonalToken } from '#db/personal-tokens';
+import { usePersonalToken, lockPersonalToken } from '#db/personal-tokens';
 import { transaction, type Db } from '#db/transaction';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { AuditAction } from '#audit/sentences';
@@ -15,6 +15,7 @@ import { redact } from '#log/redact';
 import { findSettings } from '#db/settings';
 import { listMemberships, lockRole } from '#db/people';
 import { AdministrationRefusal, notFound, checkedInput } from './refusal.ts';
+import { lockSession } from '#db/sessions';
 
 /** The method and path of an operation in the admin API. Paths are relative to `/api/admin`: `/organizations/{organization}/servers`. */
 export interface OperationRoute {
@@ -135,6 +136,8 @@ export type Actor = {
   | {
       readonly type: 'person';
       readonly userId: string;
+      /** What they authenticated with. */
+      readonly credential: { readonly type: 'session' | 'token'; readonly id: string };
       /** When the person last signed in with this browser; `undefined` for a personal token. */
       readonly provedAt: EpochSeconds | undefined;
       /** How many factors were proved in this browser, or in the one that created the personal token. */
@@ -162,8 +165,9 @@ export async function tokenActor(
   if (!isWellFormedSecret('pat_', personalToken)) return undefined;
   const token = await usePersonalToken(db, hashSecret(personalToken), clock.now());
   if (!token) return undefined;
-  const { userId, factors } = token;
-  return { type: 'person', userId, provedAt: undefined, factors, ...from };
+  const { id, userId, factors } = token;
+  const credential = { type: 'token', id } as const;
+  return { type: 'person', userId, credential, provedAt: undefined, factors, ...from };
 }
 
 /** What operations need. */
@@ -183,8 +187,8 @@ const maxTargetLength = 200;
  * Performs an operation or refuses it. Pages, the admin API and commands all call this. It validates the input, finds the
  * organization among those that the actor belongs to now, compares the proved factors with what the organization requires
  * and the role with the permission, runs the operation and audits it. All of that is one transaction: nothing happens that
- * cannot be audited, and the actor's rights cannot change in between. Operations that only read are audited only when they
- * are refused.
+ * cannot be audited, and neither the actor's rights nor the session or token can be taken away in between. Operations that
+ * only read are audited only when they are refused.
  *
  * @throws {AdministrationRefusal}
  */
@@ -223,6 +227,7 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     if (operation.route?.method === 'GET') return await act(ports);
     const answers = await ahead();
     return await transaction(ports.db, async (db) => {
+      await requireActive(actor, { db, clock: ports.clock });
       const output = await act({ ...ports, ...answers, db });
       const at = ports.clock.now();
       await insertAuditEvent(db, { ...happened(output), at, outcome: 'done' });
@@ -234,6 +239,24 @@ export async function perform<Input extends z.ZodObject, Output extends z.ZodObj
     }
     throw refusal;
   }
+}
+
+/**
+ * Within a transaction: the session or token of the actor, which was looked up before, must not have ended since.
+ *
+ * @throws {AdministrationRefusal} `signed_out`
+ */
+async function requireActive(
+  actor: Actor,
+  { db, clock }: Pick<AdministrationPorts, 'db' | 'clock'>,
+): Promise<void> {
+  if (actor.type === 'operator') return;
+  const { type, id } = actor.credential;
+  const lock = type === 'token' ? lockPersonalToken : lockSession;
+  if (await lock(db, id, clock.now())) return;
+  const what =
+    type === 'token' ? 'missing or invalid personal access token' : 'your session has ended';
+  throw new AdministrationRefusal('signed_out', what);
 }
 
 /** Redacts and shortens a target: instead of a name, someone may have pasted a secret or a long text. */

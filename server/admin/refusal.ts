@@ -19,7 +19,9 @@ export type AdministrationRefusalCode =
   /** The input is valid, but the current state does not allow the operation. */
   | 'conflict'
   /** The operation requires a recent sign-in. */
-  | 'proof_old';
+  | 'proof_old'
+  /** The session or token of the actor has ended. */
+  | 'signed_out';
 
 /** A refused operation. Message and fields are public: they contain no secrets and nothing about other organizations. */
 export class AdministrationRefusal extends Error {

@@ -2,7 +2,7 @@ import type { Selectable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 import type { Schema } from './schema.ts';
-import { advisoryLock, transaction, type Db } from './transaction.ts';
+import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
 /** A token for the admin API, without its value, which was displayed once, at creation. */
 export interface PersonalToken {
@@ -79,6 +79,16 @@ export async function usePersonalToken(
     .where('id', '=', row.id)
     .execute();
   return readToken({ ...row, last_used_at: now });
+}
+
+/** Within a transaction: whether a token is active. It cannot be revoked until the transaction ends. */
+export async function lockPersonalToken(tx: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  const row = await selectActive(tx, now)
+    .select('id')
+    .where('id', '=', id)
+    .$if(isPostgres(tx), (query) => query.forShare())
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** All tokens of a person, newest first. */

@@ -4,7 +4,7 @@ import type { EpochSeconds } from '#model/clock';
 import { knownBrowserLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
-import { transaction, type Db } from './transaction.ts';
+import { isPostgres, transaction, type Db } from './transaction.ts';
 
 /** A browser that is signed in. Only the SHA-256 of its cookie is stored. */
 export interface Session {
@@ -67,6 +67,19 @@ export async function useSession(
   if (now - row.used_at < lastUsePrecisionSeconds) return readSession(row);
   await db.updateTable('browser_session').set({ used_at: now }).where('id', '=', row.id).execute();
   return readSession({ ...row, used_at: now });
+}
+
+/** Within a transaction: whether a session is active. It cannot be ended until the transaction ends. */
+export async function lockSession(tx: Db, id: string, now: EpochSeconds): Promise<boolean> {
+  const row = await tx
+    .selectFrom('browser_session')
+    .select('id')
+    .where('id', '=', id)
+    .where('expires_at', '>', now)
+    .where('used_at', '>', now - sessionIdleSeconds)
+    .$if(isPostgres(tx), (query) => query.forShare())
+    .executeTakeFirst();
+  return row !== undefined;
 }
 
 /** A person's active sessions, most recently used first. */

@@ -90,10 +90,10 @@ export function adminErrorAnswer(error: unknown): ErrorAnswer & {
   if (!(error instanceof AdministrationRefusal)) {
     const { body, ...rest } = oauthErrorAnswer(error);
     if (body.error !== 'invalid_client') return { ...rest, body };
-    const headers = { 'WWW-Authenticate': 'Bearer realm="latchkey"' };
-    return { status: 401, headers, body: { ...body, error: 'invalid_token' } };
+    return invalidToken(body.error_description);
   }
   const { code, message } = error;
+  if (code === 'signed_out') return invalidToken(message);
   const fields = error.fields.map(({ field, problem }) => ({ field: wireName(field), problem }));
   const [first] = fields;
   const words = first ? `${first.field} ${first.problem}`.trim() : message;
@@ -101,7 +101,12 @@ export function adminErrorAnswer(error: unknown): ErrorAnswer & {
   return { status, headers, body: { ...body, ...(first && { fields }) } };
 }
 
-function refusalStatus(code: AdministrationRefusalCode): number {
+function invalidToken(words: string): ErrorAnswer {
+  const headers = { 'WWW-Authenticate': 'Bearer realm="latchkey"' };
+  return errorAnswer(401, 'invalid_token', words, headers);
+}
+
+function refusalStatus(code: Exclude<AdministrationRefusalCode, 'signed_out'>): number {
   switch (code) {
     case 'not_found':
       return 404;

@@ -125,6 +125,12 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
         text: 'Sign in again',
         href: '/sign-in?again=1&next=/dashboard',
       });
+    case 'signed_out':
+      return plainErrorPage(
+        401,
+        'Nothing was changed',
+        'Your session has ended. Sign in again, then repeat the change.',
+      );
   }
 }
 

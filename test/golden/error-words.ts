@@ -73,6 +73,7 @@ const administrationCodes = {
   invalid: true,
   conflict: true,
   proof_old: true,
+  signed_out: true,
 } as const satisfies All<AdministrationRefusalCode>;
 
 const tunnelCodes = {

@@ -23,6 +23,7 @@ import { noteToolDefinitions } from '#server/db/tool-definitions';
 import { replaceUpstreamAccess } from '#server/db/upstream-access';
 import { replaceUpstreamConnection } from '#server/db/upstream-connections';
 import { type ApiAnswer, pageApp, type PageApp } from './page-app.ts';
+import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { deadWebhook, loopbackWebhooks } from './webhook-setup.ts';
 
@@ -163,7 +164,9 @@ export async function adminApi(): Promise<AdminApi> {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
       await insertUser(stores.db, user, { organizationId: 'org_acme', role });
       const from = { address: undefined, requestId: undefined };
-      const actor: Actor = { type: 'person', userId, provedAt: clock.now(), factors: 1, ...from };
+      const credential = await signedIn(stores.db, userId);
+      const person = { type: 'person', userId, credential } as const;
+      const actor: Actor = { ...person, provedAt: clock.now(), factors: 1, ...from };
       const { token } = await perform(tokenCreate, { name: 'script' }, actor, ports);
       return { userId, token };
     },

@@ -15,6 +15,7 @@ import type { Role } from '#server/model/roles';
 import type { OpenStores } from '#server/app/stores';
 import { insertUser } from '#server/db/people';
 import { openDatabase } from './open-database.ts';
+import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
@@ -63,8 +64,15 @@ export async function administered(): Promise<Administered> {
       const user = { id: `user_${people}`, email: `p${people}@example.com`, createdAt: 1 };
       const place = await findOrganization(stores.db, organization);
       if (role && place) await insertUser(stores.db, user, { organizationId: place.id, role });
+      else {
+        const { id, email, createdAt: created_at } = user;
+        const row = { id, email, email_key: email, created_at };
+        await stores.db.insertInto('person').values(row).execute();
+      }
+      const credential = await signedIn(stores.db, user.id);
       const from = { address: '192.0.2.1', requestId: 'request-1' };
-      return { type: 'person', userId: user.id, provedAt: undefined, factors: 1, ...from };
+      const person = { type: 'person', userId: user.id, credential } as const;
+      return { ...person, provedAt: undefined, factors: 1, ...from };
     },
     [Symbol.asyncDispose]: () => stores[Symbol.asyncDispose](),
   };

@@ -126,14 +126,7 @@ export function dashboardGuard(
       section,
       others,
       mayCreate,
-      actor: {
-        type: 'person',
-        userId: person.user.id,
-        provedAt: person.session.createdAt,
-        factors: person.session.factors,
-        address,
-        requestId,
-      },
+      actor: personActor(person, request),
       may: (wanted) => mayDo(role, wanted),
     };
   };
@@ -214,6 +207,7 @@ export function titledOf({
 /** The actor of a dashboard request, for `perform`. */
 export function personActor({ user, session }: CurrentPerson, request: FastifyRequest): Actor {
   const { address, requestId } = visitOf(request);
-  const { createdAt: provedAt, factors } = session;
-  return { type: 'person', userId: user.id, provedAt, factors, address, requestId };
+  const { id, createdAt: provedAt, factors } = session;
+  const credential = { type: 'session', id } as const;
+  return { type: 'person', userId: user.id, credential, provedAt, factors, address, requestId };
 }
