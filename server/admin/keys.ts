@@ -16,6 +16,7 @@ import {
 import { expiry, expiryChoices, fields, readDays, readScope, surfaces } from './fields.ts';
 import {
   actorName,
+  mayDo,
   organizationOperation,
   type AdministrationPorts,
   type Operation,
@@ -218,7 +219,11 @@ export const keyRead = organizationOperation({
   permission: 'key.read',
   input: z.strictObject(ofKey),
   output: keyViewSchema,
-  run: ({ keyId }, { organization }, ports) => keyView(organization.name, keyId, ports),
+  async run({ keyId }, { organization, role }, ports) {
+    const key = await keyView(organization.name, keyId, ports);
+    if (key.agent !== null && !mayDo(role, 'agent.read')) throw notFound('key');
+    return key;
+  },
 });
 
 export const keyRotate = organizationOperation({

@@ -98,6 +98,7 @@ export function personalOperation<Input extends z.ZodObject, Output extends z.Zo
 /** The least role that has each permission. Every role above it has the permission too. */
 const leastRole = {
   'organization.read': 'viewer',
+  'organization.settings': 'admin',
   'organization.manage': 'owner',
   'server.read': 'viewer',
   'server.try': 'member',
@@ -106,7 +107,7 @@ const leastRole = {
   'client.manage': 'admin',
   'key.read': 'viewer',
   'key.manage': 'admin',
-  'agent.read': 'viewer',
+  'agent.read': 'admin',
   'agent.manage': 'admin',
   'people.read': 'admin',
   'people.manage': 'admin',
@@ -115,7 +116,7 @@ const leastRole = {
   'grants.manage': 'admin',
   'audit.read': 'admin',
   'webhook.manage': 'admin',
-  'usage.read': 'viewer',
+  'usage.read': 'admin',
 } as const satisfies Partial<Record<AuditAction, Role>>;
 
 /** What an operation requires: `server.manage`. */

@@ -170,7 +170,7 @@ export const settingsRead = organizationOperation({
   name: 'organization.settings',
   doc: 'Read the settings of an organization',
   route: { method: 'GET', path },
-  permission: 'organization.read',
+  permission: 'organization.settings',
   input: z.strictObject({ organization: fields.organization }),
   output: settingsViewSchema,
   run: async (_input, { organization }, ports) => settingsOf(organization, ports),

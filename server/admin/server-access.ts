@@ -45,7 +45,7 @@ export const serverGroupsRead = organizationOperation({
   name: 'server.groups',
   doc: 'Read who may use a server: everyone, or only some groups',
   route: { method: 'GET', path },
-  permission: 'server.read',
+  permission: 'people.read',
   input: z.strictObject(ofServer),
   output: accessViewSchema,
   async run({ server }, { organization }, ports) {

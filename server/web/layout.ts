@@ -45,17 +45,22 @@ export interface Crumb {
   readonly href?: string;
 }
 
-/** The entries of the navigation in their order. */
-const sections = [
-  { section: 'overview', text: 'Overview', path: '' },
-  { section: 'servers', text: 'Servers', path: '/servers' },
-  { section: 'agents', text: 'Agents', path: '/agents' },
-  { section: 'people', text: 'People', path: '/people' },
-  { section: 'groups', text: 'Groups', path: '/groups' },
-  { section: 'usage', text: 'Usage', path: '/usage' },
-  { section: 'audit', text: 'Audit log', path: '/audit' },
-  { section: 'single-sign-on', text: 'Single sign-on', path: '/single-sign-on' },
-  { section: 'settings', text: 'Settings', path: '/settings' },
+/** The entries of the navigation in their order, each with the permission that its page requires. */
+export const sections = [
+  { section: 'overview', text: 'Overview', path: '', needs: 'organization.read' },
+  { section: 'servers', text: 'Servers', path: '/servers', needs: 'server.read' },
+  { section: 'agents', text: 'Agents', path: '/agents', needs: 'agent.read' },
+  { section: 'people', text: 'People', path: '/people', needs: 'people.read' },
+  { section: 'groups', text: 'Groups', path: '/groups', needs: 'people.read' },
+  { section: 'usage', text: 'Usage', path: '/usage', needs: 'usage.read' },
+  { section: 'audit', text: 'Audit log', path: '/audit', needs: 'audit.read' },
+  {
+    section: 'single-sign-on',
+    text: 'Single sign-on',
+    path: '/single-sign-on',
+    needs: 'people.manage',
+  },
+  { section: 'settings', text: 'Settings', path: '/settings', needs: 'organization.settings' },
 ] as const;
 
 export type DashboardSection = (typeof sections)[number]['section'];

@@ -151,7 +151,7 @@ const settingsForm = formFor(settingsUpdate, ['title']);
 
 /** `/settings`: title and rules of an organization. */
 export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const toRead = { permission: 'organization.read', section: 'settings' } as const;
+  const toRead = { permission: 'organization.settings', section: 'settings' } as const;
   const toManage = { permission: 'organization.manage', section: 'settings' } as const;
   const show = async (
     reply: FastifyReply,

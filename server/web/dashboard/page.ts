@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify';
 import type { Role } from '#model/roles';
 import { mayDo } from '#admin/operation';
 import { pageAssets } from '#web/assets';
-import type { Crumb, DashboardSection, Page } from '#web/layout';
+import { type Crumb, type DashboardSection, type Page, sections } from '#web/layout';
 import type { SurroundingsOf } from '#web/page-errors';
 import { sendPage } from '#web/page-request';
 import { currentPersonOf, type CurrentPersonPorts } from '#web/page-session';
@@ -48,11 +48,9 @@ export function dashboardScripts(): readonly string[] {
   return [htmx.path, copy.path, dashboard.path];
 }
 
-/** Navigation entries that are about administration, for those who do not administer. */
+/** Navigation entries whose pages the role may not open. */
 function closedSections(role: Role): readonly DashboardSection[] {
-  return mayDo(role, 'server.manage')
-    ? []
-    : ['agents', 'people', 'groups', 'usage', 'audit', 'single-sign-on', 'settings'];
+  return sections.flatMap(({ section, needs }) => (mayDo(role, needs) ? [] : [section]));
 }
 
 /**

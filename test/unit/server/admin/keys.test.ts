@@ -240,6 +240,19 @@ describe('key.rotate', () => {
     expect(JSON.stringify(events)).not.toContain(rotated.key);
   });
 
+  test('82: a key of an agent is read by those who may see agents, and by nobody else', async () => {
+    await using at = await administered();
+    await at.perform(agentCreate, { organization: 'acme', name: 'office' });
+    const { keys } = await at.perform(agentRead, { organization: 'acme', agent: 'office' });
+    const ofKey = { organization: 'acme', keyId: keys[0]?.id };
+    const member = await at.person('member');
+
+    expect(await at.perform(keyRead, ofKey, await at.person('admin'))).toMatchObject({
+      agent: 'office',
+    });
+    await expect(at.perform(keyRead, ofKey, member)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
   test('a member, an admin of another organization, a revoked key and a key of an agent are refused, and nothing is created', async () => {
     await using at = await administered();
     const { id: keyId } = await at.perform(keyCreate, { ...web, name: 'CI' });

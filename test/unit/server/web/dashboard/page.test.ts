@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
 import { updateSettings } from '#server/db/settings';
+import { sections } from '#server/web/layout';
 import { pageApp, type PageApp } from '#support/page-app';
 
 let app: PageApp;
@@ -81,6 +82,26 @@ test('navigation: it has no entry that the role may not open, on error pages too
   ]);
   expect(open.map(({ text }) => text.includes(audit))).toEqual([true, true]);
 });
+
+test.each(['viewer', 'member', 'admin', 'owner'] as const)(
+  'navigation: a person with the role %s is refused exactly the pages that it leaves out',
+  async (role) => {
+    const { cookie } = await app.browser(`user_nav_${role}`, { organizationId: 'org_acme', role });
+    const { text } = await app.get('/dashboard/acme/servers', cookie);
+    const shown = sections.filter(({ path }) =>
+      text.includes(`<li><a href="/dashboard/acme${path}"`),
+    );
+    const opened: string[] = [];
+    for (const { section, path } of sections) {
+      const { status } = await app.get(`/dashboard/acme${path}`, cookie);
+      expect([200, 403]).toContain(status);
+      if (status === 200) opened.push(section);
+    }
+
+    expect(opened).toEqual(shown.map(({ section }) => section));
+    expect(opened.includes('usage')).toBe(role === 'admin' || role === 'owner');
+  },
+);
 
 test('error page: a non-member learns nothing about any organization', async () => {
   const eve = await app.browser('user_eve', { organizationId: 'org_globex', role: 'owner' });
