@@ -40,7 +40,7 @@ import {
 import { mcpRoute, type McpRouteOptions } from '#http/mcp-route';
 import { oauthRoutes, type OAuthRoutesOptions, registrationRoute } from '#http/oauth-routes';
 
-const requestTimeoutMs = 60_000;
+const defaultRequestTimeoutMs = 60_000;
 const headersTimeoutMs = 20_000;
 const keepAliveTimeoutMs = 72_000;
 const nothingHere = { error: 'not_found', error_description: 'not found' };
@@ -76,15 +76,38 @@ interface RequestForwarder {
 
 /** The HTTP server: limits, the checks that apply to every request, and the routes. */
 export function createApp(options: AppOptions): FastifyInstance {
-  const { base, log, trustedProxies, forwarder } = options;
-  const arrivalMs = options.requestTimeoutMs ?? requestTimeoutMs;
-  const unreadable = unreadableRequests(log);
-  const isAmbiguous = framingGuard();
-  const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
-  const isOwnHost = ownHost(base);
-  const upgrades = new Upgrades();
-  const names = new WeakMap<IncomingMessage, RequestName>();
-  const app: FastifyInstance = fastify({
+  const incoming = newIncoming(options);
+  const app = newFastify(options, incoming);
+  receiveRequests(app, options, incoming);
+  checkEveryRequest(app, options, incoming);
+  app.setNotFoundHandler((request, reply) => {
+    void reply.header('Vary', 'Accept');
+    return asksForPage(request)
+      ? sendPage(reply, errorPage, nowherePage(), { status: 404 })
+      : reply.code(404).send(nothingHere);
+  });
+  registerRoutes(app, options, incoming);
+  return app;
+}
+
+/** What is known of requests before Fastify has them, and what refuses them. */
+function newIncoming({ base, log }: AppOptions) {
+  return {
+    unreadable: unreadableRequests(log),
+    isAmbiguous: framingGuard(),
+    isOwnHost: ownHost(base),
+    upgrades: new Upgrades(),
+    names: new WeakMap<IncomingMessage, RequestName>(),
+  };
+}
+
+type Incoming = ReturnType<typeof newIncoming>;
+
+function newFastify(
+  { log, trustedProxies, requestTimeoutMs: arrivalMs = defaultRequestTimeoutMs }: AppOptions,
+  { unreadable, names }: Incoming,
+): FastifyInstance {
+  return fastify({
     // Fastify's type asks for one member of Pino's logger that ours lacks and fastify never uses.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     loggerInstance: log as unknown as FastifyBaseLogger,
@@ -110,8 +133,16 @@ export function createApp(options: AppOptions): FastifyInstance {
       raw.writeHead(404, headers).end(JSON.stringify(nothingHere));
     },
   });
+}
 
-  let isWarned = trustedProxies.length > 0;
+/** Passes requests to `Front` first, then to another process or to the routes. */
+function receiveRequests(
+  app: FastifyInstance,
+  options: AppOptions,
+  { unreadable, isAmbiguous, isOwnHost, upgrades, names }: Incoming,
+): void {
+  const { log, forwarder } = options;
+  const isRefused = (request: IncomingMessage) => isAmbiguous(request) || isLongHeader(request);
   // Instead of fastify's own server, which would listen on only one address of `localhost`.
   app.server.removeAllListeners('request');
   // By default, older versions of Node drop all lines of a header after the first thousand without a word, so that our
@@ -132,6 +163,16 @@ export function createApp(options: AppOptions): FastifyInstance {
   app.server.on('request', (request, response) => front.receive(request, response));
   unreadable.watch(app.server);
   upgrades.listen(app.server, route);
+  app.addHook('preClose', async () => front.close());
+}
+
+/** Names requests, and refuses those that other programs could read differently or that are for another host. */
+function checkEveryRequest(
+  app: FastifyInstance,
+  { base, log, trustedProxies }: AppOptions,
+  { isAmbiguous, isOwnHost, names }: Incoming,
+): void {
+  let isWarned = trustedProxies.length > 0;
   app.addHook('onRequest', async (request, reply) => {
     names.set(request.raw, { id: request.id, route: request.routeOptions.url });
     void reply.header('X-Request-Id', request.id);
@@ -163,29 +204,24 @@ export function createApp(options: AppOptions): FastifyInstance {
       public_url: base,
     });
   });
-  app.addHook('preClose', async () => front.close());
-  app.setNotFoundHandler((request, reply) => {
-    void reply.header('Vary', 'Accept');
-    return asksForPage(request)
-      ? sendPage(reply, errorPage, nowherePage(), { status: 404 })
-      : reply.code(404).send(nothingHere);
-  });
+}
 
-  void app.register(async (routes) => assetRoutes(routes));
-  void app.register(async (routes) => downloadRoutes(routes, options));
-  void app.register(async (routes) => peopleRoutes(routes, options));
-  void app.register(async (routes) => accountGrantRoutes(routes, options));
-  void app.register(async (routes) => consentRoutes(routes, options));
-  void app.register(async (routes) => oauthRoutes(routes, options));
-  void app.register(async (routes) => adminApiRoutes(routes, options));
-  if (options.dynamicRegistration) {
-    void app.register(async (routes) => registrationRoute(routes, options.ports));
-  }
-  void app.register(async (routes) => mcpRoute(routes, options));
-  void app.register(async (routes) => agentRoute(routes, { ...options, upgrades }));
-  for (const other of options.others ?? []) void app.register(async (routes) => other(routes));
-  void app.register(async (routes) => healthRoutes(routes, options));
-  return app;
+function registerRoutes(app: FastifyInstance, options: AppOptions, { upgrades }: Incoming): void {
+  const all: ((routes: FastifyInstance) => void)[] = [
+    (routes) => assetRoutes(routes),
+    (routes) => downloadRoutes(routes, options),
+    (routes) => peopleRoutes(routes, options),
+    (routes) => accountGrantRoutes(routes, options),
+    (routes) => consentRoutes(routes, options),
+    (routes) => oauthRoutes(routes, options),
+    (routes) => adminApiRoutes(routes, options),
+    (routes) => options.dynamicRegistration && registrationRoute(routes, options.ports),
+    (routes) => mcpRoute(routes, options),
+    (routes) => agentRoute(routes, { ...options, upgrades }),
+    ...(options.others ?? []),
+    (routes) => healthRoutes(routes, options),
+  ];
+  for (const add of all) void app.register(async (routes) => add(routes));
 }
 
 /** Whether a browser will show the response to a person: only then does `Accept` name HTML. */

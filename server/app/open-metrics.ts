@@ -8,6 +8,7 @@ import type { Gauge, Metrics } from '#metrics/metrics';
 import { type MetricsAddress, serveMetrics } from '#metrics/serve-metrics';
 import type { NodeRegistry } from '#nodes/node-registry';
 import type { RemoteNodes } from './open-nodes.ts';
+import type { Closers } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
 const probeMs = 2000;
@@ -30,7 +31,7 @@ export async function openMetrics(
   metrics: Metrics,
   address: MetricsAddress,
   sources: MetricsSources,
-  closers: (() => Promise<void>)[],
+  closers: Closers,
 ): Promise<string> {
   const { version, stores, remote, log } = sources;
   const probeNats = remote?.probe;

@@ -8,6 +8,7 @@ import { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
 import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
+import type { Closers } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
 export interface SendersFor {
@@ -29,7 +30,7 @@ export interface SendersFor {
  */
 export function openSenders(
   { stores, masterKey, guard, clientOf, endedTokens, changeToken, clock, log }: SendersFor,
-  closers: (() => Promise<void>)[],
+  closers: Closers,
 ): { readonly credentialCleanup: CredentialCleanup } {
   const credentialCleanup = new CredentialCleanup({
     db: stores.db,

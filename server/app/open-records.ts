@@ -1,0 +1,60 @@
+import { CountedRefusals } from '#audit/counted-refusals';
+import { AuditRetention } from '#audit/retention';
+import { insertAuditEvent } from '#db/audit';
+import { updateLastUses } from '#db/last-uses';
+import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
+import { findListedTools } from '#db/tool-definitions';
+import type { Db } from '#db/transaction';
+import { CallMeter } from '#usage/call-meter';
+import { UsageRecorder } from '#usage/last-uses';
+import type { Closers, ServeOptions } from './serve-options.ts';
+
+type RecordOptions = Pick<ServeOptions, 'clock' | 'log' | 'auditRetentionDays'> & {
+  readonly isOwner: boolean;
+};
+
+/** Opens what writes down in the background when credentials were used, and how many calls there were. */
+export async function openUsage(
+  { clock, log, isOwner }: RecordOptions,
+  db: Db,
+  closers: Closers,
+): Promise<{ readonly usage: UsageRecorder; readonly meter: CallMeter }> {
+  const usage = new UsageRecorder(
+    (uses) => updateLastUses(db, uses),
+    (err) => log.error({ err }, 'last use not kept'),
+  );
+  closers.push(() => usage.close());
+  const meter = new CallMeter(await listCountedNames(db), {
+    record: (tallies) => recordCalls(db, tallies),
+    listed: (tools) => findListedTools(db, tools),
+    deleteOld: async (now) => (isOwner ? deleteOldRollups(db, now) : undefined),
+    clock,
+    failed: (err) => log.error({ err }, 'calls not counted yet'),
+  });
+  closers.push(() => meter.close());
+  return { usage, meter };
+}
+
+/** Opens the record of refusals, and the removal of old audit entries where the operator limits how long they are kept. */
+export function openAudit(
+  { clock, log, isOwner, auditRetentionDays: days }: RecordOptions,
+  db: Db,
+  closers: Closers,
+): CountedRefusals {
+  const refusals = new CountedRefusals({
+    write: (event) => insertAuditEvent(db, event),
+    clock,
+    failed: refusalNotWritten(log),
+  });
+  closers.push(() => refusals.flush());
+  if (days !== undefined && isOwner) {
+    const failed = (err: unknown) => log.error({ err }, 'old entries of the audit log not removed');
+    const retention = new AuditRetention({ db, clock, days, failed });
+    closers.push(() => retention.close());
+  }
+  return refusals;
+}
+
+export function refusalNotWritten(log: ServeOptions['log']): (error: unknown) => void {
+  return (err) => log.error({ err }, 'refusal not written down');
+}

@@ -1,0 +1,50 @@
+import type { LocalBus } from '#nodes/local-bus';
+import type { OidcOptions } from '#config/oidc-options';
+import type { DocumentedClient } from '#db/clients';
+import type { ProxySource } from '#download/proxy-download';
+import type { Log } from '#log/log';
+import type { MetricsAddress } from '#metrics/serve-metrics';
+import type { SharedDatabase, SharedFolder } from './open-nodes.ts';
+import type { UpstreamOptions } from './open-upstreams.ts';
+
+/** Functions that close the parts of a server, in the order in which the parts were opened. */
+export type Closers = (() => Promise<void>)[];
+
+/** What the operator chose, and the environment of the process. */
+export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
+  /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
+  readonly database?: SharedDatabase | undefined;
+  /** Where several processes share that. */
+  readonly sharedFolder?: SharedFolder | undefined;
+  readonly localBus?: LocalBus | undefined;
+  readonly log: Log;
+  /** Where metrics are served, if they are. */
+  readonly metrics?: MetricsAddress | undefined;
+  readonly masterKeyFile: string | undefined;
+  readonly host: string;
+  readonly port: number;
+  readonly trustedProxies: readonly string[];
+  readonly allowedOrigins: readonly string[];
+  /** What the first owner owns; asked for where it is `undefined`. */
+  readonly firstOrganization: string | undefined;
+  /** Single sign-on, where it is configured. */
+  readonly oidc: OidcOptions | undefined;
+  /** For how many days the audit log is kept; for ever where it is `undefined`. */
+  readonly auditRetentionDays?: number | undefined;
+  readonly maxBodyBytes: number;
+  /** The proxy that this server hands out. */
+  readonly proxy: { readonly version: string; readonly source: ProxySource };
+  /** Whether anybody may register an OAuth client. */
+  readonly dynamicRegistration?: boolean;
+  /** Whether applications are told that a metadata document may describe them; default `true`. */
+  readonly announcesClientDocuments?: boolean;
+  /** Clients whose metadata documents the operator provided. */
+  readonly clientDocuments?: readonly DocumentedClient[];
+  /** Hosts inside this network that client metadata may be fetched from. */
+  readonly outboundHosts?: readonly string[];
+  /** Fetches a client metadata document; only tests have one of their own. */
+  readonly fetchDocument?: (url: string) => Promise<string>;
+  readonly requestTimeoutMs?: number;
+  /** How long it goes on serving when it is closed, while it reports that it is not ready. */
+  readonly shutdownDelayMs?: number;
+}
