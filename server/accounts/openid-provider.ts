@@ -1,6 +1,7 @@
 import * as client from 'openid-client';
 
 import { type ProviderFault, providerFault } from './provider-faults.ts';
+import { memberOf } from 'latchkey-mcp/json-value';
 
 /** A person's identity as asserted by an upstream OpenID provider. */
 export interface UpstreamIdentity {
@@ -196,8 +197,7 @@ async function keysFault(url: string): Promise<ProviderFault | undefined> {
     signal: AbortSignal.timeout(timeoutSeconds * 1000),
   });
   if (!answer.ok) return { code: 'not-openid', detail: `HTTP ${answer.status}` };
-  const body: unknown = await answer.json();
-  const keys: unknown = typeof body === 'object' && body !== null && Reflect.get(body, 'keys');
+  const keys = memberOf(await answer.json(), 'keys');
   if (Array.isArray(keys) && keys.length > 0) return undefined;
   return { code: 'not-openid', detail: 'no keys' };
 }

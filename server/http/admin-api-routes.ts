@@ -16,6 +16,7 @@ import { fromWire, toWire, wireName } from '#admin/wire-names';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import { parseJsonObject } from '#oauth/forms';
 import { OAuthError } from '#oauth/oauth-error';
+import { membersOf } from 'latchkey-mcp/json-value';
 import { adminErrorAnswer } from './error-answers.ts';
 
 const root = '/api/admin';
@@ -126,18 +127,14 @@ function inputOf(request: FastifyRequest, route: OperationRoute): Record<string,
   if (!inQuery && /[?#]/.test(request.raw.url ?? '')) {
     throw new OAuthError('invalid_request', 'send fields in the body, not in the URL');
   }
-  const given = fromWire(objectOf(inQuery ? request.query : jsonOf(request)));
+  const given = fromWire(membersOf(inQuery ? request.query : jsonOf(request)));
   const inPath = fieldsInPath(route.path);
   const twice = inPath.filter((name) => name in given);
   if (twice.length > 0) {
     const fields = twice.map((field) => ({ field, problem: 'is allowed only in the path' }));
     throw new AdministrationRefusal('invalid', 'a field of the path is repeated', { fields });
   }
-  return { ...given, ...fromWire(objectOf(request.params)) };
-}
-
-function objectOf(value: unknown): object {
-  return typeof value === 'object' && value !== null ? value : {};
+  return { ...given, ...fromWire(membersOf(request.params)) };
 }
 
 /** @throws {OAuthError} `invalid_request` */

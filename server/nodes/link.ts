@@ -8,6 +8,7 @@ import {
   type Frame,
 } from 'latchkey-mcp/tunnel-frames';
 import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
+import { memberOf } from 'latchkey-mcp/json-value';
 
 /** No NATS message is longer. */
 export const maxMessageBytes = 512 * 1024;
@@ -273,8 +274,7 @@ function readJson(payload: Buffer): unknown {
 function readReset(payload: Buffer): { code: string; detail: string } {
   const value = readJson(payload);
   const text = (name: 'code' | 'detail') => {
-    const found: unknown =
-      typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
+    const found = memberOf(value, name);
     return typeof found === 'string' ? found : '';
   };
   return {

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 
 import { strictJson, wanted } from 'latchkey-mcp/json';
+import { isObject } from 'latchkey-mcp/json-value';
 import { OAuthError } from './oauth-error.ts';
 
 const maxParameters = 64;
@@ -55,7 +56,7 @@ export function parseJsonObject(
     throw new OAuthError(code, `the body is refused: ${read.reason}`);
   }
   const value: unknown = read.outcome === 'json' ? JSON.parse(bytes.toString('utf8')) : undefined;
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return { ...value };
+  if (isObject(value)) return value;
   throw new OAuthError(code, 'the body is not a JSON object');
 }
 

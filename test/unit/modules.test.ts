@@ -105,6 +105,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'mcp/headers': {},
   'mcp/json': {},
   'mcp/json-edit': {},
+  'mcp/json-value': {},
   'mcp/message': {},
   'mcp/raw-message': {},
   'mcp/sse': {},
@@ -135,7 +136,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   },
   'server/accounts': {
     imports: ['model', 'secrets', 'db', 'audit'],
-    packages: ['@simplewebauthn/server', 'openid-client', 'otpauth', 'zod'],
+    packages: ['@simplewebauthn/server', 'latchkey-mcp', 'openid-client', 'otpauth', 'zod'],
   },
   'server/webhooks': { imports: ['model', 'secrets', 'outbound', 'db', 'audit'] },
   'server/gateway': {
