@@ -1,10 +1,48 @@
 import { defineConfig } from 'vitest/config';
+import { BaseSequencer, type TestSpecification } from 'vitest/node';
+
+/**
+ * Files that take longer than most, which their size does not show: each level begins with them, in this order, so that none is
+ * left at its end while nothing else runs.
+ */
+const longest = [
+  'documentation/documented-commands',
+  'gateway/conformance',
+  'dashboard/story',
+  'proxy/download',
+  'dashboard/sign-in-ways',
+  'agent/story',
+  'tray/windows',
+  'golden/recorded-output',
+  'gateway/webhooks',
+  'nodes/reference-server',
+  'proxy/real-servers',
+  'oauth/upstream-access',
+  'nodes/processes',
+  'oauth/consent',
+  'proxy/setup',
+  'nodes/storm',
+];
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const levels = Map.groupBy(await super.sort(files), ({ project }) => project);
+    return [...levels.values()].flatMap((level) =>
+      level.toSorted((one, other) => placeOf(one) - placeOf(other)),
+    );
+  }
+}
+
+function placeOf({ moduleId }: TestSpecification): number {
+  const place = longest.findIndex((name) => moduleId.endsWith(`test/e2e/${name}.test.ts`));
+  return place < 0 ? longest.length : place;
+}
 
 /** `test/README.md` says what each level is for and what it costs. */
 const level = (
   name: string,
   include: string | readonly string[],
-  { exclude = [], order, timeoutMs, alone, env }: Level,
+  { exclude = [], order, timeoutMs, workers, env }: Level,
 ) => ({
   test: {
     name,
@@ -14,8 +52,8 @@ const level = (
     // Not threads: the keychain's library reads the environment of the process.
     pool: 'forks' as const,
     isolate: false,
-    fileParallelism: !alone,
-    maxWorkers: alone ? 1 : 2,
+    fileParallelism: workers > 1,
+    maxWorkers: workers,
     sequence: { groupOrder: order },
     testTimeout: timeoutMs,
     hookTimeout: timeoutMs,
@@ -30,11 +68,11 @@ const level = (
 
 interface Level {
   readonly exclude?: readonly string[];
-  /** Levels of the same order run at the same time. */
+  /** Levels of the same order share their workers, so that one begins while the last files of the other still run. */
   readonly order: number;
   readonly timeoutMs: number;
-  /** One file after the other. */
-  readonly alone: boolean;
+  /** How many files run at a time. */
+  readonly workers: number;
   readonly env?: Record<string, string>;
 }
 
@@ -57,32 +95,33 @@ const alone = '**/*.alone.test.ts';
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     projects: [
       level('unit', 'test/unit/**/*.test.ts', {
         exclude: [full],
         order: 0,
         timeoutMs: 20_000,
-        alone: false,
+        workers: 2,
       }),
       level('contract', 'test/contract/**/*.test.ts', {
         order: 0,
         timeoutMs: 20_000,
-        alone: false,
+        workers: 2,
       }),
       level('e2e', 'test/e2e/**/*.test.ts', {
         exclude: [full, alone],
         order: 1,
         timeoutMs: 120_000,
-        alone: false,
+        workers: 3,
       }),
-      level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, alone: true }),
       level('nodes', storiesOfNodes, {
-        order: 3,
+        order: 1,
         timeoutMs: 120_000,
-        alone: false,
+        workers: 3,
         env: { TEST_NODES: '3' },
       }),
-      level('full', `test/${full}`, { order: 4, timeoutMs: 900_000, alone: true }),
+      level('alone', `test/e2e/${alone}`, { order: 2, timeoutMs: 120_000, workers: 1 }),
+      level('full', `test/${full}`, { order: 3, timeoutMs: 900_000, workers: 1 }),
     ],
   },
 });
