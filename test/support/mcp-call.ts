@@ -26,6 +26,15 @@ export function rpc(method: string, params?: object, id: number | string = 1): s
   return JSON.stringify({ jsonrpc: '2.0', id, method, ...(params && { params }) });
 }
 
+/** The media types that a client of either era accepts. */
+export const acceptsBoth = 'application/json, text/event-stream';
+
+/** The request that opens a legacy session. */
+export function initialize(protocolVersion = '2025-06-18'): string {
+  const clientInfo = { name: 'test', version: '1' };
+  return rpc('initialize', { protocolVersion, capabilities: {}, clientInfo });
+}
+
 /** A modern request with the `_meta` and the headers that go with it. */
 export function modern(method: string, params: Record<string, unknown> = {}, id = 1) {
   const meta = {
@@ -38,7 +47,7 @@ export function modern(method: string, params: Record<string, unknown> = {}, id 
     headers: {
       'mcp-protocol-version': '2026-07-28',
       'mcp-method': method,
-      accept: 'application/json, text/event-stream',
+      accept: acceptsBoth,
       ...(typeof name === 'string' && { 'mcp-name': name }),
     },
   };

@@ -1,63 +1,25 @@
 /** What a server says unasked keeps coming, whatever becomes of the streams and sessions that it comes by. */
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, expect, onTestFinished, test, vi } from 'vitest';
 
-import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, rpc } from '#support/mcp-call';
+import { mcpCall } from '#support/mcp-call';
 import { proxyProcess } from '#support/proxy-process';
-import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
 import { patient } from '#support/patient';
+import { eventStream, legacySession, talkingGateway } from '#support/talking-gateway';
 
-const stack = new AsyncDisposableStack();
-let upstream: TalkingUpstream;
-let gateway: GatewayUnderTest;
-
-beforeAll(async () => {
-  upstream = stack.use(await talkingUpstream());
-  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
-}, 60_000);
-afterAll(() => stack.disposeAsync());
+const { upstream, gateway } = await talkingGateway();
 beforeEach(() => {
   upstream.refusal = undefined;
   upstream.forget();
 });
 
-/** A session of the older era at the gateway, opened by hand. */
+/** A session of the legacy era at the gateway. */
 async function session() {
   const { endpoint, key } = gateway;
-  const version = { 'mcp-protocol-version': '2025-06-18' };
-  const headers = { accept: 'application/json, text/event-stream' };
-  const params = {
-    protocolVersion: '2025-06-18',
-    capabilities: {},
-    clientInfo: { name: 'test', version: '1' },
+  const headers = await legacySession(endpoint, { key });
+  return {
+    listen: (lastEventId?: string) => eventStream(endpoint, { key }, { headers, lastEventId }),
+    call: () => mcpCall(endpoint, { key, headers }),
   };
-  const opened = await mcpCall(endpoint, { key, headers, body: rpc('initialize', params) });
-  const id = opened.headers.get('mcp-session-id') ?? '';
-  const ours = { ...headers, ...version, 'mcp-session-id': id };
-
-  async function listen(lastEventId?: string) {
-    const gone = new AbortController();
-    onTestFinished(() => gone.abort());
-    const behind = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-    const answer = await fetch(endpoint, {
-      headers: { ...ours, ...behind, 'x-api-key': key },
-      signal: gone.signal,
-    });
-    let text = '';
-    const read = async () => {
-      for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
-    };
-    const ended = read().catch(() => undefined);
-    return {
-      status: answer.status,
-      text: () => text,
-      ids: () => [...text.matchAll(/^id: (.+)$/gm)].map(([, found]) => found ?? ''),
-      gone: () => gone.abort(),
-      ended,
-    };
-  }
-  const call = () => mcpCall(endpoint, { key, headers: ours });
-  return { listen, call };
 }
 
 /** Says it once somebody listens, until it is heard. */
@@ -106,7 +68,7 @@ test('GET stream: a caller that lost a silent stream takes over its successor, w
   await first.ended;
   const second = await listen(first.ids().at(-1));
   await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
-  second.gone();
+  second.leave();
   await second.ended;
   upstream.say('meanwhile');
   const asked = upstream.asked();

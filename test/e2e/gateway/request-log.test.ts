@@ -1,22 +1,12 @@
 /** Every request has one line in the log, however it ends. */
 import { connect } from 'node:net';
-import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
-import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, rpc } from '#support/mcp-call';
 import { rawHttp } from '#support/raw-http';
-import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
 import { patient } from '#support/patient';
+import { eventStream, legacySession, talkingGateway } from '#support/talking-gateway';
 
-const stack = new AsyncDisposableStack();
-let upstream: TalkingUpstream;
-let gateway: GatewayUnderTest;
-
-beforeAll(async () => {
-  upstream = stack.use(await talkingUpstream());
-  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
-}, 60_000);
-afterAll(() => stack.disposeAsync());
+const { gateway } = await talkingGateway();
 
 type Line = Record<string, unknown>;
 
@@ -39,30 +29,20 @@ async function settled(logged: () => Line[]): Promise<Line[]> {
 
 test('request log: a stream that its caller leaves has one line, with the id of its answer', async () => {
   const { endpoint, key } = gateway;
-  const accept = 'application/json, text/event-stream';
-  const clientInfo = { name: 'test', version: '1' };
-  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
-  const body = rpc('initialize', params);
-  const { headers } = await mcpCall(endpoint, { key, headers: { accept }, body });
-  const session = headers.get('mcp-session-id') ?? '';
+  const headers = await legacySession(endpoint, { key });
   const logged = lines();
-  const leaving = new AbortController();
-  onTestFinished(() => leaving.abort());
-  const { status, headers: given } = await fetch(endpoint, {
-    headers: { accept, 'x-api-key': key, 'mcp-session-id': session },
-    signal: leaving.signal,
-  });
-  const id = given.get('x-request-id');
+  const stream = await eventStream(endpoint, { key }, { headers });
+  const id = stream.headers.get('x-request-id');
   const own = async () => (await settled(logged)).filter((line) => line['id'] === id);
 
   expect(await own()).toEqual([]);
 
-  leaving.abort();
+  stream.leave();
   await vi.waitFor(() => expect(logged().some(({ cut }) => cut === true)).toBe(true), patient);
 
   const route = '/mcp/:organization/:server';
-  expect(status).toBe(200);
-  expect(await own()).toEqual([expect.objectContaining({ method: 'GET', route, status })]);
+  expect(stream.status).toBe(200);
+  expect(await own()).toEqual([expect.objectContaining({ method: 'GET', route, status: 200 })]);
 });
 
 const head = 'HTTP/1.1\r\nHost: HOST\r\nConnection: close\r\n';

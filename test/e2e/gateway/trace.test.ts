@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { acceptsBoth, initialize, mcpCall, modern, rpc } from '#support/mcp-call';
 import {
   bothErasAnswer,
   legacyAnswer,
@@ -34,19 +34,18 @@ afterAll(async () => {
 });
 
 const traceOf = (n: number) => `00-4bf92f3577b34da6a3ce929d0e0e4736-${`${n}`.padStart(16, '0')}-01`;
-const eitherType = { accept: 'application/json, text/event-stream' };
-const initialize = rpc('initialize', {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-});
+const eitherType = { accept: acceptsBoth };
 
 test.for(['fixture', 'both', 'newer'] as const)(
   'trace context: the upstream %s gets it with each call, without baggage, whatever era either side uses',
   async (name) => {
     const endpoint = gateway.endpoint.replace('fixture', name);
     const key = keys[name];
-    const opened = await mcpCall(endpoint, { key, headers: eitherType, body: initialize });
+    const opened = await mcpCall(endpoint, {
+      key,
+      headers: eitherType,
+      body: initialize('2025-11-25'),
+    });
     const sessionId = opened.headers.get('mcp-session-id');
     const session = {
       ...eitherType,

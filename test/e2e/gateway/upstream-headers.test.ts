@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { findOrganization } from '#server/db/organizations';
 import { openStores } from '#server/app/stores';
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { initialize, mcpCall, modern, rpc } from '#support/mcp-call';
 import { tokenUpstream } from '#support/token-upstream';
 import {
   bothErasAnswer,
@@ -115,12 +115,7 @@ test('fixed header: POST, GET and DELETE of a session carry it, and a new value 
     response.setHeader('mcp-session-id', 'session-there');
     return legacyAnswer(request, response);
   };
-  const params = {
-    protocolVersion: '2025-06-18',
-    capabilities: {},
-    clientInfo: { name: 'c', version: '1' },
-  };
-  const begun = await call({ body: rpc('initialize', params) });
+  const begun = await call({ body: initialize() });
   const headers = {
     'mcp-session-id': begun.headers.get('mcp-session-id') ?? '',
     'mcp-protocol-version': '2025-06-18',

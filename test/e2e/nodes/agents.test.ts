@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { z } from 'zod';
-import { mcpCall, rpc } from '#support/mcp-call';
+import { initialize, mcpCall, rpc } from '#support/mcp-call';
 import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
 import { natsUrl } from '#support/requirements';
@@ -54,12 +54,7 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
 
   /** Opens a session at a node. */
   async function session(node: ClusterNode) {
-    const params = {
-      protocolVersion: protocol,
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1' },
-    };
-    const opened = await call(node, rpc('initialize', params));
+    const opened = await call(node, initialize(protocol));
     return {
       'mcp-session-id': opened.headers.get('mcp-session-id') ?? '',
       'mcp-protocol-version': protocol,

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 import { childrenOf, many, send, statusesOf } from '#support/fresh-connections';
-import { rpc } from '#support/mcp-call';
+import { initialize, rpc } from '#support/mcp-call';
 import { nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
 import { runProgram } from '#support/processes';
@@ -43,9 +43,7 @@ await suite('postgres', 'several processes of one server, without NATS', () => {
     });
 
   const openSession = async (own = key, server = 'talking') => {
-    const clientInfo = { name: 'test', version: '1' };
-    const params = { protocolVersion: version, capabilities: {}, clientInfo };
-    const opened = await call(own, { server, body: rpc('initialize', params) });
+    const opened = await call(own, { server, body: initialize(version) });
     return String(opened.headers['mcp-session-id']);
   };
   /** Random for each process. */

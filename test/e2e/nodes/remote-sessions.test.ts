@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
-import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { initialize, mcpCall, modern, rpc } from '#support/mcp-call';
 import { type ClusterNode, nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
 import { natsUrl } from '#support/requirements';
@@ -51,15 +51,10 @@ await suite(['postgres', 'nats'], 'sessions of another node', () => {
   /** A session that `opener` has; what it asks goes to another node. */
   async function session(opener: ClusterNode, { key: own = key } = {}) {
     const accept = 'application/json, text/event-stream';
-    const params = {
-      protocolVersion: version,
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1' },
-    };
     const opened = await mcpCall(endpoint(), {
       key: own,
       headers: { accept, 'x-test-node': opener.name },
-      body: rpc('initialize', params),
+      body: initialize(version),
     });
     const id = opened.headers.get('mcp-session-id') ?? '';
     const headers = (node: ClusterNode) => ({

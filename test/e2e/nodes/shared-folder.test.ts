@@ -9,7 +9,7 @@ import { cookieName } from '#server/web/page-request';
 import { pkcePair } from '#support/authorization-server';
 import { childrenOf, many, send, type SentRequest, statusesOf } from '#support/fresh-connections';
 import { hiddenFields } from '#support/granting-server';
-import { modern, rpc } from '#support/mcp-call';
+import { initialize, modern, rpc } from '#support/mcp-call';
 import { patient } from '#support/patient';
 import { runProgram } from '#support/processes';
 import { serverLauncher } from '#support/programs';
@@ -139,12 +139,10 @@ describe('several processes that share a data folder', () => {
   });
 
   test('a call in a session, to a page and to what only one process has reaches the owner from each', async () => {
-    const clientInfo = { name: 'test', version: '1' };
-    const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
     const sessions = await many(() =>
       call(
         { 'x-api-key': sessionsKey },
-        { at: 'talking', body: rpc('initialize', params), headers: { accept } },
+        { at: 'talking', body: initialize(), headers: { accept } },
       ),
     );
     const ids = sessions.map(({ headers }) => String(headers['mcp-session-id']));

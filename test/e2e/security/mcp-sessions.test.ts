@@ -11,7 +11,15 @@ import {
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, ownSessionId, rpc, toolsList } from '#support/mcp-call';
+import {
+  acceptsBoth,
+  initialize,
+  mcpCall,
+  modern,
+  ownSessionId,
+  rpc,
+  toolsList,
+} from '#support/mcp-call';
 import { modernUpstream } from '#support/upstreams/modern-upstream';
 import { bothErasAnswer, recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
 import { sessionUpstream } from '#support/upstreams/session-upstream';
@@ -35,12 +43,6 @@ afterAll(async () => {
 });
 
 const at = (name: string) => `${base}/mcp/acme/${name}`;
-const eitherType = 'application/json, text/event-stream';
-const initialize = rpc('initialize', {
-  protocolVersion: '2025-06-18',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-});
 
 test.for(['fixture', 'newest', 'both', 'bare'])(
   '§6: plain request: the specification’s example gets 200 in JSON from the upstream %s',
@@ -50,7 +52,7 @@ test.for(['fixture', 'newest', 'both', 'bare'])(
     const called = await mcpCall(at(name), {
       ...credential,
       body: rpc('tools/call', { name: 'echo', arguments: { text: 'héllo' } }, 'mine'),
-      headers: { accept: eitherType },
+      headers: { accept: acceptsBoth },
     });
 
     expect([listed.status, called.status]).toEqual([200, 200]);
@@ -151,14 +153,14 @@ test('§6: legacy session: DELETE ends it, at the upstream too', async () => {
   expect(opened.length).toBeGreaterThan(0);
   const open = () => upstream.sessions().filter((id) => opened.includes(id));
   await expect.poll(open, patient).toEqual([]);
-  const headers = { 'mcp-session-id': sessionId, accept: eitherType };
+  const headers = { 'mcp-session-id': sessionId, accept: acceptsBoth };
   expect((await mcpCall(endpoint, { key, headers })).status).toBe(404);
 });
 
 test('71: legacy session: open to its own principal and server only', async () => {
   const { transport } = await legacyClient();
   const other = await gateway.newKey('acme/fixture');
-  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: eitherType };
+  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: acceptsBoth };
 
   expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
   for (const method of ['POST', 'GET', 'DELETE']) {
@@ -175,15 +177,15 @@ test('71: legacy session: the upstream’s own session id is not accepted, and c
   const [theirs = ''] = upstream.sessions();
 
   for (const id of [theirs, 'chosen', '__proto__']) {
-    const headers = { 'mcp-session-id': id, accept: eitherType };
+    const headers = { 'mcp-session-id': id, accept: acceptsBoth };
     expect((await mcpCall(endpoint, { key, headers })).status).toBe(404);
-    expect((await mcpCall(endpoint, { key, headers, body: initialize })).status).toBe(404);
+    expect((await mcpCall(endpoint, { key, headers, body: initialize() })).status).toBe(404);
   }
 });
 
 test('71: legacy session: an unexpected response does not reach the upstream', async () => {
   const { transport } = await legacyClient();
-  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: eitherType };
+  const headers = { 'mcp-session-id': transport.sessionId ?? '', accept: acceptsBoth };
   const body = '{"jsonrpc":"2.0","id":0,"result":{}}';
 
   const answer = await mcpCall(endpoint, { key, headers, body });
@@ -266,7 +268,7 @@ test('72: GET stream: a lost one is resumed after its last event, by its owner o
     'mcp-session-id': transport.sessionId ?? '',
     'mcp-protocol-version': '2025-11-25',
     'content-type': 'application/json',
-    accept: eitherType,
+    accept: acceptsBoth,
   };
   const body = rpc('tools/call', { name: 'steps', _meta: { progressToken: 1 } }, 'lost');
   const seen = await readUntil('notifications/progress', { method: 'POST', headers, body });
@@ -297,11 +299,11 @@ test('72: GET stream: a caller’s Last-Event-ID never reaches the upstream, whi
     else usual(request, response);
   };
   const owner = others['bare'] ?? '';
-  const opened = await mcpCall(at('bare'), { key: owner, body: initialize });
+  const opened = await mcpCall(at('bare'), { key: owner, body: initialize() });
   const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
   bare.requests.splice(0);
 
-  const headers = { ...session, accept: eitherType, 'last-event-id': '7' };
+  const headers = { ...session, accept: acceptsBoth, 'last-event-id': '7' };
   const listened = await mcpCall(at('bare'), { key: owner, method: 'GET', headers });
 
   expect(listened.status).toBe(200);
@@ -314,7 +316,7 @@ test('71: revocation: it ends the key’s open stream and its session', async ()
   const headers = {
     'x-api-key': shortLived.key,
     'mcp-session-id': transport.sessionId ?? '',
-    accept: eitherType,
+    accept: acceptsBoth,
     'content-type': 'application/json',
   };
   const body = rpc('tools/call', { name: 'steps', _meta: { progressToken: 1 } }, 'open');

@@ -1,7 +1,7 @@
 import { afterAll, expect, onTestFinished, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, ownSessionId, rpc } from '#support/mcp-call';
+import { initialize, mcpCall, modern, ownSessionId, rpc } from '#support/mcp-call';
 import { modernUpstream } from '#support/upstreams/modern-upstream';
 import { sessionUpstream } from '#support/upstreams/session-upstream';
 
@@ -118,11 +118,7 @@ test('71: era translation: a session for a modern upstream is open to its own pr
   ];
   const opened = await mcpCall(at, {
     key: owner,
-    body: rpc('initialize', {
-      protocolVersion: '2025-06-18',
-      capabilities: {},
-      clientInfo: { name: 'test', version: '1' },
-    }),
+    body: initialize(),
   });
   const headers = {
     'mcp-session-id': opened.headers.get('mcp-session-id') ?? '',

@@ -1,24 +1,15 @@
-import { afterAll, beforeAll, beforeEach, expect, onTestFinished, test, vi } from 'vitest';
+import { beforeEach, expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { updateClient } from '#server/db/clients';
 import type { Scope } from '#server/model/scopes';
-import { gatewayUnderTest, type GatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, rpc } from '#support/mcp-call';
-import { talkingUpstream, type TalkingUpstream } from '#support/upstreams/talking-upstream';
+import { modern } from '#support/mcp-call';
 import { patient } from '#support/patient';
+import { eventStream, legacySession, talkingGateway } from '#support/talking-gateway';
 
 const all: Scope[] = ['mcp:tools:read', 'mcp:tools:execute', 'mcp:resources:read'];
 const made = z.object({ client_id: z.string(), client_secret: z.string() });
-const stack = new AsyncDisposableStack();
-let upstream: TalkingUpstream;
-let gateway: GatewayUnderTest;
-
-beforeAll(async () => {
-  upstream = stack.use(await talkingUpstream());
-  gateway = stack.use(await gatewayUnderTest({ upstreamUrl: upstream.url }));
-}, 60_000);
-afterAll(() => stack.disposeAsync());
+const { upstream, gateway } = await talkingGateway();
 beforeEach(() => upstream.forget());
 
 /** A client with a token for all scopes. */
@@ -42,59 +33,25 @@ async function client() {
 }
 
 interface Opening {
-  readonly method: 'GET' | 'POST';
   readonly headers: Record<string, string>;
   readonly body?: string;
 }
 
-async function stream(token: string, { headers, ...rest }: Opening, lastEventId?: string) {
-  const gone = new AbortController();
-  onTestFinished(() => gone.abort());
-  const behind = lastEventId === undefined ? {} : { 'last-event-id': lastEventId };
-  const answer = await fetch(gateway.endpoint, {
-    ...rest,
-    headers: {
-      'content-type': 'application/json',
-      authorization: `Bearer ${token}`,
-      ...headers,
-      ...behind,
-    },
-    signal: gone.signal,
-  });
-  let text = '';
-  const read = async () => {
-    for await (const chunk of answer.body ?? []) text += Buffer.from(chunk).toString();
-  };
-  const ended = read().then(
-    () => 'ended',
-    () => 'broken off',
-  );
-  return {
-    status: answer.status,
-    ended,
-    gone: () => gone.abort(),
-    told: () => [...text.matchAll(/notifications\/(\w+)\/list_changed/g)].map(([, list]) => list),
-    lastId: () => [...text.matchAll(/^id: (.+)$/gm)].at(-1)?.[1],
-  };
+async function stream(token: string, opening: Opening, lastEventId?: string) {
+  const opened = await eventStream(gateway.endpoint, { token }, { ...opening, lastEventId });
+  const changes = () => opened.text().matchAll(/notifications\/(\w+)\/list_changed/g);
+  return { ...opened, told: () => [...changes()].map(([, list]) => list) };
 }
 
 type Stream = Awaited<ReturnType<typeof stream>>;
 
-/** `GET` of a session. */
-async function ofSession(token: string): Promise<Opening> {
-  const accept = 'application/json, text/event-stream';
-  const clientInfo = { name: 'test', version: '1' };
-  const params = { protocolVersion: '2025-06-18', capabilities: {}, clientInfo };
-  const body = rpc('initialize', params);
-  const opened = await mcpCall(gateway.endpoint, { token, headers: { accept }, body });
-  const id = opened.headers.get('mcp-session-id') ?? '';
-  return { method: 'GET', headers: { accept, 'mcp-session-id': id } };
-}
-
-const subscription = (notifications: object): Opening => ({
-  method: 'POST',
-  ...modern('subscriptions/listen', { notifications }),
+/** The GET stream of a new session. */
+const ofSession = async (token: string): Promise<Opening> => ({
+  headers: await legacySession(gateway.endpoint, { token }),
 });
+
+const subscription = (notifications: object): Opening =>
+  modern('subscriptions/listen', { notifications });
 
 async function hearsAll({ told }: Stream) {
   await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
@@ -119,7 +76,7 @@ test('56: narrowed scopes: the session’s stream ends with any of its scopes, a
 
   await narrow(['mcp:tools:read']);
   await wide.ended;
-  const next = await stream(token, how, wide.lastId());
+  const next = await stream(token, how, wide.ids().at(-1));
 
   expect(await narrowly(next)).not.toContain('resources');
 });
@@ -146,16 +103,16 @@ test('56: narrowed scopes: a resumed stream ends too, even where the upstream is
   await vi.waitFor(() => expect(upstream.open()).toBe(1), patient);
   upstream.changed('tools');
   await vi.waitFor(() => expect(lost.told()).toEqual(['tools']), patient);
-  lost.gone();
+  lost.leave();
   await lost.ended;
-  const wide = await stream(token, how, lost.lastId());
+  const wide = await stream(token, how, lost.ids().at(-1));
   upstream.changed('resources');
   await vi.waitFor(() => expect(wide.told()).toEqual(['resources']), patient);
 
   await narrow(['mcp:tools:read']);
   await wide.ended;
   await vi.waitFor(() => expect(upstream.open()).toBe(0), patient);
-  const next = await stream(token, how, wide.lastId());
+  const next = await stream(token, how, wide.ids().at(-1));
 
   expect(await narrowly(next)).not.toContain('resources');
 });

@@ -1,7 +1,7 @@
 import { afterAll, beforeEach, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, rpc, toolsList } from '#support/mcp-call';
+import { initialize, mcpCall, modern, toolsList } from '#support/mcp-call';
 import { sessionUpstream } from '#support/upstreams/session-upstream';
 import { patient } from '#support/patient';
 
@@ -18,15 +18,9 @@ beforeEach(() => upstream.forget());
 
 type Credential = { key: string } | { token: string };
 
-const initialize = rpc('initialize', {
-  protocolVersion: '2025-06-18',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-});
-
 /** A session of the older era; the headers of what belongs to it. */
 async function session(credential: Credential) {
-  const { headers } = await mcpCall(endpoint, { ...credential, body: initialize });
+  const { headers } = await mcpCall(endpoint, { ...credential, body: initialize() });
   return { 'mcp-session-id': headers.get('mcp-session-id') ?? '' };
 }
 

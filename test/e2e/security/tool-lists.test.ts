@@ -1,7 +1,7 @@
 import { afterAll, expect, test } from 'vitest';
 
 import { gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { acceptsBoth, initialize, mcpCall, modern, rpc } from '#support/mcp-call';
 import {
   bothErasAnswer,
   legacyAnswer,
@@ -66,19 +66,18 @@ async function changedToolsAre(rule: 'flag' | 'withhold'): Promise<void> {
   ruleNow = rule;
 }
 
-const eitherType = { accept: 'application/json, text/event-stream' };
+const eitherType = { accept: acceptsBoth };
 const legacy = { ...eitherType, 'mcp-protocol-version': '2025-11-25' };
-const initialize = rpc('initialize', {
-  protocolVersion: '2025-11-25',
-  capabilities: {},
-  clientInfo: { name: 'test', version: '1' },
-});
 
 /** The tools as every kind of caller asks for them, of every kind of server. */
 async function listEverywhere() {
   const answers = new Map<string, Awaited<ReturnType<typeof mcpCall>>>();
   for (const [name, key] of Object.entries(keys)) {
-    const opened = await mcpCall(at(name), { key, headers: eitherType, body: initialize });
+    const opened = await mcpCall(at(name), {
+      key,
+      headers: eitherType,
+      body: initialize('2025-11-25'),
+    });
     const sessionId = opened.headers.get('mcp-session-id');
     const session = sessionId === null ? {} : { 'mcp-session-id': sessionId };
     const asked = {
@@ -204,7 +203,7 @@ async function promptsInBothEras() {
   const opened = await mcpCall(at('fixture'), {
     key: gateway.key,
     headers: legacy,
-    body: initialize,
+    body: initialize('2025-11-25'),
   });
   const session = { 'mcp-session-id': opened.headers.get('mcp-session-id') ?? '' };
   const body = rpc('prompts/list', {}, 2);
@@ -255,7 +254,7 @@ test('95: response stream: the request’s own answer passes, without results fo
 
 test('95: response stream: a resumed one passes no result for another request', async () => {
   promptsBy(events, 'id: theirs\ndata: \n\n');
-  const call = { key: gateway.key, headers: legacy, body: initialize };
+  const call = { key: gateway.key, headers: legacy, body: initialize('2025-11-25') };
   const opened = await mcpCall(at('fixture'), call);
   const session = {
     ...legacy,
