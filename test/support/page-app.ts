@@ -71,6 +71,11 @@ function foundNodes(now: number): NodeRecord[] {
   ];
 }
 
+/** A page without what its footer says of the request. */
+export function withoutFooter(text: string): string {
+  return text.replaceAll(/<footer[\s\S]*<\/footer>/g, '');
+}
+
 /** A browser that somebody is signed in with, and what the forms of its pages carry. */
 export interface SignedInBrowser {
   readonly userId: string;

@@ -5,6 +5,7 @@ import { operations } from '#server/admin/operations';
 import { mintSecret } from '#server/secrets/secrets';
 import { roles } from '#server/model/roles';
 import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
+import { everyRow } from '#support/open-database';
 import { deadWebhook } from '#support/webhook-setup';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
 import { newestEvents } from '#support/newest-events';
@@ -55,14 +56,10 @@ const asked = (operation: Operation, things: Readonly<Record<string, string>>) =
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
 
 /** All that is kept but the record of what happened, and when a token was used. */
-const kept = () => {
-  const { connection } = api.app.server.stores;
-  const tables = connection.prepare(`select name from sqlite_schema where type = 'table'`).all();
-  return tables
-    .map(({ name }) => String(name))
-    .filter((name) => !['audit_event', 'audit_order', 'personal_token'].includes(name))
-    .map((name) => [name, connection.prepare(`select * from "${name}"`).all()]);
-};
+const kept = () =>
+  everyRow(api.app.server.stores.connection, {
+    except: ['audit_event', 'audit_order', 'personal_token'],
+  });
 
 /** An agent's key is named by the agent's own keys, not by one of a server. */
 async function ownThings(operation: Operation) {
