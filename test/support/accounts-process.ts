@@ -1,14 +1,14 @@
 import { createInterface } from 'node:readline';
 import { homedir } from 'node:os';
 import { AccountsError, openAccounts } from '#proxy/app-accounts';
-import { callDoor } from './call-door.ts';
+import { callAccounts } from './call-accounts.ts';
 import { launcher } from './proxy-process.ts';
 
 /**
- * A process that does with the door what its standard input says, a JSON array a line:
+ * A process that calls the accounts service as its standard input says, a JSON array a line:
  * `["rotateKey","work","mcp_…"]`. It answers each with a line, `{"value":…}` or `{"error":…}`.
  */
-const door = openAccounts({
+const service = openAccounts({
   platform: process.platform,
   home: homedir(),
   env: process.env,
@@ -18,14 +18,14 @@ const door = openAccounts({
   launcher: { node: process.execPath, script: launcher },
 });
 
-const say = (answer: unknown) => process.stdout.write(`${JSON.stringify(answer)}\n`);
+const print = (answer: unknown) => process.stdout.write(`${JSON.stringify(answer)}\n`);
 
 for await (const line of createInterface({ input: process.stdin })) {
   try {
-    say({ value: (await callDoor(door, line)) ?? null });
+    print({ value: (await callAccounts(service, line)) ?? null });
   } catch (error) {
     if (!(error instanceof AccountsError)) throw error;
     const { code, message, hint } = error;
-    say({ error: { code, message, hint } });
+    print({ error: { code, message, hint } });
   }
 }

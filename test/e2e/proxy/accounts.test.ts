@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { ConnectionView, Probed, Rotated } from '#proxy/auth/accounts-service';
 import { acmeServer, type AcmeServer } from '#support/acme-server';
-import { doorProcess, type DiesBefore, type DoorProcess } from '#support/door-process';
+import { accountsClient, type DiesBefore, type AccountsClient } from '#support/accounts-client';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
@@ -14,11 +14,14 @@ const registry = '.config/latchkey/connections.json';
 const claude = '.config/Claude/claude_desktop_config.json';
 const bare = { XDG_CONFIG_HOME: undefined, XDG_STATE_HOME: undefined, XDG_DATA_HOME: undefined };
 
-const doorOf = (home: LatchkeyHome, more = {}, dies?: DiesBefore) =>
-  doorProcess({ ...bare, ...home.env, ...more }, dies);
+const clientOf = (home: LatchkeyHome, more = {}, dies?: DiesBefore) =>
+  accountsClient({ ...bare, ...home.env, ...more }, dies);
 
-async function connection(door: DoorProcess, name: string): Promise<ConnectionView | undefined> {
-  const all = await door.call<ConnectionView[]>('list');
+async function connection(
+  accounts: AccountsClient,
+  name: string,
+): Promise<ConnectionView | undefined> {
+  const all = await accounts.call<ConnectionView[]>('list');
   return all.find((one) => one.name === name);
 }
 
@@ -34,34 +37,34 @@ await suite('keychain', 'accounts service', () => {
 
   test('a connection is probed, added once its key is accepted, installed, rotated and removed', async () => {
     await using home = await latchkeyHome(keyring.env);
-    await using door = doorOf(home);
+    await using accounts = clientOf(home);
     const url = `${server.base}/mcp/acme/fixture`;
     const [first, second] = [await server.key(), await server.key()];
 
-    const probed = await door.call<Probed>('probe', url);
-    const wrong = door.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: 'mcp_x' });
+    const probed = await accounts.call<Probed>('probe', url);
+    const wrong = accounts.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: 'mcp_x' });
     await expect(wrong).rejects.toThrow('check the credential');
     const nothing = await home.read(registry);
-    const added = await door.call('add', {
+    const added = await accounts.call('add', {
       name: 'work',
       url,
       as: 'api_key',
       apiKeySecret: first.key,
     });
-    await door.call('install', 'claude-desktop', 'work');
+    await accounts.call('install', 'claude-desktop', 'work');
     await using running = home.start({
       command: process.execPath,
       args: [launcher, 'connect', 'work'],
     });
     await running.handshake();
     await expect
-      .poll(async () => (await connection(door, 'work'))?.proxies, patient)
+      .poll(async () => (await connection(accounts, 'work'))?.proxies, patient)
       .toMatchObject([{ name: 'work', state: 'ready' }]);
-    const shown = await connection(door, 'work');
-    await expect(door.call('rotateKey', 'work', 'mcp_wrong')).rejects.toThrow(
+    const shown = await connection(accounts, 'work');
+    await expect(accounts.call('rotateKey', 'work', 'mcp_wrong')).rejects.toThrow(
       'check the credential',
     );
-    const rotated = await door.call<Rotated>('rotateKey', 'work', second.key);
+    const rotated = await accounts.call<Rotated>('rotateKey', 'work', second.key);
     await server.command('key', 'revoke', first.id);
     const call = await running.request('tools/list');
     await using later = home.start({
@@ -70,16 +73,16 @@ await suite('keychain', 'accounts service', () => {
     });
     await later.handshake();
     await expect
-      .poll(async () => (await connection(door, 'work'))?.secret?.onTrial, patient)
+      .poll(async () => (await connection(accounts, 'work'))?.secret?.onTrial, patient)
       .toBe(false);
-    const undone = await door.call('undoRotation', 'work');
-    const findings = await door.call<{ check: string; state: string }[]>('doctor', 'work');
+    const undone = await accounts.call('undoRotation', 'work');
+    const findings = await accounts.call<{ check: string; state: string }[]>('doctor', 'work');
     const notices = [
-      await door.call('claimNotice', 'work'),
-      await door.call('claimNotice', 'work'),
+      await accounts.call('claimNotice', 'work'),
+      await accounts.call('claimNotice', 'work'),
     ];
-    await door.call('uninstall', 'claude-desktop', 'work');
-    await door.call('remove', 'work');
+    await accounts.call('uninstall', 'claude-desktop', 'work');
+    await accounts.call('remove', 'work');
 
     expect(probed).toMatchObject({
       needs: 'person',
@@ -104,23 +107,23 @@ await suite('keychain', 'accounts service', () => {
     expect(findings.filter(({ state }) => state === 'fail')).toEqual([]);
     expect(notices).toEqual([true, false]);
     expect(await home.read(claude)).toBeUndefined();
-    expect(await door.call('list')).toEqual([]);
-    for (const { key } of [first, second]) expect(door.program.stdout).not.toContain(key);
+    expect(await accounts.call('list')).toEqual([]);
+    for (const { key } of [first, second]) expect(accounts.program.stdout).not.toContain(key);
   });
 
   test('a client secret is pasted, and replaced by one that the server accepts', async () => {
     await using home = await latchkeyHome(keyring.env);
-    await using door = doorOf(home);
+    await using accounts = clientOf(home);
     const url = `${server.base}/mcp/acme/fixture`;
     const client = await server.client();
     const oauth = { clientId: client.id, clientSecret: client.secret };
     const oauthText = `"oauth": ${JSON.stringify(oauth)}`;
 
-    const added = await door.call('add', { name: 'night', url, as: 'pasted', oauthText });
+    const added = await accounts.call('add', { name: 'night', url, as: 'pasted', oauthText });
     const wrong = `secret_${'w'.repeat(36)}`;
-    await expect(door.call('rotateSecret', 'night', wrong)).rejects.toThrow('no access token');
-    const before = await connection(door, 'night');
-    const rotated = await door.call<Rotated>('rotateSecret', 'night', client.secret);
+    await expect(accounts.call('rotateSecret', 'night', wrong)).rejects.toThrow('no access token');
+    const before = await connection(accounts, 'night');
+    const rotated = await accounts.call<Rotated>('rotateSecret', 'night', client.secret);
     await using proxy = home.start({
       command: process.execPath,
       args: [launcher, 'connect', 'night'],
@@ -148,36 +151,36 @@ await suite('keychain', 'accounts service', () => {
       const url = `${server.base}/mcp/acme/fixture`;
       const [first, second] = [(await server.key()).key, (await server.key()).key];
       const connect = { command: process.execPath, args: [launcher, 'connect', 'work'] };
-      await using door = doorOf(home);
-      await door.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: first });
-      await using killed = doorOf(home, {}, { write });
+      await using accounts = clientOf(home);
+      await accounts.call('add', { name: 'work', url, as: 'api_key', apiKeySecret: first });
+      await using killed = clientOf(home, {}, { write });
       const told = killed.call('rotateKey', 'work', second);
       await expect(told).rejects.toThrow('SIGKILL');
       await using proxy = home.start(connect);
       const { result } = await proxy.handshake();
-      await door.call('rotateKey', 'work', second);
+      await accounts.call('rotateKey', 'work', second);
       await using later = home.start(connect);
 
       expect(result).toBeDefined();
       expect((await later.handshake()).result).toBeDefined();
-      expect(await connection(door, 'work')).toMatchObject({ state: 'ready' });
+      expect(await connection(accounts, 'work')).toMatchObject({ state: 'ready' });
     },
   );
 
   test('without a keychain nothing is added, and connections say why they do not work', async () => {
     await using mortal = await keychainSession();
     await using home = await latchkeyHome(mortal.env);
-    await using door = doorOf(home);
+    await using accounts = clientOf(home);
     const url = `${server.base}/mcp/acme/fixture`;
     const client = await server.client();
     const as = { as: 'client', clientId: client.id, clientSecret: client.secret };
-    await door.call('add', { name: 'first', url, ...as });
+    await accounts.call('add', { name: 'first', url, ...as });
     await mortal.endKeyring();
 
-    const second = door.call('add', { name: 'second', url, ...as });
+    const second = accounts.call('add', { name: 'second', url, ...as });
 
     await expect(second).rejects.toThrow('keychain');
-    expect(await connection(door, 'first')).toMatchObject({
+    expect(await connection(accounts, 'first')).toMatchObject({
       state: 'trouble',
       reason: expect.stringContaining('keychain'),
     });
@@ -188,15 +191,15 @@ await suite('keychain', 'accounts service', () => {
     await using front = await signInFront(legacyMcp().handle);
     await using home = await latchkeyHome(keyring.env);
     const browser = new URL('../../support/fake-browser.mjs', import.meta.url).pathname;
-    await using door = doorOf(home, { BROWSER: browser });
-    await using lonely = doorOf(home, { BROWSER: '/bin/true' });
+    await using accounts = clientOf(home, { BROWSER: browser });
+    await using lonely = clientOf(home, { BROWSER: '/bin/true' });
 
-    const added = await door.call('add', { name: 'mine', url: front.url, as: 'person' });
+    const added = await accounts.call('add', { name: 'mine', url: front.url, as: 'person' });
     await expect(lonely.call('giveUpSignIn', 'mine')).rejects.toThrow('cancelled');
-    const before = await connection(door, 'mine');
-    const signedIn = await door.call('signIn', 'mine');
-    const during = await connection(door, 'mine');
-    const signedOut = await door.call('signOut', 'mine');
+    const before = await connection(accounts, 'mine');
+    const signedIn = await accounts.call('signIn', 'mine');
+    const during = await connection(accounts, 'mine');
+    const signedOut = await accounts.call('signOut', 'mine');
 
     expect(added).toMatchObject({ checked: 'person' });
     expect(before?.state).toBe('needs_sign_in');

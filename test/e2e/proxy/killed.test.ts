@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { crashBefore, crashBench, type CrashBench } from '#support/crashes/crash-bench';
-import { doorProcess, type DiesBefore } from '#support/door-process';
+import { accountsClient, type DiesBefore } from '#support/accounts-client';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
 import { filesBelow } from '#support/leaks';
@@ -153,7 +153,7 @@ await suite('keychain', 'accounts service, killed', () => {
 function realMachine(home: LatchkeyHome) {
   const browser = new URL('../../support/fake-browser.mjs', import.meta.url).pathname;
   const bare = { XDG_CONFIG_HOME: undefined, XDG_STATE_HOME: undefined, XDG_DATA_HOME: undefined };
-  return (dies?: DiesBefore) => doorProcess({ ...bare, ...home.env, BROWSER: browser }, dies);
+  return (dies?: DiesBefore) => accountsClient({ ...bare, ...home.env, BROWSER: browser }, dies);
 }
 
 const shown = (view: object) => {

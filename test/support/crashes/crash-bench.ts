@@ -1,4 +1,4 @@
-import { expect } from 'vitest';
+import { afterAll, expect, vi } from 'vitest';
 import type { AddInput } from '#proxy/auth/accounts-service';
 import type { Launcher } from '#proxy/config/launch-entry';
 import { bodyOf } from '../counted-server.ts';
@@ -11,7 +11,14 @@ export type { StartedAccounts } from './person-machine.ts';
 
 export const victims: readonly Victim[] = ['program', 'keychain'];
 
-/** A machine with one connection, `steady`, to a server at which keys and clients each have two secrets. */
+/** Each case of a table, by its name, with each victim. */
+export function withEachVictim<Case>(cases: Readonly<Record<string, Case>>) {
+  return Object.entries(cases).flatMap(([what, way]) =>
+    victims.map((victim) => ({ what, way, victim })),
+  );
+}
+
+/** A computer with one connection, `steady`, to a server at which keys and clients each have two secrets. */
 export interface CrashBench extends PersonMachine {
   readonly server: SignInFront;
   readonly url: string;
@@ -19,10 +26,21 @@ export interface CrashBench extends PersonMachine {
   readonly steady: AddInput;
   readonly began: readonly string[];
   readonly keys: readonly [string, string];
-  /** The secrets of the client that works by itself, and of the one that people sign in by. */
+  /** The secrets of a client that acts for itself, and of one with which people sign in. */
   readonly client: ClientSecrets;
   readonly personsClient: ClientSecrets;
+  /** What `add` is given for each kind of credential. */
+  readonly credentials: {
+    readonly apiKey: Credential;
+    readonly client: Credential;
+    readonly consent: Credential;
+  };
 }
+
+export type Credential =
+  | { as: 'api_key'; apiKeySecret: string }
+  | { as: 'client'; clientId: string; clientSecret: string }
+  | { as: 'person' };
 
 export type ClientSecrets = { readonly id: string; readonly secrets: readonly [string, string] };
 
@@ -45,7 +63,9 @@ export async function crashBench(
   const { url } = server;
   const host = stack.use(await personMachine(launcher));
   const steady = { name: 'steady', url, as: 'api_key', apiKeySecret: keys[0] } as const;
-  const began = await crashRun(host.keychain, undefined, async () => host.start().door.add(steady));
+  const began = await crashRun(host.keychain, undefined, async () =>
+    host.start().service.add(steady),
+  );
   expect(began.told).toEqual({ ok: true });
   const made = stack.move();
   return {
@@ -57,8 +77,33 @@ export async function crashBench(
     keys,
     client,
     personsClient,
+    credentials: {
+      apiKey: { as: 'api_key', apiKeySecret: keys[1] },
+      client: { as: 'client', clientId: client.id, clientSecret: client.secrets[0] },
+      consent: { as: 'person' },
+    },
     [Symbol.asyncDispose]: async () => made.disposeAsync(),
   };
+}
+
+/** The bench of a test file, until all its tests have run. */
+export async function benchOfFile(): Promise<CrashBench> {
+  // Each test runs dozens of times, and the computer may be busy.
+  vi.setConfig({ testTimeout: 120_000 });
+  const bench = await crashBench();
+  afterAll(() => bench[Symbol.asyncDispose]());
+  return bench;
+}
+
+/** Adds the connection `work` to the server of the bench, and signs a person in. */
+export async function connect(
+  { url }: CrashBench,
+  { service }: StartedAccounts,
+  credential: Credential,
+  { replace = false } = {},
+): Promise<void> {
+  await service.add({ name: 'work', url, replace, ...credential });
+  if (credential.as === 'person') await service.signIn('work', {});
 }
 
 export type EveryCrash = {
@@ -68,7 +113,7 @@ export type EveryCrash = {
   /** Writes that the work makes, in this order; it may make others. */
   landmarks: readonly string[];
   work: (accounts: StartedAccounts) => Promise<unknown>;
-  /** Looks at what is left, with the accounts service started anew. */
+  /** Looks at what is left, with a new accounts service. */
   after: (found: { accounts: StartedAccounts; told: Told; point: string }) => Promise<void>;
 };
 
@@ -111,7 +156,7 @@ export async function everyCrash(
   return crashes;
 }
 
-/** The accounts service, started anew; `earlier` writes of that name were made before the work. */
+/** A new accounts service; `earlier` writes of that name were made before the work. */
 export type CrashedBefore = { accounts: StartedAccounts; earlier: number } & AsyncDisposable;
 
 /**

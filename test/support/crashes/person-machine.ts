@@ -11,7 +11,7 @@ import { httpClient } from '#proxy/transport/http-client';
 import { openAssistants, openConnections } from '#proxy/app-accounts';
 import { openHost } from '#proxy/host';
 import { cookieBrowser } from '../cookie-browser.ts';
-import { callDoor } from '../call-door.ts';
+import { callAccounts } from '../call-accounts.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
 import { ledTo } from '../tray/led-to.ts';
 import { gate, stillAlive } from './crash-run.ts';
@@ -25,7 +25,7 @@ const shared = 'oauth client ';
 
 /** The accounts service, just started: all that it knows is on disk and in the keychain. */
 export type StartedAccounts = {
-  readonly door: Omit<AccountsService, 'doctor'>;
+  readonly service: Omit<AccountsService, 'doctor'>;
   rename(from: string, to: string): Promise<unknown>;
   /** The same by a name and what JSON can say, as another process calls it. */
   call(name: string, ...input: readonly unknown[]): Promise<unknown>;
@@ -103,13 +103,13 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
         () => stop,
       );
       const connections = openConnections({ host, options });
-      const door = { ...connections, ...openAssistants({ host, options, given: {} }) };
+      const service = { ...connections, ...openAssistants({ host, options, given: {} }) };
       return {
-        door,
+        service,
         rename: async (from, to) => renameConnection(from, to, options, host),
-        call: async (...line) => callDoor(door, JSON.stringify(line)),
+        call: async (...line) => callAccounts(service, JSON.stringify(line)),
         async look() {
-          for await (const views of door.watch(stop)) return views;
+          for await (const views of service.watch(stop)) return views;
           return [];
         },
         async works(name) {

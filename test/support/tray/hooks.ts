@@ -1,13 +1,13 @@
 import { registerHooks } from 'node:module';
 
 /*
- * Loaded before the app: `electron` is the stand-in, and where the test says so, the door to the proxy is
+ * Loaded before the app: `electron` is the stand-in, and where the test says so, the accounts service is
  * a scripted one.
  */
 const standIns: Record<string, string> = {
   electron: new URL('electron-stand-in.ts', import.meta.url).href,
-  ...(process.env['SCRIPTED_DOOR'] && {
-    'latchkey/accounts': new URL('scripted-door.ts', import.meta.url).href,
+  ...(process.env['SCRIPTED_ACCOUNTS'] && {
+    'latchkey/accounts': new URL('scripted-accounts.ts', import.meta.url).href,
   }),
 };
 

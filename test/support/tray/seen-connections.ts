@@ -3,7 +3,7 @@ import type { ConnectionView } from '#proxy/auth/accounts-service';
 const hour = 3600;
 const now = () => Math.floor(Date.now() / 1000);
 
-/** A connection as the door says it, signed in and well unless told otherwise. */
+/** A connection as the accounts service lists it, signed in and working by default. */
 export function seenConnection(given: Partial<ConnectionView> = {}): ConnectionView {
   const name = given.name ?? 'library';
   return {

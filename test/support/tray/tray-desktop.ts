@@ -51,7 +51,7 @@ export interface TrayDesktop extends AsyncDisposable {
   mayOpen(url: string): Promise<boolean>;
   clipboard(): Promise<unknown>;
   startAgain(): void;
-  /** What the scripted door says from now on. */
+  /** What the scripted accounts service returns from now on. */
   script(connections: ConnectionView[]): void;
   /** It fails once, with these words. */
   failScript(words: string): void;
@@ -79,7 +79,7 @@ export type TrayDesktopOptions = {
 
 const built = new Map<boolean, Promise<string>>();
 
-/** Built once for each kind of door, in each worker. */
+/** Built once for each kind of accounts service, in each worker. */
 async function builtTray(scripted: boolean): Promise<string> {
   const before = built.get(scripted);
   if (before) return before;
@@ -101,7 +101,7 @@ export async function trayDesktop(options: TrayDesktopOptions): Promise<TrayDesk
       '--import',
       join(import.meta.dirname, file),
     ]),
-    env: { ...env, ...(scripted && { SCRIPTED_DOOR: '1' }) },
+    env: { ...env, ...(scripted && { SCRIPTED_ACCOUNTS: '1' }) },
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
     serialization: 'advanced',
   });

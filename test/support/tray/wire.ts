@@ -33,9 +33,9 @@ export type ToApp =
   | { act: 'clickNotification'; notification: number }
   | { act: 'ready' | 'closed'; window: number }
   | { act: 'scripted'; connections: ConnectionView[] }
-  /** The scripted door goes on with one call that it holds, or the next one that it would hold. */
+  /** The scripted accounts service continues one call that it holds, or the next one that it would hold. */
   | { act: 'scriptedGoOn' }
-  /** The scripted door fails once with these words. */
+  /** The scripted accounts service fails once with this message. */
   | { act: 'scriptedFailure'; words: string }
   /**
    * At the point that is so many writes away, of that name where there is one, `victim` is killed, a process id;

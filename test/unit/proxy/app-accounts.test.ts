@@ -7,7 +7,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const secret = `mcp_${'k'.repeat(36)}`;
 
-/** The door on a machine with Claude Desktop, which starts mcp-remote with a key. */
+/** The accounts service on a machine with Claude Desktop, which starts mcp-remote with a key. */
 async function host() {
   const folder = await temporaryFolder('home');
   const claude = join(folder.path, '.config', 'Claude');
@@ -18,7 +18,7 @@ async function host() {
   await writeFile(file, JSON.stringify(document));
   const keyFile = join(folder.path, 'key');
   await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
-  const door = openAccounts({
+  const service = openAccounts({
     platform: 'linux',
     home: folder.path,
     env: {},
@@ -29,15 +29,15 @@ async function host() {
     options: { 'secret-store': 'file', 'secret-store-key-file': keyFile },
   });
   const own = join(folder.path, '.config', 'latchkey', 'connections.json');
-  return { door, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
+  return { service, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
 }
 
 test('accounts service: assistants are found, with what they start and what can be imported', async () => {
   await using at = await host();
-  const before = await at.door.assistants();
-  const imports = await at.door.importable();
-  const imported = await at.door.import(at.file, 'acme');
-  const after = await at.door.assistants();
+  const before = await at.service.assistants();
+  const imports = await at.service.importable();
+  const imported = await at.service.import(at.file, 'acme');
+  const after = await at.service.assistants();
 
   expect(before.filter(({ found }) => found)).toMatchObject([
     { id: 'claude-desktop', title: 'Claude Desktop', file: at.file, starts: [], backups: [] },
@@ -72,7 +72,7 @@ test.each([
     const mcpServers = { github, named, filled, harmless, other };
     await writeFile(at.file, JSON.stringify({ mcpServers }));
 
-    const { entries, problems } = await at.door.importable();
+    const { entries, problems } = await at.service.importable();
 
     expect(entries).toEqual([]);
     expect(problems).toMatchObject([
@@ -86,17 +86,17 @@ test('accounts service: a secret moved out of an entry is found by the account t
   await using at = await host();
   const desk = { url: 'https://acme.example/mcp', account: 'dana', apiKey: secret };
   await writeFile(at.file, JSON.stringify({ mcpServers: { desk } }));
-  await at.door.import(at.file, 'desk');
+  await at.service.import(at.file, 'desk');
 
   expect(await readFile(at.file, 'utf8')).not.toContain(secret);
-  expect(await at.door.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
+  expect(await at.service.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
 });
 
 test('accounts service: an assistant’s file that is not JSON is a problem of that assistant alone', async () => {
   await using at = await host();
   await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
 
-  const [claude] = await at.door.assistants();
+  const [claude] = await at.service.assistants();
 
   expect(claude).toMatchObject({ problem: 'is not valid JSON', starts: [] });
 });
@@ -106,7 +106,7 @@ test('accounts service: an unreadable connections file is reported, not shown as
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, `{"mcpServers": {"acme": "${secret}"`);
 
-  const told = at.door.listConnections();
+  const told = at.service.listConnections();
 
   await expect(told).rejects.toThrow(AccountsError);
   await expect(told).rejects.toThrow(/connections\.json.*is not valid JSON/);
@@ -118,7 +118,7 @@ test('accounts service: a connection that cannot be read has the error state and
   await mkdir(dirname(at.own), { recursive: true });
   await writeFile(at.own, JSON.stringify({ mcpServers: { bad: { oauth: {} } } }));
 
-  expect(await at.door.listConnections()).toMatchObject([
+  expect(await at.service.listConnections()).toMatchObject([
     { name: 'bad', url: '', state: 'trouble', reason: expect.stringContaining('url') },
   ]);
 });
@@ -127,9 +127,9 @@ test('accounts service: a subscriber sees a connection appear and disappear', as
   await using at = await host();
   const life = new AbortController();
   const seen: string[] = [];
-  for await (const all of at.door.watch(life.signal)) {
+  for await (const all of at.service.watch(life.signal)) {
     seen.push(all.map(({ name, as, startedBy }) => `${name} ${as} ${startedBy.join()}`).join());
-    if (seen.length === 1) await at.door.import(at.file);
+    if (seen.length === 1) await at.service.import(at.file);
     if (all.some(({ startedBy }) => startedBy.length > 0)) life.abort();
   }
 
@@ -139,19 +139,19 @@ test('accounts service: a subscriber sees a connection appear and disappear', as
 
 test('accounts service: every refusal has a message and a remedy, and none is a bug', async () => {
   await using at = await host();
-  const { door } = at;
+  const { service } = at;
   const oauthText = `{"clientSecret": "${secret}", "grant": 7}`;
   const refused = await Promise.allSettled([
-    door.signIn('nobody', {}),
-    door.remove('nobody'),
-    door.rotateKey('nobody', secret),
-    door.install('claude-desktop', 'nobody'),
-    door.install('notepad', 'nobody'),
-    door.import(at.file, 'nobody'),
-    door.readPasted(secret),
-    door.probe('ftp://acme.example'),
-    door.add({ name: 'a b', url: 'https://acme.example', as: 'person' }),
-    door.add({ name: 'ok', url: 'https://acme.example', as: 'pasted', oauthText }),
+    service.signIn('nobody', {}),
+    service.remove('nobody'),
+    service.rotateKey('nobody', secret),
+    service.install('claude-desktop', 'nobody'),
+    service.install('notepad', 'nobody'),
+    service.import(at.file, 'nobody'),
+    service.readPasted(secret),
+    service.probe('ftp://acme.example'),
+    service.add({ name: 'a b', url: 'https://acme.example', as: 'person' }),
+    service.add({ name: 'ok', url: 'https://acme.example', as: 'pasted', oauthText }),
   ]);
 
   const reasons = refused.map((one) => (one.status === 'rejected' ? one.reason : 'was done'));
@@ -168,9 +168,9 @@ test('accounts service: the copy of the program stays while an imported entry of
   const project = join(home, 'project.json');
   await writeFile(project, await readFile(at.file));
   await mkdir(copies, { recursive: true });
-  await at.door.import(project, 'acme');
-  await at.door.install('cursor', 'acme');
-  await at.door.uninstall('cursor', 'acme');
+  await at.service.import(project, 'acme');
+  await at.service.install('cursor', 'acme');
+  await at.service.uninstall('cursor', 'acme');
 
   expect(existsSync(copies)).toBe(true);
 });

@@ -1,41 +1,33 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import { filesBelow } from '#support/leaks';
 import {
-  crashBench,
+  benchOfFile,
   everyCrash,
-  victims,
-  type CrashBench,
+  withEachVictim,
   type StartedAccounts,
 } from '#support/crashes/crash-bench';
 import { remoteEntry } from '#support/tray/taken-entry';
 
-// Dozens of runs each, on a machine that may be busy.
-vi.setConfig({ testTimeout: 120_000 });
-
-let bench: CrashBench;
-beforeAll(async () => {
-  bench = await crashBench();
-});
-afterAll(async () => bench[Symbol.asyncDispose]());
+const bench = await benchOfFile();
 
 const cursor = '.cursor/mcp.json';
 const claude = '.config/Claude/claude_desktop_config.json';
 const other = { command: 'other' };
 const documentOf = (entry: object) =>
   JSON.stringify({ mcpServers: { other, taken: entry } }, null, 2);
-const take = async ({ door }: StartedAccounts, file: string) =>
-  door.import(join(bench.home, file), 'taken');
+const take = async ({ service }: StartedAccounts, file: string) =>
+  service.import(join(bench.home, file), 'taken');
 
-/** The assistant's file, which is read as a whole; what is not ours is there in any case. */
+/** The assistant's file, which must be complete with the entries that are not ours. */
 async function textOf(file: string): Promise<string> {
   const text = (await bench.read(file)) ?? '';
   expect(JSON.parse(text)).toMatchObject({ mcpServers: { other, taken: {} } });
   return text;
 }
 
-/** What an assistant has, where its secret goes, and writes that are made on the way. */
+/** An assistant's entry, the account that its secret gets, and writes that importing it makes. */
 const entries = {
   'the header of an entry that starts mcp-remote': {
     file: cursor,
@@ -46,7 +38,7 @@ const entries = {
     account: () => `header ${JSON.stringify([bench.url, 'taken', 'x-api-key'])}`,
     landmarks: ['keep header', 'rename to connections.json', 'rename to mcp.json'],
   },
-  'an API key that stands in a file': {
+  'an API key in a file': {
     file: claude,
     entry: () => ({ url: bench.url, apiKey: bench.keys[1] }),
     account: () => `api key ${JSON.stringify([bench.url, ''])}`,
@@ -54,13 +46,9 @@ const entries = {
   },
 };
 
-test.each(
-  Object.entries(entries).flatMap(([what, entry]) =>
-    victims.map((victim) => ({ what, victim, moved: entry })),
-  ),
-)(
+test.each(withEachVictim(entries))(
   'import $what: wherever the $victim crashes, the secret is in the file or in the keychain',
-  async ({ victim, moved: { file, entry, account, landmarks } }) => {
+  async ({ victim, way: { file, entry, account, landmarks } }) => {
     const [, secret] = bench.keys;
     const before = documentOf(entry());
     const isKept = () => bench.keychain.kept.get(account()) === secret;
@@ -90,7 +78,7 @@ test.each(
   },
 );
 
-/** The files of the machine in which a secret stands. */
+/** The files of the computer that contain a secret. */
 function filesWith(secret: string): string[] {
   return filesBelow(bench.home).filter((file) => readFileSync(file).includes(secret));
 }

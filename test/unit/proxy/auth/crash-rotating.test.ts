@@ -1,49 +1,40 @@
-import { afterAll, beforeAll, expect, test, vi } from 'vitest';
+import { expect, test } from 'vitest';
 import {
-  crashBench,
+  benchOfFile,
   everyCrash,
   victims,
-  type CrashBench,
+  withEachVictim,
   type StartedAccounts,
   type Victim,
 } from '#support/crashes/crash-bench';
 
-// Dozens of runs each, on a machine that may be busy.
-vi.setConfig({ testTimeout: 120_000 });
-
-let bench: CrashBench;
-beforeAll(async () => {
-  bench = await crashBench();
-});
-afterAll(async () => bench[Symbol.asyncDispose]());
+const bench = await benchOfFile();
 
 const oauthText = () => {
   const { id: clientId, secrets } = bench.personsClient;
   return JSON.stringify({ clientId, clientSecret: secrets[0], grant: 'authorization_code' });
 };
 
-/** Whose secret it is, where it stands, and writes that are made while it is rotated. */
+/** The kind of secret, its account in the keychain, and writes that rotating it makes. */
 const kinds = {
   'an API key': {
-    credential: () => ({ as: 'api_key', apiKeySecret: bench.keys[0] }) as const,
+    credential: { as: 'api_key', apiKeySecret: bench.keys[0] },
     secrets: () => bench.keys,
     account: () => `api key ${JSON.stringify([bench.url, 'work'])}`,
     landmarks: ['keep prior api key', 'keep api key'],
     rotate: 'rotateKey',
-    // The server is asked for a token with none of them.
     signsIn: false,
   },
   'a client secret': {
-    credential: () =>
-      ({ as: 'client', clientId: 'client', clientSecret: bench.client.secrets[0] }) as const,
+    credential: bench.credentials.client,
     secrets: () => bench.client.secrets,
     account: () => `client secret ${JSON.stringify([bench.url, 'client'])}`,
     landmarks: ['keep prior client secret', 'keep client secret', 'keep access token'],
     rotate: 'rotateSecret',
     signsIn: false,
   },
-  'the secret of a client that people sign in by': {
-    credential: () => ({ as: 'pasted', oauthText: oauthText() }) as const,
+  'the secret of a client with which people sign in': {
+    credential: { as: 'pasted', oauthText: oauthText() },
     secrets: () => bench.personsClient.secrets,
     account: () => `client secret ${JSON.stringify([bench.url, 'person'])}`,
     landmarks: [
@@ -63,22 +54,18 @@ const inUse = ({ account, secrets }: Kind) => {
   const found = bench.keychain.kept.get(account());
   return secrets().find((secret) => found?.includes(secret));
 };
-const rotated = async ({ door }: StartedAccounts, kind: Kind) =>
-  door[kind.rotate]('work', kind.secrets()[1]);
+const rotated = async ({ service }: StartedAccounts, kind: Kind) =>
+  service[kind.rotate]('work', kind.secrets()[1]);
 
 async function added(kind: Kind): Promise<void> {
-  const { door } = bench.start();
-  await door.add({ name: 'work', url: bench.url, ...kind.credential() });
-  if (kind.signsIn) await door.signIn('work', {});
+  const { service } = bench.start();
+  await service.add({ name: 'work', url: bench.url, ...kind.credential });
+  if (kind.signsIn) await service.signIn('work', {});
 }
 
-test.each(
-  Object.entries(kinds).flatMap(([what, kind]) =>
-    victims.map((victim) => ({ what, kind, victim })),
-  ),
-)(
+test.each(withEachVictim(kinds))(
   'rotate $what: wherever the $victim crashes, the old or the new secret works, and rotation can be repeated',
-  async ({ kind, victim }) => {
+  async ({ way: kind, victim }) => {
     bench.server.options.refreshesTwice = true;
     const crashes = await everyRotation(kind, victim, async (accounts) => rotated(accounts, kind));
 
@@ -88,13 +75,13 @@ test.each(
 
 test('rotate the client secret of a personal sign-in: a lost refresh token costs one sign-in', async () => {
   bench.server.options.refreshesTwice = false;
-  const kind = kinds['the secret of a client that people sign in by'];
+  const kind = kinds['the secret of a client with which people sign in'];
   const lost: string[] = [];
   await everyRotation(kind, 'program', async (accounts, point) => {
     const done = await rotated(accounts, kind).catch(() => undefined);
     if (done) return;
     lost.push(point);
-    await accounts.door.signIn('work', {});
+    await accounts.service.signIn('work', {});
     await rotated(accounts, kind);
   });
 
@@ -114,11 +101,11 @@ test.each(victims)(
         await rotated(bench.start(), kind);
       },
       landmarks: ['keep api key', 'forget prior api key'],
-      work: async ({ door }) => door.undoRotation('work'),
+      work: async ({ service }) => service.undoRotation('work'),
       async after({ accounts, told }) {
         await accounts.look();
         const used = inUse(kind);
-        await accounts.door.undoRotation('work');
+        await accounts.service.undoRotation('work');
 
         expect(told?.ok ? [first] : [first, second]).toContain(used);
         expect(inUse(kind)).toBe(first);

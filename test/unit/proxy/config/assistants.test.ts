@@ -18,7 +18,7 @@ async function person(env: NodeJS.ProcessEnv = {}) {
     await writeFile(join(folder.path, file), text);
   };
   await write(own, JSON.stringify({ mcpServers: { sales: { url, account: 'sales' } } }));
-  const door = openAccounts({
+  const service = openAccounts({
     platform: 'linux',
     home: folder.path,
     env,
@@ -29,7 +29,7 @@ async function person(env: NodeJS.ProcessEnv = {}) {
     options: { 'secret-store': 'file', 'secret-store-key-file': keyFile },
   });
   return {
-    door,
+    service,
     write,
     path: folder.path,
     read: async (file: string) => readFile(join(folder.path, file), 'utf8').catch(() => undefined),
@@ -104,12 +104,12 @@ test.each([codex, copilot, opencode])(
     await using at = await person();
     const original = id === 'codex' ? before : `${before}\n  }\n}\n`;
     await at.write(file, original);
-    const found = (await at.door.assistants()).find((one) => one.id === id);
-    await at.door.install(id, 'sales');
+    const found = (await at.service.assistants()).find((one) => one.id === id);
+    await at.service.install(id, 'sales');
     const installed = await at.read(file);
-    const view = (await at.door.assistants()).find((one) => one.starts.length > 0);
+    const view = (await at.service.assistants()).find((one) => one.starts.length > 0);
     await at.write(file, `${installed ?? ''}\n`);
-    const done = await at.door.uninstall(id, 'sales');
+    const done = await at.service.uninstall(id, 'sales');
 
     expect(found).toMatchObject({ found: true, file: join(at.path, file) });
     expect(shown(installed, at.path)).toBe(before + after);
@@ -157,10 +157,10 @@ test.each([
     await using at = await person();
     await at.write(file, text);
     await at.write('.config/opencode/opencode.jsonc', file === opencode.file ? text : '{}');
-    const plan = await at.door.importable();
-    const { backup = '' } = await at.door.import(join(at.path, file));
+    const plan = await at.service.importable();
+    const { backup = '' } = await at.service.import(join(at.path, file));
     const after = (await at.read(file))?.replaceAll(/\n *|(?<=:) /g, '');
-    const views = await at.door.listConnections();
+    const views = await at.service.listConnections();
 
     expect(plan).toMatchObject({ entries: [imported], problems: [] });
     for (const part of parts) expect(after).toContain(part.replaceAll(/\n/g, ''));
@@ -188,7 +188,7 @@ test.each([
   async (file, text, part) => {
     await using at = await person();
     await at.write(file, text);
-    const { entries, problems } = await at.door.importable();
+    const { entries, problems } = await at.service.importable();
 
     expect(entries).toEqual([]);
     expect(problems).toMatchObject([{ name: 'a', problem: expect.stringContaining(part) }]);
@@ -202,12 +202,12 @@ test('import: variables and files that an assistant fills in itself are no secre
   await at.write(opencode.file, JSON.stringify({ mcp: { a: entry } }));
   await at.write(codex.file, `[mcp_servers.a]\nurl = "${url}"\nbearer_token_env_var = "TOKEN"\n`);
 
-  expect(await at.door.importable()).toEqual({ entries: [], problems: [] });
+  expect(await at.service.importable()).toEqual({ entries: [], problems: [] });
 });
 
 test('assistants: CODEX_HOME, COPILOT_HOME and XDG_CONFIG_HOME move their files', async () => {
   await using at = await person({ CODEX_HOME: '/c', COPILOT_HOME: '/p', XDG_CONFIG_HOME: '/x' });
-  const files = (await at.door.assistants()).map(({ file }) => file);
+  const files = (await at.service.assistants()).map(({ file }) => file);
 
   expect(files.slice(-3)).toEqual([
     '/c/config.toml',
@@ -220,13 +220,13 @@ test('assistants: a Codex file that is not TOML is a problem, and nothing is wri
   await using at = await person();
   await at.write(codex.file, `key = "${secret}\n`);
   const before = await readdir(join(at.path, '.codex'));
-  const refused = at.door.install('codex', 'sales');
+  const refused = at.service.install('codex', 'sales');
 
   await expect(refused).rejects.toThrow(AccountsError);
   await expect(refused).rejects.toThrow('config.toml:1:');
   await expect(refused).rejects.not.toThrow(secret);
   expect(await readdir(join(at.path, '.codex'))).toEqual(before);
-  expect((await at.door.assistants()).find(({ id }) => id === 'codex')?.problem).toBe(
+  expect((await at.service.assistants()).find(({ id }) => id === 'codex')?.problem).toBe(
     'is not valid TOML',
   );
 });
@@ -234,11 +234,11 @@ test('assistants: a Codex file that is not TOML is a problem, and nothing is wri
 test('assistants: after an installation in Gemini CLI, a note says which folders it ignores', async () => {
   await using at = await person();
 
-  expect(await at.door.install('gemini', 'sales')).toMatchObject({
+  expect(await at.service.install('gemini', 'sales')).toMatchObject({
     changed: true,
     note: 'Gemini CLI ignores MCP servers in folders that you have not trusted',
   });
-  expect(await at.door.install('cursor', 'sales')).not.toHaveProperty('note');
+  expect(await at.service.install('cursor', 'sales')).not.toHaveProperty('note');
 });
 
 test('assistants: an entry that one connects to itself is no connection that requires a sign-in', async () => {
@@ -250,7 +250,7 @@ test('assistants: an entry that one connects to itself is no connection that req
     '.config/Claude/claude_desktop_config.json',
     JSON.stringify({ mcpServers: { desk: { url: 'https://c.example/mcp' } } }),
   );
-  const views = await at.door.listConnections();
+  const views = await at.service.listConnections();
 
   expect(views.map(({ name, state }) => [name, state])).toEqual([
     ['sales', 'needs_sign_in'],

@@ -12,9 +12,9 @@ import type { ToApp } from './wire.ts';
 export { AccountsError };
 
 /**
- * A door whose connections the test says, for states that are hard to come by. It takes every key but one
- * that contains `wrong`; its sign-ins wait until they are cancelled; where a URL or key contains `slow`, it
- * waits until the test lets it go on, so that it can be watched while it is asked.
+ * An accounts service whose connections the test sets, for states that are hard to reach. It accepts every key but one
+ * that contains `wrong`. Its sign-ins wait until they are cancelled. If a URL or key contains `slow`, a call
+ * waits until the test lets it continue, so that the window can be watched meanwhile.
  */
 export function openAccounts(): AccountsService {
   let connections: ConnectionView[] = [];

@@ -4,20 +4,20 @@ import { startProgram, type Program } from './processes.ts';
 const script = join(import.meta.dirname, 'accounts-process.ts');
 const killBeforeScript = join(import.meta.dirname, 'crashes/kill-before.ts');
 
-/** Another program of the person that goes through the door `latchkey/accounts`. */
-export interface DoorProcess extends AsyncDisposable {
+/** Another program of the person, which uses `latchkey/accounts`. */
+export interface AccountsClient extends AsyncDisposable {
   readonly program: Program;
-  /** What came of the call; it rejects with the words of the refusal. */
+  /** The result of a call. It rejects with the message of the refusal. */
   call<Value = Record<string, unknown>>(name: string, ...input: unknown[]): Promise<Value>;
 }
 
-/** Dies by SIGKILL right before a write of that name, such as `keep api key`; `after` so many others. */
+/** Dies by SIGKILL right before a write of that name, such as `keep api key`, the first or the one `after` so many. */
 export type DiesBefore = { write: string; after?: number };
 
-export function doorProcess(
+export function accountsClient(
   env: Readonly<Record<string, string | undefined>>,
   dies?: DiesBefore,
-): DoorProcess {
+): AccountsClient {
   const { write, after = 0 } = dies ?? {};
   const program = startProgram(process.execPath, {
     args: [...(dies ? ['--import', killBeforeScript] : []), script],
@@ -30,10 +30,12 @@ export function doorProcess(
     async call(name, ...input) {
       const answered = new Promise<string>((resolve) => waiting.push(resolve));
       program.write(`${JSON.stringify([name, ...input])}\n`);
-      const gone = program.exited.then((exit) => {
-        throw new Error(`the door ended with ${JSON.stringify(exit)}: ${program.stderr}`);
+      const ended = program.exited.then((exit) => {
+        throw new Error(
+          `the accounts service ended with ${JSON.stringify(exit)}: ${program.stderr}`,
+        );
       });
-      const { value, error } = JSON.parse(await Promise.race([answered, gone]));
+      const { value, error } = JSON.parse(await Promise.race([answered, ended]));
       if (error) throw new Error(`${error.message}; ${error.hint}`);
       return value;
     },
