@@ -1,9 +1,9 @@
-import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
 import { runningServer, type RunningServer } from '#support/running-server';
 import { temporaryFolder } from '#support/temporary-folder';
-import { verified, webhookReceiver, type WebhookReceiver } from '#support/webhook-receiver';
+import { verified, webhookReceiver } from '#support/webhook-receiver';
 import { patient } from '#support/patient';
 
 const allowed = ['--outbound-host', '127.0.0.1', '--log-level', 'debug'];
@@ -19,42 +19,44 @@ const listed = z.array(
   }),
 );
 
-let stack: AsyncDisposableStack;
-let dataDir: string;
-let receiver: WebhookReceiver;
-beforeEach(async () => {
-  stack = new AsyncDisposableStack();
-  dataDir = stack.use(await temporaryFolder('webhooks')).path;
-  receiver = stack.use(await webhookReceiver());
-});
-afterEach(() => stack.disposeAsync());
-
-async function start(args = allowed): Promise<RunningServer> {
-  return stack.use(await runningServer({ args, dataDir }));
+/** A receiver, and what a test does with a server that sends to it. Each test has its own, as they run at the same time. */
+async function webhooks() {
+  await using stack = new AsyncDisposableStack();
+  const dataDir = stack.use(await temporaryFolder('webhooks')).path;
+  const receiver = stack.use(await webhookReceiver());
+  const started = stack.move();
+  const start = async (args = allowed) => started.use(await runningServer({ args, dataDir }));
+  return {
+    receiver,
+    start,
+    /** A server with the organization acme. */
+    acme: async (args?: string[]) => {
+      const server = await start(args);
+      await server.command('organization', 'create', 'acme');
+      return server;
+    },
+    hook: async (server: RunningServer, ...words: string[]) => {
+      const url = `${receiver.origin}/in/path-of-its-own?and=query-of-its-own`;
+      const at = ['--url', url, '--outbound-host', '127.0.0.1'];
+      return made.parse(await server.command('webhook', 'create', 'acme', ...at, ...words));
+    },
+    groups: () => receiver.deliveries.filter(({ type }) => type === 'group.create'),
+    [Symbol.asyncDispose]: () => started.disposeAsync(),
+  };
 }
 
-async function acme(args?: string[]): Promise<RunningServer> {
-  const server = await start(args);
-  await server.command('organization', 'create', 'acme');
-  return server;
-}
-
-const hook = async (server: RunningServer, ...words: string[]) => {
-  const url = `${receiver.origin}/in/path-of-its-own?and=query-of-its-own`;
-  const at = ['--url', url, '--outbound-host', '127.0.0.1'];
-  return made.parse(await server.command('webhook', 'create', 'acme', ...at, ...words));
-};
-/** Something happens, in another process than the server's; the record calls it `group.create`. */
+/** Causes an event `group.create`, in another process than the server's. */
 const happen = (server: RunningServer, name: string) =>
   server.command('group', 'create', 'acme', name);
 const stateOf = async (server: RunningServer) => {
   const [state] = listed.parse(await server.command('webhook', 'list', 'acme'));
   return state ?? expect.fail('there is no webhook');
 };
-const groups = () => receiver.deliveries.filter(({ type }) => type === 'group.create');
 const only = ['--action', 'group.'];
 
-test('webhook: events arrive in order, signed, and equal to the audit export', async () => {
+test.concurrent('webhook: events arrive in order, signed, and equal to the audit export', async () => {
+  await using at = await webhooks();
+  const { receiver, acme, hook } = at;
   const server = await acme();
   const { secret } = await hook(server);
   await happen(server, 'one');
@@ -83,7 +85,9 @@ test('webhook: events arrive in order, signed, and equal to the audit export', a
   expect(server.program.stderr).not.toContain(secret.slice(6));
 });
 
-test('webhook: a delivery answered by 500 is retried, and later events wait for it', async () => {
+test.concurrent('webhook: a delivery answered by 500 is retried, and later events wait for it', async () => {
+  await using at = await webhooks();
+  const { receiver, acme, hook, groups } = at;
   const server = await acme();
   receiver.answer({ status: 500 });
   await hook(server, ...only);
@@ -100,7 +104,9 @@ test('webhook: a delivery answered by 500 is retried, and later events wait for 
   expect(groups()[2]?.id).not.toBe(groups()[0]?.id);
 });
 
-test('webhook: a server killed before it stored an answer sends the event again, under the same id', async () => {
+test.concurrent('webhook: a server killed before it stored an answer sends the event again, under the same id', async () => {
+  await using at = await webhooks();
+  const { receiver, start, acme, hook } = at;
   const first = await acme();
   receiver.answer({ status: 204 }, 'hold');
   const { secret } = await hook(first, ...only);
@@ -122,7 +128,9 @@ test('webhook: a server killed before it stored an answer sends the event again,
     expect(() => verified(secret, delivery)).not.toThrow();
 });
 
-test('webhook: a stopping server does not wait for an answer, and sends the event again at its next start', async () => {
+test.concurrent('webhook: a stopping server does not wait for an answer, and sends the event again at its next start', async () => {
+  await using at = await webhooks();
+  const { receiver, start, acme, hook } = at;
   const first = await acme();
   receiver.answer('hold');
   await hook(first, ...only);
@@ -141,7 +149,9 @@ test('webhook: a stopping server does not wait for an answer, and sends the even
   );
 });
 
-test('webhook: Retry-After is honoured, and 410 disables the webhook', async () => {
+test.concurrent('webhook: Retry-After is honoured, and 410 disables the webhook', async () => {
+  await using at = await webhooks();
+  const { receiver, acme, hook } = at;
   const server = await acme();
   receiver.answer({ status: 503, headers: { 'retry-after': '600' } }, { status: 410 });
   const { id } = await hook(server, ...only);
@@ -160,7 +170,9 @@ test('webhook: Retry-After is honoured, and 410 disables the webhook', async () 
   expect(record).toMatchObject([{ actor: 'system', target: `webhook:${id} gone` }]);
 });
 
-test('webhook: a redirect is not followed', async () => {
+test.concurrent('webhook: a redirect is not followed', async () => {
+  await using at = await webhooks();
+  const { receiver, acme, hook } = at;
   await using elsewhere = await webhookReceiver();
   const server = await acme();
   receiver.answer({ status: 307, headers: { location: `${elsewhere.origin}/` } });
@@ -176,7 +188,9 @@ test('webhook: a redirect is not followed', async () => {
   expect(failed.last_failure).toBe('answered 307; redirects are not followed');
 });
 
-test('76: webhook: a host that the operator does not allow is never connected to', async () => {
+test.concurrent('76: webhook: a host that the operator does not allow is never connected to', async () => {
+  await using at = await webhooks();
+  const { receiver, acme } = at;
   const server = await acme([]);
   const create = (url: string) => server.command('webhook', 'create', 'acme', '--url', url);
   const port = receiver.port;
