@@ -127,7 +127,7 @@ export async function adminApi(): Promise<AdminApi> {
     return { userId, groupId, invitationId, grantId };
   }
 
-  /** An account of somebody at the upstream of a server. */
+  /** A person's account at the upstream of a server. */
   async function connect(
     organizationId: string,
     { id: serverId, name }: ServerRecord,

@@ -25,9 +25,9 @@ export interface Administered extends AsyncDisposable {
   readonly stores: OpenStores;
   readonly clock: StillClock;
   readonly ports: AdministrationPorts;
-  /** Somebody new with this role in `organization`; `undefined` belongs nowhere. */
+  /** A new person with this role in `organization`; without a role they belong to none. */
   person(role: Role | undefined, organization?: string): Promise<Actor>;
-  /** Does an operation, as the operator unless somebody else is given. */
+  /** Performs an operation, as the operator by default. */
   perform<Input extends z.ZodObject, Output extends z.ZodObject>(
     operation: Operation<Input, Output>,
     input: Readonly<Record<string, unknown>>,

@@ -4,13 +4,13 @@ import { join } from 'node:path';
 import { bodyOf } from './counted-server.ts';
 import { listen } from './loopback.ts';
 
-/** Takes the addresses that a program wants to show somebody, so that a test's browser opens them. */
+/** Receives the addresses that a program wants to open in a browser, so that the test opens them. */
 export interface BrowserHandover extends AsyncDisposable {
-  /** For every program that opens a browser by itself. */
+  /** For every program that opens a browser. */
   readonly env: Readonly<Record<string, string>>;
   /** The next address, in the order they came. */
   next(): Promise<string>;
-  /** How many nobody has asked for. */
+  /** How many addresses were not read with `next`. */
   readonly left: number;
 }
 

@@ -67,7 +67,7 @@ export async function authority(name = 'Test Authority'): Promise<Authority> {
   };
 }
 
-/** A certificate that nobody vouches for but itself. */
+/** A self-signed certificate. */
 export async function selfSigned(): Promise<Certificate> {
   const keys = await makeKeys();
   const certificate = await X509CertificateGenerator.createSelfSigned({

@@ -5,7 +5,7 @@ import { chromium as engine, type Browser, type BrowserServer, type Page } from 
 const offByPlaywright =
   'AvoidUnnecessaryBeforeUnloadCheckSync,DestroyProfileOnBrowserClose,HttpsUpgrades,HttpsFirstBalancedModeAutoEnable,LensOverlay,MediaRouter,PaintHolding,ThirdPartyStoragePartitioning,AvoidCorsURLLoaderRestartOnRedirect,TcpPortRandomizationWin,OptimizationHints,NetworkTimeServiceQuerying,AimEnabled,PreconnectToSearch,msForceBrowserSignIn,msEdgeUpdateLaunchServicesPreferredVersion';
 
-/** The suggestions of the address bar, which nobody types into: two pages a window, and half of all its work. */
+/** The suggestions of the address bar, which no test types into: two pages a window, and half of all its work. */
 const addressBarPages = 'WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup';
 
 const args = [

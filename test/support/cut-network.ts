@@ -9,7 +9,7 @@ export interface CutNetwork extends AsyncDisposable {
   lead(port: number): void;
   /**
    * From now on nothing passes, either way, in connections whose first bytes begin with `start`, those to come
-   * included. No end hears of it: bytes wait, as does the news that the other end has closed.
+   * included. Neither end notices: bytes wait, as does the news that the other end has closed.
    */
   cut(start: string): void;
   /** Everything that waits passes, and what comes after it. */

@@ -5,7 +5,7 @@ import type { ServerProcess } from './server-process.ts';
 export const email = 'dana@example.com';
 export const password = 'correct horse battery';
 
-/** A browser of somebody who looks after `acme`, and the pages of it. */
+/** A browser of an administrator of `acme`, and its pages. */
 export interface DashboardVisitor {
   readonly context: BrowserContext;
   readonly page: Page;
@@ -20,7 +20,7 @@ export interface DashboardVisitor {
   readonly store: () => Promise<void>;
 }
 
-/** A new browser profile, as yet nobody's; `scripts: false` has scripts off. */
+/** A new browser profile without a session; `scripts: false` turns scripts off. */
 export async function dashboardVisitor(
   browser: Browser,
   server: ServerProcess,
@@ -70,7 +70,7 @@ export async function becomeOwner(
   await page.waitForURL('**/dashboard/*');
 }
 
-/** Signs in as somebody else than nobody. */
+/** Signs in. */
 export async function signInAs(
   { page, fill, press }: DashboardVisitor,
   server: ServerProcess,

@@ -307,7 +307,7 @@ class Shell {
     try {
       process.kill(-pid, signal);
     } catch {
-      // The last of the group ended by itself in between.
+      // The last process of the group has just ended.
     }
   }
 }

@@ -4,7 +4,7 @@ import type { Clock } from '#proxy/clock/clock';
 export type FakeClock = Clock & {
   /** Lets that much time pass, and everything that waits for a part of it happen in its turn. */
   advance(seconds: number): Promise<void>;
-  /** Resolves when somebody waits for time to pass. */
+  /** Resolves once something waits for time to pass. */
   asleep(): Promise<void>;
   /** Lets everything happen that needs no time. */
   settled(): Promise<void>;

@@ -1,4 +1,4 @@
-/** A server process that can be killed: `node fault-server.ts PORT json|sse`; it prints what it hears. */
+/** A server process that can be killed: `node fault-server.ts PORT json|sse`; it prints what it receives. */
 import { createServer } from 'node:http';
 import { faultMcp } from '#support/fault-mcp';
 

@@ -28,7 +28,7 @@ export interface Answer {
   readonly json: Record<string, unknown>;
 }
 
-/** The browser of somebody who is signed in, as far as a server sees it. */
+/** The browser of a person who is signed in, as a server sees it. */
 export interface Browser {
   readonly cookie: string;
   readonly userId: string;
@@ -56,7 +56,7 @@ export interface GrantingServer extends AsyncDisposable {
   readonly client: { readonly id: string; readonly secret: string };
   readonly redirectUri: string;
 
-  /** Signs in somebody of acme. */
+  /** Signs in a person of acme. */
   browser(role?: Role): Promise<Browser>;
 
   /** `GET /oauth/consent` with everything right but what `but` says; no redirect is followed. */

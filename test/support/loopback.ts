@@ -14,7 +14,7 @@ export function listen(server: Server, host = '127.0.0.1'): Promise<number> {
 /**
  * A port of 127.0.0.1 that nothing listens on, for a program that must be told its port before it starts.
  *
- * It lies below the ports that the system hands out by itself (from 32768 on Linux, 49152 elsewhere), and each worker
+ * It lies below the ports that the system assigns (from 32768 on Linux, 49152 elsewhere), and each worker
  * of a run has a thousand of its own, so that no other test and no connection takes it before the program does. Runs
  * that take place at the same time begin at different thousands, unless their process ids are 20 apart.
  */

@@ -54,7 +54,7 @@ function nameIn(message: Buffer): { name: string; end: number } {
 }
 
 /**
- * The command that runs another one with these files instead of `/etc/hosts` and `/etc/resolv.conf`, which nobody else
+ * The command that runs another one with these files instead of `/etc/hosts` and `/etc/resolv.conf`, which no other process
  * sees. Needs the requirement `mountNamespaces`.
  */
 export function withNames(

@@ -76,7 +76,7 @@ export function withoutFooter(text: string): string {
   return text.replaceAll(/<footer[\s\S]*<\/footer>/g, '');
 }
 
-/** A browser that somebody is signed in with, and what the forms of its pages carry. */
+/** A browser in which a person is signed in, and the CSRF token of its forms. */
 export interface SignedInBrowser {
   readonly userId: string;
   readonly sessionId: string;
@@ -151,7 +151,7 @@ export interface PageApp extends AsyncDisposable {
     readonly body?: object | undefined;
     readonly address?: string;
   }): Promise<ApiAnswer>;
-  /** Signs in somebody who is a member of acme, or what else is said. */
+  /** Signs in a new person, a member of acme by default. */
   browser(
     userId: string,
     membership?: { readonly organizationId: string; readonly role: Role },

@@ -39,7 +39,7 @@ export type ProxyProcess = {
   /** The exit code, once it has ended and all of its output has been read. */
   ended: Promise<number | null>;
   stderr(): string;
-  /** Lines of stdout that nobody asked for yet. */
+  /** Lines of stdout that were not read yet. */
   unread(): string[];
   [Symbol.asyncDispose](): Promise<void>;
 };

@@ -19,7 +19,7 @@ export interface RawAnswer {
 
 /**
  * Sends `bytes` over a fresh TCP connection, as they are, and returns what came back. Strings go out
- * as Latin-1. Of a list each element is its own write, 20 ms apart, so that it arrives by itself.
+ * as Latin-1. Of a list each element is its own write, 20 ms apart, so that it arrives separately.
  * Send `Connection: close` to be answered without waiting for the time to run out.
  */
 export function rawHttp(

@@ -21,7 +21,7 @@ export interface SingleSignOnOptions {
   readonly args?: readonly string[];
 }
 
-/** A server beside an independent OpenID provider, Acme ID, which vouches for whatever name somebody types there. */
+/** A server beside an independent OpenID provider, Acme ID, which accepts any name that a person enters there. */
 export interface SingleSignOn extends AsyncDisposable {
   readonly server: ServerProcess;
   /** Signs in on the provider's own pages, as `{name}@example.com`. */

@@ -38,8 +38,8 @@ export interface SeenCall {
 }
 
 /**
- * An MCP server that wants a token of its own authorization server, which is nobody of ours: oidc-provider. Its tool
- * `whoami` says whose token came along, `write` takes a scope that nobody has; its one resource is that account's.
+ * An MCP server that wants a token of its own authorization server, which is not ours: oidc-provider. Its tool
+ * `whoami` says whose token came along, `write` needs a scope that no account has; its one resource is that account's.
  */
 export interface TokenUpstream extends AsyncDisposable {
   /** `http://127.0.0.1:PORT/mcp` */

@@ -1,6 +1,6 @@
 import type { Clock } from '#server/model/clock';
 
-/** Time that a test turns on by hand, where nobody sleeps. */
+/** A clock that a test advances, for code that does not sleep. */
 export function turnedClock(now = 1_800_000_000): Clock & { advance(seconds: number): void } {
   let at = now;
   return {

@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { type HttpClient, type HttpRequest, HttpError } from '#proxy/transport/http-client';
 import { networkOfHost } from '#proxy/transport/networks';
 
-/** `status` 0: nobody is there. Without `json`: a page. */
+/** `status` 0: there is no server. Without `json`: a page. */
 export type Page = { status?: number; json?: unknown; headers?: Record<string, string> };
 export type SeenForm = HttpRequest & { form: URLSearchParams };
 

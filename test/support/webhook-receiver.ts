@@ -17,19 +17,19 @@ export interface Delivery extends z.infer<typeof envelope> {
   readonly headers: Record<string, string>;
 }
 
-/** What a receiver answers; `hold` is nothing, until whoever asked is gone. */
+/** What a receiver answers; `hold` is no answer until the caller disconnects. */
 export type ReceiverAnswer =
   | { readonly status: number; readonly headers?: Record<string, string> }
   | 'hold';
 
-/** Somebody who wants events, with the library that such people use. */
+/** A receiver of events that verifies them with an independent library. */
 export interface WebhookReceiver extends AsyncDisposable {
   readonly origin: string;
   readonly port: string;
   readonly deliveries: readonly Delivery[];
   /** The next answers, in order; then 204. */
   answer(...answers: ReceiverAnswer[]): void;
-  /** Resolves when so many have come. */
+  /** Resolves when that many have arrived. */
   has(count: number): Promise<void>;
 }
 

@@ -6,7 +6,7 @@ import { webhookSetup, type WebhookSetup } from '#server/webhooks/webhook-setup'
 
 const sealing = masterKey(randomBytes(32));
 
-/** Where nobody listens. */
+/** A URL without a listener. */
 export const deadWebhook = 'https://127.0.0.1:1/in';
 
 /** Sets webhooks up under a key that all of a test file shares, to receivers on this machine's loopback alone. */

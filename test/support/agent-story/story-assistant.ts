@@ -11,7 +11,7 @@ import type { StoryWorld } from './story-world.ts';
 /** An assistant of the older era over the real proxy. */
 export interface StoryAssistant extends AsyncDisposable {
   readonly client: Client;
-  /** What came that nobody had asked for: a second answer would be among it. */
+  /** Unexpected messages: a second answer would be among them. */
   readonly surprises: readonly string[];
   /** Progress that the client read in one piece with the answer, and so took the answer first. */
   readonly lateSteps: readonly number[];

@@ -24,7 +24,7 @@ export interface Sent {
 
 /**
  * A server with the organization `acme`, the agent `berlin` and two reference servers from npm behind it: `everything`, with
- * what its children are sent written down, and `files`. Whoever asks the server passes the network.
+ * what its children are sent written down, and `files`. Every request to the server passes the network.
  */
 export interface StoryWorld extends AsyncDisposable {
   readonly server: ServerProcess;

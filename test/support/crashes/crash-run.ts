@@ -8,7 +8,7 @@ export type Victim = 'program' | 'keychain';
 /** At which of the points that a run passes; the first is 1. */
 export type Crash = { victim: Victim; at: number };
 
-/** What came of the work, as far as somebody was told: nothing of a program that crashed. */
+/** The reported result of the work; a program that crashed reports none. */
 export type Told = { ok: true } | { ok: false; problem: string } | undefined;
 
 /** A program's run: the points that it passed, and what became of it. */

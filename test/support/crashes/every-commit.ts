@@ -61,7 +61,7 @@ export async function everyCommit({ prepare, work, after }: EveryCommit): Promis
 
 type Pass = (point: string) => void;
 
-/** Who is told of the points that a connection passes. */
+/** Receives the points that a connection passes. */
 const watching = new WeakMap<DatabaseSync, Pass>();
 
 /** Drops the connection at that point, if it comes; the points until then, before and after what is committed. */

@@ -20,7 +20,7 @@ export type Gate = <T>(write: Write<T>) => Promise<T>;
 const probe = 'probe';
 
 /**
- * Lets every change to the file system, of whoever imports `node:fs/promises`, go through `gate`. What is
+ * Lets every change to the file system by a module that imports `node:fs/promises` go through `gate`. What is
  * not `durable` need not outlive the machine, only the program, and is not waited for until it is on disk.
  */
 export function gateFiles(gate: Gate, durable: () => boolean = () => true): void {
@@ -43,7 +43,7 @@ export function gateFiles(gate: Gate, durable: () => boolean = () => true): void
       return gate({ what: `rename to ${nameOf(args[1])}`, write: async () => rename(...args) });
     },
     async rm(...args: Parameters<typeof rm>) {
-      // What a proxy that has ended leaves is cleared at any time, and nobody's work.
+      // Leftovers of an ended proxy are removed at any time, and belong to no call.
       if (String(args[0]).endsWith('.proxy')) return rm(...args);
       return gate({ what: `remove ${nameOf(args[0])}`, write: async () => rm(...args) });
     },

@@ -9,7 +9,7 @@ export type FakeChild = Child & {
   hears(method: string): Promise<Said>;
   /** Says a line: text as it is, anything else as JSON. */
   says(line: unknown): void;
-  /** Ends by itself. */
+  /** Ends unprompted. */
   dies(how?: string): void;
   readonly isEnded: boolean;
 };

@@ -33,7 +33,7 @@ export async function* messagesIn({ body }: LocalAnswer): AsyncGenerator<Said> {
   }
 }
 
-/** Somebody who speaks to a local server as the gateway does. */
+/** A caller that talks to a local server as the gateway does. */
 export function localCaller(server: LocalServer, caller = 'dana') {
   let lastId = 0;
   let session: string | undefined;

@@ -10,7 +10,7 @@ import type { Upstream } from './upstream.ts';
 export interface LegacyStatefulUpstream extends Upstream {
   /** The ids of the sessions that are open. */
   sessions(): string[];
-  /** Forgets every session, as a server that was started anew. */
+  /** Forgets every session, as after a restart. */
   forgetSessions(): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import { legacyServer } from './legacy-server.ts';
 import { SlowCalls } from './slow-calls.ts';
 import type { Upstream } from './upstream.ts';
 
-/** MCP as of 2025-11-25 without sessions, answers as plain JSON; nobody can listen. */
+/** MCP as of 2025-11-25 without sessions, answers as plain JSON; it has no GET stream. */
 export async function legacyStatelessUpstream(): Promise<Upstream> {
   const slow = new SlowCalls();
   const front = await recordingServer(async (req, res, body) => {
