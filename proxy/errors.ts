@@ -2,7 +2,7 @@ import { AgentError } from '#agent/agent-key';
 import { ConfigurationError, UsageError } from '#config/errors';
 import type { Connection } from '#config/connection';
 import type { SignInMode } from '#config/options';
-import { HttpError, platformCode } from '#transport/http-client';
+import { HttpError, platformCode } from '#transport/http-error';
 import type { Failure } from 'latchkey-mcp/raw-message';
 import { UnavailableError } from '#pipeline/contact';
 import { SecretStoreError } from '#keychain/secret-store';

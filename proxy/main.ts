@@ -1,8 +1,11 @@
 import { writeSync } from 'node:fs';
+import { openHost } from '#app/open-host';
+import type { NetworkSettings } from '#transport/network-settings';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 import { isSea } from 'node:sea';
 import type { CommandHost } from '#cli/command-host';
+import { allCommands, meantCommand } from '#cli/commands';
 import { parseCommandLine } from '#cli/parse-command-line';
 import { systemClock, wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
@@ -10,8 +13,8 @@ import { readOptions } from '#config/options';
 import { packagedLauncher } from '#config/launch-entry';
 import { UsageError } from '#config/errors';
 import { words } from '#errors';
-import { openHost, type Host } from '#host';
-import { httpClient, type NetworkSettings } from '#transport/http-client';
+import { type Host } from '#host';
+import { httpClient } from '#transport/http-client';
 import type { KeyringLibrary } from '#keychain/os-secret-store';
 import { jsonLinesLog, openLogFile, printable, redact } from '#log/log';
 
@@ -87,11 +90,11 @@ const host: CommandHost = {
     return openAcceptedTools(url, options, host);
   },
   async listTools(connection, options) {
-    const { openToolList } = await import('./app.ts');
+    const { openToolList } = await import('#app/checks');
     return openToolList(connection, options, { ...host, stop: host.stop() });
   },
   async doctor(target, options, progress) {
-    const { openDoctor } = await import('./app.ts');
+    const { openDoctor } = await import('#app/checks');
     return openDoctor(target, options, network, {
       ...host,
       ...progress,
@@ -99,7 +102,7 @@ const host: CommandHost = {
     });
   },
   async agent(plan, options, { json }) {
-    const { openAgent } = await import('./app-agent.ts');
+    const { openAgent } = await import('#app/agent');
     const ending = new AbortController();
     // A second Ctrl-C does not wait.
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, () => ending.abort());
@@ -127,7 +130,7 @@ const host: CommandHost = {
     });
   },
   async bridge(connection, options) {
-    const { connect } = await import('./app.ts');
+    const { connect } = await import('#app/connect');
     await connect(connection, options, {
       ...host,
       input: process.stdin as AsyncIterable<Buffer>,
@@ -188,12 +191,12 @@ async function run(args: string[]): Promise<number> {
       return 0;
     }
     case 'version': {
-      const { default: manifest } = await import('./package.json', { with: { type: 'json' } });
-      host.print(manifest.version);
+      const { programVersion } = await import('#version');
+      host.print(await programVersion());
       return 0;
     }
     case 'run':
-      return asked.command.run(asked.input, host);
+      return asked.command.run(asked.input, host, { all: allCommands, meant: meantCommand });
   }
 }
 

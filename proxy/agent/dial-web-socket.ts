@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { IncomingMessage } from 'node:http';
 import { socketOptions } from '#transport/company-proxy';
-import { HttpError, platformCode, type NetworkSettings } from '#transport/http-client';
+import { HttpError, platformCode } from '#transport/http-error';
+import type { NetworkSettings } from '#transport/network-settings';
 import { certificateProblem, isUnknownIssuer } from '#transport/tls';
 import {
   batchWrites,

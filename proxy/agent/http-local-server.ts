@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { type HttpClient, HttpError, platformCode } from '#transport/http-client';
+import { HttpError, platformCode } from '#transport/http-error';
+import { type HttpClient } from '#transport/http-client';
 import { errorAnswer } from 'latchkey-mcp/raw-message';
 import {
   LocalServerError,

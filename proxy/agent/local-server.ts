@@ -1,4 +1,4 @@
-import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-filter';
+import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-lists';
 import {
   type Message,
   errorAnswer,

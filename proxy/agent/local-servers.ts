@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
-import type { ToolRules } from '#pipeline/tool-filter';
+import type { ToolRules } from '#pipeline/tool-lists';
 import { httpClient } from '#transport/http-client';
 import { childGuard, guardWords } from './child-guard.ts';
 import { childEnvironment, startChild } from './child-process.ts';

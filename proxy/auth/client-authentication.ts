@@ -1,4 +1,4 @@
-import { secretAccount } from './stored-secrets.ts';
+import { clientSecretAccount } from '#keychain/secret-accounts';
 import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import type { EpochSeconds } from '#clock/clock';
@@ -44,7 +44,7 @@ export async function configuredClient(
     return { clientId, privateKey: async () => readPrivateKey(privateKeyFile) };
   if (clientSecret === undefined) return { clientId };
   if (clientSecret !== 'keychain') return { clientId, clientSecret };
-  const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
+  const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
   if (kept) return { clientId, ...kept };
   throw new OAuthError(
     'client',
@@ -64,9 +64,9 @@ export async function bindSecret(
 ): Promise<void> {
   if (boundIssuer === issuer) return;
   // Another process may have replaced it since. That one must not be overwritten.
-  const kept = parseStoredSecret(await store.get(secretAccount(url, clientId)));
+  const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
   if (kept?.clientSecret !== clientSecret) return;
-  await store.set(secretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
+  await store.set(clientSecretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
 }
 
 function parseStoredSecret(

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import { type HttpClient, type HttpRequest, HttpError } from '#transport/http-client';
+import { HttpError } from '#transport/http-error';
+import { type HttpClient, type HttpRequest } from '#transport/http-client';
 import { readBody } from '#transport/answers';
 import { OAuthError } from './errors.ts';
 

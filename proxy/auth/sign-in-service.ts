@@ -8,7 +8,7 @@ import type { Known, SignIn } from './token-source.ts';
 import { isExpired, type TokenRecord } from './token-vault.ts';
 
 /** A page that waits for a person to sign in. */
-export type WaitingPage = {
+export type SignInPage = {
   /** A new address of the page, valid for one browser. */
   link: () => URL;
   /** Whether the browser was opened with one; otherwise the person has to open the address. */
@@ -35,7 +35,7 @@ export interface SignInService {
   ask: SignIn;
 
   /** The page that waits now. */
-  page(): WaitingPage | undefined;
+  page(): SignInPage | undefined;
 
   /** Resolves when a page waits; at the latest when `signal` aborts. */
   shown(signal: AbortSignal): Promise<void>;
@@ -44,7 +44,7 @@ export interface SignInService {
    * Begins a sign-in that was asked for, or joins the one under way. A page that is `handed` over as an address is
    * not opened. `undefined` if there is no page, because another process signs in, or has just done so.
    */
-  begin(handed: boolean): Promise<WaitingPage | undefined>;
+  begin(handed: boolean): Promise<SignInPage | undefined>;
 
   /** Whether a person has signed in since `ask` last lacked a sign-in. Reads the keychain once. */
   signedIn(): Promise<boolean>;
@@ -62,13 +62,13 @@ export function signInService(account: Account, options: SignInServiceOptions): 
   const { vault, marks, clock, signInLock } = account;
   const { mode, openBrowser, isTimely, assistant, signal } = options;
   const watching = new Set<() => void>();
-  let page: WaitingPage | undefined;
+  let page: SignInPage | undefined;
   let asking: Promise<TokenRecord> | undefined;
   let lookAgain: (() => Promise<void>) | undefined;
   /** The access token that there was when a person was needed. */
   let lost: string | undefined;
   let policy: SignIn | undefined;
-  let starting: Promise<WaitingPage | undefined> | undefined;
+  let starting: Promise<SignInPage | undefined> | undefined;
 
   /** `unasked` fails where there is no browser; the others leave the page's address to be followed. */
   function begin(
@@ -143,7 +143,7 @@ export function signInService(account: Account, options: SignInServiceOptions): 
   }
 
   /** Two who ask at once share the day's one opening. */
-  async function start(handed: boolean): Promise<WaitingPage | undefined> {
+  async function start(handed: boolean): Promise<SignInPage | undefined> {
     lost ??= (await vault.access())?.accessToken;
     const isGood = (record: TokenRecord | undefined) =>
       record !== undefined && record.accessToken !== lost && !isExpired(record, clock.now());

@@ -1,8 +1,7 @@
-import type { Clock } from '#clock/clock';
+import type { Clock, EpochSeconds } from '#clock/clock';
 import type { PersonCredentials } from '#config/connection';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
-import type { SignInProgress, SignedIn } from './accounts-service.ts';
 import { authorizationRequest, readRedirect, wantedScopes } from './authorization-request.ts';
 import { bindSecret } from './client-authentication.ts';
 import { chooseClient, registeredClients, type ChooseClientPorts } from './client-registration.ts';
@@ -237,6 +236,20 @@ export async function signInAccount(
     { ...account, clients: registeredClients(store), show, save },
   );
 }
+
+/** How a sign-in is getting on; `waiting` holds the page for a person whose browser does not open. */
+export type SignInProgress =
+  | { step: 'discovering' }
+  | { step: 'waiting'; page: string; browserOpened: boolean }
+  | { step: 'storing' };
+
+export type SignedIn = {
+  issuer: string;
+  /** The account, where the server names it. */
+  signedInAs?: string;
+  scopes?: readonly string[];
+  expiresAt?: EpochSeconds;
+};
 
 export type SignInConnectionPorts = {
   openBrowser: (url: URL) => Promise<boolean>;

@@ -1,9 +1,8 @@
 import { TokenError } from './errors.ts';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
-import type { Account } from './account.ts';
+import type { RejectedToken, TokenSource } from '#transport/credential';
 import type { RefreshLock } from './refresh-lock.ts';
-import type { SignInService } from './sign-in-service.ts';
 import {
   isDue,
   isExpired,
@@ -11,34 +10,6 @@ import {
   type TokenRecord,
   type TokenVault,
 } from './token-vault.ts';
-
-/**
- * A token that the server answered 401 to, and the `WWW-Authenticate` header it said so with; no token
- * when it was asked without one.
- */
-export type RejectedToken = { accessToken?: string; challenge?: string };
-
-/** A token that the server answered 403 to for lack of a scope, and the header that names it. */
-export type NarrowToken = { accessToken: string; challenge: string };
-
-/** Access tokens for one connection, shared by all callers. */
-export interface TokenSource {
-  /**
-   * A token that is good for a while yet. `rejected` is never handed out again; a successor is
-   * fetched, once for all concurrent callers.
-   *
-   * @throws {TokenError} or what the grant or the secret store rejects with
-   */
-  accessToken(rejected?: RejectedToken): Promise<string>;
-
-  /**
-   * A token with the scopes that `narrow` lacks; `undefined` when they were asked for before, in
-   * vain. `narrow` itself stays good for everything else.
-   *
-   * @throws the same
-   */
-  widened(narrow: NarrowToken): Promise<string | undefined>;
-}
 
 /** Why a new token is wanted, and what was there before. */
 export type Known = {
@@ -216,34 +187,4 @@ export function storedTokenSource(options: StoredTokenSourceOptions): TokenSourc
 
 function isSignedOut(error: unknown): boolean {
   return error instanceof TokenError && error.code === 'signed_out';
-}
-
-export type AccountTokensOptions = {
-  /** Where a person signs in, when it takes one. */
-  signInService: Pick<SignInService, 'ask'>;
-  readAhead: boolean;
-  log: Log;
-};
-
-/** The tokens of a running proxy. What renews them is loaded when one is due. */
-export function accountTokens(account: Account, options: AccountTokensOptions): TokenSource {
-  const { connection, vault, lock, clock } = account;
-  const { url, credentials } = connection;
-  const common = { vault, lock, clock, log: options.log, readAhead: options.readAhead };
-  if (credentials.kind === 'client_credentials') {
-    const grant: Grant = async (known) => {
-      const { clientGrant } = await import('./grants.ts');
-      return clientGrant({ url, credentials }, known, account);
-    };
-    return storedTokenSource({ ...common, grant });
-  }
-  const grant: Grant = async (known) => {
-    const [{ personGrant }, { registeredClients }] = await Promise.all([
-      import('./grants.ts'),
-      import('./client-registration.ts'),
-    ]);
-    const clients = registeredClients(account.store);
-    return personGrant({ url, credentials }, known, { ...account, clients });
-  };
-  return storedTokenSource({ ...common, grant, signIn: options.signInService.ask });
 }

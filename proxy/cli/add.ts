@@ -1,6 +1,6 @@
-import { addConnection, checkFree } from '#auth/registry';
-import type { ConnectionSecrets } from '#auth/stored-secrets';
-import type { Checked } from '#host';
+import { addConnection, checkFree } from '#connections/registry';
+import type { ConnectionSecrets } from '#connections/stored-secrets';
+import type { Checked } from '#connections/connections-host';
 import { ConfigurationError, type Problem, UsageError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
 import { oauthFieldList } from '#config/oauth-fields';

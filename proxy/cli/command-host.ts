@@ -1,4 +1,4 @@
-import type { AccountsHost } from '#host';
+import type { ConnectionsHost } from '#connections/connections-host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
 import type { DoctorProgress, Examined } from '#status/doctor';
@@ -13,7 +13,7 @@ export type AgentPlan = {
 };
 
 /** The host that a command runs on, with its terminal. */
-export interface CommandHost extends AccountsHost {
+export interface CommandHost extends ConnectionsHost {
   /** Whether standard input and output are a terminal, so that a question can be answered. */
   readonly interactive: boolean;
   /** Aborts at SIGINT, SIGTERM and SIGHUP. Calling it takes over Ctrl-C. */

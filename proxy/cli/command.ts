@@ -40,7 +40,14 @@ export type Command = {
   options: readonly OptionName[];
   examples: readonly string[];
   /** Resolves to the exit code. */
-  run: (input: CommandInput, host: CommandHost) => Promise<number>;
+  run: (input: CommandInput, host: CommandHost, others: OtherCommands) => Promise<number>;
+};
+
+/** What a command may know of the others. `commands.ts` loads the commands, so they do not import it. */
+export type OtherCommands = {
+  all: () => Promise<readonly Command[]>;
+  /** A hint for a misspelt command. */
+  meant: (word: string) => string | undefined;
 };
 
 /** The options that say where a connection and its secrets are kept, and how it is reached. */

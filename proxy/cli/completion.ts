@@ -3,7 +3,6 @@ import { connectionNames } from '#config/find-entry';
 import { UsageError } from '#config/errors';
 import { userFiles } from '#config/user-files';
 import type { Command } from './command.ts';
-import { allCommands } from './commands.ts';
 
 /** `latchkey completion SHELL`. */
 export const completionCommand: Command = {
@@ -18,10 +17,10 @@ export const completionCommand: Command = {
     'latchkey completion bash >~/.local/share/bash-completion/completions/latchkey',
     'latchkey completion zsh >~/.zfunc/_latchkey      with fpath+=~/.zfunc in .zshrc',
   ],
-  async run({ operands: [shell = ''] }, host) {
+  async run({ operands: [shell = ''] }, host, others) {
     if (!isShell(shell))
       throw new UsageError('which shell?', 'latchkey completion supports bash and zsh');
-    const script = completionScript(shell, await allCommands());
+    const script = completionScript(shell, await others.all());
     for (const line of script.trimEnd().split('\n')) host.print(line);
     return 0;
   },

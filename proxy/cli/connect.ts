@@ -3,7 +3,7 @@ import type { Connection, ToolSettings } from '#config/connection';
 import { remoteFlags } from '#config/mcp-remote-flags';
 import { optionNames, type Options } from '#config/options';
 import { type GivenEntry, changedToolModes } from '#config/read-connection';
-import type { Command, CommandInput, Flag } from './command.ts';
+import type { Command, CommandInput, Flag, OtherCommands } from './command.ts';
 import type { CommandHost } from './command-host.ts';
 
 /** The flags that hide tools from the assistant. */
@@ -38,19 +38,22 @@ export const connectCommand: Command = {
     'latchkey acme --config ./mcp.json',
     'LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales',
   ],
-  async run({ operands: [target = '', port], flags, options: given }, host) {
+  async run({ operands: [target = '', port], flags, options: given }, host, { meant }) {
     const tools = toolSettings(flags);
     const remote = [...flags.keys()].some((name) => name in remoteFlags);
     if (!remote && port === undefined) {
       const options = host.options(given);
-      await host.bridge({ ...(await findConnection(target, options, host)), ...tools }, options);
+      await host.bridge(
+        { ...(await findConnection(target, options, host, meant)), ...tools },
+        options,
+      );
       return 0;
     }
     const { readArguments } = await import('#config/mcp-remote');
     const { logLevel, warnings, ...entry } = readArguments({ url: target, port, flags }, host);
     for (const warning of warnings) host.warn(`latchkey: ${warning}`);
     const options = host.options({ ...(logLevel && { 'log-level': logLevel }), ...given });
-    const connection = await findConnection(target, options, host, entry);
+    const connection = await findConnection(target, options, host, meant, entry);
     await host.bridge({ ...connection, ...tools }, options);
     return 0;
   },
@@ -61,14 +64,14 @@ export async function findConnection(
   target: string,
   options: Options,
   host: Pick<CommandHost, 'readConnection'>,
+  meant: OtherCommands['meant'],
   given?: GivenEntry,
 ): Promise<Connection> {
   try {
     return await host.readConnection(target, options, given);
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;
-    const { meantCommand } = await import('./commands.ts');
-    const hint = error.problems.every(({ key }) => key === '') ? meantCommand(target) : undefined;
+    const hint = error.problems.every(({ key }) => key === '') ? meant(target) : undefined;
     throw hint === undefined ? error : new UsageError(error.message, hint, { cause: error });
   }
 }

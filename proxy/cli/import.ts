@@ -1,5 +1,10 @@
-import { importFile } from '#config/import-file';
-import { importPlan, signInRequired, type ImportFile, type ImportStep } from '#config/import-plan';
+import { importFile } from '#connections/import-file';
+import {
+  importPlan,
+  signInRequired,
+  type ImportFile,
+  type ImportStep,
+} from '#connections/import-plan';
 import { ConfigurationError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

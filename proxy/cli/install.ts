@@ -1,5 +1,5 @@
 import { assistantFile } from '#config/assistants';
-import { checkRegistered, installLaunch, uninstallLaunch } from '#config/install';
+import { checkRegistered, installLaunch, uninstallLaunch } from '#connections/install';
 import { launchEnvironment } from '#config/launch-entry';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

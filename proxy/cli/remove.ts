@@ -1,8 +1,8 @@
-import { removeConnection } from '#auth/registry';
-import { startingAssistants } from '#config/assistant-views';
+import { removeConnection } from '#connections/registry';
+import { startingAssistants } from '#connections/assistant-views';
 import { assistantFile } from '#config/assistants';
 import { ConfigurationError, UsageError } from '#config/errors';
-import { uninstallLaunch } from '#config/install';
+import { uninstallLaunch } from '#connections/install';
 import type { Options } from '#config/options';
 import type { Command, CommandInput } from './command.ts';
 import type { CommandHost } from './command-host.ts';

@@ -1,4 +1,4 @@
-import { renameConnection } from '#auth/rename-connection';
+import { renameConnection } from '#connections/rename-connection';
 import { restartLine } from './install.ts';
 import type { Command } from './command.ts';
 

@@ -1,7 +1,7 @@
 import { signsIn } from '#auth/account';
-import { accountStatus } from '#auth/connection-views';
+import { accountStatus } from '#auth/account-status';
 import { OAuthError, TokenError } from '#auth/errors';
-import { describedConnection, probeServer, suggestedName } from '#auth/new-connection';
+import { describedConnection, probeServer, suggestedName } from '#connections/new-connection';
 import {
   addConnection,
   checkFree,
@@ -9,19 +9,19 @@ import {
   registered,
   registeredFor,
   removeConnection,
-} from '#auth/registry';
-import type { AddInput, AssistantView } from '#auth/accounts-service';
-import { hasStoredSecrets, type ConnectionSecrets } from '#auth/stored-secrets';
+} from '#connections/registry';
+import type { AddInput, AssistantView } from '#connections/accounts-service';
+import { hasStoredSecrets, type ConnectionSecrets } from '#connections/stored-secrets';
 import { assistantFile, assistantNamed } from '#config/assistants';
-import { assistantViews } from '#config/assistant-views';
+import { assistantViews } from '#connections/assistant-views';
 import type { Connection } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
 import { connectionNames } from '#config/find-entry';
-import { installLaunch } from '#config/install';
+import { installLaunch } from '#connections/install';
 import { launchEnvironment } from '#config/launch-entry';
 import type { Options, OptionTexts } from '#config/options';
 import { userFiles } from '#config/user-files';
-import type { Checked } from '#host';
+import type { Checked } from '#connections/connections-host';
 import { checkStore } from '#keychain/secret-store';
 import { secretFor } from './add.ts';
 import type { Command, CommandInput } from './command.ts';

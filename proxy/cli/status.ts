@@ -1,6 +1,7 @@
 import { join } from 'node:path';
-import { connectionStatuses, type AccountStatus } from '#auth/connection-views';
-import { hasStoredSecrets } from '#auth/stored-secrets';
+import type { AccountStatus } from '#auth/account-status';
+import { connectionStatuses } from '#connections/connection-views';
+import { hasStoredSecrets } from '#connections/stored-secrets';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { signsIn } from '#auth/account';
 import { connectingAssistant, connectionNames } from '#config/find-entry';

@@ -2,7 +2,7 @@ import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { UsageError } from '#config/errors';
 import { afterAcceptance, changedParts, type AcceptedToolStore } from '#pipeline/accepted-tools';
-import { admittedTools } from '#pipeline/tool-filter';
+import { admittedTools } from '#pipeline/tool-lists';
 import type { Command } from './command.ts';
 
 /** `latchkey tools NAME`. */

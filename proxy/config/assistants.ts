@@ -1,8 +1,7 @@
 import { existsSync } from 'node:fs';
 import { posix, win32, basename } from 'node:path';
-import type { AccountsHost, UserHost } from '#host';
+import type { UserHost } from '#host';
 import { UsageError } from './errors.ts';
-import type { EntryShape } from './launch-entry.ts';
 
 /** An assistant whose configuration we read and write. */
 export type Assistant = {
@@ -24,6 +23,12 @@ export type Assistant = {
 };
 
 export type ServersMember = 'mcpServers' | 'servers' | 'mcp_servers' | 'mcp';
+
+/**
+ * How an assistant writes an entry that starts a program. `typed`: with `"type": "stdio"`. `copilot`: also with the tools
+ * that it may use. `opencode`: the command and its arguments are one list.
+ */
+export type EntryShape = 'plain' | 'typed' | 'copilot' | 'opencode';
 
 /** Every assistant by the name that commands take, in the order that their files are read. */
 export const assistants = {
@@ -177,7 +182,7 @@ export type AssistantFile = Pick<Assistant, 'title' | 'servers' | 'shape' | 'not
 export function assistantFile(
   name: string,
   config: string | undefined,
-  host: AccountsHost,
+  host: UserHost,
 ): AssistantFile {
   const assistant = assistantNamed(name);
   if (!assistant)

@@ -1,11 +1,8 @@
-import type { AccountsHost, UserHost } from '#host';
+import type { FilesHost, ReadText } from '#host';
 import { assistants, type Assistant } from './assistants.ts';
 import type { Connection } from './connection.ts';
 import { ConfigurationError, notValid, type Problem } from './errors.ts';
 import { entriesIn, launchWords, startsLatchkey } from './launch-entry.ts';
-import type { ToolTexts } from './read-connection.ts';
-
-export type ReadText = (path: string) => string | undefined;
 
 /**
  * The entry called `name`: in `configFile` if there is one, else in the only file of `userFiles`
@@ -94,7 +91,7 @@ export async function findDocuments(
 /** The title of the assistant that connects to a server itself, by a URL in its own file, and so signs in itself. */
 export async function connectingAssistant(
   { name, source, account }: Connection,
-  host: Pick<AccountsHost, keyof UserHost | 'readText'>,
+  host: FilesHost,
 ): Promise<string | undefined> {
   const known: readonly Assistant[] = Object.values(assistants);
   const owner = known.find((one) => one.connectsItself && one.file(host) === source);
@@ -155,6 +152,9 @@ function member(value: unknown, name: string): unknown {
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
 }
+
+/** What an entry may say about tools, unread. */
+export type ToolTexts = { allowTools?: unknown; denyTools?: unknown; changedTools?: unknown };
 
 /** What an assistant's configuration says of one server, in one shape for all assistants. */
 export type Entry = {

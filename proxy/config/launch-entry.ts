@@ -1,12 +1,10 @@
 import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { AccountsHost } from '#host';
+import type { Launcher, UserHost } from '#host';
+import type { EntryShape } from './assistants.ts';
 import { UsageError } from './errors.ts';
 import { declarations, optionNames, type Options, type OptionTexts } from './options.ts';
 import { defaultStateDirectory, registryFile } from './user-files.ts';
-
-/** What starts this program, by absolute paths: Node and a script, or one executable. */
-export type Launcher = { node: string; script: string } | { program: string };
 
 /** An assistant's entry that starts a program. */
 export type LaunchEntry = {
@@ -15,12 +13,6 @@ export type LaunchEntry = {
   args: string[];
   env?: Record<string, string>;
 };
-
-/**
- * How an assistant writes an entry that starts a program. `typed`: with `"type": "stdio"`. `copilot`: also with the tools
- * that it may use. `opencode`: the command and its arguments are one list.
- */
-export type EntryShape = 'plain' | 'typed' | 'copilot' | 'opencode';
 
 /** The entry as an assistant writes it. */
 export function shapedEntry(
@@ -215,7 +207,7 @@ function sourceIn(text: string | undefined): string | undefined {
 export function launchEnvironment(
   options: Options,
   given: OptionTexts,
-  host: AccountsHost,
+  host: UserHost,
 ): Record<string, string> {
   const { stateDir, secretStore, secretStoreKeyFile } = options;
   const bare = host.platform === 'linux' ? { ...host, env: {} } : host;

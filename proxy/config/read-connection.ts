@@ -1,8 +1,8 @@
-import type { UserHost } from '#host';
+import type { UserHost, ReadText } from '#host';
 import { webUrl, webUrlProblem } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';
 import { ConfigurationError, UsageError, type Problem } from './errors.ts';
-import { findEntry, type ReadText, type Entry } from './find-entry.ts';
+import { findEntry, type Entry, type ToolTexts } from './find-entry.ts';
 import { oauthFieldList, type OAuthFieldName } from './oauth-fields.ts';
 import { readCredentials } from './read-credentials.ts';
 import { userFiles } from './user-files.ts';
@@ -170,9 +170,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
 }
 
 export const changedToolModes = ['flag', 'withhold'] as const;
-
-/** What an entry may say about tools, unread. */
-export type ToolTexts = { allowTools?: unknown; denyTools?: unknown; changedTools?: unknown };
 
 /**
  * Which tools an assistant may see. The environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,

@@ -3,7 +3,7 @@ import { lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promi
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { getAsset, getRawAsset } from 'node:sea';
-import type { Host } from '#host';
+import type { Clock } from '#clock/clock';
 import type { KeyringLibrary } from './os-secret-store.ts';
 
 /** A native library that an executable carries within itself. */
@@ -28,7 +28,7 @@ const unusedForMs = 90 * 24 * 60 * 60 * 1000;
  */
 export async function openEmbeddedKeyring(
   directory: string,
-  { platform, clock }: Pick<Host, 'platform' | 'clock'>,
+  { platform, clock }: { platform: NodeJS.Platform; clock: Clock },
 ): Promise<KeyringLibrary> {
   const library = {
     name: 'keyring',

@@ -1,9 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
-import type { Host } from '#host';
 
 /** The sources for the address of the session bus on Linux. */
-export interface SessionBusHost extends Pick<Host, 'env' | 'parentPid'> {
+export interface SessionBusHost {
+  readonly env: NodeJS.ProcessEnv;
+  readonly parentPid: number;
   readonly userId: number;
   readonly exists: (path: string) => boolean;
   /** The text of a file; `undefined` if it cannot be read. */
@@ -44,7 +45,10 @@ function inherited({ parentPid, readText }: SessionBusHost): string | undefined 
 }
 
 /** Puts the address of the session bus into the environment, where the keychain's library looks for it. */
-export function findSessionBus({ env, parentPid }: Pick<Host, 'env' | 'parentPid'>): void {
+export function findSessionBus({
+  env,
+  parentPid,
+}: Pick<SessionBusHost, 'env' | 'parentPid'>): void {
   const readable = (path: string) => {
     try {
       return readFileSync(path, 'utf8');

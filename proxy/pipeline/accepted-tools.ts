@@ -6,7 +6,7 @@ import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
 import type { Log } from '#log/log';
-import type { ListedTool } from './tool-filter.ts';
+import type { ListedTool } from './tool-lists.ts';
 
 /** A tool as accepted and, if it has changed since, as last seen. */
 type AcceptedTool = {

@@ -2,7 +2,8 @@ import type { Clock, EpochSeconds } from '#clock/clock';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { SignInService, SignInPage } from './sign-in-page.ts';
+import type { SignInPage } from '#auth/sign-in-service';
+import type { PersonSignIn } from './sign-in-page.ts';
 
 /** Why the server cannot be used, and since when. */
 export type Trouble = {
@@ -14,7 +15,7 @@ export type Trouble = {
 type ContactOptions = {
   upstream: Upstream;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  signInService: SignInService | undefined;
+  signInService: PersonSignIn | undefined;
   presence: Presence | undefined;
   /** Receives the server's messages other than the expected answer. */
   deliver: Deliver;
@@ -215,7 +216,7 @@ type KeepTryingPorts = {
   reach: () => Promise<unknown>;
   /** Resolves when the next attempt is due immediately, or `signal` aborts. */
   nudged: (signal: AbortSignal) => Promise<void>;
-  signInService: SignInService | undefined;
+  signInService: PersonSignIn | undefined;
   life: AbortSignal;
   clock: Clock;
   log: Log;

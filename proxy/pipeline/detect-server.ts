@@ -7,7 +7,7 @@ import type { UserHost } from '#host';
 import type { Log } from '#log/log';
 import type { HttpSse } from '#transport/http-sse';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
-import type { Step } from './pipeline.ts';
+import type { Step } from './step.ts';
 import type { TranslatedUpstream } from './translated-server.ts';
 
 /** Which transport is tried first, and whether the other one is tried at all. */

@@ -2,7 +2,7 @@ import type { Clock } from '#clock/clock';
 import { idKey, modernVersion, readMessage, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
-import type { Step } from './pipeline.ts';
+import type { Step } from './step.ts';
 
 export type IdleTimeoutPorts = {
   /** How long a request may wait while the server sends nothing; 0: no limit. */

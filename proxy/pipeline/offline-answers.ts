@@ -8,8 +8,9 @@ import {
   answerTo,
 } from 'latchkey-mcp/raw-message';
 import { madeMessage, withMember } from './messages.ts';
-import { listKinds, type ListMethod } from './offline-requests.ts';
-import type { SignInService, SignInPage } from './sign-in-page.ts';
+import { listKinds, type ListMethod } from './list-methods.ts';
+import type { SignInPage } from '#auth/sign-in-service';
+import type { PersonSignIn, Elicited } from './sign-in-page.ts';
 
 /** Answers in place of a server that cannot be used. This file is loaded only then. */
 
@@ -81,12 +82,9 @@ export const signInTool = {
   }),
 };
 
-/** The person's answer to the page that the assistant showed. */
-export type Elicited = 'accept' | 'decline' | 'cancel';
-
 type OfferSignInPorts = {
   name: string;
-  signInService: SignInService;
+  signInService: PersonSignIn;
   /** Lets a legacy assistant show the page; `undefined` if it cannot. */
   elicit: ((page: SignInPage, text: string) => Promise<Elicited>) | undefined;
   /** Checks whether the server can be used now. */

@@ -1,4 +1,5 @@
 import type { Clock } from '#clock/clock';
+import { listKinds, listMethod } from './list-methods.ts';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
@@ -11,16 +12,10 @@ import {
   assistantNotifier,
   offlineLists,
   type AssistantView,
-  listKinds,
-  listMethod,
 } from './offline-requests.ts';
-import type { Step } from './pipeline.ts';
-import {
-  elicitedPages,
-  type SignInService,
-  type ElicitedPages,
-  type SignInPage,
-} from './sign-in-page.ts';
+import type { Step } from './step.ts';
+import type { SignInPage } from '#auth/sign-in-service';
+import { elicitedPages, type PersonSignIn, type ElicitedPages } from './sign-in-page.ts';
 import { waitingFor, troubled, type Waiting } from './waiting.ts';
 
 type OfflineCacheOptions = {
@@ -33,7 +28,7 @@ type OfflineCacheOptions = {
   /** A failure in words, with its remedy. */
   explain: (error: unknown) => string;
   /** How a person signs in, where the connection requires it. */
-  signInService?: SignInService;
+  signInService?: PersonSignIn;
   presence?: Presence;
   clock: Clock;
   log: Log;
@@ -193,7 +188,7 @@ type OfflineCallsOptions = {
   name: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   explain: (error: unknown) => string;
-  signInService?: SignInService;
+  signInService?: PersonSignIn;
   clock: Clock;
 };
 
@@ -247,7 +242,7 @@ export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
 
   async function signIn(
     request: Message,
-    service: SignInService,
+    service: PersonSignIn,
     deliver: Deliver,
     signal: AbortSignal,
   ) {

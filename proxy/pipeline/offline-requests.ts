@@ -4,8 +4,9 @@ import type { Deliver, Upstream } from '#transport/upstream';
 import { answerTo, modernVersion, textAt, type Message } from 'latchkey-mcp/raw-message';
 import { question, type RememberedAnswers } from './cached-answers.ts';
 import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
+import { listKinds, type ListKind, type ListMethod } from './list-methods.ts';
 import { idOf, madeMessage } from './messages.ts';
-import type { SignInService } from './sign-in-page.ts';
+import type { PersonSignIn } from './sign-in-page.ts';
 import { troubled, type Waiting } from './waiting.ts';
 
 /** What the assistant has been sent so far. */
@@ -29,7 +30,7 @@ type OfflineListsOptions = {
   name: string;
   url: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  signInService?: SignInService;
+  signInService?: PersonSignIn;
   clock: Clock;
 };
 
@@ -210,24 +211,6 @@ export function assistantNotifier(): AssistantNotifier {
   };
 }
 
-/** The kinds of lists about whose changes a server can notify. */
-export const listKinds = ['tools', 'resources', 'prompts'] as const;
-export type ListKind = (typeof listKinds)[number];
-
-/** A method that returns a list: the kind, and the member of the result that contains the list. */
-export type ListMethod = { kind: ListKind; member: string };
-
-const methods = new Map<string, ListMethod>([
-  ['tools/list', { kind: 'tools', member: 'tools' }],
-  ['resources/list', { kind: 'resources', member: 'resources' }],
-  ['resources/templates/list', { kind: 'resources', member: 'resourceTemplates' }],
-  ['prompts/list', { kind: 'prompts', member: 'prompts' }],
-]);
-
-export function listMethod(method: string | undefined): ListMethod | undefined {
-  return method === undefined ? undefined : methods.get(method);
-}
-
 type OfflineHandshakeOptions = {
   contact: Contact;
   memory: RememberedAnswers;
@@ -236,7 +219,7 @@ type OfflineHandshakeOptions = {
   name: string;
   url: string;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  signInService?: SignInService;
+  signInService?: PersonSignIn;
   clock: Clock;
   log: Log;
 };

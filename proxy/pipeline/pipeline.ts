@@ -13,7 +13,8 @@ import type { Presence, Trouble } from './contact.ts';
 import { detectServer, openRememberedServer } from './detect-server.ts';
 import { idleTimeout } from './idle-timeout.ts';
 import { offlineCache, redactedServer, type OfflineCache } from './offline-cache.ts';
-import type { SignInService } from './sign-in-page.ts';
+import type { PersonSignIn } from './sign-in-page.ts';
+import { compose, type Step } from './step.ts';
 import { toolFilter } from './tool-filter.ts';
 import { toolHeaders } from './tool-headers.ts';
 
@@ -25,7 +26,7 @@ export type PipelinePorts = {
   /** Distinguishes the accounts that use a server. */
   account: string;
   /** How a person signs in, where the connection requires it. */
-  signInService?: SignInService | undefined;
+  signInService?: PersonSignIn | undefined;
   /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   /** A failure in words, with its remedy. */
@@ -110,22 +111,4 @@ function toolRules(connection: Connection, options: Options, host: UserHost) {
     store: openAcceptedTools(url, options, host),
     remedy: `latchkey tools ${name}${configFile === undefined ? '' : ` --config ${configFile}`}`,
   };
-}
-
-/**
- * A step of the pipeline. `on` gets the rest of the pipeline and returns the methods that the step changes. Answers come
- * back through the `deliver` that it passes to `next`.
- */
-export type Step = {
-  name: string;
-  on: (next: Upstream) => Partial<Upstream>;
-};
-
-/** Chains the steps, in that order, before `transport`. */
-export function compose(steps: readonly Step[], transport: Upstream): Upstream {
-  return steps.reduceRight(before, transport);
-}
-
-function before(next: Upstream, step: Step): Upstream {
-  return { ...next, ...step.on(next) };
 }

@@ -1,49 +1,18 @@
+import type { SignInPage, SignInService } from '#auth/sign-in-service';
 import { stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Deliver } from '#transport/upstream';
 import { madeMessage } from './messages.ts';
-import type { Elicited } from './offline-answers.ts';
 
-/** A page that waits for a person to sign in. */
-export type SignInPage = {
-  /** A new URL that leads there, valid for one browser. */
-  link: () => URL;
-  /** Whether we opened the browser; otherwise the person opens the URL. */
-  opened: boolean;
-  /** Resolves with whether the person signed in; never rejects. */
-  done: Promise<boolean>;
-  /** Closes the page: it is no longer needed. */
-  giveUp: () => void;
-};
-
-/** How a person signs in to a connection. */
-export interface SignInService {
+/** How a person signs in to a connection, as the pipeline offers it to an assistant. */
+export type PersonSignIn = Omit<SignInService, 'ask'> & {
   /** Whether requests wait for the person without a time limit. */
   readonly waits: boolean;
-
   /** The command to run instead: `latchkey login acme`. */
   readonly command: string;
+};
 
-  /** The open page, if any. */
-  page(): SignInPage | undefined;
-
-  /** Resolves when a page is open, or `signal` aborts. */
-  shown(signal: AbortSignal): Promise<void>;
-
-  /**
-   * Starts a sign-in on request, or joins the current one. Opens the browser if that is allowed, unless the assistant
-   * shows the page (`handed`). Returns `undefined` without a page if the person is signed in already, or is signing in
-   * with another process.
-   *
-   * @throws what a sign-in rejects with before its page is open
-   */
-  begin(handed: boolean): Promise<SignInPage | undefined>;
-
-  /** Whether the person has signed in since sign-in was required. Fast. */
-  signedIn(): Promise<boolean>;
-
-  /** Checks for a sign-in with another process, and then ends the wait for the page. */
-  lookAgain(): Promise<void>;
-}
+/** The person's answer to the page that the assistant showed. */
+export type Elicited = 'accept' | 'decline' | 'cancel';
 
 /** Pages that a legacy assistant shows for us. MCP 2025-11-25 elicitation, URL mode */
 export interface ElicitedPages {

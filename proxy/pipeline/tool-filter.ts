@@ -7,12 +7,11 @@ import {
   stringAt,
   type Message,
 } from 'latchkey-mcp/raw-message';
-import { elementsIn } from 'latchkey-mcp/json-edit';
-import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { Step } from './pipeline.ts';
+import type { Step } from './step.ts';
 import { type AcceptedToolStore, toolWatch } from './accepted-tools.ts';
+import { admittedTools, listedTools, withoutTools, type ToolRules } from './tool-lists.ts';
 
 export type ToolFilterOptions = {
   rules: ToolRules;
@@ -114,60 +113,4 @@ function notice(names: readonly string[], withheld: boolean, remedy: string): Me
   return readMessage(
     Buffer.from(JSON.stringify({ jsonrpc: '2.0', method: 'notifications/message', params })),
   );
-}
-
-/** The tools that the assistant may use: all, unless a list restricts them. `*` matches any text. */
-export type ToolRules = { allow?: readonly string[]; deny?: readonly string[] };
-
-/** Whether `rules` admit a tool with that name. `deny` takes precedence over `allow`. */
-export function admittedTools({ allow, deny }: ToolRules): (name: string) => boolean {
-  const allowed = allow?.map(pattern);
-  const denied = deny?.map(pattern) ?? [];
-  return (name) =>
-    (allowed?.some((shape) => shape.test(name)) ?? true) &&
-    !denied.some((shape) => shape.test(name));
-}
-
-function pattern(glob: string): RegExp {
-  const parts = glob.split('*').map((part) => part.replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&'));
-  return new RegExp(`^${parts.join('.*')}$`, 's');
-}
-
-/** A tool of a list, and its position in the message. */
-export type ListedTool = { name: string; tool: Readonly<Record<string, unknown>>; span: Span };
-
-/** The tools in the answer to `tools/list`; `undefined` if it contains no list, as in an error. */
-export function listedTools(answer: Message): ListedTool[] | undefined {
-  const span = toolsSpan(answer);
-  const elements = span && elementsIn(answer.bytes, span);
-  return elements?.map((element) => {
-    const tool: unknown = JSON.parse(answer.bytes.toString('utf8', element.start, element.end));
-    const members = typeof tool === 'object' && tool !== null ? { ...tool } : {};
-    const name = 'name' in members && typeof members.name === 'string' ? members.name : '';
-    return { name, tool: members, span: element };
-  });
-}
-
-/** `answer` with only those `tools` that `stay`. All other bytes stay the same. */
-export function withoutTools(
-  answer: Message,
-  tools: readonly ListedTool[],
-  stay: (tool: ListedTool) => boolean,
-): Message {
-  const kept = tools.filter(stay);
-  const span = toolsSpan(answer);
-  if (!span || kept.length === tools.length) return answer;
-  const { bytes } = answer;
-  const comma = Buffer.from(',');
-  const parts = kept.flatMap(({ span: { start, end } }, index) =>
-    index === 0 ? [bytes.subarray(start, end)] : [comma, bytes.subarray(start, end)],
-  );
-  return readMessage(
-    Buffer.concat([bytes.subarray(0, span.start + 1), ...parts, bytes.subarray(span.end - 1)]),
-  );
-}
-
-function toolsSpan({ bytes, members }: Message): Span | undefined {
-  const result = members.get('result');
-  return result && jsonMembers(bytes, result)?.get('tools');
 }

@@ -9,7 +9,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import { mirroredParameters, parameterHeaders, type MirroredParameter } from 'latchkey-mcp/headers';
 import type { Deliver, Upstream } from '#transport/upstream';
-import type { Step } from './pipeline.ts';
+import type { Step } from './step.ts';
 import type { Log } from '#log/log';
 
 /** What later calls need to know from the lists of tools of one connection. */

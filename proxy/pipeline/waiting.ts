@@ -1,6 +1,6 @@
 import type { Clock } from '#clock/clock';
 import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
-import type { SignInService } from './sign-in-page.ts';
+import type { PersonSignIn } from './sign-in-page.ts';
 
 /** How long a request waits for an attempt to reach the server. */
 const attemptMs = 5_000;
@@ -29,7 +29,7 @@ export function waitingFor({
   clock,
 }: {
   contact: Contact;
-  signInService: SignInService | undefined;
+  signInService: PersonSignIn | undefined;
   clock: Clock;
 }): Waiting {
   async function recovered(signal: AbortSignal): Promise<boolean> {

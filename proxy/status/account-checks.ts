@@ -1,5 +1,5 @@
 import type { Account } from '#auth/account';
-import { accountStatus } from '#auth/connection-views';
+import { accountStatus } from '#auth/account-status';
 import { discover } from '#auth/discovery';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 

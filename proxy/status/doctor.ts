@@ -1,14 +1,14 @@
 import { ConfigurationError } from '#config/errors';
 import { signsIn, type Account, type OAuthConnection } from '#auth/account';
 import type { Connection } from '#config/connection';
-import { connectionNames, type ReadText } from '#config/find-entry';
+import { connectionNames } from '#config/find-entry';
 import type { Options } from '#config/options';
 import { readConnection } from '#config/read-connection';
 import { defaultStateDirectory, userFiles } from '#config/user-files';
-import type { Host, UserHost } from '#host';
+import type { Host, UserHost, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { redact } from '#log/log';
-import type { NetworkSettings } from '#transport/http-client';
+import type { NetworkSettings } from '#transport/network-settings';
 import { accountChecks } from './account-checks.ts';
 import { examine, fail, ok, warn, type Check, type ExaminePorts, type Finding } from './checks.ts';
 import { redactedBundle, redactedConnection, secretsOf } from './doctor-bundle.ts';

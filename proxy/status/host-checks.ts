@@ -5,9 +5,9 @@ import { isAbsolute, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assistants } from '#config/assistants';
 import { notValid } from '#config/errors';
-import { findDocuments, type ReadText } from '#config/find-entry';
+import { findDocuments } from '#config/find-entry';
 import { entriesIn, isLaunch, launchedName, launchWords } from '#config/launch-entry';
-import type { UserHost } from '#host';
+import type { UserHost, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import { fail, ok, warn, type Check, type Finding } from './checks.ts';
 

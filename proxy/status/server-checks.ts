@@ -5,7 +5,8 @@ import { createRequire } from 'node:module';
 import { connect, isIP } from 'node:net';
 import type tls from 'node:tls';
 import type { Clock, EpochSeconds } from '#clock/clock';
-import { type HttpClient, namesProxy, type NetworkSettings } from '#transport/http-client';
+import type { HttpClient } from '#transport/http-client';
+import { namesProxy, type NetworkSettings } from '#transport/network-settings';
 import { proxyRoute, type ProxyRoute } from '#transport/company-proxy';
 import { fail, ok, type Check, warn, type Finding } from './checks.ts';
 

@@ -1,10 +1,10 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
-import type { SignInService } from '#pipeline/sign-in-page';
+import type { PersonSignIn } from '#pipeline/sign-in-page';
 import type { Presence } from '#pipeline/contact';
 import { type Log, redact } from '#log/log';
 import type { TokenRecord } from '#auth/token-vault';
-import type { Step } from '#pipeline/pipeline';
+import type { Step } from '#pipeline/step';
 import { proxyStatus, type Fault } from './proxy-status.ts';
 import type { PublishedStatus } from './publish-status.ts';
 import { displayUrl, type RunningProxy } from './running-proxy.ts';
@@ -21,7 +21,7 @@ export type StatusReporterOptions = {
   pid: number;
   clock: Clock;
   log: Log;
-  signInService?: SignInService | undefined;
+  signInService?: PersonSignIn | undefined;
   /** The access token there is; only its scopes and expiry are published. */
   token?: (() => Promise<TokenRecord | undefined>) | undefined;
   /** Called once, after the answer of the first request that succeeds. */

@@ -1,4 +1,4 @@
-import type { Step } from '#pipeline/pipeline';
+import type { Step } from '#pipeline/step';
 import type { Deliver } from '#transport/upstream';
 import type { Fault, ProxyStatus } from './proxy-status.ts';
 

@@ -5,13 +5,8 @@ import { createRequire } from 'node:module';
 import { BlockList, isIP, isIPv6, Socket } from 'node:net';
 import type { ConnectionOptions, TLSSocket, SecureContext } from 'node:tls';
 import type tls from 'node:tls';
-import {
-  HttpError,
-  type NetworkSettings,
-  proxyVariables,
-  platformCode,
-  namesProxy,
-} from './http-client.ts';
+import { HttpError, platformCode } from './http-error.ts';
+import { type NetworkSettings, proxyVariables, namesProxy } from './network-settings.ts';
 import { trust } from './tls.ts';
 import { isLoopback, percentDecoded } from './web-url.ts';
 

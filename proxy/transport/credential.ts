@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
-import type { TokenSource } from '#auth/token-source';
-import { type HttpClient, type HttpRequest, HttpError } from './http-client.ts';
+import { HttpError } from './http-error.ts';
+import { type HttpClient, type HttpRequest } from './http-client.ts';
 import { UpstreamError } from './upstream.ts';
 
 type Headers = Record<string, string>;
@@ -42,6 +42,34 @@ export function rereadCredential(first: Headers, reread: () => Promise<Headers>)
     },
     widened: () => Promise.resolve(undefined),
   };
+}
+
+/**
+ * A token that the server answered 401 to, and the `WWW-Authenticate` header it said so with; no token
+ * when it was asked without one.
+ */
+export type RejectedToken = { accessToken?: string; challenge?: string };
+
+/** A token that the server answered 403 to for lack of a scope, and the header that names it. */
+export type NarrowToken = { accessToken: string; challenge: string };
+
+/** Access tokens for one connection, shared by all callers. */
+export interface TokenSource {
+  /**
+   * A token that is good for a while yet. `rejected` is never handed out again; a successor is
+   * fetched, once for all concurrent callers.
+   *
+   * @throws {TokenError} or what the grant or the secret store rejects with
+   */
+  accessToken(rejected?: RejectedToken): Promise<string>;
+
+  /**
+   * A token with the scopes that `narrow` lacks; `undefined` when they were asked for before, in
+   * vain. `narrow` itself stays good for everything else.
+   *
+   * @throws the same
+   */
+  widened(narrow: NarrowToken): Promise<string | undefined>;
 }
 
 const bearer = 'Bearer ';

@@ -10,6 +10,8 @@ import { createRequire } from 'node:module';
 import type { LookupFunction } from 'node:net';
 import type { SecureContext } from 'node:tls';
 import type { ProxyRoute } from './company-proxy.ts';
+import { HttpError, platformCode } from './http-error.ts';
+import { namesProxy, type NetworkSettings } from './network-settings.ts';
 import type { AddressLookup, Network } from './networks.ts';
 
 export type HttpRequest = {
@@ -329,66 +331,4 @@ async function directFailure(
       });
   }
   return new HttpError('unreachable', `cannot reach ${url.origin}: ${reason}`, { sent, cause });
-}
-
-/**
- * There was no response. `cause` is the platform's error.
- *
- * `unreachable`: no connection, or it ended early. `proxy`: the proxy refuses or cannot be reached. `certificate`: one side does
- * not trust the other's certificate. `settings`: one of our files for TLS is unusable. `network`: the URL is further inside than
- * allowed. `aborted`: cancelled by the caller.
- */
-export class HttpError extends Error {
-  override readonly name = 'HttpError';
-  readonly code: 'unreachable' | 'proxy' | 'certificate' | 'settings' | 'network' | 'aborted';
-  /** What to do about it, if that is known. */
-  readonly remedy: string | undefined;
-  /** Whether part of the request may have reached the server. */
-  readonly sent: boolean;
-
-  constructor(
-    code: HttpError['code'],
-    message: string,
-    {
-      remedy,
-      sent = false,
-      ...options
-    }: ErrorOptions & { remedy?: string | undefined; sent?: boolean } = {},
-  ) {
-    super(message, options);
-    this.code = code;
-    this.remedy = remedy;
-    this.sent = sent;
-  }
-}
-
-/** The platform's code of an error: `ECONNREFUSED`, `CERT_HAS_EXPIRED`. */
-export function platformCode(error: unknown): string {
-  return error instanceof Error && 'code' in error ? String(error.code) : '';
-}
-
-/** Settings of this computer's network: proxies and certificates. */
-export type NetworkSettings = {
-  /** The environment, for `HTTPS_PROXY` and similar variables. */
-  env: Readonly<Record<string, string | undefined>>;
-  /** A proxy for all requests, including loopback; `none` for no proxy. Takes precedence over the environment. */
-  proxy?: string;
-  /** PEM or DER: authorities to trust besides Node's and the system's. */
-  caFile?: string;
-  /** PEM: our client certificate. */
-  clientCertificateFile?: string;
-  clientKeyFile?: string;
-  clientKeyPassphraseSecret?: string;
-};
-
-/** The environment variables for each scheme. The first one that is set is used. */
-export const proxyVariables = {
-  'https:': ['https_proxy', 'HTTPS_PROXY', 'all_proxy', 'ALL_PROXY'],
-  'http:': ['http_proxy', 'HTTP_PROXY', 'all_proxy', 'ALL_PROXY'],
-};
-
-/** Whether any proxy is configured. Called for each request, so it checks names only. */
-export function namesProxy({ env, proxy }: NetworkSettings): boolean {
-  const names = Object.values(proxyVariables).flat();
-  return proxy !== undefined || names.some((name) => env[name]);
 }

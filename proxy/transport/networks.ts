@@ -1,6 +1,6 @@
 import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns';
 import { BlockList, isIPv6, type LookupFunction } from 'node:net';
-import { HttpError } from './http-client.ts';
+import { HttpError } from './http-error.ts';
 
 /** The kinds of networks, from public to loopback. */
 const networks = ['public', 'private', 'loopback'] as const;

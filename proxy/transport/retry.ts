@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
-import { HttpError, platformCode } from './http-client.ts';
+import { HttpError, platformCode } from './http-error.ts';
 import { UpstreamError } from './upstream.ts';
 
 type RetryOptions = {

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import type { SecureContext } from 'node:tls';
 import type tls from 'node:tls';
-import { HttpError, platformCode, type NetworkSettings } from './http-client.ts';
+import { HttpError, platformCode } from './http-error.ts';
+import type { NetworkSettings } from './network-settings.ts';
 
 type Tls = Pick<typeof tls, 'createSecureContext' | 'getCACertificates'>;
 

@@ -1,6 +1,6 @@
 import { createInterface } from 'node:readline';
 import { homedir } from 'node:os';
-import { AccountsError, openAccounts } from '#proxy/app-accounts';
+import { AccountsError, openAccounts } from '#proxy/app/accounts';
 import { callAccounts } from './call-accounts.ts';
 import { launcher } from './proxy-process.ts';
 

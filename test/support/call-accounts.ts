@@ -1,4 +1,4 @@
-import type { AccountsService, AddInput } from '#proxy/auth/accounts-service';
+import type { AccountsService, AddInput } from '#proxy/connections/accounts-service';
 
 type Service = Omit<AccountsService, 'doctor'> & Partial<AccountsService>;
 

@@ -18,7 +18,7 @@ const folders = [...programs, 'scripts', 'test'];
 /** What programs import of each other, apart from `latchkey-mcp/FILE`. */
 const exported: Readonly<Record<string, string>> = {
   'latchkey/agent': 'proxy/agent/local-servers.ts',
-  'latchkey/accounts': 'proxy/app-accounts.ts',
+  'latchkey/accounts': 'proxy/app/accounts.ts',
 };
 
 /** The TypeScript files of the repository by their paths from its root, each with those that it imports, types and lazy imports included. */

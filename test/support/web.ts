@@ -1,6 +1,7 @@
 import { IncomingMessage } from 'node:http';
+import { HttpError } from '#proxy/transport/http-error';
 import { Socket } from 'node:net';
-import { type HttpClient, type HttpRequest, HttpError } from '#proxy/transport/http-client';
+import { type HttpClient, type HttpRequest } from '#proxy/transport/http-client';
 import { networkOfHost } from '#proxy/transport/networks';
 
 /** `status` 0: there is no server. Without `json`: a page. */

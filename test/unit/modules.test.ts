@@ -11,50 +11,59 @@ const root = join(import.meta.dirname, '../..');
  * modules that it imports.
  */
 const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
+  'proxy/agent': {
+    imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
+    packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
+  },
   'proxy/app': {
     imports: [
+      'agent',
       'auth',
+      'cli',
       'clock',
       'config',
+      'connections',
       'errors',
       'host',
       'keychain',
       'log',
       'pipeline',
       'status',
-      'tracing',
       'transport',
+      'version',
     ],
     packages: ['latchkey-mcp'],
   },
-  'proxy/app-accounts': {
+  'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'transport'] },
+  'proxy/cli': {
     imports: [
+      'agent',
       'auth',
       'clock',
       'config',
-      'errors',
-      'host',
+      'connections',
       'keychain',
-      'log',
+      'pipeline',
       'status',
       'transport',
     ],
   },
-  'proxy/app-agent': {
-    imports: ['agent', 'cli', 'clock', 'config', 'host', 'keychain', 'log', 'tracing', 'transport'],
-    packages: ['latchkey-mcp'],
+  'proxy/clock': {},
+  'proxy/config': { imports: ['host', 'log', 'transport'], packages: ['jsonc-parser'] },
+  'proxy/connections': {
+    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'status', 'transport'],
   },
-  'proxy/tracing': { imports: ['log'], packages: ['latchkey-mcp'] },
   'proxy/errors': {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp'],
   },
-  'proxy/host': {
-    imports: ['auth', 'clock', 'config', 'keychain', 'pipeline', 'status', 'transport'],
-  },
+  'proxy/host': { imports: ['clock', 'keychain', 'transport'] },
+  'proxy/keychain': { imports: ['clock'], packages: ['@napi-rs/keyring'] },
+  'proxy/log': {},
   'proxy/main': {
     imports: [
       'agent',
+      'app',
       'auth',
       'cli',
       'clock',
@@ -65,42 +74,19 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'log',
       'pipeline',
       'transport',
+      'version',
     ],
   },
-  'proxy/agent': {
-    imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
-    packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
-  },
-  'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'status', 'transport'] },
-  'proxy/cli': {
-    imports: [
-      'agent',
-      'auth',
-      'clock',
-      'config',
-      'host',
-      'keychain',
-      'pipeline',
-      'status',
-      'transport',
-    ],
-  },
-  'proxy/clock': {},
-  'proxy/config': {
-    imports: ['auth', 'clock', 'host', 'log', 'transport'],
-    packages: ['jsonc-parser'],
-  },
-  'proxy/keychain': { imports: ['host'], packages: ['@napi-rs/keyring'] },
-  'proxy/log': {},
   'proxy/pipeline': {
-    imports: ['clock', 'config', 'host', 'log', 'transport'],
+    imports: ['auth', 'clock', 'config', 'host', 'log', 'transport'],
     packages: ['latchkey-mcp'],
   },
   'proxy/status': {
     imports: ['auth', 'clock', 'config', 'host', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['fflate', 'latchkey-mcp'],
   },
-  'proxy/transport': { imports: ['auth', 'clock', 'log'], packages: ['latchkey-mcp'] },
+  'proxy/transport': { imports: ['clock', 'log'], packages: ['latchkey-mcp'] },
+  'proxy/version': {},
 
   'mcp/headers': {},
   'mcp/json': {},

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import type { ConnectionView, Probed, Rotated } from '#proxy/auth/accounts-service';
+import type { ConnectionView, Probed, Rotated } from '#proxy/connections/accounts-service';
 import { acmeServer, type AcmeServer } from '#support/acme-server';
 import { accountsClient, type DiesBefore, type AccountsClient } from '#support/accounts-client';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { secretAccount } from '#proxy/auth/stored-secrets';
-import { orphanedSecrets } from '#proxy/auth/orphaned-secrets';
+import { clientSecretAccount } from '#proxy/keychain/secret-accounts';
+import { orphanedSecrets } from '#proxy/connections/orphaned-secrets';
 import { readOptions } from '#proxy/config/options';
 import { keychainSession } from '#support/keychain-session';
 import { latchkeyHome } from '#support/latchkey-home';
@@ -26,7 +26,7 @@ async function sharedClient() {
   await home.write(claude, JSON.stringify({ mcpServers: { desk: inFile } }));
   const words = ['--client-id', client.clientId, '--client-secret'];
   await home.json(['add', 'work', url, ...words], client.clientSecret);
-  const account = secretAccount(url, client.clientId);
+  const account = clientSecretAccount(url, client.clientId);
   const started = stack.move();
   return {
     home,

@@ -1,6 +1,6 @@
 import { afterAll, expect, vi } from 'vitest';
-import type { AddInput } from '#proxy/auth/accounts-service';
-import type { Launcher } from '#proxy/config/launch-entry';
+import type { AddInput } from '#proxy/connections/accounts-service';
+import type { Launcher } from '#proxy/host';
 import { bodyOf } from '../counted-server.ts';
 import { signInFront, type SignInFront } from '../sign-in-front.ts';
 import { crashRun, withoutCrash, type Crash, type Told, type Victim } from './crash-run.ts';

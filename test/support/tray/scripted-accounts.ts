@@ -3,7 +3,7 @@ import {
   type AccountsService,
   type ConnectionView,
   type SignedIn,
-} from '#proxy/auth/accounts-service';
+} from '#proxy/connections/accounts-service';
 export { printable } from '#proxy/log/log';
 export { helperEnvironment } from '#proxy/config/options';
 export { packagedLauncher } from '#proxy/config/launch-entry';

@@ -1,4 +1,4 @@
-import type { ConnectionView } from '#proxy/auth/accounts-service';
+import type { ConnectionView } from '#proxy/connections/accounts-service';
 
 const hour = 3600;
 const now = () => Math.floor(Date.now() / 1000);

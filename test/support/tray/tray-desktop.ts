@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
-import type { ConnectionView } from '#proxy/auth/accounts-service';
+import type { ConnectionView } from '#proxy/connections/accounts-service';
 import { buildTray } from '#scripts/tray';
 import { wirePage, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
 

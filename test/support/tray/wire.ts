@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ConnectionView } from '#proxy/auth/accounts-service';
+import type { ConnectionView } from '#proxy/connections/accounts-service';
 
 /** What the stand-in for Electron tells the test that plays desktop, over the channel of the process. */
 export type FromApp =

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/auth/accounts-service';
+import { AccountsError } from '#proxy/connections/accounts-service';
 import { answer, type Answers } from '#tray/model/answers';
 import type { MenuFailure } from '#tray/model/contract';
 import { menuActions } from '#tray/model/menu';

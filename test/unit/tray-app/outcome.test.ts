@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/auth/accounts-service';
+import { AccountsError } from '#proxy/connections/accounts-service';
 import { outcomeOf } from '#tray/model/outcome';
 
 const refusing = async (message: string, about?: string) =>

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/auth/accounts-service';
+import { AccountsError } from '#proxy/connections/accounts-service';
 import { fakeClock } from '#support/fake-clock';
 import type { Overview } from '#tray/model/contract';
 import { menu } from '#tray/model/menu';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { clientGrant } from '#proxy/auth/grants';
-import { secretAccount } from '#proxy/auth/stored-secrets';
+import { clientSecretAccount } from '#proxy/keychain/secret-accounts';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { fakeClock } from '#support/fake-clock';
 import { web } from '#support/web';
@@ -26,7 +26,7 @@ async function company() {
     ...pages('https://two.example'),
   });
   const store = memorySecretStore();
-  await store.set(secretAccount(url, 'c'), JSON.stringify({ clientSecret }));
+  await store.set(clientSecretAccount(url, 'c'), JSON.stringify({ clientSecret }));
   const ports = {
     http,
     clock: fakeClock(),

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { bindSecret } from '#proxy/auth/client-authentication';
-import { secretAccount } from '#proxy/auth/stored-secrets';
+import { clientSecretAccount } from '#proxy/keychain/secret-accounts';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 
 const url = 'https://acme.example/mcp';
-const account = secretAccount(url, 'client_1');
+const account = clientSecretAccount(url, 'client_1');
 const issuer = 'https://acme.example';
 
 test('client secret: binding it to an issuer does not overwrite one that was replaced meanwhile', async () => {

@@ -2,7 +2,7 @@ import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Account } from '#proxy/auth/account';
 import { signInService } from '#proxy/auth/sign-in-service';
-import { HttpError } from '#proxy/transport/http-client';
+import { HttpError } from '#proxy/transport/http-error';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { processRefreshLock } from '#proxy/auth/refresh-lock';
 import { tokenVault } from '#proxy/auth/token-vault';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { allCommands, findCommand } from '#proxy/cli/commands';
+import { allCommands, findCommand, meantCommand } from '#proxy/cli/commands';
 import { findConnection } from '#proxy/cli/connect';
 import { help } from '#proxy/cli/help';
 import { parseCommandLine } from '#proxy/cli/parse-command-line';
@@ -132,7 +132,7 @@ test('command line: a command that almost has the name of a connection is sugges
     const readConnection = async () => {
       throw error;
     };
-    return findConnection(target, readOptions({}, {}), { readConnection }).catch(
+    return findConnection(target, readOptions({}, {}), { readConnection }, meantCommand).catch(
       (thrown: unknown) => thrown,
     );
   };

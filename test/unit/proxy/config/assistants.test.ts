@@ -1,7 +1,7 @@
 import { mkdir, readFile, readdir, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { AccountsError, openAccounts } from '#proxy/app-accounts';
+import { AccountsError, openAccounts } from '#proxy/app/accounts';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://acme.example/mcp';

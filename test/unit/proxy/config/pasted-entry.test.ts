@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readPasted, suggestedName } from '#proxy/auth/new-connection';
+import { readPasted, suggestedName } from '#proxy/connections/new-connection';
 import { pastedEntry } from '#proxy/config/pasted-entry';
 
 const clientSecret = `secret_${'s'.repeat(36)}`;

@@ -13,7 +13,7 @@ import {
 } from 'node:fs/promises';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { backUpFile } from '#proxy/config/file-backups';
+import { backUpFile } from '#proxy/connections/file-backups';
 import { fileSnapshot, replaceFile } from '#proxy/config/replace-file';
 import { temporaryFolder } from '#support/temporary-folder';
 

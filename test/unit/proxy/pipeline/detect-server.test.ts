@@ -8,7 +8,7 @@ import {
   type ServerKind,
   rememberedServer,
 } from '#proxy/pipeline/detect-server';
-import { compose } from '#proxy/pipeline/pipeline';
+import { compose } from '#proxy/pipeline/step';
 import { translatedUpstream } from '#proxy/pipeline/translated-server';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';

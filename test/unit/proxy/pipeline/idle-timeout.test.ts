@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { idleTimeout } from '#proxy/pipeline/idle-timeout';
-import { compose } from '#proxy/pipeline/pipeline';
+import { compose } from '#proxy/pipeline/step';
 import { UpstreamError, type Deliver, type Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 

@@ -4,8 +4,9 @@ import { jsonLinesLog } from '#proxy/log/log';
 import type { CachedAnswers } from '#proxy/pipeline/cached-answers';
 import type { ConnectionState } from '#proxy/pipeline/contact';
 import { offlineCache, redactedServer } from '#proxy/pipeline/offline-cache';
-import { compose } from '#proxy/pipeline/pipeline';
-import type { SignInService, SignInPage } from '#proxy/pipeline/sign-in-page';
+import { compose } from '#proxy/pipeline/step';
+import type { SignInPage } from '#proxy/auth/sign-in-service';
+import type { PersonSignIn } from '#proxy/pipeline/sign-in-page';
 import { signInTool } from '#proxy/pipeline/offline-answers';
 import { type Deliver, type Upstream, UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
@@ -51,7 +52,7 @@ function memoryAnswers(): CachedAnswers {
 }
 
 /** A proxy whose server answers by `script`, which may change; `next` is the next run on this machine. */
-function machine(answers = memoryAnswers(), signInService?: SignInService) {
+function machine(answers = memoryAnswers(), signInService?: PersonSignIn) {
   const clock = fakeClock();
   const asked: string[] = [];
   const said: Said[] = [];
@@ -119,7 +120,7 @@ function machine(answers = memoryAnswers(), signInService?: SignInService) {
 }
 
 /** A machine on which the server was once seen. */
-async function seen(signInService?: SignInService) {
+async function seen(signInService?: PersonSignIn) {
   const first = machine(memoryAnswers(), signInService);
   await first.start();
   await first.request('tools/list');
@@ -133,7 +134,7 @@ function testDoor() {
   const shown = Promise.withResolvers<void>();
   const state = { signedIn: false, given: 0 };
   let page: SignInPage | undefined;
-  const signInService: SignInService = {
+  const signInService: PersonSignIn = {
     waits: false,
     command: 'latchkey login acme',
     page: () => page,

@@ -3,7 +3,7 @@ import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import { type AcceptedToolStore, memoryAcceptedTools } from '#proxy/pipeline/accepted-tools';
 import { toolFilter, type ToolFilterOptions } from '#proxy/pipeline/tool-filter';
-import { compose } from '#proxy/pipeline/pipeline';
+import { compose } from '#proxy/pipeline/step';
 import type { Deliver, Upstream } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
 

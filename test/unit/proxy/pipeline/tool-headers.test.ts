@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
-import { compose } from '#proxy/pipeline/pipeline';
+import { compose } from '#proxy/pipeline/step';
 import { toolHeaders } from '#proxy/pipeline/tool-headers';
 import {
   asMessage,

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { readMessage } from '#mcp/raw-message';
-import { compose } from '#proxy/pipeline/pipeline';
+import { compose } from '#proxy/pipeline/step';
 import { statusStep } from '#proxy/status/status-step';
 import { proxyStatus } from '#proxy/status/proxy-status';
 import { displayUrl } from '#proxy/status/running-proxy';

@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
 import { readMessage } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
-import { HttpError } from '#proxy/transport/http-client';
+import { HttpError } from '#proxy/transport/http-error';
 import { requestWithRetries, repeatableRequests, retryAfterSeconds } from '#proxy/transport/retry';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';

@@ -1,0 +1,101 @@
+// What `latchkey NAME` is composed of. `main.ts` loads this file when it is needed, as assistants start it many times a day.
+import type { Writable } from 'node:stream';
+import type { Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import { defaultStateDirectory } from '#config/user-files';
+import { explain, troubleOf } from '#errors';
+import type { Host } from '#host';
+import { jsonLinesLog, type Log } from '#log/log';
+import { bridge } from '#pipeline/bridge';
+import { openPipeline } from '#pipeline/pipeline';
+import { statusReporter, type StatusReporter } from '#status/status-reporter';
+import { programVersion } from '#version';
+import { openCredential, type Identity } from './credential.ts';
+import { openSecretStore } from './open-account.ts';
+import { openTracing } from './tracing.ts';
+
+export type ConnectPorts = Host & {
+  input: AsyncIterable<Buffer>;
+  output: Writable;
+  stop: AbortSignal;
+};
+
+/** Carries MCP between an assistant and `connection`, until the assistant hangs up or `stop` aborts. */
+export async function connect(
+  connection: Connection,
+  options: Options,
+  ports: ConnectPorts,
+): Promise<void> {
+  const { input, output, clock, stop } = ports;
+  const { maxMessageBytes } = options;
+  const log = jsonLinesLog(options.logLevel, ports.writeLog);
+  // Nothing signs in before the first request, which the presence observes.
+  const assistant = () => presence.assistant();
+  const identity = await openCredential(connection, options, { ...ports, assistant }, log);
+  const presence = openPresence(connection, options, identity, ports, log);
+  const explained = (error: unknown) => explain(error, connection);
+  const tracing = await openTracing(ports.env, 'latchkey', log);
+  const upstream = openPipeline(connection, options, {
+    host: ports,
+    log,
+    tracing,
+    credential: identity.credential,
+    account: identity.account,
+    signInService: identity.signInService,
+    troubleOf: (error) => troubleOf(error, options.signIn),
+    explain: (error) => explained(error).failure.message,
+    status: presence,
+    observe: (cache) =>
+      presence.step(async (request) =>
+        request === 'sign_in_done' ? cache.signedInElsewhere() : cache.tryNow(),
+      ),
+  });
+  try {
+    await bridge({
+      input,
+      output,
+      upstream,
+      clock,
+      log,
+      maxMessageBytes,
+      explain: explained,
+      stop,
+    });
+  } finally {
+    await Promise.all([presence.close(), tracing?.close()]);
+  }
+}
+
+/** Reports the status of the proxy of `connection` to other programs of this user. */
+function openPresence(
+  connection: Connection,
+  options: Options,
+  identity: Identity,
+  ports: ConnectPorts,
+  log: Log,
+): StatusReporter {
+  const { clock, platform, pid } = ports;
+  return statusReporter({
+    connection,
+    version: programVersion,
+    stateDirectory: options.stateDir ?? defaultStateDirectory(ports),
+    platform,
+    pid,
+    clock,
+    log,
+    signInService: identity.signInService,
+    token: identity.token,
+    // A secret that was replaced before this process started is the one that has just worked.
+    async worked() {
+      const { settleRotation } = await import('#connections/secret-trial');
+      const store = async () => openSecretStore(options, ports);
+      await settleRotation(connection, performance.timeOrigin, options, ports, store);
+    },
+    faultOf(error) {
+      const reason = explain(error, connection).failure.message;
+      const trouble = troubleOf(error, 'auto');
+      if (trouble === undefined) return { state: 'trouble', reason };
+      return { state: trouble === 'offline' ? 'offline' : 'needs_sign_in', reason };
+    },
+  });
+}

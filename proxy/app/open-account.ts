@@ -1,0 +1,72 @@
+import { join } from 'node:path';
+import type { Account, OAuthConnection } from '#auth/account';
+import { processRefreshLock, sqliteRefreshLock } from '#auth/refresh-lock';
+import { fileMarks } from '#auth/sign-in-marks';
+import { tokenAccount, tokenVault } from '#auth/token-vault';
+import type { Options } from '#config/options';
+import { defaultStateDirectory } from '#config/user-files';
+import type { AccountHost } from '#host';
+import { lazySecretStore, memorySecretStore, type SecretStore } from '#keychain/secret-store';
+import { findSessionBus } from '#keychain/session-bus';
+
+/** Opens the account of a connection: its secret store (when first used), its locks and its marks. */
+export async function openAccount(
+  connection: OAuthConnection,
+  options: Options,
+  host: AccountHost,
+  openStore = async (): Promise<SecretStore> => openSecretStore(options, host),
+): Promise<Account> {
+  const { clock, http, env } = host;
+  const { url, credentials, account } = connection;
+  const { clientId = '', scopes = [] } = credentials;
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
+  const store = lazySecretStore(openStore);
+  const vault = tokenVault(store, await tokenAccount(connection));
+  const alone = options.secretStore === 'memory';
+  const locks = join(stateDirectory, 'locks');
+  const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
+  const signInLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
+  const place = account === undefined ? url : `${url} ${account}`;
+  // A configured connection is listed by its name; a bare URL stands nowhere but here.
+  const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
+  const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
+  return {
+    connection,
+    http,
+    clock,
+    store,
+    vault,
+    lock,
+    signInLock,
+    marks,
+    async forgetCached() {
+      const { forgetServer } = await import('#pipeline/cached-answers');
+      await forgetServer({ url, account: vault.account }, options, host);
+    },
+    async readPrivateKey(path) {
+      const { readPrivateKeyFile } = await import('#auth/client-authentication');
+      return readPrivateKeyFile(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
+    },
+    async listen(where) {
+      const { redirectListener } = await import('#auth/redirect-listener');
+      return redirectListener(where, async (ms) => clock.sleep(ms));
+    },
+  };
+}
+
+/** The store that `options` chose, loaded when it is first needed. */
+export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
+  const { platform } = host;
+  if (options.secretStore === 'os') {
+    if (platform === 'linux') findSessionBus(host);
+    const { osSecretStore } = await import('#keychain/os-secret-store');
+    const libraries = join(options.stateDir ?? defaultStateDirectory(host), 'libraries');
+    const { keyring } = host;
+    return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)) });
+  }
+  if (options.secretStore === 'memory') return memorySecretStore();
+  const { fileSecretStore } = await import('#keychain/file-secret-store');
+  const stateDirectory = options.stateDir ?? defaultStateDirectory(host);
+  const keyFile = options.secretStoreKeyFile ?? '';
+  return fileSecretStore({ directory: join(stateDirectory, 'secrets'), keyFile, platform });
+}

@@ -1,0 +1,55 @@
+import type { EpochSeconds } from '#clock/clock';
+import type { Connection } from '#config/connection';
+import { isExpired, type TokenVault } from './token-vault.ts';
+
+/** The status of a connection, without asking any server. */
+export type AccountStatus = {
+  name: string;
+  url: string;
+  source: string;
+  /** `ready`: a credential is there, or can be fetched without a person. `assistant`: the assistant signs in itself. */
+  state: 'ready' | 'signed_out' | 'assistant';
+  /** The title of that assistant. */
+  assistant?: string;
+  /** The server's words when it required an account of the person at the MCP server behind it, at a check of the last hour. */
+  missingAccount?: string;
+  as: 'api_key' | 'client' | 'person';
+  issuer?: string;
+  scope?: string;
+  /** The account that a person signed in with, where the server names it. */
+  signedInAs?: string;
+  expiresAt?: EpochSeconds;
+  /** A new access token can be had without a person. */
+  renewable: boolean;
+};
+
+export async function accountStatus(
+  { name, url, source, credentials, headers = {} }: Connection,
+  vault: TokenVault | undefined,
+  now: EpochSeconds,
+  /** Whether the keychain has the secrets that the configuration leaves to it. */
+  complete = true,
+): Promise<AccountStatus> {
+  const what = { name, url, source };
+  // A configured header of this kind is the credential. No other is fetched.
+  const chosen = 'authorization' in headers || 'x-api-key' in headers;
+  if (credentials.kind === 'api_key' || chosen)
+    return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };
+  const client = credentials.kind === 'client_credentials';
+  if (!vault)
+    return { ...what, state: 'signed_out', as: client ? 'client' : 'person', renewable: false };
+  const token = await vault.access();
+  const refresh = token && (await vault.refresh(token.issuer));
+  const renewable = client || refresh !== undefined;
+  const good = token !== undefined && !isExpired(token, now);
+  return {
+    ...what,
+    state: good || renewable ? 'ready' : 'signed_out',
+    as: client ? 'client' : 'person',
+    ...(token && { issuer: token.issuer }),
+    ...(token?.scope !== undefined && { scope: token.scope }),
+    ...(token?.signedInAs !== undefined && { signedInAs: token.signedInAs }),
+    ...(token?.expiresAt !== undefined && { expiresAt: token.expiresAt }),
+    renewable,
+  };
+}

@@ -1,0 +1,71 @@
+import { readdir } from 'node:fs/promises';
+import { basename, dirname } from 'node:path';
+import type { ConnectionsHost } from './connections-host.ts';
+import type { AssistantView } from './accounts-service.ts';
+import { assistants, type Assistant } from '#config/assistants';
+import { findDocuments } from '#config/find-entry';
+import { parseFile } from '#config/edit-file';
+import { notValid } from '#config/errors';
+import { entriesIn, isLaunch, launchedName } from '#config/launch-entry';
+
+/** The assistants of this machine, also those that are not there. */
+export async function assistantViews(host: ConnectionsHost): Promise<AssistantView[]> {
+  return Promise.all(
+    Object.entries(assistants).map(async ([id, assistant]) => viewOf(id, assistant, host)),
+  );
+}
+
+async function viewOf(
+  id: string,
+  { title, file: fileOf, servers }: Assistant,
+  host: ConnectionsHost,
+): Promise<AssistantView> {
+  const file = fileOf(host);
+  const folder = dirname(file);
+  const beside = await readdir(folder).catch(() => undefined);
+  // A file in the home directory says nothing by its folder.
+  const found = beside !== undefined && (folder !== host.home || beside.includes(basename(file)));
+  const backups = (beside ?? [])
+    .filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith('.backup'))
+    .sort();
+  const { names, problem } = await launchedNames(file, servers, host);
+  return {
+    id,
+    title,
+    file,
+    found,
+    ...(problem !== undefined && { problem }),
+    starts: names,
+    backups: backups.map((name) => file.slice(0, -basename(file).length) + name),
+  };
+}
+
+/** The connections that the entries of a file start, by our names; `problem` where it cannot be read. */
+async function launchedNames(
+  file: string,
+  servers: string,
+  host: ConnectionsHost,
+): Promise<{ names: string[]; problem?: string }> {
+  try {
+    const text = host.readText(file);
+    if (text === undefined || text.trim() === '') return { names: [] };
+    const entries = entriesIn(await parseFile(text, file), servers);
+    const ours = entries.filter(({ entry }) => isLaunch(entry));
+    return { names: ours.map(({ key, entry }) => launchedName(entry) ?? key) };
+  } catch (error) {
+    // The parser's own message quotes the text, which may be a secret.
+    const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
+    return { names: [], problem: unread ? `cannot be read (${unread})` : notValid(file) };
+  }
+}
+
+/** The assistants whose own files start the connection, by the names that commands take. */
+export async function startingAssistants(name: string, host: ConnectionsHost): Promise<string[]> {
+  const found: string[] = [];
+  for (const [assistant, { file, servers }] of Object.entries(assistants)) {
+    const documents = await findDocuments([file(host)], (path) => host.readText(path));
+    const entries = documents.flatMap((document) => entriesIn(document, servers));
+    if (entries.some(({ entry }) => isLaunch(entry, name))) found.push(assistant);
+  }
+  return found;
+}

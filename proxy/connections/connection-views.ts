@@ -1,0 +1,258 @@
+import { readdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { Clock } from '#clock/clock';
+import { ConfigurationError } from '#config/errors';
+import type { Connection } from '#config/connection';
+import { checkDocument, connectingAssistant, connectionNames } from '#config/find-entry';
+import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
+import type { Options } from '#config/options';
+import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
+import { signsIn } from '#auth/account';
+import type { ConnectionsHost } from './connections-host.ts';
+import type { ConnectionView } from './accounts-service.ts';
+import { secretView } from './rotate-secret.ts';
+import { signedInUrls } from '#auth/sign-in-marks';
+import { hasStoredSecrets } from './stored-secrets.ts';
+import { accountStatus, type AccountStatus } from '#auth/account-status';
+import type { TokenVault } from '#auth/token-vault';
+
+export type ViewPorts = {
+  host: ConnectionsHost;
+  options: Options;
+  /** Why the keychain cannot be asked; the connections are shown all the same. */
+  excuse: (error: unknown) => string | undefined;
+  /** The assistants that start a connection. */
+  startedBy: (name: string) => Promise<readonly string[]>;
+};
+
+/**
+ * Every connection of this machine, with the running `proxies` that are known.
+ *
+ * @throws {ConfigurationError} where our own file cannot be read: that there are none would be untrue
+ */
+export async function connectionViews(
+  proxies: readonly RunningProxy[],
+  { host, options, startedBy, excuse }: ViewPorts,
+): Promise<ConnectionView[]> {
+  const files = options.config === undefined ? userFiles(host) : [options.config];
+  await checkDocument(registryFile(host), (path) => host.readText(path));
+  const state = options.stateDir ?? defaultStateDirectory(host);
+  const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
+  const names = await connectionNames(files, (path) => host.readText(path));
+  const { statuses, problems } = await connectionStatuses(names, urls, false, {
+    read: async (name) => host.readConnection(name, options),
+    vaultOf: async (connection) =>
+      signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
+    complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
+    connectedBy: async (connection) => connectingAssistant(connection, host),
+    missingAccount: async (connection) =>
+      signsIn(connection)
+        ? (await host.account(connection, options)).marks.missingAccount()
+        : undefined,
+    clock: host.clock,
+    excuse,
+  });
+  const own = registryFile(host);
+  const views: ConnectionView[] = [];
+  for (const { status, connection, broken } of statuses) {
+    const running = proxies.filter((proxy) => isFor(proxy, connection));
+    // The person does not sign in to it through us.
+    if (status.state === 'assistant' && running.length === 0) continue;
+    const secret = await secretView(connection, options, host).catch((error: unknown) => {
+      if (excuse(error) === undefined) throw error;
+      return undefined;
+    });
+    views.push({
+      ...known(status),
+      source: { file: connection.source, own: connection.source === own },
+      ...(broken === undefined
+        ? stateOf(status, running)
+        : { state: 'trouble' as const, reason: broken }),
+      proxies: running,
+      startedBy: await startedBy(connection.name),
+      ...(secret && { secret }),
+    });
+  }
+  for (const { name, problem } of problems) views.push(unreadable(name, problem));
+  return views;
+}
+
+/** A proxy of a bare URL, or of an older entry, has another name for the same account. */
+function isFor(proxy: RunningProxy, connection: Connection): boolean {
+  return proxy.name === connection.name
+    ? proxy.url === displayUrl(connection.url)
+    : isProxyOf(proxy, connection);
+}
+
+function known({ name, url, as, issuer, scope, signedInAs, expiresAt, renewable }: AccountStatus) {
+  return {
+    name,
+    url,
+    as,
+    renewable,
+    ...(issuer !== undefined && { issuer }),
+    ...(signedInAs !== undefined && { signedInAs }),
+    ...(scope !== undefined && { scopes: scope.split(' ').filter(Boolean) }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  };
+}
+
+/** The state of running proxies overrides the stored one; the worst of them is shown. */
+function stateOf(
+  { state, as }: AccountStatus,
+  running: readonly RunningProxy[],
+): Pick<ConnectionView, 'state' | 'reason'> {
+  for (const bad of ['needs_sign_in', 'trouble', 'offline'] as const) {
+    const found = running.find((proxy) => proxy.state === bad);
+    if (found) return { state: bad, ...(found.reason !== undefined && { reason: found.reason }) };
+  }
+  // If a server requires no credential, its proxies are ready without a sign-in.
+  if (state === 'ready' || running.some((proxy) => proxy.state === 'ready'))
+    return { state: 'ready' };
+  const reason = as === 'api_key' ? 'API key not found in the keychain' : 'not signed in';
+  return { state: 'needs_sign_in', reason };
+}
+
+function unreadable(name: string, problem: string): ConnectionView {
+  return {
+    name,
+    url: '',
+    source: { file: '', own: false },
+    as: 'person',
+    state: 'trouble',
+    reason: problem,
+    renewable: false,
+    proxies: [],
+    startedBy: [],
+  };
+}
+
+export type StatusPorts = {
+  read: (name: string) => Promise<Connection>;
+  vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
+  /** Whether the secrets that the configuration leaves to the keychain are there. */
+  complete: (connection: Connection) => Promise<boolean>;
+  /** The assistant that connects to a server itself, by a URL in its own file. */
+  connectedBy: (connection: Connection) => Promise<string | undefined>;
+  /** What a check of the last hour said about an account that the person has to connect. */
+  missingAccount: (connection: Connection) => Promise<string | undefined>;
+  clock: Clock;
+  /** The reason why a connection cannot be read, if the others are to be listed all the same. */
+  excuse?: (error: unknown) => string | undefined;
+};
+
+export type ConnectionStatuses = {
+  statuses: { status: AccountStatus; connection: Connection; broken?: string }[];
+  problems: { name: string; problem: string }[];
+};
+
+/**
+ * The status of connections, without asking any server. If one of several `names` cannot be read, it is listed as a
+ * problem. `urls` are bare URLs, which no file names, with a sign-in.
+ *
+ * @throws {ConfigurationError} if the `only` name cannot be read
+ */
+export async function connectionStatuses(
+  names: readonly string[],
+  urls: readonly string[],
+  only: boolean,
+  { read, vaultOf, complete, connectedBy, missingAccount, clock, excuse }: StatusPorts,
+): Promise<ConnectionStatuses> {
+  const found: ConnectionStatuses = { statuses: [], problems: [] };
+  const listed = new Set<string>();
+  const list = async (name: string, again: boolean) => {
+    const connection = await read(name);
+    const vault = await vaultOf(connection);
+    if (!again && vault && listed.has(vault.account)) return;
+    if (vault) listed.add(vault.account);
+    try {
+      const whole = await complete(connection);
+      const stored = await accountStatus(connection, vault, clock.now(), whole);
+      const isOut = stored.state === 'signed_out' && stored.as === 'person';
+      const assistant = isOut ? await connectedBy(connection) : undefined;
+      const missing = stored.state === 'ready' ? await missingAccount(connection) : undefined;
+      const checked = { ...stored, ...(missing !== undefined && { missingAccount: missing }) };
+      const status =
+        assistant === undefined ? checked : { ...checked, state: 'assistant' as const, assistant };
+      found.statuses.push({ status, connection });
+    } catch (error) {
+      const broken = excuse?.(error);
+      if (broken === undefined) throw error;
+      const status = await accountStatus(connection, undefined, clock.now());
+      found.statuses.push({ status, connection, broken });
+    }
+  };
+  for (const name of names) {
+    try {
+      await list(name, true);
+    } catch (error) {
+      if (!(error instanceof ConfigurationError) || only) throw error;
+      if (error.isOtherProgram) continue;
+      found.problems.push({ name, problem: error.message });
+    }
+  }
+  // A URL that is also a configured connection has been listed by its name.
+  for (const url of urls) await list(url, false);
+  return found;
+}
+
+export type ChangesPorts<View> = {
+  /** Reads the current state. */
+  view: () => Promise<View>;
+  /** Resolves at the next event of a running proxy, or when the signal aborts. */
+  news: (signal: AbortSignal) => Promise<void>;
+  /** Files and folders whose changes count, too. */
+  paths: readonly string[];
+  clock: Clock;
+};
+
+const pollMs = 1_000;
+/** After so many polls without a change, everything is read again: a keychain reports no changes. */
+const mostPolls = 15;
+/** A proxy with many calls reports changes all the time. */
+const restMs = 250;
+
+/** The current state, and again whenever it has changed, until `signal` aborts. */
+export async function* connectionChanges<View>(
+  { view, news, paths, clock }: ChangesPorts<View>,
+  signal: AbortSignal,
+): AsyncGenerator<View, void> {
+  let last = '';
+  while (!signal.aborted) {
+    const enough = new AbortController();
+    const until = AbortSignal.any([signal, enough.signal]);
+    // A change during the reading below counts for the next round.
+    const before = await fingerprint(paths);
+    const event = news(until);
+    const now = await view();
+    const text = JSON.stringify(now);
+    if (text !== last) {
+      last = text;
+      yield now;
+    }
+    await Promise.race([event, changed(before, until)]);
+    enough.abort();
+    await clock.sleep(restMs, signal);
+  }
+
+  async function changed(before: string, until: AbortSignal): Promise<void> {
+    for (let polls = 0; polls < mostPolls && !until.aborted; polls += 1) {
+      await clock.sleep(pollMs, until);
+      if (!until.aborted && (await fingerprint(paths)) !== before) return;
+    }
+  }
+}
+
+/** When each path, and everything in those that are folders, was last written to. */
+async function fingerprint(paths: readonly string[]): Promise<string> {
+  const times = paths.map(async (path) => {
+    const names = await readdir(path).catch((): string[] => []);
+    const files = [path, ...names.map((name) => join(path, name))];
+    const stats = files.map(async (file) => stat(file).then(version, () => ''));
+    return (await Promise.all(stats)).join();
+  });
+  return (await Promise.all(times)).join(';');
+}
+
+const version = ({ mtimeMs, size, ino }: { mtimeMs: number; size: number; ino: number }) =>
+  `${mtimeMs} ${size} ${ino}`;

@@ -1,0 +1,213 @@
+import type { ConnectionsHost } from './connections-host.ts';
+import type { Imported } from './accounts-service.ts';
+import {
+  orphanedSecrets,
+  cleanUpSecrets,
+  unheldAccounts,
+  withoutCleanup,
+  type OrphanedSecret,
+} from './orphaned-secrets.ts';
+import { setRegistered } from './registry.ts';
+import { noteStored } from './secret-trial.ts';
+import { storeSecrets } from './stored-secrets.ts';
+import { assistantFiles } from '#config/assistants';
+import { inKeychain, connectionEntry } from '#config/connection';
+import { editFile, maskedFile, valueAt } from '#config/edit-file';
+import { UsageError } from '#config/errors';
+import {
+  backUpFile,
+  hashOf,
+  installRecords,
+  maskBackups,
+  type InstallRecord,
+} from './file-backups.ts';
+import { plainEntry } from './import-entry.ts';
+import { importPlan, signInRequired, type ImportFile, type ImportStep } from './import-plan.ts';
+import { recordsFolder } from './install.ts';
+import type { JsonChange } from '#config/jsonc';
+import { launchEnvironment, shapedEntry } from '#config/launch-entry';
+import type { Options, OptionTexts } from '#config/options';
+import { fileSnapshot, replaceFile } from '#config/replace-file';
+import { stableLauncher } from './stable-launcher.ts';
+
+/**
+ * Takes one entry of a file over, or all that can be.
+ *
+ * @throws {UsageError} when there is none of that name
+ */
+export async function importEntry(
+  path: string,
+  key: string | undefined,
+  options: Options,
+  given: OptionTexts,
+  host: ConnectionsHost,
+): Promise<Imported> {
+  const { files, problems } = await importPlan(path, options, host);
+  const [found] = files;
+  const steps = (found?.steps ?? []).filter(({ entry }) => key === undefined || entry.key === key);
+  if (!found || steps.length === 0) {
+    const problem = problems.find(({ name }) => name === key)?.problem;
+    throw new UsageError(
+      problem ?? `${path} has no entry with that name to import`,
+      'list the entries that can be imported',
+    );
+  }
+  const backup = await importFile({ ...found, steps }, options, given, host);
+  return {
+    file: found.file,
+    ...(backup !== undefined && { backup }),
+    signInRequired: signInRequired(steps),
+  };
+}
+
+/**
+ * Stores secrets first, then the connection, then the file. If a step fails, nothing is lost, and the next operation
+ * removes secrets that no connection uses. Returns the backup, if the file was changed; no backup of the file
+ * contains a secret that was moved.
+ */
+export async function importFile(
+  found: ImportFile,
+  options: Options,
+  given: OptionTexts,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  const orphaned = orphanedSecrets(options, host);
+  await cleanUpSecrets(options, host);
+  return withoutCleanup(options, host, async () => {
+    const noted = await leftTo(found.steps, options, host);
+    await orphaned.note(noted);
+    const backup = await takeOver(found, options, given, host);
+    await orphaned.settled(noted);
+    return backup;
+  });
+}
+
+async function takeOver(
+  { file, shape, steps }: ImportFile,
+  options: Options,
+  given: OptionTexts,
+  host: ConnectionsHost,
+): Promise<string | undefined> {
+  const store = await host.store(options);
+  const env = launchEnvironment(options, given, host);
+  const launcher = await stableLauncher(host);
+  const changes: JsonChange[] = [];
+  for (const { connection, secrets, secretHeaders, settings, entry, path } of steps) {
+    await storeSecrets(connection, secrets, store);
+    await noteStored(connection, secrets, options, host);
+    if (entry.inPlace) {
+      for (const place of entry.inPlace)
+        changes.push({ path: [...path, ...place], value: inKeychain });
+      continue;
+    }
+    await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
+    // VS Code's member, in whichever file.
+    const own = shape === 'plain' && path[0] === 'servers' ? 'typed' : shape;
+    const launch = shapedEntry(launcher, connection.name, { shape: own, env });
+    changes.push({ path, value: { ...launch, ...settings } });
+  }
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const edited = await editFile(snapshot.bytes, file, changes);
+    if (snapshot.bytes?.equals(edited)) return undefined;
+    const { bytes } = snapshot;
+    const written = steps.map(async ({ path }) => valueAt(bytes, file, path));
+    const entries = (await Promise.all(written)).map((entry) => plainEntry(entry, shape));
+    const mask = movedSecretsMask(steps, entries);
+    // The keychain has the secrets by now, and until its end the file has them, too.
+    await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
+    const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
+    const backup = await backUpFile(kept ?? snapshot, host.clock.now());
+    await replaceFile(snapshot, edited);
+    // Entries of other files are found by their records alone, when the copy that they start may go.
+    const isOwn = assistantFiles(host).includes(file);
+    const record: InstallRecord = { after: hashOf(edited), masked: true };
+    for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
+      await installRecords(recordsFolder(options, host)).keep(snapshot.realPath, entry.key, record);
+    return backup;
+  });
+}
+
+/** Where the keychain will hold what these steps move there, and does not hold anything yet. */
+async function leftTo(
+  steps: readonly ImportStep[],
+  options: Options,
+  host: ConnectionsHost,
+): Promise<OrphanedSecret[]> {
+  const noted: OrphanedSecret[] = [];
+  for (const { connection, secretHeaders } of steps) {
+    const left = secretHeaders.map((header) => [header, inKeychain]);
+    const headers = { ...connection.headers, ...Object.fromEntries(left) };
+    for (const account of await unheldAccounts({ ...connection, headers }, options, host))
+      noted.push({ account, file: connection.source });
+  }
+  return noted;
+}
+
+/** An authentication scheme precedes the secret of such a header, as in `Bearer TOKEN`. */
+const scheme = /^\w[\w-]* +(\S+)$/;
+
+/**
+ * Replaces, wherever they stand in a file's strings and comments, the secrets that `steps` move to the keychain:
+ * as they are, after a scheme, in JSON inside of a string, and the variables that an entry makes them of.
+ * `entries` are the entries as the file has them.
+ */
+function movedSecretsMask(
+  steps: readonly ImportStep[],
+  entries: readonly unknown[],
+): (text: string) => string {
+  const secrets = steps.flatMap(({ secrets: { apiKeySecret, clientSecret, headerSecrets = {} } }) =>
+    [apiKeySecret, clientSecret, ...Object.values(headerSecrets)].filter(isText),
+  );
+  const parts = [
+    ...secrets.map((secret) => scheme.exec(secret)?.[1] ?? ''),
+    ...entries.flatMap((entry) => filledIn(entry, secrets)),
+  ];
+  const known = [...new Set([...secrets, ...parts])]
+    .filter((secret) => secret !== '' && secret !== inKeychain)
+    .sort((one, other) => other.length - one.length);
+  const headers = new Set(steps.flatMap(({ secretHeaders }) => secretHeaders));
+
+  return function mask(text) {
+    if (known.length === 0) return text;
+    const [, name = ''] = /^([\w-]+):/.exec(text) ?? [];
+    if (headers.has(name.toLowerCase())) return `${name}: ${inKeychain}`;
+    const inside = /^\s*[{[]/.test(text) ? maskedInside(text, mask) : undefined;
+    return inside ?? known.reduce((rest, secret) => rest.replaceAll(secret, inKeychain), text);
+  };
+}
+
+/** JSON in a string may spell a secret in its own way. */
+function maskedInside(text: string, mask: (text: string) => string): string | undefined {
+  try {
+    let changed = false;
+    const masked = JSON.stringify(JSON.parse(text), (_, value: unknown) => {
+      if (!isText(value)) return value;
+      const safe = mask(value);
+      changed ||= safe !== value;
+      return safe;
+    });
+    return changed ? masked : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The variables of an entry whose values its arguments make a secret of, as in `Bearer ${TOKEN}`. */
+function filledIn(entry: unknown, secrets: readonly string[]): string[] {
+  const { env, args } = asObject(entry);
+  const words = JSON.stringify(args ?? []);
+  return Object.entries(asObject(env)).flatMap(([name, value]) =>
+    isText(value) && words.includes(`\${${name}}`) && secrets.some((one) => one.includes(value))
+      ? [value]
+      : [],
+  );
+}
+
+function asObject(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? { ...value } : {};
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string';
+}

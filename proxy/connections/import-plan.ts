@@ -1,0 +1,211 @@
+import { resolve } from 'node:path';
+import type { ConnectionsHost } from './connections-host.ts';
+import type { Imports } from './accounts-service.ts';
+import { signsIn } from '#auth/account';
+import { refuseTaken } from './registry.ts';
+import type { ConnectionSecrets } from './stored-secrets.ts';
+import {
+  assistantNamed,
+  assistants,
+  filesOf,
+  hasOwnFormat,
+  type Assistant,
+  type ServersMember,
+  type EntryShape,
+} from '#config/assistants';
+import { inKeychain, type Connection } from '#config/connection';
+import { ConfigurationError, UsageError } from '#config/errors';
+import {
+  exposedSecrets,
+  foundEntry,
+  plainEntry,
+  settingsOf,
+  type FoundEntry,
+} from './import-entry.ts';
+import { editFile, valueAt } from '#config/edit-file';
+import { entriesIn } from '#config/launch-entry';
+import type { Options } from '#config/options';
+import { fileSnapshot } from '#config/replace-file';
+import { registryFile } from '#config/user-files';
+
+/** One entry to take over. */
+export type ImportStep = {
+  entry: FoundEntry;
+  /** Where it stands in the file. */
+  path: readonly string[];
+  /** The entry's settings besides the connection: what the assistant does with the server. */
+  settings: Record<string, unknown>;
+  connection: Connection;
+  secrets: ConnectionSecrets;
+  secretHeaders: readonly string[];
+  fromMcpRemote: boolean;
+  /** What goes to the keychain, in words. */
+  moved: string[];
+};
+
+export type ImportFile = { file: string; shape: EntryShape; steps: ImportStep[] };
+
+type ImportPlan = { files: ImportFile[]; problems: { name: string; problem: string }[] };
+
+type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
+  file: string;
+  servers: readonly ServersMember[];
+};
+
+/**
+ * What import would do; it has looked at files alone. Of all assistants, a file that is not what it has to be is a problem
+ * beside the others.
+ *
+ * @throws {ConfigurationError} where the file `asked` for is not what it has to be
+ */
+export async function importPlan(
+  asked: string | undefined,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<ImportPlan> {
+  const files: ImportFile[] = [];
+  const problems: ImportPlan['problems'] = [];
+  const names = new Map<string, string>();
+  for (const place of placesOf(asked, host)) {
+    let bytes: Buffer | undefined;
+    try {
+      ({ bytes } = await fileSnapshot(place.file));
+      await editFile(bytes, place.file, []);
+    } catch (error) {
+      if (asked !== undefined || !(error instanceof ConfigurationError)) throw error;
+      problems.push({ name: place.title, problem: error.message });
+      continue;
+    }
+    if (bytes === undefined && asked !== undefined)
+      throw new UsageError(`file ${place.file} not found`);
+    const steps: ImportStep[] = [];
+    for (const { path, key, entry: value } of await entriesOf(bytes, place)) {
+      try {
+        const plain = plainEntry(value, place.shape);
+        const entry = foundEntry(key, plain, place.connectsItself, host);
+        const found = entry && (await stepOf(entry, path, place.file, options, host));
+        const step = found && { ...found, settings: settingsOf(value) };
+        if (!step) {
+          const problem = exposedSecrets(plain);
+          if (problem !== undefined) problems.push({ name: key, problem });
+          continue;
+        }
+        const { name, url } = step.connection;
+        if ((names.get(name) ?? url) !== url)
+          throw new UsageError(`another entry uses that name for ${names.get(name)}`);
+        names.set(name, url);
+        steps.push(step);
+      } catch (error) {
+        if (!(error instanceof ConfigurationError || error instanceof UsageError)) throw error;
+        problems.push({ name: key, problem: error.message });
+      }
+    }
+    if (steps.length > 0) files.push({ file: place.file, shape: place.shape, steps });
+  }
+  return { files, problems };
+}
+
+async function entriesOf(bytes: Buffer | undefined, { file, servers }: Place) {
+  const members = servers.map(async (member) =>
+    entriesIn({ [member]: await valueAt(bytes, file, [member]) }, member),
+  );
+  return (await Promise.all(members)).flat();
+}
+
+function placesOf(asked: string | undefined, host: ConnectionsHost): Place[] {
+  if (asked === undefined)
+    return Object.values(assistants).flatMap((assistant) => placesFor(assistant, host));
+  const assistant = assistantNamed(asked);
+  if (assistant) return placesFor(assistant, host);
+  const file = resolve(asked);
+  const known = Object.values(assistants).flatMap((one) => placesFor(one, host));
+  const ownPlace = known.find((one) => one.file === file);
+  if (ownPlace) return [ownPlace];
+  // The files that these assistants keep in projects have the same names.
+  const likely = file.endsWith('.toml')
+    ? assistants.codex
+    : /[\\/]opencode\.jsonc?$/.test(file) && assistants.opencode;
+  if (likely) return [placeIn(file, likely)];
+  return [{ title: file, file, shape: 'plain', connectsItself: false, servers: bothMembers }];
+}
+
+const bothMembers = ['mcpServers', 'servers'] as const;
+
+/** The assistant's own files. */
+function placesFor(assistant: Assistant, host: ConnectionsHost): Place[] {
+  return filesOf(assistant, host).map((file) => placeIn(file, assistant));
+}
+
+function placeIn(file: string, assistant: Assistant): Place {
+  const { title, shape, connectsItself, servers } = assistant;
+  const members = hasOwnFormat(assistant) ? [servers] : bothMembers;
+  return { title, file, shape, connectsItself, servers: members };
+}
+
+async function stepOf(
+  entry: FoundEntry,
+  path: readonly string[],
+  file: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Omit<ImportStep, 'settings'>> {
+  const { key, url, given, account, secretHeaders, inPlace, fromMcpRemote = false } = entry;
+  const whose = account === undefined ? {} : { account };
+  const read = await host.readConnection(url, options, given);
+  const name =
+    key
+      .replaceAll(/[^\w.-]+/g, '-')
+      .replace(/^[^A-Za-z0-9]+/, '')
+      .slice(0, 64) || 'server';
+  const connection: Connection = inPlace
+    ? { ...read, ...whose, name: key, source: file }
+    : { ...read, name, account: name, source: registryFile(host) };
+  if (!inPlace) await refuseTaken(connection, options, host);
+  const { credentials, headers = {} } = connection;
+  const apiKeySecret = credentials.kind === 'api_key' ? credentials.apiKeySecret : inKeychain;
+  const clientSecret = credentials.kind === 'api_key' ? undefined : credentials.clientSecret;
+  const moving = secretHeaders.filter((header) => (headers[header] ?? inKeychain) !== inKeychain);
+  const secrets = {
+    ...(apiKeySecret !== inKeychain && { apiKeySecret }),
+    ...(clientSecret !== undefined && clientSecret !== inKeychain && { clientSecret }),
+    ...(moving.length > 0 && {
+      headerSecrets: Object.fromEntries(moving.map((header) => [header, headers[header] ?? ''])),
+    }),
+  };
+  const moved = [
+    ...('apiKeySecret' in secrets ? ['API key'] : []),
+    ...('clientSecret' in secrets ? ['client secret'] : []),
+    ...moving.map((header) => `header ${header}`),
+  ];
+  return { entry, path, connection, secrets, secretHeaders, fromMcpRemote, moved };
+}
+
+/** What can be taken over from assistants' files, of all of them or of one. */
+export async function importableEntries(
+  assistant: string | undefined,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Imports> {
+  const { files, problems } = await importPlan(assistant, options, host);
+  const entries = files.flatMap(({ file, steps }) =>
+    steps.map(({ entry, connection: { name, url }, moved, fromMcpRemote }) => ({
+      file,
+      entry: entry.key,
+      name,
+      url,
+      moved,
+      fromMcpRemote,
+    })),
+  );
+  return { entries, problems };
+}
+
+/** The connections that a person signed in to through mcp-remote, and signs in to again. */
+export function signInRequired(steps: readonly ImportStep[]): string[] {
+  return steps
+    .filter(
+      ({ fromMcpRemote, connection, secretHeaders }) =>
+        fromMcpRemote && signsIn(connection) && secretHeaders.length === 0,
+    )
+    .map(({ connection }) => connection.name);
+}

@@ -1,0 +1,166 @@
+import { readFile, rm } from 'node:fs/promises';
+import { join } from 'node:path';
+import type { ConnectionsHost } from './connections-host.ts';
+import { registered, checkName } from './registry.ts';
+import { assistantFiles, type AssistantFile } from '#config/assistants';
+import { UsageError } from '#config/errors';
+import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
+import { editFile, valueAt } from '#config/edit-file';
+import { entriesIn, isLaunch, shapedEntry } from '#config/launch-entry';
+import type { Options } from '#config/options';
+import { fileSnapshot, replaceFile, type FileSnapshot } from '#config/replace-file';
+import { dataFolder, removeStableLauncher, stableLauncher } from './stable-launcher.ts';
+import { defaultStateDirectory } from '#config/user-files';
+
+/** `changed`: `false` where it stood there already. */
+type Installed = { file: string; changed: boolean; backup?: string };
+
+type InstallOptions = {
+  options: Options;
+  env: Record<string, string>;
+  host: ConnectionsHost;
+  replace: boolean;
+};
+
+/** @throws {UsageError} when there is no such connection of our own */
+export async function checkRegistered(
+  name: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  checkName(name);
+  if (!(await registered(name, options, host)))
+    throw new UsageError(
+      `no connection named ${name}`,
+      `run \`latchkey status\` to list the connections, or add it: latchkey add ${name} URL`,
+    );
+}
+
+/**
+ * Adds an entry that starts the connection `name` to the assistant's file, and keeps the rest of the file.
+ *
+ * @throws {UsageError} if an entry of that name starts something else and may not be replaced
+ */
+export async function installLaunch(
+  name: string,
+  { title, file, servers, shape }: AssistantFile,
+  { options, env, host, replace }: InstallOptions,
+): Promise<Installed> {
+  const entry = shapedEntry(await stableLauncher(host), name, { shape, env });
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const path = await placeOf(snapshot, servers, name);
+    const edited = await editFile(snapshot.bytes, file, [{ path, value: entry }]);
+    const found = await valueAt(snapshot.bytes, file, path);
+    if (JSON.stringify(found) === JSON.stringify(entry)) return { file, changed: false };
+    if (found !== undefined && !isLaunch(found, name) && !replace)
+      throw new UsageError(
+        `${title} has an entry ${name} that starts something else: ${file}`,
+        'add --replace, or import the entry with latchkey import',
+      );
+    const backup = await backUpFile(snapshot, host.clock.now());
+    await replaceFile(snapshot, edited);
+    const records = installRecords(recordsFolder(options, host));
+    await records.keep(snapshot.realPath, name, {
+      after: hashOf(edited),
+      ...(backup !== undefined && { backup }),
+      ...(snapshot.bytes && { before: hashOf(snapshot.bytes) }),
+    });
+    return { file, changed: true, ...(backup !== undefined && { backup }) };
+  });
+}
+
+/** Where the entry of that name stands, or a new one goes. */
+async function placeOf(
+  { bytes, path }: FileSnapshot,
+  servers: string,
+  name: string,
+): Promise<readonly string[]> {
+  const entries = entriesIn({ [servers]: await valueAt(bytes, path, [servers]) }, servers);
+  return entries.find(({ key }) => key === name)?.path ?? [servers, name];
+}
+
+export function recordsFolder({ stateDir }: Options, host: ConnectionsHost): string {
+  return join(stateDir ?? defaultStateDirectory(host), 'installs');
+}
+
+/** `restored`: byte for byte as before. `removed`: the entry alone. `absent`: there was none. */
+type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
+
+/**
+ * Takes a connection out of an assistant's file again: the file as it was, or without the one entry where
+ * it has changed since.
+ *
+ * @throws {UsageError} when the entry starts something else
+ */
+export async function uninstallLaunch(
+  name: string,
+  { title, file, servers }: AssistantFile,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Uninstalled> {
+  return host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const records = installRecords(recordsFolder(options, host));
+    const record = await records.of(snapshot.realPath, name);
+    const path = await placeOf(snapshot, servers, name);
+    const done = await takeBack(snapshot, record, path, { title, host });
+    await records.drop(snapshot.realPath, name);
+    if (await records.isEmpty()) await removeUnusedCopy(host);
+    return done;
+  });
+}
+
+/** Removes the program's copies for assistants unless an entry that `import` made still starts one. */
+async function removeUnusedCopy(host: ConnectionsHost): Promise<void> {
+  const folder = dataFolder(host);
+  const spellings = [folder, JSON.stringify(folder).slice(1, -1)];
+  const isUsed = assistantFiles(host).some((file) => {
+    try {
+      const text = host.readText(file) ?? '';
+      return spellings.some((spelling) => text.includes(spelling));
+    } catch {
+      return true; // Not readable now.
+    }
+  });
+  if (!isUsed) await removeStableLauncher(host);
+}
+
+async function takeBack(
+  snapshot: FileSnapshot,
+  record: InstallRecord | undefined,
+  path: readonly string[],
+  { title, host }: { title: string; host: ConnectionsHost },
+): Promise<Uninstalled> {
+  const { bytes } = snapshot;
+  const before = await bytesBefore(record);
+  if (bytes && record && !record.masked && hashOf(bytes) === record.after && before !== 'lost') {
+    await replaceFile(snapshot, before);
+    if (record.backup !== undefined) await rm(record.backup, { force: true });
+    return { did: 'restored' };
+  }
+  const name = path.at(-1);
+  const found = await valueAt(bytes, snapshot.path, path);
+  if (found === undefined) return { did: 'absent' };
+  if (!isLaunch(found))
+    throw new UsageError(
+      `the entry ${name} of ${title} starts something else: ${snapshot.path}`,
+      'remove the entry there if you do not need it',
+    );
+  const earlier = before === 'lost' ? undefined : await valueAt(before, snapshot.path, path);
+  const value = isLaunch(earlier, name) ? undefined : earlier;
+  const edited = await editFile(bytes, snapshot.path, [{ path, value }]);
+  const backup = await backUpFile(snapshot, host.clock.now());
+  await replaceFile(snapshot, edited);
+  return { did: 'removed', ...(backup !== undefined && { backup }) };
+}
+
+/** What the file held before: `undefined` when there was none, `lost` if that is unknown. */
+async function bytesBefore(
+  record: InstallRecord | undefined,
+): Promise<Buffer | undefined | 'lost'> {
+  if (!record) return 'lost';
+  if (record.before === undefined) return undefined;
+  const bytes = await readFile(record.backup ?? '').catch(() => undefined);
+  return bytes && hashOf(bytes) === record.before ? bytes : 'lost';
+}

@@ -1,0 +1,230 @@
+import { createHash } from 'node:crypto';
+import { isClientSecretAccount, priorAccount } from '#keychain/secret-accounts';
+import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { ConfigurationError, type Problem } from '#config/errors';
+import { inKeychain, type Connection } from '#config/connection';
+import { connectionNames, openDocument } from '#config/find-entry';
+import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
+import type { Options } from '#config/options';
+import type { UserHost } from '#host';
+import type { ConnectionsHost } from './connections-host.ts';
+import { signsIn } from '#auth/account';
+import { storedAccounts } from './stored-secrets.ts';
+import { isTokenAccount, tokenVault } from '#auth/token-vault';
+
+/** An account of the keychain, and the configuration file that leads to it, or is about to. */
+export type OrphanedSecret = { account: string; file: string };
+
+/**
+ * The accounts of the keychain that may hold a secret that no connection uses: of a connection that is being added,
+ * imported or removed. A keychain cannot list its secrets, so a process that dies in between leaves this note.
+ */
+export interface OrphanedSecrets {
+  /** Notes them; on disk once resolved. */
+  note(secrets: readonly OrphanedSecret[]): Promise<void>;
+
+  /** Each leads to a connection now, or is gone. */
+  settled(secrets: readonly OrphanedSecret[]): Promise<void>;
+
+  all(): Promise<OrphanedSecret[]>;
+}
+
+/** Small files with the names of accounts, and nothing secret. */
+export function orphanedSecrets({ stateDir }: Options, host: UserHost): OrphanedSecrets {
+  const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
+  const at = (text: string) =>
+    join(directory, createHash('sha256').update(text).digest('hex').slice(0, 32));
+  const textOf = ({ account, file }: OrphanedSecret) => JSON.stringify({ account, file });
+  return {
+    async note(secrets) {
+      await mkdir(directory, { recursive: true, mode: 0o700 });
+      for (const text of secrets.map(textOf))
+        await writeFile(at(text), text, { mode: 0o600, flush: true });
+    },
+    async settled(secrets) {
+      for (const text of secrets.map(textOf)) await rm(at(text), { force: true });
+    },
+    async all() {
+      const names = await readdir(directory).catch((): string[] => []);
+      const texts = names.map(async (name) => readFile(join(directory, name), 'utf8'));
+      const read = await Promise.all(texts.map(async (text) => text.catch(() => '')));
+      return read.map(secretOf).filter((secret) => secret !== undefined);
+    },
+  };
+}
+
+/** A note that was half written when its process died names nothing: nothing had been stored. */
+function secretOf(text: string): OrphanedSecret | undefined {
+  try {
+    const { account, file }: Record<string, unknown> = JSON.parse(text);
+    if (typeof account !== 'string' || typeof file !== 'string') return undefined;
+    return { account, file };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Does `work` while no process of this host adds, imports, removes or cleans up. */
+export async function withoutCleanup<T>(
+  options: Options,
+  host: ConnectionsHost,
+  work: () => Promise<T>,
+): Promise<T> {
+  return host.exclusively('loose secrets', options, work);
+}
+
+/**
+ * Forgets what a process that died left in the keychain for a connection that does not come to be, or is
+ * no more. Where nothing was left it takes one look at a folder; where a file that may lead to it cannot
+ * be read, what it may lead to stays.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function cleanUpSecrets(options: Options, host: ConnectionsHost): Promise<void> {
+  const orphaned = orphanedSecrets(options, host);
+  if ((await orphaned.all()).length === 0) return;
+  await withoutCleanup(options, host, async () => {
+    const secrets = await orphaned.all();
+    const files = new Set([registryFile(host), ...secrets.map(({ file }) => file)]);
+    const use = await accountUse([...files], options, host);
+    const store = await host.store(options);
+    for (const { account } of secrets.filter((one) => use(one.account) === 'free')) {
+      if (isTokenAccount(account)) await tokenVault(store, account).clear();
+      await store.remove(account);
+      await store.remove(priorAccount(account));
+    }
+    await orphaned.settled(secrets.filter(({ account }) => use(account) !== 'unknown'));
+  });
+}
+
+/**
+ * Deletes the secrets of a connection that our file no longer has, and its tokens, without revoking them at the server.
+ * Secrets that the `successor` of the same name or any other connection uses stay, in our file as in those of
+ * assistants. A client's secret also stays while one of those files cannot be read. Returns the accounts whose use is
+ * unknown for that reason.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function forgetSecrets(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+  successor?: Connection,
+): Promise<string[]> {
+  const use = await accountUse([registryFile(host)], options, host);
+  const store = await host.store(options);
+  const successors = new Set(successor && (await ownAccounts(successor, options, host)));
+  const stays = (account: string) => successors.has(account) || use(account) === 'needed';
+  const isUnknown = (account: string) =>
+    isClientSecretAccount(account) && use(account) === 'unknown';
+  const gone = storedAccounts(connection).filter((account) => !stays(account));
+  for (const account of gone.filter((one) => !isUnknown(one))) {
+    await store.remove(account);
+    await store.remove(priorAccount(account));
+  }
+  if (signsIn(connection)) {
+    const { vault, lock } = await host.account(connection, options);
+    if (!stays(vault.account)) await lock.hold(vault.account, async () => vault.clear());
+  }
+  return gone.filter(isUnknown);
+}
+
+/** What reading connections and their accounts takes. */
+type Reader = Pick<ConnectionsHost, keyof UserHost | 'readText' | 'readConnection' | 'account'>;
+
+/** Whether a connection leads to an account of the keychain; `unknown`: a file that may cannot be read. */
+export type AccountUse = 'needed' | 'free' | 'unknown';
+
+/**
+ * The accounts of the keychain that the connections of these files, and those of assistants' own files, use. They share
+ * the secret of a client, so its use is unknown while any of the files cannot be read; any other account belongs to a
+ * connection of the file that names it. An assistant's file that no program of this user can read, such as a folder in
+ * its place, names no secret.
+ */
+export async function accountUse(
+  files: readonly string[],
+  options: Options,
+  host: Reader,
+): Promise<(account: string) => AccountUse> {
+  const own = await neededAccounts(files, options, host);
+  const neighbours = userFiles(host).filter((file) => !files.includes(file));
+  const others = own && (await neededAccounts(neighbours, options, host, 'no_file'));
+  const all = others && new Set([...own, ...others]);
+  return (account) => {
+    const needed = isClientSecretAccount(account) ? all : (all ?? own);
+    if (!needed) return 'unknown';
+    return needed.has(account) ? 'needed' : 'free';
+  };
+}
+
+/**
+ * The accounts of the keychain that the connections of these files use; `undefined` if a file or an entry cannot be
+ * read, so that they are unknown. A problem with the code `passedOver` counts as no file.
+ */
+export async function neededAccounts(
+  files: readonly string[],
+  options: Options,
+  host: Reader,
+  passedOver?: Problem['code'],
+): Promise<Set<string> | undefined> {
+  const needed = new Set<string>();
+  for (const file of files) {
+    const read = (path: string) => host.readText(path);
+    const { document, problem } = await openDocument(file, read);
+    if (problem && (passedOver === undefined || problem.code !== passedOver)) return undefined;
+    const own = file === registryFile(host);
+    for (const name of await connectionNames([file], read)) {
+      // Most entries of an assistant's file are not ours.
+      if (!own && !leavesSecrets(document, name)) continue;
+      const connection = await host
+        .readConnection(name, { ...options, config: file })
+        .catch((error: unknown) => {
+          if (error instanceof ConfigurationError) return undefined;
+          throw error;
+        });
+      if (!connection) return undefined;
+      for (const account of await ownAccounts(connection, options, host)) needed.add(account);
+    }
+  }
+  return needed;
+}
+
+function leavesSecrets(document: unknown, name: string): boolean {
+  const entries: unknown[] = [];
+  JSON.stringify(document, (key, value: unknown) => {
+    if (key === name) entries.push(value);
+    return value;
+  });
+  return entries.some((entry) => JSON.stringify(entry)?.includes(JSON.stringify(inKeychain)));
+}
+
+/** Every account that is a connection's own: its secrets, and the tokens that they bring. */
+export async function ownAccounts(
+  connection: Connection,
+  options: Options,
+  host: Reader,
+): Promise<string[]> {
+  const kept = storedAccounts(connection);
+  if (!signsIn(connection)) return kept;
+  const { vault } = await host.account(connection, options);
+  return [...kept, vault.account];
+}
+
+/**
+ * The accounts of a connection for which the keychain has no secret yet. The secrets of the others may belong to another
+ * connection, so this one must not delete them.
+ *
+ * @throws {SecretStoreError}
+ */
+export async function unheldAccounts(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string[]> {
+  const store = await host.store(options);
+  const unheld: string[] = [];
+  for (const account of await ownAccounts(connection, options, host))
+    if ((await store.get(account)) === undefined) unheld.push(account);
+  return unheld;
+}

@@ -1,0 +1,252 @@
+import { ConfigurationError, UsageError } from '#config/errors';
+import type { Checked } from './connections-host.ts';
+import { type Connection, connectionEntry } from '#config/connection';
+import { checkDocument, connectionNames } from '#config/find-entry';
+import { editJson, memberAt } from '#config/jsonc';
+import { fileSnapshot, replaceFile } from '#config/replace-file';
+import type { Options } from '#config/options';
+import { registryFile } from '#config/user-files';
+import { signsIn } from '#auth/account';
+import type { ConnectionsHost } from './connections-host.ts';
+import {
+  forgetSecrets,
+  orphanedSecrets,
+  ownAccounts,
+  cleanUpSecrets,
+  unheldAccounts,
+  withoutCleanup,
+} from './orphaned-secrets.ts';
+import { noteStored } from './secret-trial.ts';
+import { signOutConnection, type SignedOut } from '#auth/sign-out';
+import { storeSecrets, type ConnectionSecrets } from './stored-secrets.ts';
+import type { TokenRecord } from '#auth/token-vault';
+
+/**
+ * Writes an entry of our own connections, or with `undefined` removes it. One process at a time, so
+ * that two who add at once both find theirs.
+ */
+export async function setRegistered(
+  name: string,
+  entry: Record<string, unknown> | undefined,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const file = registryFile(host);
+  await host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const changes = [{ path: ['mcpServers', name], value: entry }];
+    await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
+  });
+}
+
+/** Gives an entry of our own connections another name and account, in one replacement of the file. */
+export async function renameRegistered(
+  from: string,
+  { name, account }: { name: string; account: string | undefined },
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const file = registryFile(host);
+  await host.exclusively(`file ${file}`, options, async () => {
+    const snapshot = await fileSnapshot(file);
+    const entry = await memberAt(snapshot.bytes, ['mcpServers', from]);
+    const value = { ...Object(entry), ...(account !== undefined && { account }) };
+    const changes = [
+      { path: ['mcpServers', from], value: undefined },
+      { path: ['mcpServers', name], value },
+    ];
+    await replaceFile(snapshot, await editJson(snapshot.bytes, file, changes));
+  });
+}
+
+/**
+ * The connection of that name among our own; `undefined` when there is none.
+ *
+ * @throws {ConfigurationError} if our file cannot be read
+ */
+export async function registered(
+  name: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Connection | undefined> {
+  const config = registryFile(host);
+  await checkDocument(config, (path) => host.readText(path));
+  const names = await connectionNames([config], (path) => host.readText(path));
+  return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
+}
+
+/** Our own connection to `url`: the one of that name if given, else the first; `undefined` when there is none. */
+export async function registeredFor(
+  url: string,
+  name: string | undefined,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Connection | undefined> {
+  const config = registryFile(host);
+  const names = await connectionNames([config], (path) => host.readText(path));
+  for (const known of name === undefined ? names : names.filter((one) => one === name)) {
+    const connection = await host.readConnection(known, { ...options, config });
+    if (connection.url === url) return connection;
+  }
+  return undefined;
+}
+
+/** A name that is safe as a word of any shell and as a key of any file. */
+export function checkName(name: string): void {
+  if (/^[A-Za-z0-9][\w.-]{0,63}$/.test(name)) return;
+  throw new UsageError(
+    'a connection name has up to 64 letters, digits, dots, dashes and underscores',
+    'example: latchkey add work https://cloud.example.com/mcp/acme/sales',
+  );
+}
+
+/** Where an assistant knows the name for another URL, `latchkey NAME` could mean either. */
+export async function checkUnambiguous(
+  name: string,
+  url: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const { config: _, ...anywhere } = options;
+  const known = await host.readConnection(name, anywhere).catch((error: unknown) => {
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  });
+  if (!known || known.url === url || known.source === registryFile(host)) return;
+  const problem = `already exists there for ${known.url}; choose another name, or change that entry`;
+  throw new ConfigurationError([{ source: known.source, key: name, problem }]);
+}
+
+/** A name of our own may mean one URL. */
+export async function refuseTaken(
+  { name, url, source }: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const known = await registered(name, options, host);
+  if (!known || known.url === url) return;
+  const problem = `${known.source} has ${name} for ${known.url}; remove or rename one`;
+  throw new ConfigurationError([{ source, key: name, problem }]);
+}
+
+export type AddOptions = {
+  /** Also when the name is taken. */
+  replace: boolean;
+  /** Whether the server is asked before anything is kept. */
+  check: boolean;
+  signal?: AbortSignal;
+};
+
+/**
+ * Refuses a name that cannot be used, or that means something else already.
+ *
+ * @throws {UsageError} {@link ConfigurationError}
+ */
+export async function checkFree(
+  { name, url }: { name: string; url: string },
+  replace: boolean,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  checkName(name);
+  await checkUnambiguous(name, url, options, host);
+  const before = await registered(name, options, host);
+  if (before && !replace)
+    throw new UsageError(
+      `${name} already exists, for ${before.url}`,
+      'add --replace, or choose another name',
+    );
+}
+
+/**
+ * Adds a connection to our file: asks the server, stores the secrets in the keychain, then the entry in our file, and
+ * only then deletes what it replaces. If a crash interrupts this, the old or the new connection is complete, and the
+ * next operation removes secrets that neither uses.
+ *
+ * @throws the error of the server's refusal; then nothing is stored
+ */
+export async function addConnection(
+  connection: Connection,
+  secrets: ConnectionSecrets,
+  { replace, check, signal }: AddOptions,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Omit<Checked, 'token'> | undefined> {
+  const { name } = connection;
+  await checkFree(connection, replace, options, host);
+  // What the server gives for the trial is not kept before its account is noted.
+  const nowhere: Options = { ...options, secretStore: 'memory' };
+  const found = check ? await host.check(connection, nowhere, signal) : undefined;
+  // The issuer that the secret has just been used with is the only one that gets it from now on.
+  const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
+  const store = await host.store(options);
+  const orphaned = orphanedSecrets(options, host);
+  await cleanUpSecrets(options, host);
+  await withoutCleanup(options, host, async () => {
+    // Another process may have added it in the meantime.
+    await checkFree(connection, replace, options, host);
+    const before = await registered(name, options, host);
+    const fresh = await unheldAccounts(connection, options, host);
+    const goes = before ? await ownAccounts(before, options, host) : [];
+    const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
+    await orphaned.note(noted);
+    await storeSecrets(connection, { ...secrets, ...(issuer !== undefined && { issuer }) }, store);
+    await noteStored(connection, secrets, options, host);
+    if (found?.token) await keepToken(connection, found.token, options, host);
+    await setRegistered(name, connectionEntry(connection), options, host);
+    const unknown = before ? await forgetSecrets(before, options, host, connection) : [];
+    await orphaned.settled(noted.filter(({ account }) => !unknown.includes(account)));
+  });
+  if (!found) return undefined;
+  const { token: _, ...checked } = found;
+  return checked;
+}
+
+async function keepToken(
+  connection: Connection,
+  token: TokenRecord,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  if (!signsIn(connection)) return;
+  const { vault, lock } = await host.account(connection, options);
+  await lock.hold(vault.account, async () => vault.save(token));
+}
+
+/** `secretStays`: a client's secret, while a file of an assistant that may use it cannot be read. */
+export type Removed = SignedOut & { connection: Connection; secretStays: boolean };
+
+/**
+ * Signs out at the server, and forgets a connection of our own with its secrets: the entry first, so that
+ * nothing starts that has lost its secret.
+ *
+ * @throws {UsageError} when there is none of that name
+ */
+export async function removeConnection(
+  name: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<Removed> {
+  const connection = await registered(name, options, host);
+  if (!connection)
+    throw new UsageError(
+      `no connection named ${name} in ${registryFile(host)}`,
+      'run `latchkey status` to list the connections',
+    );
+  const signedOut = signsIn(connection)
+    ? await signOutConnection(await host.account(connection, options))
+    : { wasSignedIn: false };
+  const orphaned = orphanedSecrets(options, host);
+  await cleanUpSecrets(options, host);
+  const secretStays = await withoutCleanup(options, host, async () => {
+    const accounts = await ownAccounts(connection, options, host);
+    const goes = accounts.map((account) => ({ account, file: connection.source }));
+    await orphaned.note(goes);
+    await setRegistered(name, undefined, options, host);
+    const unknown = await forgetSecrets(connection, options, host);
+    await orphaned.settled(goes.filter(({ account }) => !unknown.includes(account)));
+    return unknown.length > 0;
+  });
+  await host.forgetCached(connection.url, options);
+  return { ...signedOut, connection, secretStays };
+}

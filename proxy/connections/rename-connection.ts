@@ -1,0 +1,152 @@
+import { startingAssistants } from './assistant-views.ts';
+import { priorAccount } from '#keychain/secret-accounts';
+import type { Connection } from '#config/connection';
+import { UsageError } from '#config/errors';
+import type { Options } from '#config/options';
+import { renameLaunches, type RenamedLaunch } from './rename-launches.ts';
+import { registryFile } from '#config/user-files';
+import { signsIn } from '#auth/account';
+import type { ConnectionsHost } from './connections-host.ts';
+import {
+  forgetSecrets,
+  orphanedSecrets,
+  ownAccounts,
+  cleanUpSecrets,
+  unheldAccounts,
+  withoutCleanup,
+} from './orphaned-secrets.ts';
+import { checkName, checkUnambiguous, registered, renameRegistered } from './registry.ts';
+import { secretMarks } from './secret-trial.ts';
+import { storedAccounts } from './stored-secrets.ts';
+
+/**
+ * Gives a connection of our own another name: copies its secrets, tokens and marks to the accounts of the
+ * new name, changes the entry in one step, and only then forgets the old ones and changes the assistants
+ * that start it. After a crash the connection has the old name or the new one; repeating the command
+ * completes the assistants' files.
+ *
+ * @throws {UsageError} when there is no such connection, or the new name is taken
+ */
+export async function renameConnection(
+  from: string,
+  to: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<{ url: string; launches: RenamedLaunch[] }> {
+  await cleanUpSecrets(options, host);
+  const url = await withoutCleanup(options, host, async () => {
+    const before = await registered(from, options, host);
+    if (!before) return interruptedRename(from, to, options, host);
+    checkName(to);
+    await checkUnambiguous(to, before.url, options, host);
+    const taken = await registered(to, options, host);
+    if (taken)
+      throw new UsageError(`${to} already exists, for ${taken.url}`, 'choose another name');
+    await move(before, to, options, host);
+    return before.url;
+  });
+  await host.forgetCached(url, options);
+  return { url, launches: await renameLaunches(from, to, options, host) };
+}
+
+/** The URL of a connection that has the new name already, while assistants still start the old one. */
+async function interruptedRename(
+  from: string,
+  to: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<string> {
+  const done = await registered(to, options, host);
+  if (done && (await startingAssistants(from, host)).length > 0) return done.url;
+  throw new UsageError(
+    `no connection named ${from} in ${registryFile(host)}`,
+    'run `latchkey status` to list the connections',
+  );
+}
+
+async function move(
+  before: Connection,
+  to: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  // The accounts of some connections are not named for them: their secrets stay where they are.
+  const account = before.account === before.name ? to : before.account;
+  const after: Connection = { ...before, name: to, ...(account !== undefined && { account }) };
+  const entry = { name: to, account };
+  if (account === before.account) return renameRegistered(before.name, entry, options, host);
+
+  const orphaned = orphanedSecrets(options, host);
+  const fresh = await unheldAccounts(after, options, host);
+  const noted = [...fresh, ...(await ownAccounts(before, options, host))].map((one) => ({
+    account: one,
+    file: before.source,
+  }));
+  await orphaned.note(noted);
+  await copySecrets(before, after, options, host);
+  await whileTokensRest(before, options, host, async () => {
+    await copyTokens(before, after, options, host);
+    await renameRegistered(before.name, entry, options, host);
+    // A refresh token that two accounts hold would be revoked as stolen.
+    if (signsIn(before)) await (await host.account(before, options)).vault.clear();
+  });
+  const unknown = await forgetSecrets(before, options, host, after);
+  await orphaned.settled(noted.filter((one) => !unknown.includes(one.account)));
+}
+
+/** Keys, headers and client secrets, those of a rotation on trial, and since when they are stored. */
+async function copySecrets(
+  before: Connection,
+  after: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  const store = await host.store(options);
+  const targets = storedAccounts(after);
+  for (const [at, source] of storedAccounts(before).entries()) {
+    const target = targets[at] ?? source;
+    if (target === source) continue;
+    const secret = await store.get(source);
+    const prior = await store.get(priorAccount(source));
+    if (prior === undefined) await store.remove(priorAccount(target));
+    else await store.set(priorAccount(target), prior);
+    if (secret !== undefined) await store.set(target, secret);
+    const [marks, copied] = [source, target].map((one) => secretMarks(one, options, host));
+    const storedAt = await marks?.storedAt();
+    const trialAtMs = await marks?.trialAtMs();
+    if (storedAt !== undefined) await copied?.stored(storedAt);
+    if (trialAtMs === undefined) await copied?.settled();
+    else await copied?.trial(trialAtMs);
+  }
+}
+
+/** Does `work` while no process renews the tokens of the connection. */
+async function whileTokensRest(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+  work: () => Promise<void>,
+): Promise<void> {
+  if (!signsIn(connection)) return work();
+  const { lock, vault } = await host.account(connection, options);
+  return lock.hold(vault.account, work);
+}
+
+async function copyTokens(
+  before: Connection,
+  after: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<void> {
+  if (!signsIn(before) || !signsIn(after)) return;
+  const [source, target] = await Promise.all([
+    host.account(before, options),
+    host.account(after, options),
+  ]);
+  const access = await source.vault.access();
+  const refresh = access && (await source.vault.refresh(access.issuer));
+  if (access) await target.vault.save({ ...access, ...(refresh && { refresh }) });
+  if (source.marks.signedInBefore()) await target.marks.rememberSignedIn();
+  const wanted = await source.marks.wantedScopes();
+  if (wanted.length > 0) await target.marks.wantScopes(wanted);
+}

@@ -1,0 +1,135 @@
+import type { EpochSeconds } from '#clock/clock';
+import { inKeychain, type Connection } from '#config/connection';
+import type { Options } from '#config/options';
+import { UsageError } from '#config/errors';
+import { signsIn } from '#auth/account';
+import type { ConnectionsHost } from './connections-host.ts';
+import type { ConnectionView, Reminder, SecretView } from './accounts-service.ts';
+import { registeredClients } from '#auth/client-registration';
+import { clientGrant, personGrant } from '#auth/grants';
+import { secretMarks, secretTrial } from './secret-trial.ts';
+import { credentialAccount } from './stored-secrets.ts';
+import type { Granted } from '#auth/token-vault';
+
+/**
+ * Replaces the API key or the client secret of a connection: the new one is tried at the server first,
+ * then stored beside the old one, which stays until a call has worked with the new one. Ended anywhere in
+ * between, the connection works with one of both, and the keychain says which is on trial.
+ *
+ * @throws what the server's refusal of the new secret brings; the old one is in use then as before
+ */
+export async function rotateSecret(
+  connection: Connection,
+  nextSecret: string,
+  options: Options,
+  host: ConnectionsHost,
+  signal?: AbortSignal,
+): Promise<void> {
+  const account = credentialAccount(connection);
+  if (account === undefined)
+    throw new UsageError(
+      `${connection.name} has neither a key nor a client secret`,
+      'a personal sign-in has no secret to rotate',
+    );
+  const store = await host.store(options);
+  if ((await store.get(account)) === undefined)
+    throw new UsageError(
+      `secret of ${connection.name} not found in the keychain`,
+      `the secret is in ${connection.source}; latchkey import moves it to the keychain`,
+    );
+  await host.exclusively(`secret ${account}`, options, async () => {
+    const marks = secretMarks(account, options, host);
+    const trial = secretTrial(account, store);
+    const begin = async (value: string) => {
+      await marks.trial(nowMs());
+      await trial.begin(value);
+      await marks.stored(host.clock.now());
+    };
+    if (!signsIn(connection)) {
+      const credentials = { kind: 'api_key' as const, apiKeySecret: nextSecret };
+      await host.check({ ...connection, credentials }, options, signal);
+      return begin(nextSecret);
+    }
+    const { vault, lock } = await host.account(connection, options);
+    // The lock keeps other processes from using the old secret in the meantime.
+    await lock.hold(vault.account, async () => {
+      const granted = await grantedWith(nextSecret);
+      const { issuer, accessToken, refresh } = granted;
+      // The refresh token before it is spent, whatever comes now.
+      if (refresh) await vault.save(granted);
+      const headers = { ...connection.headers, authorization: `Bearer ${accessToken}` };
+      await host.check({ ...connection, headers }, options, signal);
+      await begin(JSON.stringify({ clientSecret: nextSecret, issuer }));
+      if (!refresh) await vault.save(granted);
+    });
+  });
+
+  /** Only the token endpoint can tell whether a client's secret is right. */
+  async function grantedWith(clientSecret: string): Promise<Granted> {
+    if (!signsIn(connection)) throw new TypeError('an API key is not an OAuth client');
+    const { url, credentials } = connection;
+    const held = await host.account(connection, options);
+    const previous = await held.vault.access();
+    const known = { wider: false, ...(previous && { previous }) };
+    if (credentials.kind === 'client_credentials')
+      return clientGrant({ url, credentials: { ...credentials, clientSecret } }, known, held);
+    const clients = registeredClients(held.store);
+    const person = { url, credentials: { ...credentials, clientSecret } };
+    return personGrant(person, known, { ...held, clients });
+  }
+}
+
+/** On the clock that {@link settleRotation} compares a process's start with. */
+function nowMs(): number {
+  return performance.timeOrigin + performance.now();
+}
+
+const daySeconds = 86_400;
+/** A key that has been in use for so long is to be replaced. */
+export const oldDays = 90;
+
+/** What is known of the key or client secret of a connection, where it is in the keychain. */
+export async function secretView(
+  connection: Connection,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<SecretView | undefined> {
+  const { credentials, url } = connection;
+  const isKey = credentials.kind === 'api_key';
+  const value = isKey ? credentials.apiKeySecret : credentials.clientSecret;
+  const account = credentialAccount(connection);
+  if (value !== inKeychain || account === undefined) return undefined;
+  const marks = secretMarks(account, options, host);
+  const storedAt = await marks.storedAt();
+  const now = host.clock.now();
+  // What an older release stored begins to age when it is first seen.
+  if (storedAt === undefined) await marks.stored(now);
+  return {
+    kind: isKey ? 'api_key' : 'client_secret',
+    ...(storedAt !== undefined && { storedAt }),
+    old: storedAt !== undefined && now - storedAt >= oldDays * daySeconds,
+    onTrial: await secretTrial(account, await host.store(options)).isOn(),
+    dashboardUrl: dashboardPage(url, isKey ? 'keys' : 'clients'),
+  };
+}
+
+/** The page of a server's keys or clients, where the URL is one of ours; else its root. */
+function dashboardPage(url: string, what: 'keys' | 'clients'): string {
+  const { origin, pathname } = new URL(url);
+  const [, organization, server] = /^\/mcp\/([^/]+)\/([^/]+)\/?$/.exec(pathname) ?? [];
+  if (organization === undefined || server === undefined) return origin;
+  return `${origin}/dashboard/${organization}/servers/${server}/${what}`;
+}
+
+/** The secrets that have been kept for so long that they are to be replaced, the oldest first. */
+export function remindersOf(connections: readonly ConnectionView[], now: EpochSeconds): Reminder[] {
+  return connections
+    .flatMap(({ name, secret }) => {
+      if (!secret?.old || secret.storedAt === undefined) return [];
+      const { kind, storedAt, dashboardUrl } = secret;
+      return [
+        { name, kind, storedAt, ageDays: Math.floor((now - storedAt) / daySeconds), dashboardUrl },
+      ];
+    })
+    .sort((one, other) => one.storedAt - other.storedAt);
+}

@@ -1,0 +1,102 @@
+import { ConfigurationError } from '#config/errors';
+import { inKeychain, type Connection } from '#config/connection';
+import { apiKeyAccount, clientSecretAccount, headerAccount } from '#keychain/secret-accounts';
+import type { SecretStore } from '#keychain/secret-store';
+
+/** Secrets of one connection that are not in its configuration. */
+export type ConnectionSecrets = {
+  apiKeySecret?: string;
+  clientSecret?: string;
+  /** The issuer that the client secret belongs to, where that is known. */
+  issuer?: string;
+  /** By the header's name in lower case. */
+  headerSecrets?: Readonly<Record<string, string>>;
+};
+
+/** Puts the secrets into the store; durable once resolved. */
+export async function storeSecrets(
+  connection: Connection,
+  { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
+  store: SecretStore,
+): Promise<void> {
+  const { url, credentials } = connection;
+  if (apiKeySecret !== undefined) await store.set(apiKeyAccount(connection), apiKeySecret);
+  if (clientSecret !== undefined && credentials.kind !== 'api_key') {
+    const kept = JSON.stringify({ clientSecret, ...(issuer !== undefined && { issuer }) });
+    await store.set(clientSecretAccount(url, credentials.clientId ?? ''), kept);
+  }
+  for (const [name, secret] of Object.entries(headerSecrets))
+    await store.set(headerAccount(connection, name), secret);
+}
+
+/** Every account of the keychain that holds a secret of the connection itself. */
+export function storedAccounts(connection: Connection): string[] {
+  const { headers = {} } = connection;
+  const credential = credentialAccount(connection);
+  const secretHeaders = Object.entries(headers).filter(([, value]) => value === inKeychain);
+  return [
+    ...(credential === undefined ? [] : [credential]),
+    ...secretHeaders.map(([name]) => headerAccount(connection, name)),
+  ];
+}
+
+/** The account of the key or client secret; `undefined` if the connection has neither. */
+export function credentialAccount(connection: Connection): string | undefined {
+  const { url, credentials } = connection;
+  if (credentials.kind === 'api_key') return apiKeyAccount(connection);
+  const { clientId, clientSecret } = credentials;
+  return clientSecret === undefined ? undefined : clientSecretAccount(url, clientId ?? '');
+}
+
+/** Whether the keychain has the key and the headers that the configuration leaves to it. */
+export async function hasStoredSecrets(
+  connection: Connection,
+  store: () => Promise<SecretStore>,
+): Promise<boolean> {
+  const { credentials, headers = {} } = connection;
+  const places = [
+    ...(credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+      ? [apiKeyAccount(connection)]
+      : []),
+    ...Object.entries(headers)
+      .filter(([, value]) => value === inKeychain)
+      .map(([name]) => headerAccount(connection, name)),
+  ];
+  if (places.length === 0) return true;
+  const from = await store();
+  for (const place of places) if ((await from.get(place)) === undefined) return false;
+  return true;
+}
+
+/**
+ * The connection with its key and headers from the keychain in their places.
+ *
+ * @throws {ConfigurationError} when the keychain has none for this URL
+ */
+export async function withStoredSecrets(
+  connection: Connection,
+  store: SecretStore,
+): Promise<Connection> {
+  const { credentials, headers = {}, source, name } = connection;
+  const kept = async (account: string, key: string) => {
+    const secret = await store.get(account);
+    if (secret !== undefined) return secret;
+    const remedy = `store it with latchkey add ${name} ${connection.url} --replace`;
+    const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
+    throw new ConfigurationError([{ source, key, problem }]);
+  };
+  const filled: Record<string, string> = {};
+  for (const [header, value] of Object.entries(headers))
+    filled[header] =
+      value === inKeychain
+        ? await kept(headerAccount(connection, header), `headers.${header}`)
+        : value;
+  return {
+    ...connection,
+    headers: filled,
+    credentials:
+      credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+        ? { ...credentials, apiKeySecret: await kept(apiKeyAccount(connection), 'apiKey') }
+        : credentials,
+  };
+}

@@ -1,0 +1,64 @@
+import { expect, test } from 'vitest';
+import { isClientSecretAccount, clientSecretAccount } from '#proxy/keychain/secret-accounts';
+import { storeSecrets, withStoredSecrets } from '#proxy/connections/stored-secrets';
+import { ConfigurationError } from '#proxy/config/errors';
+import type { Connection } from '#proxy/config/connection';
+import { memorySecretStore } from '#proxy/keychain/secret-store';
+
+const apiKeySecret = `mcp_${'k'.repeat(36)}`;
+const signIn: Connection['credentials'] = { kind: 'authorization_code' };
+const connection: Connection = {
+  name: 'work',
+  account: 'work',
+  url: 'https://cloud.example.com/mcp/acme/sales',
+  source: 'connections.json',
+  credentials: { kind: 'api_key', apiKeySecret: 'keychain' },
+  headers: { 'x-team': 'red', 'x-pass': 'keychain' },
+};
+
+test('secrets in the keychain: a key and a header are restored to their places', async () => {
+  const store = memorySecretStore();
+  await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+
+  expect(await withStoredSecrets(connection, store)).toMatchObject({
+    credentials: { apiKeySecret },
+    headers: { 'x-team': 'red', 'x-pass': 'open' },
+  });
+});
+
+test.each([
+  ['another URL', { url: 'https://evil.example/mcp' }],
+  ['another path of the same host', { url: 'https://cloud.example.com/mcp/acme/support' }],
+  ['another port of the same host', { url: 'https://cloud.example.com:8443/mcp/acme/sales' }],
+  ['another account', { account: 'home' }],
+])('secrets in the keychain: %s gets neither the key nor the header', async (_, other) => {
+  const store = memorySecretStore();
+  await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
+  const wantsKey = { ...connection, ...other, headers: {} };
+  const wantsHeader = { ...connection, ...other, credentials: signIn };
+
+  for (const wanting of [wantsKey, wantsHeader]) {
+    const refused = withStoredSecrets(wanting, store);
+
+    await expect(refused).rejects.toThrow(ConfigurationError);
+    await expect(refused).rejects.toThrow('is not in the keychain');
+  }
+});
+
+test('secrets in the keychain: two clients of one long URL have two accounts, short enough for Windows', async () => {
+  const store = memorySecretStore();
+  const url = `https://cloud.example.com/${'long/'.repeat(100)}mcp`;
+  const by = (clientId: string, clientSecret?: string): Connection => ({
+    ...connection,
+    url,
+    credentials: { kind: 'client_credentials', clientId, clientSecret: clientSecret ?? 'keychain' },
+  });
+  await storeSecrets(by('one'), { clientSecret: 'first' }, store);
+  await storeSecrets(by('two'), { clientSecret: 'second' }, store);
+  const accounts = [clientSecretAccount(url, 'one'), clientSecretAccount(url, 'two')];
+
+  expect(await store.get(accounts[0] ?? '')).toContain('first');
+  expect(await store.get(accounts[1] ?? '')).toContain('second');
+  expect(accounts.every((account) => account.length <= 400)).toBe(true);
+  expect(accounts.every(isClientSecretAccount)).toBe(true);
+});
