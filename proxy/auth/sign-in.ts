@@ -251,31 +251,31 @@ export type SignedIn = {
   expiresAt?: EpochSeconds;
 };
 
-export type SignInConnectionPorts = {
+/** Shows the page in the browser of this computer. */
+export function browserPage({
+  openBrowser,
+  progress,
+}: {
   openBrowser: (url: URL) => Promise<boolean>;
   progress: (progress: SignInProgress) => void;
-  signal: AbortSignal;
-};
-
-/** Signs in with the browser, as far as a face without a terminal can; `signal` gives it up. */
-export async function signInConnection(
-  account: Account,
-  { openBrowser, progress, signal }: SignInConnectionPorts,
-): Promise<SignedIn> {
-  progress({ step: 'discovering' });
-  const show: ShowPage = async (page) => {
+}): ShowPage {
+  return async (page) => {
     const browserOpened = await openBrowser(page.link());
     progress({ step: 'waiting', page: page.link().href, browserOpened });
     return undefined;
   };
-  const signingIn = signInAccount(account, { show, signal, rebind: true });
+}
+
+/** Signs in on the user's request, also where another issuer than before is trusted now; `signal` gives it up. */
+export async function signInConnection(
+  account: Account,
+  how: Omit<SignInAccountOptions, 'known' | 'rebind'>,
+): Promise<SignedIn> {
+  const signingIn = signInAccount(account, { ...how, rebind: true });
   const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
     signingIn,
-    givenUp(signal, signingIn),
+    givenUp(how.signal, signingIn),
   ]);
-  progress({ step: 'storing' });
-  // It may be another person than before, who sees other tools.
-  await account.forgetCached();
   return {
     issuer,
     ...(signedInAs !== undefined && { signedInAs }),

@@ -1,5 +1,4 @@
-import { addConnection, checkFree } from '#connections/registry';
-import type { ConnectionSecrets } from '#connections/stored-secrets';
+import type { Described } from '#connections/new-connection';
 import type { Checked } from '#connections/connections-host';
 import { ConfigurationError, type Problem, UsageError } from '#config/errors';
 import { inKeychain, type Connection } from '#config/connection';
@@ -8,7 +7,7 @@ import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
 import { webUrl, webUrlProblem } from '#transport/web-url';
 import type { Command, CommandInput } from './command.ts';
-import type { CommandHost } from './command-host.ts';
+import { connectionsOf, type CommandHost } from './command-host.ts';
 
 const oauthFlags = oauthFieldList.flatMap(([, { flag }]) => flag ?? []);
 
@@ -48,22 +47,21 @@ separately for two names with the same URL. Latchkey checks the server before it
 async function add(input: CommandInput, host: CommandHost): Promise<void> {
   const { operands, flags } = input;
   const [name = '', url = ''] = operands;
-  const { config: _, ...options } = host.options(input.options);
+  const connections = connectionsOf(host, input.options);
   const replace = flags.has('replace');
   // Before a secret is typed in vain.
-  await checkFree({ name, url }, replace, options, host);
-  const { connection, secrets } = await described(name, url, input, host);
-  const how = { replace, check: !flags.has('no-check') };
-  const checked = await addConnection(connection, secrets, how, options, host);
-  printAdded(connection, checked, flags.has('json'), host);
+  await connections.checkFree({ name, url }, replace);
+  const described = await describe(name, url, input, host);
+  const checked = await connections.add(described, { replace, check: !flags.has('no-check') });
+  printAdded(described.connection, checked, flags.has('json'), host);
 }
 
-async function described(
+async function describe(
   name: string,
   url: string,
   { flags }: CommandInput,
   host: CommandHost,
-): Promise<{ connection: Connection; secrets: ConnectionSecrets }> {
+): Promise<Described> {
   const one = (flag: string) => flags.get(flag)?.[0];
   const problems: Problem[] = [];
   const source = 'command line';

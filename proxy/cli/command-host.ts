@@ -1,3 +1,4 @@
+import { Connections } from '#connections/connections';
 import type { ConnectionsHost } from '#connections/connections-host';
 import type { Connection } from '#config/connection';
 import type { Options, OptionTexts } from '#config/options';
@@ -58,4 +59,11 @@ export interface CommandHost extends ConnectionsHost {
 
   /** Serves local MCP servers to the cloud, until SIGINT or SIGTERM. */
   agent(plan: AgentPlan, options: Options, how: { json: boolean }): Promise<void>;
+}
+
+/** The connections that a command is about, with the options that were given to it. */
+export function connectionsOf(host: CommandHost, given: OptionTexts): Connections {
+  const options = host.options(given);
+  const named = async (target: string) => host.connection(target, options);
+  return new Connections({ host, options, given, named });
 }

@@ -1,13 +1,7 @@
-import { importFile } from '#connections/import-file';
-import {
-  importPlan,
-  signInRequired,
-  type ImportFile,
-  type ImportStep,
-} from '#connections/import-plan';
+import { signInRequired, type ImportFile, type ImportStep } from '#connections/import-plan';
 import { ConfigurationError } from '#config/errors';
 import type { Command, CommandInput } from './command.ts';
-import type { CommandHost } from './command-host.ts';
+import { connectionsOf, type CommandHost } from './command-host.ts';
 
 /** `latchkey import`. */
 export const importCommand: Command = {
@@ -37,8 +31,8 @@ type Done = { file: string; entry: string; name: string; url: string; moved: str
 async function importEntries(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { flags, operands } = input;
   const json = flags.has('json');
-  const { config: _, ...options } = host.options(input.options);
-  const { files, problems } = await importPlan(operands[0], options, host);
+  const connections = connectionsOf(host, input.options);
+  const { files, problems } = await connections.importPlan(operands[0]);
   let steps = files.flatMap((file) => file.steps.map((step) => summaryOf(file, step)));
   if (!json) for (const step of steps) host.print(lineOf(step));
   if (!json && steps.length === 0) host.print('nothing to import');
@@ -48,7 +42,7 @@ async function importEntries(input: CommandInput, host: CommandHost): Promise<bo
   if (!dry && steps.length > 0 && (flags.has('yes') || json || (await agreed(host))))
     for (const file of files) {
       try {
-        const backup = await importFile(file, options, input.options, host);
+        const backup = await connections.importFile(file);
         if (backup !== undefined) backups.push(backup);
         signIns.push(...signInRequired(file.steps));
       } catch (error) {

@@ -1,8 +1,6 @@
 import { assistantFile } from '#config/assistants';
-import { checkRegistered, installLaunch, uninstallLaunch } from '#connections/install';
-import { launchEnvironment } from '#config/launch-entry';
 import type { Command, CommandInput } from './command.ts';
-import type { CommandHost } from './command-host.ts';
+import { connectionsOf, type CommandHost } from './command-host.ts';
 
 const inEnglish = new Intl.ListFormat('en-GB');
 
@@ -59,42 +57,36 @@ the entry. The connection itself stays.`,
 /** `latchkey install`. It keeps the other entries of the file. */
 async function install(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
-  const { config: _, ...options } = host.options(input.options);
-  const target = assistantFile(assistant, input.options.config, host);
-  await checkRegistered(name, options, host);
-  const env = launchEnvironment(options, input.options, host);
-  const installed = await installLaunch(name, target, {
-    options,
-    env,
-    host,
-    replace: input.flags.has('replace'),
-  });
+  const { config } = input.options;
+  const { title } = assistantFile(assistant, config, host);
+  const replace = input.flags.has('replace');
+  const connections = connectionsOf(host, input.options);
+  const { note, ...installed } = await connections.install(assistant, name, { replace, config });
   const { file, changed, backup } = installed;
   if (input.flags.has('json')) return host.print(JSON.stringify({ assistant, name, ...installed }));
   host.print(
-    changed
-      ? `added ${name} to ${target.title}: ${file}`
-      : `${name} was already in ${target.title}: ${file}`,
+    changed ? `added ${name} to ${title}: ${file}` : `${name} was already in ${title}: ${file}`,
   );
   if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
-  if (target.note !== undefined) host.warn(`note: ${target.note}`);
-  if (changed) host.warn(restartLine([target.title]));
+  if (note !== undefined) host.warn(`note: ${note}`);
+  if (changed) host.warn(restartLine([title]));
 }
 
 /** `latchkey uninstall`: the file as it was, or without the one entry where it has changed since. */
 async function uninstall(input: CommandInput, host: CommandHost): Promise<void> {
   const [assistant = '', name = ''] = input.operands;
-  const options = host.options(input.options);
-  const target = assistantFile(assistant, input.options.config, host);
-  const { title, file } = target;
-  const outcome = await uninstallLaunch(name, target, options, host);
+  const { config } = input.options;
+  const { title } = assistantFile(assistant, config, host);
+  const connections = connectionsOf(host, input.options);
+  const { file, did, backup } = await connections.uninstall(assistant, name, { config });
+  const done = { did, ...(backup !== undefined && { backup }) };
   if (input.flags.has('json'))
-    return host.print(JSON.stringify({ assistant, name, file, ...outcome }));
+    return host.print(JSON.stringify({ assistant, name, file, ...done }));
   const words = {
     restored: `removed ${name} from ${title} and restored its original file: ${file}`,
     removed: `removed ${name} from ${title}: ${file}`,
     absent: `${name} was not in ${title}: ${file}`,
   };
-  host.print(words[outcome.did]);
-  if (outcome.backup !== undefined) host.warn(`backup of the file: ${outcome.backup}`);
+  host.print(words[did]);
+  if (backup !== undefined) host.warn(`backup of the file: ${backup}`);
 }

@@ -1,10 +1,9 @@
-import { signsIn, type Account } from '#auth/account';
-import { givenUp, signInAccount, type ShowPage } from '#auth/sign-in';
+import type { ShowPage } from '#auth/sign-in';
 import { pastedRedirect } from '#auth/authorization-request';
-import { signOutConnection } from '#auth/sign-out';
-import { UsageError } from '#config/errors';
+import type { Connection } from '#config/connection';
+import type { Connections } from '#connections/connections';
 import { connectionOptions, type Command, type CommandInput } from './command.ts';
-import type { CommandHost } from './command-host.ts';
+import { connectionsOf, type CommandHost } from './command-host.ts';
 
 /** `latchkey login NAME`. */
 export const loginCommand: Command = {
@@ -18,11 +17,9 @@ SSH, it prints the address of the sign-in page and asks for the address that the
   options: connectionOptions,
   examples: ['latchkey login acme', 'latchkey login https://cloud.example.com/mcp/acme/sales'],
   async run(input, host) {
-    const account = await namedAccount(input, host);
-    await login(account, host, host.stop());
-    // Running proxies need not wait; that none can be asked is no failure.
-    const options = host.options(input.options);
-    await host.askProxies('sign_in_done', account.connection, options).catch(() => 0);
+    const [target = ''] = input.operands;
+    const connection = await host.connection(target, host.options(input.options));
+    await login(connection, connectionsOf(host, input.options), host, host.stop());
     return 0;
   },
 };
@@ -39,28 +36,9 @@ still deletes them, and the exit code is 1.`,
   options: connectionOptions,
   examples: ['latchkey logout acme', 'latchkey logout https://cloud.example.com/mcp/acme/sales'],
   async run(input, host) {
-    const account = await namedAccount(input, host);
-    return (await logout(account, host)) ? 0 : 1;
+    return (await logout(input, host)) ? 0 : 1;
   },
 };
-
-/**
- * The account that a command was asked about.
- *
- * @throws {UsageError} when the connection has an API key
- */
-async function namedAccount(
-  { operands: [target = ''], options: given }: CommandInput,
-  host: CommandHost,
-): Promise<Account> {
-  const options = host.options(given);
-  const connection = await host.connection(target, options);
-  if (signsIn(connection)) return host.account(connection, options);
-  throw new UsageError(
-    `${connection.name} uses an API key, so there is nothing to sign in to`,
-    'revoke the key in the dashboard, under Servers',
-  );
-}
 
 type Terminal = {
   /** Standard output. */
@@ -80,11 +58,11 @@ type Terminal = {
  * terminal where there is no browser on this machine.
  */
 export async function login(
-  account: Account,
+  connection: Connection,
+  connections: Pick<Connections, 'signIn'>,
   terminal: Terminal,
   signal: AbortSignal,
 ): Promise<void> {
-  const { connection } = account;
   const show: ShowPage = async (page, redirectUri, isOurs, over) => {
     if (await terminal.openBrowser(page.link())) {
       terminal.warn('opening your browser; if it does not open, open this page on this computer:');
@@ -99,18 +77,15 @@ export async function login(
     );
     return pastedRedirect(terminal.lines(over), redirectUri, isOurs, (line) => terminal.warn(line));
   };
-  const signingIn = signInAccount(account, {
+  const { assistant, next } = terminal;
+  const { name, url, credentials } = connection;
+  const { issuer, scopes, signedInAs } = await connections.signIn(name, {
     show,
     signal,
-    rebind: true,
-    assistant: terminal.assistant,
-    next: terminal.next,
+    assistant,
+    next,
   });
-  const { issuer, scope, signedInAs } = await Promise.race([signingIn, givenUp(signal, signingIn)]);
-  // A different person may have signed in, who sees other tools.
-  await account.forgetCached();
-  const what = scope === undefined ? '' : `, for ${scope}`;
-  const { name, url, credentials } = connection;
+  const what = scopes === undefined ? '' : `, for ${scopes.join(' ')}`;
   terminal.print(`signed in to ${name} (${url}) at ${issuer}${what}`);
   if (credentials.kind === 'client_credentials')
     terminal.print(`signed in as the OAuth client ${credentials.clientId}`);
@@ -118,20 +93,19 @@ export async function login(
   else terminal.print('the server does not name the signed-in account');
 }
 
-/** `latchkey logout`: what could not be taken back at the server is said, and the exit code is 1. */
+/** `latchkey logout`: `false` if the server did not revoke the access. */
 async function logout(
-  account: Account,
-  terminal: { print: (line: string) => void; warn: (line: string) => void },
+  { operands: [target = ''], options: given }: CommandInput,
+  host: CommandHost,
 ): Promise<boolean> {
-  const { connection } = account;
-  const { wasSignedIn, notRevoked } = await signOutConnection(account);
-  if (!wasSignedIn) terminal.print(`you were not signed in to ${connection.name}`);
-  else if (!notRevoked)
-    terminal.print(`signed out of ${connection.name}; the tokens were revoked and deleted`);
+  const { name } = await host.connection(target, host.options(given));
+  const { wasSignedIn, notRevoked } = await connectionsOf(host, given).signOut(target);
+  if (!wasSignedIn) host.print(`you were not signed in to ${name}`);
+  else if (!notRevoked) host.print(`signed out of ${name}; the tokens were revoked and deleted`);
   else {
-    terminal.print(`signed out of ${connection.name} on this computer`);
-    terminal.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
-    terminal.warn('hint: withdraw the consent on the account page of the server');
+    host.print(`signed out of ${name} on this computer`);
+    host.warn(`latchkey: the server did not revoke the access: ${notRevoked.message}`);
+    host.warn('hint: withdraw the consent on the account page of the server');
   }
   return notRevoked === undefined;
 }

@@ -1,11 +1,5 @@
-import { removeConnection } from '#connections/registry';
-import { startingAssistants } from '#connections/assistant-views';
-import { assistantFile } from '#config/assistants';
-import { ConfigurationError, UsageError } from '#config/errors';
-import { uninstallLaunch } from '#connections/install';
-import type { Options } from '#config/options';
 import type { Command, CommandInput } from './command.ts';
-import type { CommandHost } from './command-host.ts';
+import { connectionsOf, type CommandHost } from './command-host.ts';
 
 /** `latchkey remove NAME`. */
 export const removeCommand: Command = {
@@ -27,20 +21,21 @@ code is 1.`,
 /** `latchkey remove`: `false` when the server did not revoke the access. */
 async function remove(input: CommandInput, host: CommandHost): Promise<boolean> {
   const [name = ''] = input.operands;
-  const { config: _, ...options } = host.options(input.options);
   const json = input.flags.has('json');
-  const { connection, notRevoked, secretStays } = await removeConnection(name, options, host);
-  const uninstalled: string[] = [];
-  for (const assistant of await startingAssistants(name, host)) {
-    if (!(await uninstalls(assistant, name, options, host))) continue;
-    uninstalled.push(assistant);
-    const { title, file } = assistantFile(assistant, undefined, host);
-    if (!json) host.print(`removed ${name} from ${title}: ${file}`);
-  }
-  const startedBy = await startingAssistants(name, host);
+  const removed = await connectionsOf(host, input.options).remove(name);
+  const { connection, notRevoked, secretStays, uninstalled, failures, startedBy } = removed;
+  for (const { title, file } of json ? [] : uninstalled)
+    host.print(`removed ${name} from ${title}: ${file}`);
+  for (const failure of failures) host.warn(`latchkey: ${failure}`);
   if (json)
     host.print(
-      JSON.stringify({ name, url: connection.url, revoked: !notRevoked, uninstalled, startedBy }),
+      JSON.stringify({
+        name,
+        url: connection.url,
+        revoked: !notRevoked,
+        uninstalled: uninstalled.map(({ assistant }) => assistant),
+        startedBy,
+      }),
     );
   else host.print(secretStays ? `removed ${name}` : `removed ${name} and its secrets`);
   if (notRevoked !== undefined) {
@@ -57,21 +52,4 @@ async function remove(input: CommandInput, host: CommandHost): Promise<boolean> 
   }
   for (const assistant of startedBy) host.warn(`next: latchkey uninstall ${assistant} ${name}`);
   return notRevoked === undefined;
-}
-
-/** Whether the entry was taken out. A file that cannot be changed is left to the user. */
-async function uninstalls(
-  assistant: string,
-  name: string,
-  options: Options,
-  host: CommandHost,
-): Promise<boolean> {
-  try {
-    const target = assistantFile(assistant, undefined, host);
-    return (await uninstallLaunch(name, target, options, host)).did !== 'absent';
-  } catch (error) {
-    if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
-    host.warn(`latchkey: ${error.message}`);
-    return false;
-  }
 }

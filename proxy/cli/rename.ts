@@ -1,6 +1,6 @@
-import { renameConnection } from '#connections/rename-connection';
 import { restartLine } from './install.ts';
 import type { Command } from './command.ts';
+import { connectionsOf } from './command-host.ts';
 
 /** `latchkey rename OLD NEW`. */
 export const renameCommand: Command = {
@@ -15,8 +15,7 @@ proxy that runs under the old name.`,
   options: ['secret-store', 'secret-store-key-file', 'state-dir'],
   examples: ['latchkey rename sales sales-eu', 'latchkey rename sales sales-eu --json'],
   async run({ operands: [from = '', to = ''], flags, options: given }, host) {
-    const { config: _, ...options } = host.options(given);
-    const { url, launches } = await renameConnection(from, to, options, host);
+    const { url, launches } = await connectionsOf(host, given).rename(from, to);
     if (flags.has('json')) {
       const assistants = launches.map(({ title: _title, ...launch }) => launch);
       host.print(JSON.stringify({ from, to, url, assistants }));

@@ -1,27 +1,12 @@
-import { signsIn } from '#auth/account';
-import { accountStatus } from '#auth/account-status';
 import { OAuthError, TokenError } from '#auth/errors';
-import { describedConnection, probeServer, suggestedName } from '#connections/new-connection';
-import {
-  addConnection,
-  checkFree,
-  checkName,
-  registered,
-  registeredFor,
-  removeConnection,
-} from '#connections/registry';
-import type { AddInput, AssistantView } from '#connections/accounts-service';
-import { hasStoredSecrets, type ConnectionSecrets } from '#connections/stored-secrets';
 import { assistantFile, assistantNamed } from '#config/assistants';
-import { assistantViews } from '#connections/assistant-views';
 import type { Connection } from '#config/connection';
 import { ConfigurationError, UsageError } from '#config/errors';
-import { connectionNames } from '#config/find-entry';
-import { installLaunch } from '#connections/install';
-import { launchEnvironment } from '#config/launch-entry';
-import type { Options, OptionTexts } from '#config/options';
-import { userFiles } from '#config/user-files';
+import type { Options } from '#config/options';
+import type { AddInput, AssistantView } from '#connections/accounts-service';
+import { Connections } from '#connections/connections';
 import type { Checked } from '#connections/connections-host';
+import type { Described } from '#connections/new-connection';
 import { checkStore } from '#keychain/secret-store';
 import { secretFor } from './add.ts';
 import type { Command, CommandInput } from './command.ts';
@@ -74,6 +59,16 @@ type Written = { assistant: string; title: string; file: string; note?: string }
   | { problem: string }
 );
 
+/** What a run of setup works with. */
+type Run = {
+  flags: CommandInput['flags'];
+  options: Options;
+  connections: Connections;
+  host: CommandHost;
+  /** Standard error where standard output is for JSON. */
+  print: (line: string) => void;
+};
+
 /** `latchkey setup`: `false` when an assistant was left out. */
 async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { operands, flags } = input;
@@ -81,98 +76,105 @@ async function setup(input: CommandInput, host: CommandHost): Promise<boolean> {
   const { config: _, ...options } = host.options(input.options);
   const json = flags.has('json');
   const print = (line: string) => (json ? host.warn(line) : host.print(line));
+  const named = async (target: string) => host.connection(target, options);
+  const connections = new Connections({ host, options, given: input.options, named });
+  const run: Run = { flags, options, connections, host, print };
   // A name that is wrong is refused before anything is done.
   for (const name of flags.get('assistant') ?? []) assistantFile(name, undefined, host);
-  const found = await findOrAdd(url, flags, options, host);
+  const found = await findOrAdd(url, run);
   const { name } = found.connection;
   const connection = await host.connection(name, options);
-  const signIn = async () => signInTo({ ...found, connection }, options, { ...host, print }, flags);
-  const signedIn = found.as === 'person' && !(await isSignedIn(connection, options, host));
+  const signIn = async () => signInTo({ ...found, connection }, run);
+  const signedIn = found.as === 'person' && !(await run.connections.isSignedIn(connection));
   if (signedIn) await signIn();
   if (found.isNew) print(`added ${name}: ${url}`);
-  const chosen = await choose(name, flags, host);
+  const chosen = await choose(name, run);
   const written: Written[] = [];
-  for (const id of chosen) written.push(await install(name, id, options, input.options, host));
-  for (const one of written) report(one, name, print, host);
+  for (const id of chosen) written.push(await install(name, id, run));
+  for (const one of written) report(one, name, run);
   const tools = await host.listTools(connection, options).catch(async (error: unknown) => {
     if (signedIn || !(error instanceof TokenError && error.code === 'signed_out')) throw error;
     // The stored sign-in was ended at the server.
     await signIn();
     return host.listTools(connection, options);
   });
-  const isChanged = (one: Written) => 'changed' in one && one.changed;
-  if (!found.isNew && !signedIn && chosen.length > 0 && !written.some(isChanged))
+  printResult(url, { found, signedIn, written, tools: tools.length }, run);
+  return !written.some((one) => 'problem' in one);
+}
+
+const isChanged = (one: Written) => 'changed' in one && one.changed;
+
+function printResult(
+  url: string,
+  {
+    found,
+    signedIn,
+    written,
+    tools,
+  }: { found: Found; signedIn: boolean; written: readonly Written[]; tools: number },
+  { flags, print, host }: Run,
+): void {
+  const { name } = found.connection;
+  if (!found.isNew && !signedIn && written.length > 0 && !written.some(isChanged))
     print(`${name} was already set up`);
-  print(`${name}: ${tools.length === 1 ? '1 tool' : `${tools.length} tools`}`);
-  if (json)
+  print(`${name}: ${tools === 1 ? '1 tool' : `${tools} tools`}`);
+  if (flags.has('json'))
     host.print(
       JSON.stringify({
         name,
         url,
         added: found.isNew,
         checked: { as: found.as },
-        assistants: written.map(({ title: __, note: ___, ...one }) => one),
-        tools: tools.length,
+        assistants: written.map(({ title: _title, note: _note, ...one }) => one),
+        tools,
       }),
     );
   for (const { note } of written) if (note !== undefined) host.warn(`note: ${note}`);
   const restart = written.filter(isChanged).map(({ title }) => title);
   if (restart.length > 0) host.warn(restartLine(restart));
-  if (chosen.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
-  return !written.some((one) => 'problem' in one);
+  if (written.length === 0) host.warn(`next: latchkey install ASSISTANT ${name}`);
 }
 
 /**
  * The connection to `url`: the one there is, or a new one under a name that is free. A secret that is missing, or that
  * was given, is stored; all else about an existing connection stays.
  */
-async function findOrAdd(
-  url: string,
-  flags: CommandInput['flags'],
-  options: Options,
-  host: CommandHost,
-): Promise<Found> {
+async function findOrAdd(url: string, run: Run): Promise<Found> {
+  const { flags, connections, host } = run;
   if (flags.has('api-key') && (flags.has('client-id') || flags.has('client-secret')))
     throw new UsageError('an API key and an OAuth client cannot be combined');
   if (flags.has('client-secret') && !flags.has('client-id'))
     throw new UsageError('--client-secret requires --client-id');
   const name = flags.get('name')?.[0];
-  if (name !== undefined) await refuseOtherUrl(name, url, options, host);
-  const existing = await registeredFor(url, name, options, host);
+  if (name !== undefined) await refuseOtherUrl(name, url, connections);
+  const existing = await connections.ownFor(url, name);
   if (existing) {
     refuseOtherCredential(existing, flags);
     const given = flags.has('api-key') || flags.has('client-secret');
-    if (!given && (await hasStoredSecrets(existing, async () => host.store(options)))) {
-      const { as } = await host.check(existing, options, host.stop());
+    if (!given && (await connections.hasSecrets(existing))) {
+      const { as } = await connections.check(existing, host.stop());
       return { connection: existing, as, isNew: false };
     }
-    const { connection, secrets } = await withNewSecret(existing, host);
-    const as = await keep(connection, secrets, true, options, host);
-    return { connection, as, isNew: false };
+    const described = await withNewSecret(existing, host);
+    return { connection: described.connection, as: await keep(described, true, run), isNew: false };
   }
-  const taken = await connectionNames(userFiles(host), (path) => host.readText(path));
-  const free = name ?? suggestedName(URL.canParse(url) ? url : '', taken);
-  await checkFree({ name: free, url }, false, options, host);
-  const described = await describe(free, url, flags, options, host);
-  const { connection, secrets } = describedConnection(described, host);
-  const as = await keep(connection, secrets, false, options, host);
-  return { connection, as, isNew: true };
+  const free = name ?? (await connections.freeName(URL.canParse(url) ? url : ''));
+  await connections.checkFree({ name: free, url });
+  const described = await connections.describe(await describe(free, url, run));
+  return { connection: described.connection, as: await keep(described, false, run), isNew: true };
 }
 
 async function keep(
-  connection: Connection,
-  secrets: ConnectionSecrets,
+  described: Described,
   replace: boolean,
-  options: Options,
-  host: CommandHost,
+  { connections, host }: Run,
 ): Promise<Checked['as']> {
   const how = { replace, check: true, signal: host.stop() };
-  return (await addConnection(connection, secrets, how, options, host))?.as ?? null;
+  return (await connections.add(described, how))?.as ?? null;
 }
 
-async function refuseOtherUrl(name: string, url: string, options: Options, host: CommandHost) {
-  checkName(name);
-  const before = await registered(name, options, host);
+async function refuseOtherUrl(name: string, url: string, connections: Connections): Promise<void> {
+  const before = await connections.own(name);
   if (before && before.url !== url)
     throw new UsageError(
       `${name} already exists, for ${before.url}`,
@@ -196,10 +198,7 @@ function refuseOtherCredential(existing: Connection, flags: CommandInput['flags'
     );
 }
 
-async function withNewSecret(
-  existing: Connection,
-  host: CommandHost,
-): Promise<{ connection: Connection; secrets: ConnectionSecrets }> {
+async function withNewSecret(existing: Connection, host: CommandHost): Promise<Described> {
   const { credentials } = existing;
   if (credentials.kind === 'api_key') {
     const apiKeySecret = await secretFor('API key', 'LATCHKEY_API_KEY', host);
@@ -215,9 +214,7 @@ async function withNewSecret(
 async function describe(
   name: string,
   url: string,
-  flags: CommandInput['flags'],
-  options: Options,
-  host: CommandHost,
+  { flags, options, connections, host }: Run,
 ): Promise<AddInput> {
   const at = { name, url };
   const apiKey = async (): Promise<AddInput> => ({
@@ -231,13 +228,8 @@ async function describe(
     const clientSecret = await secretFor('client secret', 'LATCHKEY_CLIENT_SECRET', host);
     return { ...at, as: 'client', clientId, clientSecret };
   }
-  const { needs, needsClientId, serverName } = await probeServer(
-    url,
-    name,
-    options,
-    host,
-    host.stop(),
-  );
+  const probe = { name, signal: host.stop() };
+  const { needs, needsClientId, serverName } = await connections.probe(url, probe);
   if (needs !== 'nothing') await checkStore(await host.store(options));
   if (needs === 'api_key' && clientId === undefined) {
     host.warn(`${serverName} requires an API key`);
@@ -251,23 +243,11 @@ async function describe(
   return { ...at, as: 'person', ...(clientId !== undefined && { clientId }) };
 }
 
-async function isSignedIn(
-  connection: Connection,
-  options: Options,
-  host: CommandHost,
-): Promise<boolean> {
-  if (!signsIn(connection)) return true;
-  const { vault } = await host.account(connection, options);
-  return (await accountStatus(connection, vault, host.clock.now())).state === 'ready';
-}
-
 async function signInTo(
   { connection, isNew }: Found,
-  options: Options,
-  host: CommandHost,
-  flags: CommandInput['flags'],
+  { flags, connections, host, print }: Run,
 ): Promise<void> {
-  if (!signsIn(connection)) return;
+  if (connection.credentials.kind === 'api_key') return;
   const asksNothing = flags.has('yes');
   const [only = '', ...others] = flags.get('assistant') ?? [];
   const assistant = others.length === 0 ? assistantNamed(only)?.title : undefined;
@@ -277,6 +257,7 @@ async function signInTo(
     : 'Go back to the terminal.';
   const terminal = {
     ...host,
+    print,
     assistant,
     next,
     async openBrowser(page: URL) {
@@ -289,10 +270,10 @@ async function signInTo(
     },
   };
   try {
-    await login(await host.account(connection, options), terminal, host.stop());
+    await login(connection, connections, terminal, host.stop());
   } catch (error) {
     if (isNew && error instanceof OAuthError && error.code === 'denied') {
-      await removeConnection(name, options, host);
+      await connections.remove(name);
       const remedy = `check the URL, or ask the administrator of the server for access; latchkey setup ${url} tries again`;
       throw new OAuthError('denied', error.message, { ...error.details, remedy }, { cause: error });
     }
@@ -300,8 +281,6 @@ async function signInTo(
     host.warn(`next: latchkey setup ${url} to continue, or latchkey remove ${name} to remove it`);
     throw error;
   }
-  // Running proxies need not wait; that none can be asked is no failure.
-  await host.askProxies('sign_in_done', connection, options).catch(() => 0);
 }
 
 function asksForAssistants(
@@ -312,14 +291,10 @@ function asksForAssistants(
 }
 
 /** The assistants to install into, by the names that commands take. */
-async function choose(
-  name: string,
-  flags: CommandInput['flags'],
-  host: CommandHost,
-): Promise<readonly string[]> {
+async function choose(name: string, { flags, connections, host }: Run): Promise<readonly string[]> {
   const named = flags.get('assistant');
   if (named) return [...new Set(named)];
-  const views = await assistantViews(host);
+  const views = await connections.assistants();
   const found = views.filter((view) => view.found).map(({ id }) => id);
   if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
   if (!asksForAssistants(flags, host)) return found;
@@ -383,15 +358,11 @@ export function chosenAssistants(
 async function install(
   name: string,
   assistant: string,
-  options: Options,
-  given: OptionTexts,
-  host: CommandHost,
+  { connections, host }: Run,
 ): Promise<Written> {
-  const target = assistantFile(assistant, undefined, host);
-  const { title, file, note } = target;
+  const { title, file } = assistantFile(assistant, undefined, host);
   try {
-    const env = launchEnvironment(options, given, host);
-    const { changed } = await installLaunch(name, target, { options, env, host, replace: false });
+    const { changed, note } = await connections.install(assistant, name);
     return { assistant, title, file, changed, ...(note !== undefined && { note }) };
   } catch (error) {
     if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
@@ -399,12 +370,7 @@ async function install(
   }
 }
 
-function report(
-  one: Written,
-  name: string,
-  print: (line: string) => void,
-  host: CommandHost,
-): void {
+function report(one: Written, name: string, { print, host }: Run): void {
   const { title, file, assistant } = one;
   if ('changed' in one)
     return print(

@@ -1,12 +1,6 @@
-import { join } from 'node:path';
 import type { AccountStatus } from '#auth/account-status';
-import { connectionStatuses } from '#connections/connection-views';
-import { hasStoredSecrets } from '#connections/stored-secrets';
-import { signedInUrls } from '#auth/sign-in-marks';
-import { signsIn } from '#auth/account';
-import { connectingAssistant, connectionNames } from '#config/find-entry';
-import { defaultStateDirectory, userFiles } from '#config/user-files';
 import { connectionOptions, type Command } from './command.ts';
+import { connectionsOf } from './command-host.ts';
 
 /** `latchkey status`. */
 export const statusCommand: Command = {
@@ -20,27 +14,7 @@ and contacts no server.`,
   options: connectionOptions,
   examples: ['latchkey status', 'latchkey status acme --json'],
   async run({ operands: [target], flags, options: given }, host) {
-    const options = host.options(given);
-    const isDefault = options.config === undefined;
-    const state = options.stateDir ?? defaultStateDirectory(host);
-    const files = options.config === undefined ? userFiles(host) : [options.config];
-    const readText = (path: string) => host.readText(path);
-    const names = target === undefined ? await connectionNames(files, readText) : [target];
-    // URLs that no file names, but that have a sign-in.
-    const urls =
-      target === undefined && isDefault ? await signedInUrls(join(state, 'sign-ins')) : [];
-    const { statuses, problems } = await connectionStatuses(names, urls, target !== undefined, {
-      read: async (name) => host.readConnection(name, options),
-      vaultOf: async (connection) =>
-        signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
-      complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
-      connectedBy: async (connection) => connectingAssistant(connection, host),
-      missingAccount: async (connection) =>
-        signsIn(connection)
-          ? (await host.account(connection, options)).marks.missingAccount()
-          : undefined,
-      clock: host.clock,
-    });
+    const { statuses, problems } = await connectionsOf(host, given).statuses(target);
     const found = statuses.map(({ status }) => status);
     if (flags.has('json')) host.print(statusJson(found, problems));
     else for (const line of statusLines(found, problems, host.clock.now())) host.print(line);

@@ -97,16 +97,21 @@ export type Pasted = {
 /** `notRevoked` says why the server still accepts what was forgotten here. */
 export type SignedOut = { wasSignedIn: boolean; notRevoked?: string };
 
+/** The assistants that started the old name; `problem` if the file of one was left as it is. */
+export type Renamed = {
+  url: string;
+  assistants: readonly {
+    /** By the name that `install` takes. */
+    assistant: string;
+    title: string;
+    file: string;
+    backup?: string;
+    problem?: string;
+  }[];
+};
+
 /** `onTrial` until a real call has worked with the new secret. */
 export type Rotated = { name: string; onTrial: boolean; dashboardUrl: string };
-
-export type Reminder = {
-  name: string;
-  kind: 'api_key' | 'client_secret';
-  storedAt: EpochSeconds;
-  ageDays: number;
-  dashboardUrl: string;
-};
 
 /** An assistant on this host. */
 export type AssistantView = {
@@ -176,8 +181,8 @@ export interface AccountsService {
   /** Tries the real endpoint first, and stores nothing if that refuses. */
   add(input: AddInput, until?: Until): Promise<Added>;
 
-  /** Revokes at the server, forgets the secrets and the connection. */
-  remove(name: string): Promise<SignedOut>;
+  /** Revokes at the server, deletes the connection with its secrets, and takes it out of the assistants' files. */
+  remove(name: string): Promise<SignedOut & { startedBy: readonly string[] }>;
 
   /** Opens the system browser and waits for the person; running proxies are told at the end. */
   signIn(
@@ -186,6 +191,9 @@ export interface AccountsService {
   ): Promise<SignedIn>;
 
   signOut(name: string): Promise<SignedOut>;
+
+  /** Gives the connection another name, in the files of assistants, too. */
+  rename(from: string, to: string): Promise<Renamed>;
 
   /** Asks every running proxy of the connection to try its server now; how many heard it. */
   reconnect(name: string): Promise<number>;
@@ -198,9 +206,6 @@ export interface AccountsService {
 
   /** Puts the old secret back while the new one is on trial; `false` when there is none to put back. */
   undoRotation(name: string): Promise<boolean>;
-
-  /** Secrets that have been kept for 90 days. */
-  reminders(): Promise<Reminder[]>;
 
   assistants(): Promise<AssistantView[]>;
 
@@ -232,9 +237,6 @@ export type AccountsFront = Pick<
   /** Options as the command line would name them; the environment counts besides. */
   options?: OptionTexts;
 };
-
-/** `openAccounts(host)` of `latchkey/accounts`. */
-export type OpenAccounts = (host: AccountsFront) => AccountsService;
 
 /** What the accounts service rejects with: a message for a person, with the remedy. Never with a secret. */
 export class AccountsError extends Error {

@@ -7,22 +7,20 @@ import { checkDocument, connectingAssistant, connectionNames } from '#config/fin
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
 import { isProxyOf, type RunningProxy, displayUrl } from '#status/running-proxy';
-import { signsIn } from '#auth/account';
+import { signsIn, type Account } from '#auth/account';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { ConnectionView } from './accounts-service.ts';
+import { startingAssistants } from './assistant-views.ts';
 import { secretView } from './rotate-secret.ts';
 import { signedInUrls } from '#auth/sign-in-marks';
 import { hasStoredSecrets } from './stored-secrets.ts';
 import { accountStatus, type AccountStatus } from '#auth/account-status';
-import type { TokenVault } from '#auth/token-vault';
 
 export type ViewPorts = {
   host: ConnectionsHost;
   options: Options;
-  /** Why the keychain cannot be asked; the connections are shown all the same. */
-  excuse: (error: unknown) => string | undefined;
-  /** The assistants that start a connection. */
-  startedBy: (name: string) => Promise<readonly string[]>;
+  /** Why the keychain cannot be asked, if the connections are to be shown all the same. */
+  excuse?: (error: unknown) => string | undefined;
 };
 
 /**
@@ -32,34 +30,19 @@ export type ViewPorts = {
  */
 export async function connectionViews(
   proxies: readonly RunningProxy[],
-  { host, options, startedBy, excuse }: ViewPorts,
+  ports: ViewPorts,
 ): Promise<ConnectionView[]> {
-  const files = options.config === undefined ? userFiles(host) : [options.config];
-  await checkDocument(registryFile(host), (path) => host.readText(path));
-  const state = options.stateDir ?? defaultStateDirectory(host);
-  const urls = options.config === undefined ? await signedInUrls(join(state, 'sign-ins')) : [];
-  const names = await connectionNames(files, (path) => host.readText(path));
-  const { statuses, problems } = await connectionStatuses(names, urls, false, {
-    read: async (name) => host.readConnection(name, options),
-    vaultOf: async (connection) =>
-      signsIn(connection) ? (await host.account(connection, options)).vault : undefined,
-    complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
-    connectedBy: async (connection) => connectingAssistant(connection, host),
-    missingAccount: async (connection) =>
-      signsIn(connection)
-        ? (await host.account(connection, options)).marks.missingAccount()
-        : undefined,
-    clock: host.clock,
-    excuse,
-  });
+  const { host, options, excuse } = ports;
   const own = registryFile(host);
+  await checkDocument(own, (path) => host.readText(path));
+  const { statuses, problems } = await targetStatuses(undefined, ports);
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
     // The person does not sign in to it through us.
     if (status.state === 'assistant' && running.length === 0) continue;
     const secret = await secretView(connection, options, host).catch((error: unknown) => {
-      if (excuse(error) === undefined) throw error;
+      if (excuse?.(error) === undefined) throw error;
       return undefined;
     });
     views.push({
@@ -69,12 +52,38 @@ export async function connectionViews(
         ? stateOf(status, running)
         : { state: 'trouble' as const, reason: broken }),
       proxies: running,
-      startedBy: await startedBy(connection.name),
+      startedBy: await startingAssistants(connection.name, host),
       ...(secret && { secret }),
     });
   }
   for (const { name, problem } of problems) views.push(unreadable(name, problem));
   return views;
+}
+
+/**
+ * The status of one connection, or of all that the files name and of the URLs with a sign-in.
+ *
+ * @throws {ConfigurationError} if `target` cannot be read
+ */
+export async function targetStatuses(
+  target: string | undefined,
+  { host, options, excuse }: ViewPorts,
+): Promise<ConnectionStatuses> {
+  const files = options.config === undefined ? userFiles(host) : [options.config];
+  const state = options.stateDir ?? defaultStateDirectory(host);
+  const names =
+    target === undefined ? await connectionNames(files, (path) => host.readText(path)) : [target];
+  const hasUrls = target === undefined && options.config === undefined;
+  const urls = hasUrls ? await signedInUrls(join(state, 'sign-ins')) : [];
+  return connectionStatuses(names, urls, target !== undefined, {
+    read: async (name) => host.readConnection(name, options),
+    accountOf: async (connection) =>
+      signsIn(connection) ? host.account(connection, options) : undefined,
+    complete: async (connection) => hasStoredSecrets(connection, async () => host.store(options)),
+    connectedBy: async (connection) => connectingAssistant(connection, host),
+    clock: host.clock,
+    ...(excuse && { excuse }),
+  });
 }
 
 /** A proxy of a bare URL, or of an older entry, has another name for the same account. */
@@ -127,15 +136,14 @@ function unreadable(name: string, problem: string): ConnectionView {
   };
 }
 
-export type StatusPorts = {
+type StatusPorts = {
   read: (name: string) => Promise<Connection>;
-  vaultOf: (connection: Connection) => Promise<TokenVault | undefined>;
+  /** `undefined` if there is nothing to sign in to. */
+  accountOf: (connection: Connection) => Promise<Account | undefined>;
   /** Whether the secrets that the configuration leaves to the keychain are there. */
   complete: (connection: Connection) => Promise<boolean>;
   /** The assistant that connects to a server itself, by a URL in its own file. */
   connectedBy: (connection: Connection) => Promise<string | undefined>;
-  /** What a check of the last hour said about an account that the person has to connect. */
-  missingAccount: (connection: Connection) => Promise<string | undefined>;
   clock: Clock;
   /** The reason why a connection cannot be read, if the others are to be listed all the same. */
   excuse?: (error: unknown) => string | undefined;
@@ -152,17 +160,17 @@ export type ConnectionStatuses = {
  *
  * @throws {ConfigurationError} if the `only` name cannot be read
  */
-export async function connectionStatuses(
+async function connectionStatuses(
   names: readonly string[],
   urls: readonly string[],
   only: boolean,
-  { read, vaultOf, complete, connectedBy, missingAccount, clock, excuse }: StatusPorts,
+  { read, accountOf, complete, connectedBy, clock, excuse }: StatusPorts,
 ): Promise<ConnectionStatuses> {
   const found: ConnectionStatuses = { statuses: [], problems: [] };
   const listed = new Set<string>();
   const list = async (name: string, again: boolean) => {
     const connection = await read(name);
-    const vault = await vaultOf(connection);
+    const { vault, marks } = (await accountOf(connection)) ?? {};
     if (!again && vault && listed.has(vault.account)) return;
     if (vault) listed.add(vault.account);
     try {
@@ -170,7 +178,7 @@ export async function connectionStatuses(
       const stored = await accountStatus(connection, vault, clock.now(), whole);
       const isOut = stored.state === 'signed_out' && stored.as === 'person';
       const assistant = isOut ? await connectedBy(connection) : undefined;
-      const missing = stored.state === 'ready' ? await missingAccount(connection) : undefined;
+      const missing = stored.state === 'ready' ? await marks?.missingAccount() : undefined;
       const checked = { ...stored, ...(missing !== undefined && { missingAccount: missing }) };
       const status =
         assistant === undefined ? checked : { ...checked, state: 'assistant' as const, assistant };

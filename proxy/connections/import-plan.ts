@@ -45,7 +45,7 @@ export type ImportStep = {
 
 export type ImportFile = { file: string; shape: EntryShape; steps: ImportStep[] };
 
-type ImportPlan = { files: ImportFile[]; problems: { name: string; problem: string }[] };
+export type ImportPlan = { files: ImportFile[]; problems: { name: string; problem: string }[] };
 
 type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
   file: string;

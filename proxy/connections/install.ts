@@ -2,8 +2,9 @@ import { readFile, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { ConnectionsHost } from './connections-host.ts';
 import { registered, checkName } from './registry.ts';
-import { assistantFiles, type AssistantFile } from '#config/assistants';
-import { UsageError } from '#config/errors';
+import { assistantFile, assistantFiles, type AssistantFile } from '#config/assistants';
+import { startingAssistants } from './assistant-views.ts';
+import { ConfigurationError, UsageError } from '#config/errors';
 import { backUpFile, hashOf, installRecords, type InstallRecord } from './file-backups.ts';
 import { editFile, valueAt } from '#config/edit-file';
 import { entriesIn, isLaunch, shapedEntry } from '#config/launch-entry';
@@ -109,6 +110,37 @@ export async function uninstallLaunch(
     if (await records.isEmpty()) await removeUnusedCopy(host);
     return done;
   });
+}
+
+/** What became of the entries of a connection that is removed. */
+export type UninstalledEverywhere = {
+  uninstalled: { assistant: string; title: string; file: string }[];
+  /** Why files could not be changed, which is left to the user. */
+  failures: string[];
+  /** The assistants that start the connection still. */
+  startedBy: string[];
+};
+
+/** Takes a connection out of the own files of all assistants that start it. */
+export async function uninstallEverywhere(
+  name: string,
+  options: Options,
+  host: ConnectionsHost,
+): Promise<UninstalledEverywhere> {
+  const uninstalled: UninstalledEverywhere['uninstalled'] = [];
+  const failures: string[] = [];
+  for (const assistant of await startingAssistants(name, host)) {
+    try {
+      const target = assistantFile(assistant, undefined, host);
+      const { did } = await uninstallLaunch(name, target, options, host);
+      const { title, file } = target;
+      if (did !== 'absent') uninstalled.push({ assistant, title, file });
+    } catch (error) {
+      if (!(error instanceof UsageError || error instanceof ConfigurationError)) throw error;
+      failures.push(error.message);
+    }
+  }
+  return { uninstalled, failures, startedBy: await startingAssistants(name, host) };
 }
 
 /** Removes the program's copies for assistants unless an entry that `import` made still starts one. */

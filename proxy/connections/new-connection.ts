@@ -6,6 +6,7 @@ import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
 import { UpstreamError } from '#transport/upstream';
 import { percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
+import type { UserHost } from '#host';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { AddInput, Pasted, Probed } from './accounts-service.ts';
 import { wantedScopes } from '#auth/authorization-request';
@@ -100,15 +101,15 @@ export function suggestedName(url: string, taken: readonly string[]): string {
   }
 }
 
+/** A new connection, and its secrets, which the keychain gets. */
+export type Described = { connection: Connection; secrets: ConnectionSecrets };
+
 /**
  * The connection as described, with its secrets beside it.
  *
  * @throws {ConfigurationError} with all that is wrong, never with a value
  */
-export function describedConnection(
-  input: AddInput,
-  host: ConnectionsHost,
-): { connection: Connection; secrets: ConnectionSecrets } {
+export function describedConnection(input: AddInput, host: UserHost): Described {
   const { name, url } = input;
   const problems: Problem[] = [];
   const source = registryFile(host);

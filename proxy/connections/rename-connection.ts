@@ -19,6 +19,9 @@ import { checkName, checkUnambiguous, registered, renameRegistered } from './reg
 import { secretMarks } from './secret-trial.ts';
 import { storedAccounts } from './stored-secrets.ts';
 
+/** `launches`: the assistants that started it by the old name. */
+export type RenamedConnection = { url: string; launches: RenamedLaunch[] };
+
 /**
  * Gives a connection of our own another name: copies its secrets, tokens and marks to the accounts of the
  * new name, changes the entry in one step, and only then forgets the old ones and changes the assistants
@@ -32,7 +35,7 @@ export async function renameConnection(
   to: string,
   options: Options,
   host: ConnectionsHost,
-): Promise<{ url: string; launches: RenamedLaunch[] }> {
+): Promise<RenamedConnection> {
   await cleanUpSecrets(options, host);
   const url = await withoutCleanup(options, host, async () => {
     const before = await registered(from, options, host);

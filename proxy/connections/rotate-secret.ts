@@ -1,10 +1,10 @@
-import type { EpochSeconds } from '#clock/clock';
 import { inKeychain, type Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/errors';
 import { signsIn } from '#auth/account';
+import type { SecretStore } from '#keychain/secret-store';
 import type { ConnectionsHost } from './connections-host.ts';
-import type { ConnectionView, Reminder, SecretView } from './accounts-service.ts';
+import type { SecretView } from './accounts-service.ts';
 import { registeredClients } from '#auth/client-registration';
 import { clientGrant, personGrant } from '#auth/grants';
 import { secretMarks, secretTrial } from './secret-trial.ts';
@@ -25,18 +25,8 @@ export async function rotateSecret(
   host: ConnectionsHost,
   signal?: AbortSignal,
 ): Promise<void> {
-  const account = credentialAccount(connection);
-  if (account === undefined)
-    throw new UsageError(
-      `${connection.name} has neither a key nor a client secret`,
-      'a personal sign-in has no secret to rotate',
-    );
   const store = await host.store(options);
-  if ((await store.get(account)) === undefined)
-    throw new UsageError(
-      `secret of ${connection.name} not found in the keychain`,
-      `the secret is in ${connection.source}; latchkey import moves it to the keychain`,
-    );
+  const account = await rotatable(connection, store);
   await host.exclusively(`secret ${account}`, options, async () => {
     const marks = secretMarks(account, options, host);
     const trial = secretTrial(account, store);
@@ -79,6 +69,26 @@ export async function rotateSecret(
   }
 }
 
+/**
+ * The account of the keychain with the key or client secret of a connection.
+ *
+ * @throws {UsageError} if there is none
+ */
+export async function rotatable(connection: Connection, store: SecretStore): Promise<string> {
+  const account = credentialAccount(connection);
+  if (account === undefined)
+    throw new UsageError(
+      `${connection.name} has neither a key nor a client secret`,
+      'a personal sign-in has no secret to rotate',
+    );
+  if ((await store.get(account)) === undefined)
+    throw new UsageError(
+      `secret of ${connection.name} not found in the keychain`,
+      `the secret is in ${connection.source}; latchkey import moves it to the keychain`,
+    );
+  return account;
+}
+
 /** On the clock that {@link settleRotation} compares a process's start with. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
@@ -86,7 +96,7 @@ function nowMs(): number {
 
 const daySeconds = 86_400;
 /** A key that has been in use for so long is to be replaced. */
-export const oldDays = 90;
+const oldDays = 90;
 
 /** What is known of the key or client secret of a connection, where it is in the keychain. */
 export async function secretView(
@@ -119,17 +129,4 @@ function dashboardPage(url: string, what: 'keys' | 'clients'): string {
   const [, organization, server] = /^\/mcp\/([^/]+)\/([^/]+)\/?$/.exec(pathname) ?? [];
   if (organization === undefined || server === undefined) return origin;
   return `${origin}/dashboard/${organization}/servers/${server}/${what}`;
-}
-
-/** The secrets that have been kept for so long that they are to be replaced, the oldest first. */
-export function remindersOf(connections: readonly ConnectionView[], now: EpochSeconds): Reminder[] {
-  return connections
-    .flatMap(({ name, secret }) => {
-      if (!secret?.old || secret.storedAt === undefined) return [];
-      const { kind, storedAt, dashboardUrl } = secret;
-      return [
-        { name, kind, storedAt, ageDays: Math.floor((now - storedAt) / daySeconds), dashboardUrl },
-      ];
-    })
-    .sort((one, other) => one.storedAt - other.storedAt);
 }

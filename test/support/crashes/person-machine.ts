@@ -1,7 +1,6 @@
 import { cp, mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import type { AccountsService, ConnectionView } from '#proxy/connections/accounts-service';
-import { renameConnection } from '#proxy/connections/rename-connection';
 import { settleRotation } from '#proxy/connections/secret-trial';
 import { systemClock } from '#proxy/clock/clock';
 import type { Launcher } from '#proxy/host';
@@ -9,7 +8,8 @@ import { openEndpointCheck } from '#proxy/app/checks';
 import { openHost } from '#proxy/app/open-host';
 import { readOptions } from '#proxy/config/options';
 import { httpClient } from '#proxy/transport/http-client';
-import { openAssistants, openConnections } from '#proxy/app/accounts';
+import { accountsOf, excuse } from '#proxy/app/accounts';
+import { Connections } from '#proxy/connections/connections';
 import { cookieBrowser } from '../cookie-browser.ts';
 import { callAccounts } from '../call-accounts.ts';
 import { temporaryFolder } from '../temporary-folder.ts';
@@ -102,11 +102,10 @@ export async function personMachine(launcher: Launcher): Promise<PersonMachine> 
         },
         () => stop,
       );
-      const connections = openConnections({ host, options });
-      const service = { ...connections, ...openAssistants({ host, options, given: {} }) };
+      const service = accountsOf(new Connections({ host, options, given: {}, excuse }));
       return {
         service,
-        rename: async (from, to) => renameConnection(from, to, options, host),
+        rename: async (from, to) => service.rename(from, to),
         call: async (...line) => callAccounts(service, JSON.stringify(line)),
         async look() {
           for await (const views of service.watch(stop)) return views;

@@ -120,7 +120,7 @@ export function openAccounts(): AccountsService {
     },
     async remove(name) {
       change(connections.filter((one) => one.name !== name));
-      return { wasSignedIn: true };
+      return { wasSignedIn: true, startedBy: [] };
     },
     async signIn(_name, { signal, progress }) {
       const { promise, reject } = Promise.withResolvers<SignedIn>();
@@ -135,6 +135,13 @@ export function openAccounts(): AccountsService {
       return promise;
     },
     signOut: async () => ({ wasSignedIn: true }),
+    async rename(from, to) {
+      if (connections.some(({ name }) => name === to))
+        throw new AccountsError('usage', `${to} already exists`, 'choose another name');
+      change(connections.map((one) => (one.name === from ? { ...one, name: to } : one)));
+      const launch = { assistant: 'cursor', title: 'Cursor', file: '/home/dana/.cursor/mcp.json' };
+      return { url: '', assistants: [launch] };
+    },
     async reconnect(name) {
       if (name !== 'library') return 1;
       throw new AccountsError('io', 'the status folder cannot be read', 'check its permissions');
@@ -142,7 +149,6 @@ export function openAccounts(): AccountsService {
     rotateKey: rotate,
     rotateSecret: rotate,
     undoRotation: async () => true,
-    reminders: async () => [],
     assistants: async () => [
       assistant('claude-desktop', 'Claude Desktop', '.config/Claude/claude_desktop_config.json'),
       assistant('cursor', 'Cursor', '.cursor/mcp.json'),

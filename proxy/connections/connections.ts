@@ -1,0 +1,352 @@
+// The user's connections: what the commands and the tray app do with them, in the same way. Each operation loads what it needs.
+import { join, resolve } from 'node:path';
+import { signsIn, type Account } from '#auth/account';
+import type { ShowPage, SignedIn, SignInProgress } from '#auth/sign-in';
+import { fileMarks } from '#auth/sign-in-marks';
+import type { SignedOut } from '#auth/sign-out';
+import { assistantFile, assistantFiles } from '#config/assistants';
+import type { Connection } from '#config/connection';
+import { UsageError } from '#config/errors';
+import { connectionNames } from '#config/find-entry';
+import type { Options, OptionTexts } from '#config/options';
+import { defaultStateDirectory, userFiles } from '#config/user-files';
+import type {
+  AddInput,
+  AssistantView,
+  ConnectionView,
+  Imported,
+  Imports,
+  Installed,
+  Pasted,
+  Probed,
+  SecretView,
+  Uninstalled,
+  Until,
+} from './accounts-service.ts';
+import type { ConnectionStatuses, ViewPorts } from './connection-views.ts';
+import type { Checked, ConnectionsHost } from './connections-host.ts';
+import type { ImportFile, ImportPlan } from './import-plan.ts';
+import type { Described } from './new-connection.ts';
+import type { UninstalledEverywhere } from './install.ts';
+import type { AddOptions, Removed } from './registry.ts';
+import type { RenamedConnection } from './rename-connection.ts';
+
+export type ConnectionsPorts = {
+  host: ConnectionsHost;
+  options: Options;
+  /** The options as they were given, which an assistant has to pass on. */
+  given: OptionTexts;
+  /** Reads the connection that an operation is about. */
+  named?: (target: string) => Promise<Connection>;
+  /** The words for an error of the keychain, with which connections are shown all the same; `undefined` for any other error. */
+  excuse?: ViewPorts['excuse'];
+};
+
+/** `show` shows the page of the sign-in; without it, the browser does. */
+export type SignInOptions = Until & {
+  progress?: (progress: SignInProgress) => void;
+  show?: ShowPage;
+  /** What people call the assistant that will use the connection. */
+  assistant?: string | undefined;
+  /** What the page says to do next, where more follows. */
+  next?: string | undefined;
+};
+
+/** `secret` is what is known of the new one; `undefined` if it is not in the keychain. */
+export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
+
+/** The connections of this user. */
+export class Connections {
+  readonly #host: ConnectionsHost;
+  readonly #options: Options;
+  /** Our own file is changed and read whatever `--config` names. */
+  readonly #own: Options;
+  readonly #given: OptionTexts;
+  readonly #state: string;
+  readonly #named: (target: string) => Promise<Connection>;
+  readonly #views: ViewPorts;
+
+  constructor({ host, options, given, named, excuse }: ConnectionsPorts) {
+    const { config: _, ...own } = options;
+    this.#host = host;
+    this.#options = options;
+    this.#own = own;
+    this.#given = given;
+    this.#state = options.stateDir ?? defaultStateDirectory(host);
+    this.#named = named ?? (async (target) => host.readConnection(target, options));
+    this.#views = { host, options, ...(excuse && { excuse }) };
+  }
+
+  /** All connections, with the proxies that run for them. */
+  async list(): Promise<ConnectionView[]> {
+    const [{ connectionViews }, { watchOwnProxies }] = await Promise.all([
+      import('./connection-views.ts'),
+      import('#status/watch-proxies'),
+    ]);
+    const watch = await watchOwnProxies(this.#state, this.#host.platform);
+    try {
+      await watch.ready();
+      return await connectionViews(watch.proxies(), this.#views);
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** All connections now, and again after every change, until `signal` aborts. */
+  async *watch(signal: AbortSignal): AsyncGenerator<ConnectionView[], void> {
+    const [{ connectionViews, connectionChanges }, { watchOwnProxies }, { cleanUpSecrets }] =
+      await Promise.all([
+        import('./connection-views.ts'),
+        import('#status/watch-proxies'),
+        import('./orphaned-secrets.ts'),
+      ]);
+    const host = this.#host;
+    await cleanUpSecrets(this.#own, host).catch((error: unknown) => {
+      // The view of each connection reports this. The next watch cleans up.
+      if (this.#views.excuse?.(error) === undefined) throw error;
+    });
+    const watch = await watchOwnProxies(this.#state, host.platform);
+    try {
+      await watch.ready();
+      const files = new Set([...userFiles(host), ...assistantFiles(host)]);
+      const paths = [...files, join(this.#state, 'sign-ins'), join(this.#state, 'keys')];
+      const view = async () => connectionViews(watch.proxies(), this.#views);
+      const news = async (until: AbortSignal) => watch.next(until);
+      yield* connectionChanges({ view, news, paths, clock: host.clock }, signal);
+    } finally {
+      watch.close();
+    }
+  }
+
+  /** The status of one connection or all of them. No proxy and no server is asked. */
+  async statuses(target?: string): Promise<ConnectionStatuses> {
+    const { targetStatuses } = await import('./connection-views.ts');
+    return targetStatuses(target, this.#views);
+  }
+
+  /** Whether the keychain has the key and headers that the configuration leaves to it. */
+  async hasSecrets(connection: Connection): Promise<boolean> {
+    const { hasStoredSecrets } = await import('./stored-secrets.ts');
+    return hasStoredSecrets(connection, async () => this.#host.store(this.#own));
+  }
+
+  /** Whether requests of the connection need no person now. */
+  async isSignedIn(connection: Connection): Promise<boolean> {
+    if (!signsIn(connection)) return true;
+    const { accountStatus } = await import('#auth/account-status');
+    const { vault } = await this.#host.account(connection, this.#own);
+    return (await accountStatus(connection, vault, this.#host.clock.now())).state === 'ready';
+  }
+
+  /** Asks a server what it requires. `name` is what the connection will be called; a free name unless given. */
+  async probe(url: string, { name, signal }: Until & { name?: string } = {}): Promise<Probed> {
+    const { probeServer } = await import('./new-connection.ts');
+    return probeServer(url, name ?? (await this.freeName(url)), this.#options, this.#host, signal);
+  }
+
+  /** A name for a connection to `url` that no file uses. */
+  async freeName(url: string): Promise<string> {
+    const { suggestedName } = await import('./new-connection.ts');
+    const files = userFiles(this.#host);
+    return suggestedName(url, await connectionNames(files, (path) => this.#host.readText(path)));
+  }
+
+  /** Reads a pasted text, before it is added. */
+  async readPasted(text: string): Promise<Pasted> {
+    const { readPasted } = await import('./new-connection.ts');
+    return readPasted(text);
+  }
+
+  /** Our own connection to `url`, of that name if given; `undefined` if there is none. */
+  async ownFor(url: string, name?: string): Promise<Connection | undefined> {
+    const { registeredFor } = await import('./registry.ts');
+    return registeredFor(url, name, this.#own, this.#host);
+  }
+
+  /** Our own connection of that name; `undefined` if there is none. */
+  async own(name: string): Promise<Connection | undefined> {
+    const { checkName, registered } = await import('./registry.ts');
+    checkName(name);
+    return registered(name, this.#own, this.#host);
+  }
+
+  /** @throws {UsageError} {@link ConfigurationError} if the name cannot be used, or means something else */
+  async checkFree(connection: { name: string; url: string }, replace = false): Promise<void> {
+    const { checkFree } = await import('./registry.ts');
+    await checkFree(connection, replace, this.#own, this.#host);
+  }
+
+  /** The connection that a person described, with its secrets beside it. */
+  async describe(input: AddInput): Promise<Described> {
+    const { describedConnection } = await import('./new-connection.ts');
+    return describedConnection(input, this.#host);
+  }
+
+  /** Adds a connection. With `check`, the server is asked first, and nothing is stored if it refuses. */
+  async add(
+    { connection, secrets }: Described,
+    how: AddOptions,
+  ): Promise<Omit<Checked, 'token'> | undefined> {
+    const { addConnection } = await import('./registry.ts');
+    return addConnection(connection, secrets, how, this.#own, this.#host);
+  }
+
+  /** Asks the server whether the credential of a connection is valid. */
+  async check(connection: Connection, signal?: AbortSignal): Promise<Checked> {
+    return this.#host.check(connection, this.#own, signal);
+  }
+
+  /** Revokes the access at the server, deletes the connection with its secrets, and takes it out of assistants' files. */
+  async remove(name: string): Promise<Removed & UninstalledEverywhere> {
+    const { removeConnection } = await import('./registry.ts');
+    const removed = await removeConnection(name, this.#own, this.#host);
+    const { uninstallEverywhere } = await import('./install.ts');
+    return { ...removed, ...(await uninstallEverywhere(name, this.#own, this.#host)) };
+  }
+
+  /** Gives a connection another name, in the files of assistants, too. */
+  async rename(from: string, to: string): Promise<RenamedConnection> {
+    const { renameConnection } = await import('./rename-connection.ts');
+    return renameConnection(from, to, this.#own, this.#host);
+  }
+
+  /** Lets a person sign in, and tells running proxies. */
+  async signIn(target: string, { signal, ...how }: SignInOptions): Promise<SignedIn> {
+    const { browserPage, signInConnection } = await import('#auth/sign-in');
+    const account = await this.#account(target);
+    const { progress = () => undefined } = how;
+    const { show = browserPage({ ...this.#host, progress }), assistant, next } = how;
+    const until = signal ?? new AbortController().signal;
+    progress({ step: 'discovering' });
+    const signedIn = await signInConnection(account, { show, assistant, next, signal: until });
+    progress({ step: 'storing' });
+    // A different person may have signed in, who sees other tools.
+    await account.forgetCached();
+    await this.#notifyProxies(account.connection);
+    return signedIn;
+  }
+
+  /** Revokes the tokens at the server, and deletes them. */
+  async signOut(target: string): Promise<SignedOut> {
+    const { signOutConnection } = await import('#auth/sign-out');
+    return signOutConnection(await this.#account(target));
+  }
+
+  /** Asks the running proxies of a connection to try its server now; returns how many acknowledged it. */
+  async reconnect(target: string): Promise<number> {
+    return this.#host.askProxies('reconnect', await this.#named(target), this.#options);
+  }
+
+  /**
+   * The kind of secret that {@link rotate} replaces.
+   *
+   * @throws {UsageError} if the keychain has none for this connection
+   */
+  async rotatableSecret(target: string): Promise<SecretView['kind']> {
+    const { rotatable } = await import('./rotate-secret.ts');
+    const connection = await this.#named(target);
+    await rotatable(connection, await this.#host.store(this.#options));
+    return connection.credentials.kind === 'api_key' ? 'api_key' : 'client_secret';
+  }
+
+  /** Replaces the API key or the client secret, once the server has accepted the new one. */
+  async rotate(target: string, secret: string, { signal }: Until = {}): Promise<RotatedSecret> {
+    const { rotateSecret, secretView } = await import('./rotate-secret.ts');
+    const connection = await this.#named(target);
+    await rotateSecret(connection, secret, this.#options, this.#host, signal);
+    await this.#notifyProxies(connection);
+    return { connection, secret: await secretView(connection, this.#options, this.#host) };
+  }
+
+  /** Puts the old secret back while the new one is on trial; `false` if there is none. */
+  async undoRotation(target: string): Promise<boolean> {
+    const { undoRotation } = await import('./secret-trial.ts');
+    const connection = await this.#named(target);
+    const undone = await undoRotation(connection, this.#options, this.#host);
+    if (undone) await this.#notifyProxies(connection);
+    return undone;
+  }
+
+  /** Whether a notice about the connection may be shown: one a day over all processes. */
+  async claimNotice(target: string): Promise<boolean> {
+    const { url, account } = await this.#named(target);
+    const place = account === undefined ? url : `${url} ${account}`;
+    return fileMarks(join(this.#state, 'sign-ins'), place, this.#host.clock).claimNotice();
+  }
+
+  /** The assistants of this computer, also those that are not there. */
+  async assistants(): Promise<AssistantView[]> {
+    const { assistantViews } = await import('./assistant-views.ts');
+    return assistantViews(this.#host);
+  }
+
+  /** Adds an entry that starts the connection to the file of an assistant, or to `config`. */
+  async install(
+    assistant: string,
+    name: string,
+    { replace = false, config }: { replace?: boolean; config?: string | undefined } = {},
+  ): Promise<Installed> {
+    const [{ checkRegistered, installLaunch }, { launchEnvironment }] = await Promise.all([
+      import('./install.ts'),
+      import('#config/launch-entry'),
+    ]);
+    const host = this.#host;
+    const options = this.#own;
+    const target = assistantFile(assistant, config, host);
+    await checkRegistered(name, options, host);
+    const env = launchEnvironment(options, this.#given, host);
+    const installed = await installLaunch(name, target, { options, env, host, replace });
+    return { ...installed, ...(target.note !== undefined && { note: target.note }) };
+  }
+
+  /** Takes the entry out of the file again: the file as it was, or without the entry if it has changed since. */
+  async uninstall(
+    assistant: string,
+    name: string,
+    { config }: { config?: string | undefined } = {},
+  ): Promise<Uninstalled> {
+    const { uninstallLaunch } = await import('./install.ts');
+    const target = assistantFile(assistant, config, this.#host);
+    const done = await uninstallLaunch(name, target, this.#own, this.#host);
+    return { file: target.file, ...done };
+  }
+
+  /** What an import of all assistants, of one or of a file would do. */
+  async importPlan(from?: string): Promise<ImportPlan> {
+    const { importPlan } = await import('./import-plan.ts');
+    return importPlan(from, this.#own, this.#host);
+  }
+
+  /** The same in words, without any secret. */
+  async importable(assistant?: string): Promise<Imports> {
+    const { importableEntries } = await import('./import-plan.ts');
+    return importableEntries(assistant, this.#own, this.#host);
+  }
+
+  /** Carries out what was planned for one file. Returns the backup, if the file was changed. */
+  async importFile(file: ImportFile): Promise<string | undefined> {
+    const { importFile } = await import('./import-file.ts');
+    return importFile(file, this.#own, this.#given, this.#host);
+  }
+
+  /** Takes over the named entry of a file, or all of that file. */
+  async importEntry(file: string, entry?: string): Promise<Imported> {
+    const { importEntry } = await import('./import-file.ts');
+    return importEntry(resolve(file), entry, this.#own, this.#given, this.#host);
+  }
+
+  /** @throws {UsageError} when the connection has an API key */
+  async #account(target: string): Promise<Account> {
+    const connection = await this.#named(target);
+    if (signsIn(connection)) return this.#host.account(connection, this.#options);
+    throw new UsageError(
+      `${connection.name} uses an API key, so there is nothing to sign in to`,
+      'revoke the key in the dashboard, under Servers',
+    );
+  }
+
+  /** Running proxies read the keychain again. It is not a failure if none can be reached. */
+  async #notifyProxies(connection: Connection): Promise<void> {
+    await this.#host.askProxies('sign_in_done', connection, this.#options).catch(() => 0);
+  }
+}
