@@ -12,6 +12,7 @@ const loaders: Readonly<Record<string, () => Promise<Command>>> = {
   add: async () => (await import('./add.ts')).addCommand,
   remove: async () => (await import('./remove.ts')).removeCommand,
   rename: async () => (await import('./rename.ts')).renameCommand,
+  rotate: async () => (await import('./rotate.ts')).rotateCommand,
   import: async () => (await import('./import.ts')).importCommand,
   install: async () => (await import('./install.ts')).installCommand,
   uninstall: async () => (await import('./install.ts')).uninstallCommand,

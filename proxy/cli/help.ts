@@ -59,7 +59,6 @@ set only in the environment, because they are secrets:
   LATCHKEY_CLIENT_KEY_PASSPHRASE   decrypts --client-key-file
 
 examples:
-  latchkey login acme
   latchkey acme --config ./mcp.json
   LATCHKEY_API_KEY=mcp_… latchkey https://cloud.example.com/mcp/acme/sales
 `;

@@ -21,6 +21,9 @@ export async function useProxy(
   await run('rename work bare');
   await run('rename work play');
   await run('rename play work --json');
+  await run('rotate work', `${key}\n`);
+  await run('rotate bare');
+  await run('rotate work --undo');
   await run('remove work');
   await run('remove work');
   await run('status nothing');

@@ -1,4 +1,4 @@
-import type { AccountsService, AddInput } from 'latchkey/accounts';
+import type { AccountsService, AddInput, Renamed } from 'latchkey/accounts';
 import {
   question,
   shapes,
@@ -85,9 +85,18 @@ export function answers(ports: AnswersPorts): Answers {
       return signIns.begin(name, async (progress) => signIn(name, progress));
     },
     remove: async ({ name }) => {
-      const left = accounts.remove(name).then(({ notRevoked }) => removedWords(name, notRevoked));
+      const left = accounts.remove(name).then((removed) => removedWords(name, removed));
       signIns.forget(name);
       return outcomeOf(left, name);
+    },
+    async rename({ name, to }) {
+      try {
+        const { assistants } = await accounts.rename(name, to);
+        signIns.forget(name);
+        return renamedOutcome(name, to, assistants);
+      } catch (error) {
+        return refused(error, name);
+      }
     },
     signIn: async ({ name }) => signIns.begin(name, async (progress) => signIn(name, progress)),
     cancelSignIn: async ({ name }) =>
@@ -235,9 +244,26 @@ const uninstalledWords = {
   absent: 'The entry was not found.',
 };
 
-function removedWords(name: string, notRevoked: string | undefined): string {
-  if (notRevoked === undefined) return `${name} was removed.`;
-  return `${name} was removed from this computer, but the server did not revoke the access: ${notRevoked}`;
+function removedWords(
+  name: string,
+  { notRevoked, startedBy }: { notRevoked?: string; startedBy: readonly string[] },
+): string {
+  const left =
+    startedBy.length === 0 ? '' : ` The files of these still name it: ${startedBy.join(', ')}.`;
+  if (notRevoked === undefined) return `${name} was removed.${left}`;
+  return `${name} was removed from this computer, but the server did not revoke the access: ${notRevoked}.${left}`;
+}
+
+/** A file that could not be changed is left as it is; the same request again changes it. */
+function renamedOutcome(name: string, to: string, assistants: Renamed['assistants']): Outcome {
+  const failed = assistants.find(({ problem }) => problem !== undefined);
+  if (failed)
+    return no(
+      `${name} is now ${to}, but ${failed.title} still starts ${name}: ${failed.problem}`,
+      'Fix the problem, then rename it again.',
+    );
+  const titles = new Intl.ListFormat('en-GB').format(assistants.map(({ title }) => title));
+  return done(`${name} is now ${to}.${titles === '' ? '' : ` Restart ${titles}.`}`);
 }
 
 function signedOutWords(

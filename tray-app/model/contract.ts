@@ -187,6 +187,7 @@ const operations = {
   readPasted: { input: z.strictObject({ pastedText }), output: pasted },
   add: { input: z.strictObject({ name, url: webUrl, credential }), output: outcome },
   remove: { input: named, output: outcome },
+  rename: { input: z.strictObject({ name, to: name }), output: outcome },
   signIn: { input: named, output: outcome },
   cancelSignIn: { input: named, output: outcome },
   /** Copies the address of the page that waits for the user, for another browser. */

@@ -7,7 +7,14 @@ import { windowNames, windows, type WindowName } from './windows.ts';
 /** What a click asks for. */
 export type MenuAction =
   | {
-      do: 'signIn' | 'cancelSignIn' | 'signOut' | 'reconnect' | 'openDashboard' | 'rotate';
+      do:
+        | 'signIn'
+        | 'cancelSignIn'
+        | 'signOut'
+        | 'reconnect'
+        | 'openDashboard'
+        | 'rotate'
+        | 'rename';
       name: string;
     }
   | { do: 'open'; window: WindowName }
@@ -59,7 +66,7 @@ export function menu(overview: Overview): MenuItem[] {
 }
 
 function connectionItem(one: ConnectionView, signIn: SignInView | undefined): MenuItem {
-  const { name, as, state, account, dashboard, rotates } = one;
+  const { name, as, state, account, dashboard, rotates, own } = one;
   const word = signIn ? 'Waiting for browser' : stateWords[state];
   const person = as === 'person';
   const readable = one.url !== '';
@@ -73,6 +80,7 @@ function connectionItem(one: ConnectionView, signIn: SignInView | undefined): Me
       ? [item('Sign out', { do: 'signOut', name })]
       : []),
     item('Reconnect', { do: 'reconnect', name }),
+    ...(own ? [item('Rename…', { do: 'rename', name })] : []),
     ...(dashboard === undefined ? [] : [item('Open dashboard', { do: 'openDashboard', name })]),
   ];
   return {
@@ -187,6 +195,8 @@ export function menuActions({
         return openWindow(action.window);
       case 'rotate':
         return openWindow('key', action.name);
+      case 'rename':
+        return openWindow('rename', action.name);
       case 'startAtLogin':
         try {
           return startAtLogin(action.on);

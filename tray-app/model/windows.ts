@@ -7,6 +7,8 @@ export const windows = {
   add: { title: 'Add connection', width: 560, height: 720, menuLabel: 'Add connection…' },
   /** About one connection, which opens it: it has no entry of its own in the menu. */
   key: { title: 'Key', width: 520, height: 520, menuLabel: undefined },
+  /** About one connection, too. */
+  rename: { title: 'Rename', width: 480, height: 360, menuLabel: undefined },
   assistants: { title: 'Assistants', width: 640, height: 560, menuLabel: 'Assistants' },
   doctor: { title: 'Doctor', width: 640, height: 560, menuLabel: 'Doctor' },
 } as const satisfies Record<string, WindowDeclaration>;

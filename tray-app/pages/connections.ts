@@ -167,6 +167,18 @@ function actions(one: ConnectionView, waiting: boolean): TemplateResult {
       own
         ? html`<button
             type="button"
+            class="quiet"
+            aria-label=${`Rename ${name}`}
+            @click=${() => ask('openWindow', { window: 'rename', name })}
+          >
+            Rename
+          </button>`
+        : nothing
+    }
+    ${
+      own
+        ? html`<button
+            type="button"
             class="quiet danger"
             aria-label=${`Remove ${name}`}
             @click=${() => confirmRemoval(one, () => void act('remove', name))}

@@ -10,6 +10,7 @@ import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { launcher } from '#support/proxy-process';
 import { recordingServer } from '#support/recording-server';
+import { signInFront } from '#support/sign-in-front';
 import { suite } from '#support/suite';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -95,6 +96,44 @@ test('connection: status reports a missing key, and remove deletes the offline c
   expect(words.stdout).toContain('API key not found in the keychain');
   expect(words.stdout).toContain(`latchkey add sales ${server.url} --replace`);
   expect(await readdir(join(state, 'kept'))).toEqual([]);
+});
+
+test('connection: rotate checks and stores another key, and puts the old one back until a call succeeds', async () => {
+  const keys = [apiKey, `mcp_${'n'.repeat(36)}`] as const;
+  await using server = await signInFront(legacyMcp().handle, { apiKeys: keys });
+  await using folder = await temporaryFolder();
+  const keyFile = join(folder.path, 'key');
+  await writeFile(keyFile, 'k'.repeat(44), { mode: 0o600 });
+  const place = ['--secret-store', 'file', '--secret-store-key-file', keyFile];
+  const usedKey = async () => {
+    await using proxy = home.start({
+      command: process.execPath,
+      args: [launcher, 'sales', ...place],
+    });
+    await proxy.handshake();
+    return server.seen.findLast(({ headers }) => headers['x-api-key'])?.headers['x-api-key'];
+  };
+  await using home = await latchkeyHome({});
+  await home.json(['add', 'sales', server.url, '--api-key', ...place], `${keys[0]}\n`);
+
+  const wrong = await home.run(['rotate', 'sales', ...place], `mcp_${'0'.repeat(36)}\n`);
+  const before = await usedKey();
+  const rotated = await home.json(['rotate', 'sales', ...place], `${keys[1]}\n`);
+  const undone = await home.json(['rotate', 'sales', '--undo', ...place]);
+  const restored = await usedKey();
+  const again = await home.run(['rotate', 'sales', ...place], `${keys[1]}\n`);
+  const after = await usedKey();
+
+  expect(wrong).toMatchObject({ code: 1, stderr: expect.stringContaining('rejected') });
+  expect(before).toBe(keys[0]);
+  expect(rotated).toMatchObject({ name: 'sales', kind: 'api_key', on_trial: true });
+  expect(undone).toEqual({ name: 'sales', undone: true });
+  expect(restored).toBe(keys[0]);
+  expect(again.stdout).toContain('stored the new API key of sales');
+  expect(again.stderr).toContain('revoke the old one in the dashboard');
+  expect(after).toBe(keys[1]);
+  for (const output of [JSON.stringify([rotated, undone]), again.stdout, again.stderr])
+    expect(output).not.toContain(keys[1]);
 });
 
 await suite('keychain', 'a connection added with latchkey', () => {

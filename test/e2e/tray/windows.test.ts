@@ -240,6 +240,24 @@ await suite('browser', 'tray app windows', () => {
     expect(desktop.told()).not.toContain('mcp_right');
   });
 
+  test('a connection is renamed in a window of its own, but not to a name that is taken', async () => {
+    await desktop.click('nightly', 'Rename');
+    const page = await desktop.window('rename');
+    await lookAt(page, 'rename');
+    await page.getByLabel('New name').fill('library');
+    await button(page, 'Rename').click();
+    const refused = await page.getByRole('alert').textContent();
+    await page.getByLabel('New name').fill('nightly-eu');
+    await button(page, 'Rename').click();
+    await page.getByText('nightly is now nightly-eu. Restart Cursor.').waitFor();
+    await lookAt(page, 'renamed');
+    const names = desktop.tray().menu.map(({ label }) => label);
+    desktop.script(everyState());
+
+    expect(refused).toContain('library already exists');
+    expect(names.join()).toContain('nightly-eu');
+  });
+
   test('assistants are shown with what they start, and what can be imported', async () => {
     await desktop.click('Assistants');
     const page = await desktop.window('assistants');

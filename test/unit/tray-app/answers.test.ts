@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/connections/accounts-service';
-import { answer, type Answers } from '#tray/model/answers';
+import { AccountsError, type Renamed } from '#proxy/connections/accounts-service';
+import { answer, answers, type Answers } from '#tray/model/answers';
 import type { MenuFailure } from '#tray/model/contract';
 import { menuActions } from '#tray/model/menu';
 
@@ -98,3 +98,63 @@ test.each([
     expect(failures).toMatchObject([undefined, { name, problem, count: 1 }, undefined]);
   },
 );
+
+/** The answers over an accounts service that has only the operation `rename`. */
+function renaming(assistants: Renamed['assistants']) {
+  const renamed: string[][] = [];
+  const forgotten: string[] = [];
+  const unused = () => {
+    throw bug;
+  };
+  const all = answers({
+    accounts: Object.assign(Object.create(null), {
+      async rename(...names: string[]) {
+        renamed.push(names);
+        return { url: 'https://acme.example/mcp', assistants };
+      },
+    }),
+    signIns: Object.assign(Object.create(null), {
+      forget: (name: string) => void forgotten.push(name),
+    }),
+    overview: unused,
+    openWindow: unused,
+    openBrowser: unused,
+    openFile: unused,
+    copySecret: unused,
+  });
+  return { all, renamed, forgotten };
+}
+
+const cursor = { assistant: 'cursor', title: 'Cursor', file: '/home/dana/.cursor/mcp.json' };
+
+test('rename: says which assistants to restart, and forgets the sign-in under the old name', async () => {
+  const { all, renamed, forgotten } = renaming([cursor]);
+  const { report } = recorder();
+
+  const outcome = await answer(
+    { operation: 'rename', input: { name: 'sales', to: 'sales-eu' } },
+    all,
+    report,
+  );
+
+  expect(outcome).toEqual({ ok: true, message: 'sales is now sales-eu. Restart Cursor.' });
+  expect(renamed).toEqual([['sales', 'sales-eu']]);
+  expect(forgotten).toEqual(['sales']);
+});
+
+test('rename: an assistant whose file stays as it is, is a failure that can be repeated', async () => {
+  const { all } = renaming([{ ...cursor, problem: 'is not valid JSON' }]);
+  const { report } = recorder();
+
+  const outcome = await answer(
+    { operation: 'rename', input: { name: 'sales', to: 'sales-eu' } },
+    all,
+    report,
+  );
+
+  expect(outcome).toEqual({
+    ok: false,
+    problem: 'sales is now sales-eu, but Cursor still starts sales: is not valid JSON',
+    remedy: 'Fix the problem, then rename it again.',
+  });
+});

@@ -67,6 +67,11 @@ test('menu: a connection that uses a client with a secret offers to rotate that 
   expect(items).toContain('Sign out');
 });
 
+test('menu: only a connection of our own can be renamed', () => {
+  expect(below(menu(overview([connection()])))).toContain('Rename…');
+  expect(below(menu(overview([connection({ own: false })])))).not.toContain('Rename…');
+});
+
 test('menu: a connection that cannot be read opens the window that says why', () => {
   const items = menu(overview([connection({ url: '', state: 'trouble' })]));
 
