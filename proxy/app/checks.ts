@@ -14,7 +14,7 @@ import type { NetworkSettings } from '#transport/network-settings';
 import { streamableHttp } from '#transport/streamable-http';
 import { UpstreamError } from '#transport/upstream';
 import { programVersion } from '#version';
-import { openCredential, type CredentialPorts } from './credential.ts';
+import { openCredential, secretsOf, type CredentialPorts } from './credential.ts';
 import { openAccount } from './open-account.ts';
 
 const checkTimeoutMs = 60_000;
@@ -40,7 +40,7 @@ export async function checkConnection(
   const chosen = 'authorization' in headers || 'x-api-key' in headers;
   const person = credentials.kind === 'authorization_code' && !chosen;
   const identity = person
-    ? { credential: staticCredential(headers) }
+    ? { credential: staticCredential((await secretsOf(connection, options, ports)).headers ?? {}) }
     : await openCredential(connection, options, ports, log);
   const upstream = streamableHttp({
     url: new URL(connection.url),

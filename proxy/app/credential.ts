@@ -3,8 +3,10 @@ import { signInService } from '#auth/sign-in-service';
 import { accountTokens } from '#auth/account-tokens';
 import type { TokenRecord } from '#auth/token-vault';
 import { wakeWatch } from '#clock/clock';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
+import { isInKeychain } from '#config/secret';
+import type { SentSecrets } from '#connections/stored-secrets';
 import { loginCommand } from '#errors';
 import type { AccountHost, Host } from '#host';
 import { withMemoryFallback } from '#keychain/secret-store';
@@ -43,72 +45,73 @@ const wakingSeconds = 60;
 
 /** The credential of a connection's requests, with its configured headers. */
 export async function openCredential(
-  configured: Connection,
+  connection: Connection,
   options: Options,
   ports: CredentialPorts,
   log: Log,
 ): Promise<Identity> {
-  const connection = await withSecrets(configured, options, ports);
-  const { headers } = connection;
+  const { headers, apiKeySecret } = await secretsOf(connection, options, ports);
   // A configured header of this kind is the credential. No other is fetched.
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
     return { credential: staticCredential(headers), account: JSON.stringify(headers) };
-  const own = hasStoredKey(configured)
-    ? storedKey(configured, connection, options, ports)
-    : await ownIdentity(connection, options, ports, log);
+  const own =
+    apiKeySecret === undefined
+      ? await signedInIdentity(connection, options, ports, log)
+      : keyIdentity(connection, apiKeySecret, options, ports);
   if (!headers) return own;
   const account = JSON.stringify([own.account, headers]);
   return { ...own, credential: withHeaders(own.credential, headers), account };
 }
 
-/** The connection, with its secrets from the keychain if the configuration says that they are there. */
-async function withSecrets(
+/** The key and headers of a connection, from the keychain if the configuration says that they are there. */
+export async function secretsOf(
   connection: Connection,
   options: Options,
   ports: CredentialPorts,
-): Promise<Connection> {
-  const { credentials, headers = {} } = connection;
-  const key = credentials.kind === 'api_key' ? [credentials.apiKeySecret] : [];
-  if (![...key, ...Object.values(headers)].includes(inKeychain)) return connection;
-  const { withStoredSecrets } = await import('#connections/stored-secrets');
-  return withStoredSecrets(connection, await openSecretStore(options, ports));
-}
-
-function hasStoredKey({ credentials }: Connection): boolean {
-  return credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain;
+): Promise<SentSecrets> {
+  const { credentials, headers } = connection;
+  const entries = Object.entries(headers ?? {});
+  const texts = entries.filter((entry): entry is [string, string] => typeof entry[1] === 'string');
+  const key = credentials.kind === 'api_key' ? credentials.apiKeySecret : undefined;
+  if (texts.length === entries.length && !isInKeychain(key))
+    return {
+      ...(headers && { headers: Object.fromEntries(texts) }),
+      ...(key !== undefined && { apiKeySecret: key }),
+    };
+  const { sentSecrets } = await import('#connections/stored-secrets');
+  return sentSecrets(connection, await openSecretStore(options, ports));
 }
 
 /** A key in the keychain may be replaced there while we run. */
-function storedKey(
-  configured: Connection,
+function keyIdentity(
   connection: Connection,
+  apiKeySecret: string,
   options: Options,
   ports: CredentialPorts,
 ): Identity {
-  const keyOf = ({ credentials }: Connection) =>
-    credentials.kind === 'api_key' ? credentials.apiKeySecret : '';
-  const header = (key: string) => ({ 'x-api-key': key });
-  const reread = async () => header(keyOf(await withSecrets(configured, options, ports)));
-  const credential = rereadCredential(header(keyOf(connection)), reread);
-  return { credential, account: keyOf(connection) };
+  const { credentials } = connection;
+  const header = (key = '') => ({ 'x-api-key': key });
+  const isStored = credentials.kind === 'api_key' && isInKeychain(credentials.apiKeySecret);
+  const reread = async () => header((await secretsOf(connection, options, ports)).apiKeySecret);
+  return {
+    credential: isStored
+      ? rereadCredential(header(apiKeySecret), reread)
+      : staticCredential(header(apiKeySecret)),
+    account: apiKeySecret,
+  };
 }
 
 /** Whether the credential that brings tokens is in the environment or the configuration, not in the keychain. */
 function canFetchAgain({ credentials }: Connection): boolean {
-  return credentials.kind === 'client_credentials' && credentials.clientSecret !== inKeychain;
+  return credentials.kind === 'client_credentials' && !isInKeychain(credentials.clientSecret);
 }
 
-async function ownIdentity(
+async function signedInIdentity(
   connection: Connection,
   options: Options,
   ports: CredentialPorts,
   log: Log,
 ): Promise<Identity> {
-  const { credentials } = connection;
-  if (credentials.kind === 'api_key') {
-    const { apiKeySecret } = credentials;
-    return { credential: staticCredential({ 'x-api-key': apiKeySecret }), account: apiKeySecret };
-  }
   if (!signsIn(connection)) return { credential: staticCredential({}), account: '' };
   const account = await openAccount(connection, options, ports, async () => {
     const store = await openSecretStore(options, ports);

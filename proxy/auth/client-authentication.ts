@@ -3,6 +3,7 @@ import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto'
 import { readFile } from 'node:fs/promises';
 import type { EpochSeconds } from '#clock/clock';
 import type { OAuthSettings } from '#config/oauth-fields';
+import { isInKeychain } from '#config/secret';
 import type { SecretStore } from '#keychain/secret-store';
 import type { AuthorizationServer } from './discovery.ts';
 import { OAuthError } from './errors.ts';
@@ -43,7 +44,7 @@ export async function configuredClient(
   if (privateKeyFile !== undefined)
     return { clientId, privateKey: async () => readPrivateKey(privateKeyFile) };
   if (clientSecret === undefined) return { clientId };
-  if (clientSecret !== 'keychain') return { clientId, clientSecret };
+  if (!isInKeychain(clientSecret)) return { clientId, clientSecret };
   const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
   if (kept) return { clientId, ...kept };
   throw new OAuthError(

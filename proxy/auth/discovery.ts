@@ -1,5 +1,5 @@
 import type { HttpClient } from '#transport/http-client';
-import { oauthTokenParams, type OAuthSettings } from '#config/oauth-fields';
+import type { OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
@@ -9,8 +9,6 @@ import { fetchJson, notAsked, type JsonObject } from './fetch-json.ts';
 export type Discovery = AuthorizationServer & {
   /** RFC 8707's `resource` parameter; none is sent when empty. */
   resource: string;
-  /** What the user wants sent with every token request. */
-  tokenParams: Readonly<Record<string, string>>;
   /** What the resource's challenge asked for. RFC 6750 §3 */
   challengedScopes?: string[];
   scopesSupported?: string[];
@@ -41,13 +39,13 @@ export async function discover(options: DiscoverOptions, http: HttpClient): Prom
   const { credentials = {} } = options;
   const discovery = await discoverServer(options, http);
   const { resource = discovery.resource } = credentials;
-  return { ...discovery, resource, tokenParams: oauthTokenParams(credentials) };
+  return { ...discovery, resource };
 }
 
 async function discoverServer(
   { url: configured, challenge, credentials = {}, publishedBefore }: DiscoverOptions,
   http: HttpClient,
-): Promise<Omit<Discovery, 'tokenParams'>> {
+): Promise<Discovery> {
   const { issuer } = credentials;
   const url = new URL(configured);
   const asked =

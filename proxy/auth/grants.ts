@@ -1,6 +1,7 @@
 import type { Clock } from '#clock/clock';
 import type { ClientCredentials, PersonCredentials } from '#config/connection';
 import type { OAuthSettings } from '#config/oauth-fields';
+import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
 import {
   bindSecret,
@@ -45,7 +46,7 @@ export async function clientGrant(
     { url, client: plain, credentials, challenge, previous: bound, wider },
     ports,
   );
-  if (credentials.clientSecret === 'keychain')
+  if (isInKeychain(credentials.clientSecret))
     await bindSecret(url, client, token.issuer, ports.store);
   return token;
 }

@@ -1,5 +1,6 @@
 import type { Clock, EpochSeconds } from '#clock/clock';
 import type { PersonCredentials } from '#config/connection';
+import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
 import type { Account } from './account.ts';
 import { authorizationRequest, readRedirect, wantedScopes } from './authorization-request.ts';
@@ -132,7 +133,7 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
         ...(signedInAs !== undefined && { signedInAs }),
         ...(refreshToken !== undefined && { refresh: { refreshToken, clientId } }),
       });
-      if (credentials.clientSecret === 'keychain') await bindSecret(url, client, issuer, store);
+      if (isInKeychain(credentials.clientSecret)) await bindSecret(url, client, issuer, store);
       await redirect.answer(done(signedInAs, input.next));
       return record;
     } catch (error) {

@@ -137,7 +137,7 @@ export async function authorizationCodeGrant(
     code,
     redirect_uri: redirectUri,
     code_verifier: codeVerifier,
-    ...everyTokenParam(discovery),
+    ...resourceParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -157,7 +157,7 @@ export async function clientCredentialsGrant(
   const form = {
     grant_type: 'client_credentials',
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-    ...everyTokenParam(discovery),
+    ...resourceParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -178,14 +178,14 @@ export async function refreshTokenGrant(
   const form = {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
-    ...everyTokenParam(discovery),
+    ...resourceParam(discovery),
   };
   return tokenRequest(client, discovery, form, ports);
 }
 
 /** What goes with every token request of a connection. RFC 8707 §2 */
-function everyTokenParam({ resource, tokenParams }: Discovery): Record<string, string> {
-  return { ...(resource && { resource }), ...tokenParams };
+function resourceParam({ resource }: Discovery): Record<string, string> {
+  return resource ? { resource } : {};
 }
 
 export type RevokedToken = {

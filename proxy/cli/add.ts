@@ -1,7 +1,8 @@
 import type { Described } from '#connections/new-connection';
 import type { Checked } from '#connections/connections-host';
 import { ConfigurationError, type Problem, UsageError } from '#config/errors';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { keychainWord } from '#config/secret';
 import { oauthFieldList } from '#config/oauth-fields';
 import { readCredentials } from '#config/read-credentials';
 import { registryFile } from '#config/user-files';
@@ -106,7 +107,7 @@ export async function secretFor(
   host: CommandHost,
 ): Promise<string> {
   const secret = host.env[variable] || (await host.secret(what));
-  if (secret && secret !== inKeychain) return secret;
+  if (secret && secret !== keychainWord) return secret;
   throw new UsageError(
     `no ${what} entered`,
     `enter it when asked, pipe it in, or set ${variable}; never pass it as an argument`,

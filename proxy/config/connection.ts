@@ -1,4 +1,5 @@
 import type { OAuthSettings } from './oauth-fields.ts';
+import { keychainWord, type Secret } from './secret.ts';
 
 /** An MCP server, and the credential for it. */
 export type Connection = {
@@ -13,8 +14,8 @@ export type Connection = {
   /** Tells several sign-ins to one URL apart; part of the key of every stored secret. */
   account?: string;
   credentials: Credentials;
-  /** Sent with every request to the server; names in lower case. `keychain`: the value is stored there. */
-  headers?: Readonly<Record<string, string>>;
+  /** Sent with every request to the server; names in lower case. */
+  headers?: Readonly<Record<string, Secret>>;
   /** Which transports may be tried, and in which order; Streamable HTTP unless given. */
   transport?: Transport;
 } & ToolSettings;
@@ -33,14 +34,11 @@ export type ToolSettings = {
 export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
 type Transport = (typeof transports)[number];
 
-/** The placeholder of a secret that was moved to the keychain. */
-export const inKeychain = 'keychain';
-
 export type ClientCredentials = OAuthSettings & { kind: 'client_credentials'; clientId: string };
 export type PersonCredentials = OAuthSettings & { kind: 'authorization_code' };
 
 export type Credentials =
-  | { kind: 'api_key'; apiKeySecret: string }
+  | { kind: 'api_key'; apiKeySecret: Secret }
   | ClientCredentials
   | PersonCredentials;
 
@@ -56,7 +54,7 @@ export function connectionEntry(
     connection;
   const shown = Object.entries(headers ?? {}).map(([name, value]) => [
     name,
-    secretHeaders.includes(name) ? inKeychain : value,
+    typeof value === 'string' && !secretHeaders.includes(name) ? value : keychainWord,
   ]);
   return {
     url,
@@ -71,9 +69,9 @@ export function connectionEntry(
 }
 
 function credentialMembers(credentials: Connection['credentials']): Record<string, unknown> {
-  if (credentials.kind === 'api_key') return { apiKey: inKeychain };
+  if (credentials.kind === 'api_key') return { apiKey: keychainWord };
   const { kind, ...settings } = credentials;
   if (Object.keys(settings).length === 0) return {};
-  const secret = settings.clientSecret === undefined ? {} : { clientSecret: inKeychain };
+  const secret = settings.clientSecret === undefined ? {} : { clientSecret: keychainWord };
   return { oauth: { ...settings, ...secret, grant: kind } };
 }

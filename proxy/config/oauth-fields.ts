@@ -1,4 +1,5 @@
 import { resolve } from 'node:path';
+import { readSecret, type Secret } from './secret.ts';
 
 type Json = Record<string, unknown>;
 type Complain = (problem: string) => void;
@@ -27,8 +28,6 @@ type OAuthField<Value> = {
   env?: string;
   /** Another value needs another token, so the value is part of the keychain account; and what is written there when it is absent. */
   identity?: 'or empty' | 'or omitted';
-  /** The parameter that carries it in every token request. */
-  tokenParam?: string;
 };
 
 /** Infers the type of a field's value. */
@@ -36,7 +35,7 @@ const field = <Value>(declared: OAuthField<Value>): OAuthField<Value> => declare
 
 /**
  * Every member of the `oauth` object but `grant`; all are optional. Configuration files, the environment, `latchkey add`,
- * the names of tokens in the keychain, token requests and the documentation follow from this table. Its order is the
+ * the names of tokens in the keychain and the documentation follow from this table. Its order is the
  * order in files and, for the fields with an identity, in the names of keychain accounts: append, never reorder those.
  */
 export const oauthFields = {
@@ -52,7 +51,7 @@ export const oauthFields = {
     identity: 'or empty',
   }),
   clientSecret: field({
-    read: text,
+    read: secretText,
     doc: 'the client secret, if the client authenticates as itself; `"keychain"` if the secret is stored there',
     flag: {
       name: 'client-secret',
@@ -189,20 +188,16 @@ function textOf(value: OAuthSettings[OAuthFieldName]): string | undefined {
   return Array.isArray(value) ? value.toSorted().join(' ') : JSON.stringify(value);
 }
 
-/** The parameters of every token request that these settings name. */
-export function oauthTokenParams(settings: OAuthSettings): Record<string, string> {
-  const sent = oauthFieldList.flatMap(([name, { tokenParam }]) => {
-    const value = textOf(settings[name]);
-    return tokenParam === undefined || value === undefined ? [] : [[tokenParam, value]];
-  });
-  return Object.fromEntries(sent);
-}
-
 function text(value: unknown, complain: Complain): string | undefined {
   if (value === '') return undefined;
   if (typeof value === 'string') return value;
   complain('is not a string');
   return undefined;
+}
+
+function secretText(value: unknown, complain: Complain): Secret | undefined {
+  const said = text(value, complain);
+  return said === undefined ? undefined : readSecret(said);
 }
 
 function checkedText(isRight: (value: string) => boolean, problem: string) {

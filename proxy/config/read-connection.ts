@@ -4,6 +4,7 @@ import { type Connection, transports, type ToolSettings } from './connection.ts'
 import { ConfigurationError, UsageError, type Problem } from './errors.ts';
 import { findEntry, type Entry, type ToolTexts } from './find-entry.ts';
 import { oauthFieldList, type OAuthFieldName } from './oauth-fields.ts';
+import { readSecret, type Secret } from './secret.ts';
 import { readCredentials } from './read-credentials.ts';
 import { userFiles } from './user-files.ts';
 
@@ -143,13 +144,13 @@ function readExtras(
 ): Extras {
   const complain = (name: string, problem: string) =>
     problems.push({ source, key: `${key}.${name}`, problem });
-  const read: Record<string, string> = {};
+  const read: Record<string, Secret> = {};
   if (headers !== undefined && !isObject(headers)) complain('headers', 'is not an object');
   for (const [name, value] of Object.entries(isObject(headers) ? headers : {})) {
     const filled = typeof value === 'string' ? expanded(value, setting) : '';
     const fine = typeof value === 'string' && headerName.test(name) && headerValue.test(filled);
     if (!fine) complain(`headers.${name}`, 'is not a valid HTTP header');
-    else if (!ownHeaders.test(name.toLowerCase())) read[name.toLowerCase()] = filled;
+    else if (!ownHeaders.test(name.toLowerCase())) read[name.toLowerCase()] = readSecret(filled);
   }
   const chosen = transports.find((one) => one === transport);
   if (transport !== undefined && chosen === undefined)

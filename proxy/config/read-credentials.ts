@@ -1,6 +1,7 @@
 import type { Problem } from './errors.ts';
 import type { Credentials } from './connection.ts';
 import { readOAuthFields } from './oauth-fields.ts';
+import { readSecret } from './secret.ts';
 
 type Json = Record<string, unknown>;
 
@@ -26,7 +27,7 @@ export function readCredentials(
     problems.push({ source: at.source, key: [at.key, name].filter(Boolean).join('.'), problem });
   if (apiKey !== undefined) {
     if (typeof apiKey === 'string' && /^[\x21-\x7e]+$/.test(apiKey))
-      return { kind: 'api_key', apiKeySecret: apiKey };
+      return { kind: 'api_key', apiKeySecret: readSecret(apiKey) };
     problems.push({
       source: at.source,
       key: 'apiKey',

@@ -1,6 +1,6 @@
 import type { ConnectionsHost } from './connections-host.ts';
 import type { EntryShape } from '#config/assistants';
-import { inKeychain } from '#config/connection';
+import { keychainWord } from '#config/secret';
 import { UsageError } from '#config/errors';
 import { readEntry } from '#config/find-entry';
 import { startsLatchkey } from '#config/launch-entry';
@@ -104,7 +104,7 @@ export function foundEntry(
 
 /** A secret itself, and not the name of a variable or file that has it. */
 function isWrittenSecret(text: unknown): boolean {
-  return isText(text) && text !== inKeychain && !/\{(?:env|file):[^}]*\}/.test(text);
+  return isText(text) && text !== keychainWord && !/\{(?:env|file):[^}]*\}/.test(text);
 }
 
 function fromUrl(
@@ -182,7 +182,7 @@ function onlyTexts(value: Record<string, unknown>): Record<string, string> {
 }
 
 function isSecret(value: unknown): value is string {
-  return isText(value) && value !== '' && value !== inKeychain;
+  return isText(value) && value !== '' && value !== keychainWord;
 }
 
 function isText(value: unknown): value is string {

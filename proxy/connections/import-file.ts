@@ -11,7 +11,8 @@ import { setRegistered } from './registry.ts';
 import { noteStored } from './secret-trial.ts';
 import { storeSecrets } from './stored-secrets.ts';
 import { assistantFiles } from '#config/assistants';
-import { inKeychain, connectionEntry } from '#config/connection';
+import { connectionEntry } from '#config/connection';
+import { inKeychain, keychainWord } from '#config/secret';
 import { editFile, maskedFile, valueAt } from '#config/edit-file';
 import { UsageError } from '#config/errors';
 import {
@@ -97,7 +98,7 @@ async function takeOver(
     await noteStored(connection, secrets, options, host);
     if (entry.inPlace) {
       for (const place of entry.inPlace)
-        changes.push({ path: [...path, ...place], value: inKeychain });
+        changes.push({ path: [...path, ...place], value: keychainWord });
       continue;
     }
     await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
@@ -164,16 +165,16 @@ function movedSecretsMask(
     ...entries.flatMap((entry) => filledIn(entry, secrets)),
   ];
   const known = [...new Set([...secrets, ...parts])]
-    .filter((secret) => secret !== '' && secret !== inKeychain)
+    .filter((secret) => secret !== '' && secret !== keychainWord)
     .sort((one, other) => other.length - one.length);
   const headers = new Set(steps.flatMap(({ secretHeaders }) => secretHeaders));
 
   return function mask(text) {
     if (known.length === 0) return text;
     const [, name = ''] = /^([\w-]+):/.exec(text) ?? [];
-    if (headers.has(name.toLowerCase())) return `${name}: ${inKeychain}`;
+    if (headers.has(name.toLowerCase())) return `${name}: ${keychainWord}`;
     const inside = /^\s*[{[]/.test(text) ? maskedInside(text, mask) : undefined;
-    return inside ?? known.reduce((rest, secret) => rest.replaceAll(secret, inKeychain), text);
+    return inside ?? known.reduce((rest, secret) => rest.replaceAll(secret, keychainWord), text);
   };
 }
 

@@ -13,7 +13,8 @@ import {
   type ServersMember,
   type EntryShape,
 } from '#config/assistants';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { isInKeychain } from '#config/secret';
 import { ConfigurationError, UsageError } from '#config/errors';
 import {
   exposedSecrets,
@@ -162,20 +163,21 @@ async function stepOf(
     : { ...read, name, account: name, source: registryFile(host) };
   if (!inPlace) await refuseTaken(connection, options, host);
   const { credentials, headers = {} } = connection;
-  const apiKeySecret = credentials.kind === 'api_key' ? credentials.apiKeySecret : inKeychain;
-  const clientSecret = credentials.kind === 'api_key' ? undefined : credentials.clientSecret;
-  const moving = secretHeaders.filter((header) => (headers[header] ?? inKeychain) !== inKeychain);
+  const apiKey = credentials.kind === 'api_key' ? credentials.apiKeySecret : undefined;
+  const secret = credentials.kind === 'api_key' ? undefined : credentials.clientSecret;
+  const moving = secretHeaders.flatMap((header) => {
+    const value = headers[header];
+    return typeof value === 'string' ? [[header, value] as const] : [];
+  });
   const secrets = {
-    ...(apiKeySecret !== inKeychain && { apiKeySecret }),
-    ...(clientSecret !== undefined && clientSecret !== inKeychain && { clientSecret }),
-    ...(moving.length > 0 && {
-      headerSecrets: Object.fromEntries(moving.map((header) => [header, headers[header] ?? ''])),
-    }),
+    ...(apiKey !== undefined && !isInKeychain(apiKey) && { apiKeySecret: apiKey }),
+    ...(secret !== undefined && !isInKeychain(secret) && { clientSecret: secret }),
+    ...(moving.length > 0 && { headerSecrets: Object.fromEntries(moving) }),
   };
   const moved = [
     ...('apiKeySecret' in secrets ? ['API key'] : []),
     ...('clientSecret' in secrets ? ['client secret'] : []),
-    ...moving.map((header) => `header ${header}`),
+    ...moving.map(([header]) => `header ${header}`),
   ];
   return { entry, path, connection, secrets, secretHeaders, fromMcpRemote, moved };
 }

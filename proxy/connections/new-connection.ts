@@ -3,6 +3,7 @@ import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
 import { pastedEntry } from '#config/pasted-entry';
 import { readCredentials } from '#config/read-credentials';
+import { isInKeychain } from '#config/secret';
 import { registryFile } from '#config/user-files';
 import { UpstreamError } from '#transport/upstream';
 import { percentDecoded, webUrl, webUrlProblem } from '#transport/web-url';
@@ -122,10 +123,13 @@ export function describedConnection(input: AddInput, host: UserHost): Described 
   );
   if (problems.length > 0) throw new ConfigurationError(problems);
   const connection = { name, url, source, account: name, credentials };
-  if (credentials.kind === 'api_key')
-    return { connection, secrets: { apiKeySecret: credentials.apiKeySecret } };
+  if (credentials.kind === 'api_key') {
+    const { apiKeySecret } = credentials;
+    return { connection, secrets: isInKeychain(apiKeySecret) ? {} : { apiKeySecret } };
+  }
   const { clientSecret } = credentials;
-  return { connection, secrets: { ...(clientSecret !== undefined && { clientSecret }) } };
+  const isWritten = clientSecret !== undefined && !isInKeychain(clientSecret);
+  return { connection, secrets: isWritten ? { clientSecret } : {} };
 }
 
 function credentialTexts(input: AddInput): { oauth?: unknown; apiKey?: unknown } {

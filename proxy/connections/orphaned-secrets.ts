@@ -3,7 +3,8 @@ import { isClientSecretAccount, priorAccount } from '#keychain/secret-accounts';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { ConfigurationError, type Problem } from '#config/errors';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { keychainWord } from '#config/secret';
 import { connectionNames, openDocument } from '#config/find-entry';
 import { defaultStateDirectory, registryFile, userFiles } from '#config/user-files';
 import type { Options } from '#config/options';
@@ -196,7 +197,7 @@ function leavesSecrets(document: unknown, name: string): boolean {
     if (key === name) entries.push(value);
     return value;
   });
-  return entries.some((entry) => JSON.stringify(entry)?.includes(JSON.stringify(inKeychain)));
+  return entries.some((entry) => JSON.stringify(entry)?.includes(JSON.stringify(keychainWord)));
 }
 
 /** Every account that is a connection's own: its secrets, and the tokens that they bring. */

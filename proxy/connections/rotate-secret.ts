@@ -1,4 +1,5 @@
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { isInKeychain } from '#config/secret';
 import type { Options } from '#config/options';
 import { UsageError } from '#config/errors';
 import { signsIn } from '#auth/account';
@@ -108,7 +109,7 @@ export async function secretView(
   const isKey = credentials.kind === 'api_key';
   const value = isKey ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
-  if (value !== inKeychain || account === undefined) return undefined;
+  if (!isInKeychain(value) || account === undefined) return undefined;
   const marks = secretMarks(account, options, host);
   const storedAt = await marks.storedAt();
   const now = host.clock.now();

@@ -3,7 +3,8 @@ import { priorAccount } from '#keychain/secret-accounts';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { EpochSeconds } from '#clock/clock';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { isInKeychain } from '#config/secret';
 import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
 import type { UserHost } from '#host';
@@ -126,7 +127,7 @@ export async function settleRotation(
   const value =
     credentials.kind === 'api_key' ? credentials.apiKeySecret : credentials.clientSecret;
   const account = credentialAccount(connection);
-  if (value !== inKeychain || account === undefined) return;
+  if (!isInKeychain(value) || account === undefined) return;
   const marks = secretMarks(account, options, host);
   const trialAtMs = await marks.trialAtMs();
   if (trialAtMs === undefined || trialAtMs >= startedAtMs) return;

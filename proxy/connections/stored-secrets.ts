@@ -1,5 +1,6 @@
 import { ConfigurationError } from '#config/errors';
-import { inKeychain, type Connection } from '#config/connection';
+import type { Connection } from '#config/connection';
+import { isInKeychain, type Secret } from '#config/secret';
 import { apiKeyAccount, clientSecretAccount, headerAccount } from '#keychain/secret-accounts';
 import type { SecretStore } from '#keychain/secret-store';
 
@@ -33,7 +34,7 @@ export async function storeSecrets(
 export function storedAccounts(connection: Connection): string[] {
   const { headers = {} } = connection;
   const credential = credentialAccount(connection);
-  const secretHeaders = Object.entries(headers).filter(([, value]) => value === inKeychain);
+  const secretHeaders = Object.entries(headers).filter(([, value]) => isInKeychain(value));
   return [
     ...(credential === undefined ? [] : [credential]),
     ...secretHeaders.map(([name]) => headerAccount(connection, name)),
@@ -55,11 +56,11 @@ export async function hasStoredSecrets(
 ): Promise<boolean> {
   const { credentials, headers = {} } = connection;
   const places = [
-    ...(credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
+    ...(credentials.kind === 'api_key' && isInKeychain(credentials.apiKeySecret)
       ? [apiKeyAccount(connection)]
       : []),
     ...Object.entries(headers)
-      .filter(([, value]) => value === inKeychain)
+      .filter(([, value]) => isInKeychain(value))
       .map(([name]) => headerAccount(connection, name)),
   ];
   if (places.length === 0) return true;
@@ -68,35 +69,31 @@ export async function hasStoredSecrets(
   return true;
 }
 
+/** The secrets of a connection that its requests carry, by the keychain where they are there. */
+export type SentSecrets = { headers?: Record<string, string>; apiKeySecret?: string };
+
 /**
- * The connection with its key and headers from the keychain in their places.
+ * The key and headers of a connection.
  *
  * @throws {ConfigurationError} when the keychain has none for this URL
  */
-export async function withStoredSecrets(
+export async function sentSecrets(
   connection: Connection,
   store: SecretStore,
-): Promise<Connection> {
+): Promise<SentSecrets> {
   const { credentials, headers = {}, source, name } = connection;
-  const kept = async (account: string, key: string) => {
-    const secret = await store.get(account);
-    if (secret !== undefined) return secret;
+  const read = async (secret: Secret, account: string, key: string) => {
+    if (!isInKeychain(secret)) return secret;
+    const stored = await store.get(account);
+    if (stored !== undefined) return stored;
     const remedy = `store it with latchkey add ${name} ${connection.url} --replace`;
     const problem = `is not in the keychain for ${connection.url}; ${remedy}`;
     throw new ConfigurationError([{ source, key, problem }]);
   };
   const filled: Record<string, string> = {};
   for (const [header, value] of Object.entries(headers))
-    filled[header] =
-      value === inKeychain
-        ? await kept(headerAccount(connection, header), `headers.${header}`)
-        : value;
-  return {
-    ...connection,
-    headers: filled,
-    credentials:
-      credentials.kind === 'api_key' && credentials.apiKeySecret === inKeychain
-        ? { ...credentials, apiKeySecret: await kept(apiKeyAccount(connection), 'apiKey') }
-        : credentials,
-  };
+    filled[header] = await read(value, headerAccount(connection, header), `headers.${header}`);
+  if (credentials.kind !== 'api_key') return { headers: filled };
+  const apiKeySecret = await read(credentials.apiKeySecret, apiKeyAccount(connection), 'apiKey');
+  return { headers: filled, apiKeySecret };
 }

@@ -1,5 +1,6 @@
 import type { Connection } from '#config/connection';
 import { redact } from '#log/log';
+import { keychainWord } from '#config/secret';
 import { percentDecoded } from '#transport/web-url';
 import { strToU8, zipSync } from 'fflate';
 
@@ -57,7 +58,7 @@ export function secretsOf(
     .map(([, value]: [string, unknown]) => value)
     .concat(Object.values(headers ?? {}), queries, proxies)
     .filter((value) => typeof value === 'string')
-    .filter((value) => value.length > 3 && value !== 'keychain')
+    .filter((value) => value.length > 3 && value !== keychainWord)
     .filter((value, at, all) => all.indexOf(value) === at);
 }
 

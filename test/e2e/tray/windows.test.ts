@@ -136,6 +136,7 @@ await suite('browser', 'tray app windows', () => {
       '',
       'Sign out',
       'Reconnect',
+      'Rename…',
       'Open dashboard',
     ]);
   });
@@ -254,7 +255,7 @@ await suite('browser', 'tray app windows', () => {
     const names = desktop.tray().menu.map(({ label }) => label);
     desktop.script(everyState());
 
-    expect(refused).toContain('library already exists');
+    expect(refused).toContain('Library already exists.');
     expect(names.join()).toContain('nightly-eu');
   });
 
@@ -371,7 +372,7 @@ await suite('browser', 'tray app windows', () => {
     await page.getByRole('heading', { name: 'wiki' }).waitFor();
     await page.setViewportSize({ width: 720, height: 560 });
     const reached = new Set<string>();
-    for (let step = 0; step < 24; step++) {
+    for (let step = 0; step < 32; step++) {
       await page.keyboard.press('Tab');
       reached.add(
         await page.evaluate(

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { clientGrant } from '#proxy/auth/grants';
+import { inKeychain } from '#proxy/config/secret';
 import { clientSecretAccount } from '#proxy/keychain/secret-accounts';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { fakeClock } from '#support/fake-clock';
@@ -36,7 +37,7 @@ async function company() {
   const credentials = {
     kind: 'client_credentials' as const,
     clientId: 'c',
-    clientSecret: 'keychain',
+    clientSecret: inKeychain,
   };
   const grant = async (rebind = false, to = url) =>
     clientGrant({ url: to, credentials }, { wider: false }, ports, rebind);

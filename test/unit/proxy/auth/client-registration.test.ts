@@ -10,7 +10,6 @@ const asked = { redirectUri: 'http://127.0.0.1:1234/callback', scopes: undefined
 const discovery: Discovery = {
   issuer,
   resource: `${issuer}/mcp`,
-  tokenParams: {},
   within: 'public',
   registrationEndpoint,
   authorizationEndpoint: issuer,

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { ConfigurationError } from '#proxy/config/errors';
+import { connectionEntry } from '#proxy/config/connection';
 import { readConnection } from '#proxy/config/read-connection';
+import { inKeychain } from '#proxy/config/secret';
 import { userFiles } from '#proxy/config/user-files';
 
 const url = 'https://cloud.example.com/mcp/acme/sales';
@@ -303,4 +305,25 @@ test.each([
 
   expect(message).toContain(words);
   expect(message).not.toContain('secret_');
+});
+
+test('connection: the word keychain stands for a stored secret, and is written again as that word', async () => {
+  const headers = { 'X-Pass': 'keychain', 'X-Team': 'red' };
+  const key = { url, apiKey: 'keychain', headers };
+  const client = { url, oauth: { ...oauth, clientSecret: 'keychain' } };
+  const file = JSON.stringify({ mcpServers: { key, client } });
+  const host = { platform: 'linux' as const, home: '/h', env: {} };
+  const readFrom = async (name: string) => readConnection(name, '/x.json', host, () => file);
+  const keyed = await readFrom('key');
+
+  expect(keyed).toMatchObject({
+    credentials: { kind: 'api_key', apiKeySecret: inKeychain },
+    headers: { 'x-pass': inKeychain, 'x-team': 'red' },
+  });
+  expect(await readFrom('client')).toMatchObject({ credentials: { clientSecret: inKeychain } });
+  expect(connectionEntry(keyed)).toEqual({
+    url,
+    apiKey: 'keychain',
+    headers: { 'x-pass': 'keychain', 'x-team': 'red' },
+  });
 });

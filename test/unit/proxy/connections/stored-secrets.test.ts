@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { isClientSecretAccount, clientSecretAccount } from '#proxy/keychain/secret-accounts';
-import { storeSecrets, withStoredSecrets } from '#proxy/connections/stored-secrets';
+import { sentSecrets, storeSecrets } from '#proxy/connections/stored-secrets';
 import { ConfigurationError } from '#proxy/config/errors';
+import { inKeychain } from '#proxy/config/secret';
 import type { Connection } from '#proxy/config/connection';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 
@@ -12,16 +13,16 @@ const connection: Connection = {
   account: 'work',
   url: 'https://cloud.example.com/mcp/acme/sales',
   source: 'connections.json',
-  credentials: { kind: 'api_key', apiKeySecret: 'keychain' },
-  headers: { 'x-team': 'red', 'x-pass': 'keychain' },
+  credentials: { kind: 'api_key', apiKeySecret: inKeychain },
+  headers: { 'x-team': 'red', 'x-pass': inKeychain },
 };
 
 test('secrets in the keychain: a key and a header are restored to their places', async () => {
   const store = memorySecretStore();
   await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
 
-  expect(await withStoredSecrets(connection, store)).toMatchObject({
-    credentials: { apiKeySecret },
+  expect(await sentSecrets(connection, store)).toMatchObject({
+    apiKeySecret,
     headers: { 'x-team': 'red', 'x-pass': 'open' },
   });
 });
@@ -38,7 +39,7 @@ test.each([
   const wantsHeader = { ...connection, ...other, credentials: signIn };
 
   for (const wanting of [wantsKey, wantsHeader]) {
-    const refused = withStoredSecrets(wanting, store);
+    const refused = sentSecrets(wanting, store);
 
     await expect(refused).rejects.toThrow(ConfigurationError);
     await expect(refused).rejects.toThrow('is not in the keychain');
@@ -51,7 +52,7 @@ test('secrets in the keychain: two clients of one long URL have two accounts, sh
   const by = (clientId: string, clientSecret?: string): Connection => ({
     ...connection,
     url,
-    credentials: { kind: 'client_credentials', clientId, clientSecret: clientSecret ?? 'keychain' },
+    credentials: { kind: 'client_credentials', clientId, clientSecret: clientSecret ?? inKeychain },
   });
   await storeSecrets(by('one'), { clientSecret: 'first' }, store);
   await storeSecrets(by('two'), { clientSecret: 'second' }, store);
