@@ -1,3 +1,4 @@
+import { isObject, type JsonObject } from '#json-value';
 import { ConfigurationError, type Problem } from '#config/errors';
 import { parseJsonc } from '#config/jsonc';
 import type { LocalServerSettings } from './local-servers.ts';
@@ -10,8 +11,6 @@ export type ReadAgentConfigurationPorts = {
   /** Returns `undefined` if there is no such file. */
   readText: (path: string) => string | undefined;
 };
-
-type Entry = Readonly<Record<string, unknown>>;
 
 const slug = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
 const known = {
@@ -40,14 +39,14 @@ export function readAgentConfiguration(
     return undefined;
   };
   const document = readDocument(source, ports, add);
-  const servers = isEntry(document) ? document['servers'] : undefined;
+  const servers = isObject(document) ? document['servers'] : undefined;
   const found = new Map<string, LocalServerSettings>();
-  if (isEntry(servers)) {
+  if (isObject(servers)) {
     for (const [name, value] of Object.entries(servers)) {
       const key = `servers.${name}`;
       if (!slug.test(name))
         add(key, 'is not a server name: lower-case letters, digits and hyphens, up to 63');
-      const settings = isEntry(value)
+      const settings = isObject(value)
         ? readServer(
             value,
             (member, problem) => add(member ? `${key}.${member}` : key, problem),
@@ -80,7 +79,7 @@ function readDocument(
   if (text === undefined) return add('', 'does not exist; name another file with --config');
   try {
     const document = parseJsonc(text);
-    return isEntry(document) ? document : add('', 'is not a JSON object');
+    return isObject(document) ? document : add('', 'is not a JSON object');
   } catch (error) {
     // The parser's message may quote a secret.
     const where = /position \d+(?: \(line \d+ column \d+\))?/.exec(String(error))?.[0];
@@ -89,7 +88,7 @@ function readDocument(
 }
 
 function readServer(
-  entry: Entry,
+  entry: JsonObject,
   add: Add,
   ports: ReadAgentConfigurationPorts,
 ): LocalServerSettings | undefined {
@@ -142,24 +141,24 @@ function readHeaders(
 ): Record<string, string> {
   const headers: Record<string, string> = {};
   if (value === undefined) return headers;
-  if (!isEntry(value)) {
+  if (!isObject(value)) {
     add('headers', 'is not an object');
     return headers;
   }
   for (const [name, given] of Object.entries(value)) {
     const key = `headers.${name}`;
     if (!/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) add(key, 'is not a header name');
-    const secret = isEntry(given) ? headerSecret(given, key, add, env, readFile) : given;
+    const secret = isObject(given) ? headerSecret(given, key, add, env, readFile) : given;
     if (typeof secret === 'string' && /^[\t\x20-\x7e\x80-\xff]*$/.test(secret))
       headers[name.toLowerCase()] = secret;
-    else if (!isEntry(given) || secret !== undefined)
+    else if (!isObject(given) || secret !== undefined)
       add(key, 'is neither valid text nor {"env": NAME} or {"file": PATH}');
   }
   return headers;
 }
 
 function headerSecret(
-  { env: name, file }: Entry,
+  { env: name, file }: JsonObject,
   key: string,
   add: Add,
   env: ReadAgentConfigurationPorts['env'],
@@ -180,7 +179,7 @@ function headerSecret(
 
 function readEnvironment(value: unknown, add: Add): Record<string, string> {
   if (value === undefined) return {};
-  if (!isEntry(value)) {
+  if (!isObject(value)) {
     add('env', 'is not an object');
     return {};
   }
@@ -193,22 +192,18 @@ function readEnvironment(value: unknown, add: Add): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
-function textOf(entry: Entry, member: string, add: Add): string | undefined {
+function textOf(entry: JsonObject, member: string, add: Add): string | undefined {
   const value = entry[member];
   if (value === undefined) return undefined;
   if (typeof value === 'string' && value !== '' && !value.includes('\0')) return value;
   return add(member, 'is not text');
 }
 
-function textsOf(entry: Entry, member: string, add: Add): string[] | undefined {
+function textsOf(entry: JsonObject, member: string, add: Add): string[] | undefined {
   const value = entry[member];
   if (value === undefined) return undefined;
   if (Array.isArray(value) && value.every((text) => typeof text === 'string')) return value;
   return add(member, 'is not a list of strings');
-}
-
-function isEntry(value: unknown): value is Entry {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function codeOf(error: unknown): string {

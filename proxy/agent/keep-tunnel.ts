@@ -1,3 +1,4 @@
+import { backOffs, randomPauseMs } from '#clock/back-off';
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { closeCode, type Bound, type Hello } from 'latchkey-mcp/tunnel-frames';
@@ -57,14 +58,9 @@ type Connected = {
   bound: Bound | undefined;
 };
 
-const firstPauseMs = 500;
-const longestPauseMs = 30_000;
 /** A tunnel that lasted this long was stable. */
 const stableSeconds = 10;
 const checkMs = 2_000;
-/** Between attempts to reach a second node. A balancer may lead to the same node many times, or always. */
-const firstSecondPauseMs = 250;
-const longestSecondPauseMs = 60_000;
 
 /**
  * Keeps a tunnel to the server, and a second one to another node of it while it has several. Reconnects with growing pauses,
@@ -98,14 +94,11 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
   }
 
   async function wait(error: TunnelError): Promise<void> {
-    const longestMs = Math.min(firstPauseMs * 2 ** attempt, longestPauseMs);
-    const ms = Math.max(
-      longestMs / 2 + (random() * longestMs) / 2,
-      error.retryAfterSeconds * 1_000,
-    );
+    const growingMs = randomPauseMs(backOffs.tunnel, attempt, random);
+    const ms = Math.max(growingMs, error.retryAfterSeconds * 1_000);
     attempt += 1;
     onState({ state: 'waiting', error, seconds: Math.ceil(ms / 1_000) });
-    await pause(Math.min(ms, longestPauseMs));
+    await pause(Math.min(ms, backOffs.tunnel.longestMs));
   }
 
   async function connect(): Promise<Connected> {
@@ -209,8 +202,8 @@ export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
         await changed.promise;
         continue;
       }
-      const longestMs = Math.min(firstSecondPauseMs * 2 ** tries, longestSecondPauseMs);
-      if (!(await pauseAtNodes(nodes, longestMs / 2 + (random() * longestMs) / 2))) continue;
+      const ms = randomPauseMs(backOffs.secondTunnel, tries, random);
+      if (!(await pauseAtNodes(nodes, ms))) continue;
       tries = (await openSecond()) ? 0 : tries + 1;
     }
   }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
 import { ConfigurationError } from '#config/errors';
 import type { Log } from '#log/log';
 import type { Bound } from 'latchkey-mcp/tunnel-frames';
@@ -121,10 +121,7 @@ export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promi
     tunnel.hello();
     reportBound();
   });
-  await new Promise<void>((resolve) => {
-    if (signal.aborted) resolve();
-    signal.addEventListener('abort', () => resolve(), { once: true });
-  });
+  await aborted(signal);
   status({ event: 'stopping', calls: tunnel.calls });
   await tunnel.drain(drainMs);
   reconnected.abort();

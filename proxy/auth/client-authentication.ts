@@ -1,3 +1,4 @@
+import { parseObject } from '#json-value';
 import { clientSecretAccount } from '#keychain/secret-accounts';
 import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
@@ -73,14 +74,9 @@ export async function bindSecret(
 function parseStoredSecret(
   text: string | undefined,
 ): { clientSecret: string; boundIssuer?: string } | undefined {
-  try {
-    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { clientSecret, issuer } = value ?? {};
-    if (typeof clientSecret !== 'string') return undefined;
-    return { clientSecret, ...(typeof issuer === 'string' && { boundIssuer: issuer }) };
-  } catch {
-    return undefined;
-  }
+  const { clientSecret, issuer } = parseObject(text) ?? {};
+  if (typeof clientSecret !== 'string') return undefined;
+  return { clientSecret, ...(typeof issuer === 'string' && { boundIssuer: issuer }) };
 }
 
 type Proof = { form: Record<string, string>; headers: Record<string, string> };

@@ -1,3 +1,4 @@
+import { parseObject } from '#json-value';
 import type { PersonCredentials } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';
@@ -208,19 +209,14 @@ export function registeredClients(store: SecretStore): RegisteredClients {
 }
 
 function parseClient(text: string | undefined): RegisteredClient | undefined {
-  try {
-    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { clientId, clientSecret, authMethod, issuer, redirectUri } = value ?? {};
-    if (typeof clientId !== 'string' || typeof issuer !== 'string') return undefined;
-    if (typeof redirectUri !== 'string') return undefined;
-    return {
-      clientId,
-      issuer,
-      redirectUri,
-      ...(typeof clientSecret === 'string' && { clientSecret }),
-      ...(typeof authMethod === 'string' && { authMethod }),
-    };
-  } catch {
-    return undefined;
-  }
+  const { clientId, clientSecret, authMethod, issuer, redirectUri } = parseObject(text) ?? {};
+  if (typeof clientId !== 'string' || typeof issuer !== 'string') return undefined;
+  if (typeof redirectUri !== 'string') return undefined;
+  return {
+    clientId,
+    issuer,
+    redirectUri,
+    ...(typeof clientSecret === 'string' && { clientSecret }),
+    ...(typeof authMethod === 'string' && { authMethod }),
+  };
 }

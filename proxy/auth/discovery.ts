@@ -1,9 +1,10 @@
+import { type JsonObject } from '#json-value';
 import type { HttpClient } from '#transport/http-client';
 import type { OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
-import { fetchJson, notAsked, type JsonObject } from './fetch-json.ts';
+import { fetchJson, notAsked } from './fetch-json.ts';
 
 /** Everything that has to be known before asking for a token. */
 export type Discovery = AuthorizationServer & {

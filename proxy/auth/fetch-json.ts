@@ -1,10 +1,10 @@
+import { parseObject, type JsonObject } from '#json-value';
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from '#transport/http-error';
 import { type HttpClient, type HttpRequest } from '#transport/http-client';
 import { readBody } from '#transport/answers';
 import { OAuthError } from './errors.ts';
 
-export type JsonObject = { [name: string]: unknown };
 export type JsonAnswer = { status: number; headers: IncomingMessage['headers']; json?: JsonObject };
 
 const maxBytes = 256 * 1024;
@@ -32,7 +32,7 @@ export async function fetchJson(
       throw new OAuthError('unreachable', `${endpoint} sent a response that is too large`, {
         endpoint,
       });
-    const json = parseObject(body);
+    const json = parseObject(body.toString());
     return { status, headers: response.headers, ...(json && { json }) };
   } catch (error) {
     if (error instanceof OAuthError) throw error;
@@ -52,17 +52,4 @@ export async function fetchJson(
 /** Why a URL that a server named leads too far inside. */
 export function notAsked(endpoint: string, why: string): string {
   return `${endpoint} was not contacted: ${why}, but the server that names it is not; if you trust it, set oauth.issuer`;
-}
-
-function parseObject(body: Buffer): JsonObject | undefined {
-  try {
-    const value: unknown = JSON.parse(body.toString());
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

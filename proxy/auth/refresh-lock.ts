@@ -1,3 +1,4 @@
+import { backOffs, pauseMs } from '#clock/back-off';
 import { join } from 'node:path';
 import type { DatabaseSync } from 'node:sqlite';
 import type { Clock } from '#clock/clock';
@@ -20,9 +21,6 @@ export function processRefreshLock(): RefreshLock {
   return { hold: async (_, work) => work() };
 }
 
-/** Refreshing takes about a second; who has to wait for longer waits for a person. */
-const firstRetryMs = 50;
-const longestRetryMs = 1_000;
 const quickRetries = 20;
 const sqliteBusy = 5;
 
@@ -78,7 +76,6 @@ async function begin(database: DatabaseSync, clock: Clock, timeoutSeconds: numbe
           cause: error,
         });
     }
-    const retryMs = firstRetryMs * 1.2 ** Math.max(0, retries - quickRetries);
-    await clock.sleep(Math.min(retryMs, longestRetryMs));
+    await clock.sleep(pauseMs(backOffs.lock, Math.max(0, retries - quickRetries)));
   }
 }

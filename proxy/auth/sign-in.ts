@@ -1,4 +1,4 @@
-import type { Clock, EpochSeconds } from '#clock/clock';
+import { aborted, type Clock, type EpochSeconds } from '#clock/clock';
 import type { PersonCredentials } from '#config/connection';
 import { isInKeychain } from '#config/secret';
 import type { HttpClient } from '#transport/http-client';
@@ -291,10 +291,7 @@ const graceMs = 200;
 /** Rejects soon after `signal` aborts, also while a server does not answer; until then the page can be told. */
 export async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
   const ending = signingIn.catch(() => undefined);
-  await new Promise((resolve) => {
-    if (signal.aborted) resolve(undefined);
-    signal.addEventListener('abort', resolve, { once: true });
-  });
+  await aborted(signal);
   await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);
   throw new LoopbackError('aborted', 'the sign-in was cancelled');
 }

@@ -1,3 +1,4 @@
+import { parseObject } from '#json-value';
 import type { EpochSeconds } from '#clock/clock';
 import { oauthIdentity, type OAuthSettings } from '#config/oauth-fields';
 import type { SecretStore } from '#keychain/secret-store';
@@ -19,24 +20,19 @@ export type TokenRecord = {
 
 /** The record in `text`; `undefined` when an older or foreign program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
-  try {
-    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
-      value ?? {};
-    if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
-    if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
-    const record = {
-      accessToken,
-      obtainedAt,
-      issuer,
-      published,
-      ...(typeof scope === 'string' && { scope }),
-      ...(typeof signedInAs === 'string' && { signedInAs }),
-    };
-    return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
-  } catch {
-    return undefined;
-  }
+  const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
+    parseObject(text) ?? {};
+  if (typeof accessToken !== 'string' || typeof obtainedAt !== 'number') return undefined;
+  if (typeof issuer !== 'string' || typeof published !== 'boolean') return undefined;
+  const record = {
+    accessToken,
+    obtainedAt,
+    issuer,
+    published,
+    ...(typeof scope === 'string' && { scope }),
+    ...(typeof signedInAs === 'string' && { signedInAs }),
+  };
+  return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
 }
 
 const longestMarginSeconds = 300;
@@ -57,14 +53,9 @@ export type RefreshRecord = { refreshToken: string; clientId: string };
 
 /** The record in `text`; `undefined` when an older or foreign program wrote something else. */
 export function parseRefreshRecord(text: string | undefined): RefreshRecord | undefined {
-  try {
-    const value: Record<string, unknown> | null = JSON.parse(text ?? 'null');
-    const { refreshToken, clientId } = value ?? {};
-    if (typeof refreshToken !== 'string' || typeof clientId !== 'string') return undefined;
-    return { refreshToken, clientId };
-  } catch {
-    return undefined;
-  }
+  const { refreshToken, clientId } = parseObject(text) ?? {};
+  if (typeof refreshToken !== 'string' || typeof clientId !== 'string') return undefined;
+  return { refreshToken, clientId };
 }
 
 /** What a token is for; nothing of it is secret. */

@@ -1,3 +1,4 @@
+import { aborted } from '#clock/clock';
 import { OAuthError, TokenError } from '#auth/errors';
 import { assistantFile, assistantNamed } from '#config/assistants';
 import type { Connection } from '#config/connection';
@@ -299,10 +300,7 @@ async function choose(name: string, { flags, connections, host }: Run): Promise<
   if (found.length === 0) host.warn('found no assistants that Latchkey can set up');
   if (!asksForAssistants(flags, host)) return found;
   for (const line of choiceLines(name, views)) host.warn(line);
-  const stop = host.stop();
-  const stopped = new Promise<undefined>((resolve) => {
-    stop.addEventListener('abort', () => resolve(undefined), { once: true });
-  });
+  const stopped = aborted(host.stop()).then(() => undefined);
   const lines = host.lines()[Symbol.asyncIterator]();
   const byDefault = found.length > 0 ? 'for those marked with *' : 'for none';
   for (;;) {

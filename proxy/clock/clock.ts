@@ -27,6 +27,14 @@ export function systemClock(): Clock {
   };
 }
 
+/** Resolves when `signal` aborts. */
+export async function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
+}
+
 /** Tells when the computer has slept, from two clocks of which one stops during sleep. */
 export interface WakeWatch {
   /** Whether it has woken up since the last call, or within `seconds` before this one. */

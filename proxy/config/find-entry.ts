@@ -1,3 +1,4 @@
+import { isObject, isText, membersOf, memberOf, type JsonObject } from '#json-value';
 import type { FilesHost, ReadText } from '#host';
 import { assistants, type Assistant } from './assistants.ts';
 import type { Connection } from './connection.ts';
@@ -22,7 +23,7 @@ export async function findEntry(
   for (const source of files) {
     const document = await readDocument(source, readText, configFile !== undefined, problems);
     for (const servers of ['mcpServers', 'servers']) {
-      const value = member(member(document, servers), name);
+      const value = memberOf(memberOf(document, servers), name);
       const key = `${servers}.${name}`;
       const entry = value === undefined ? undefined : readEntry(value, { source, key }, problems);
       if (entry) entries.push(entry);
@@ -144,11 +145,6 @@ async function readDocument(
   }
 }
 
-function member(value: unknown, name: string): unknown {
-  if (typeof value !== 'object' || value === null) return undefined;
-  return Object.entries(value).find(([key]) => key === name)?.[1];
-}
-
 function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
 }
@@ -178,8 +174,6 @@ export type Entry = {
   env: Record<string, string>;
 } & ToolTexts;
 
-type Json = Record<string, unknown>;
-
 /**
  * Reads an entry with a URL, or one that starts this very program with a URL among its arguments.
  * One that starts it by name only (`latchkey acme`) refers to another entry: `undefined`.
@@ -197,8 +191,8 @@ export function readEntry(
   const { allowTools, denyTools, changedTools } = value;
   const tools = { allowTools, denyTools, changedTools };
   if (value['command'] !== undefined) {
-    const args = Array.isArray(value['args']) ? value['args'].filter(isString) : [];
-    const words = [value['command'], ...args].filter(isString);
+    const args = Array.isArray(value['args']) ? value['args'].filter(isText) : [];
+    const words = [value['command'], ...args].filter(isText);
     const program = words.findIndex((word) => startsLatchkey([word]));
     if (program < 0) {
       problems.push({
@@ -218,7 +212,7 @@ export function readEntry(
   }
   const urlKey = ['url', 'httpUrl', 'serverUrl'].find((name) => value[name] !== undefined) ?? 'url';
   const url = value[urlKey];
-  if (!isString(url)) {
+  if (!isText(url)) {
     problems.push({
       source,
       key: `${key}.${urlKey}`,
@@ -237,14 +231,14 @@ export function readEntry(
     oauthKey: `${key}.${cursor && value['oauth'] === undefined ? 'auth' : 'oauth'}`,
     ...(oauth !== undefined && { oauth }),
     ...(value['apiKey'] !== undefined && { apiKey: value['apiKey'] }),
-    ...(isString(value['account']) && { account: value['account'] }),
+    ...(isText(value['account']) && { account: value['account'] }),
     ...(value['headers'] !== undefined && { headers: value['headers'] }),
     ...(value['transport'] !== undefined && { transport: value['transport'] }),
   };
 }
 
 /** Cursor writes the same object in capitals. */
-function fromCursor(auth: Json): Json {
+function fromCursor(auth: JsonObject): JsonObject {
   const { CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, scopes } = auth;
   return { clientId, clientSecret, scopes };
 }
@@ -252,16 +246,8 @@ function fromCursor(auth: Json): Json {
 function environment(value: unknown): Record<string, string> {
   if (!isObject(value)) return {};
   return Object.fromEntries(
-    Object.entries(value).filter((entry): entry is [string, string] => isString(entry[1])),
+    Object.entries(value).filter((entry): entry is [string, string] => isText(entry[1])),
   );
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function isString(value: unknown): value is string {
-  return typeof value === 'string';
 }
 
 /** The names of the servers in these files, each once; files that cannot be read are passed over. */
@@ -272,12 +258,6 @@ export async function connectionNames(
   const names = new Set<string>();
   for (const document of await findDocuments(files, readText))
     for (const servers of ['mcpServers', 'servers'])
-      for (const name of Object.keys(objectAt(document, servers))) names.add(name);
+      for (const name of Object.keys(membersOf(memberOf(document, servers)))) names.add(name);
   return [...names];
-}
-
-function objectAt(value: unknown, name: string): object {
-  if (typeof value !== 'object' || value === null) return {};
-  const found: unknown = Object.entries(value).find(([key]) => key === name)?.[1];
-  return typeof found === 'object' && found !== null ? found : {};
 }

@@ -1,3 +1,4 @@
+import { memberOf } from '#json-value';
 import type { Node, ParseError, createScanner, SyntaxKind } from 'jsonc-parser';
 import { ConfigurationError } from './errors.ts';
 
@@ -101,7 +102,7 @@ function changedMember(
 ): string {
   let parent = tree;
   for (const [depth, name] of path.entries()) {
-    const property = memberOf(parent, name);
+    const property = nodeOf(parent, name);
     const held = property?.children?.[1];
     if (!property || !held) {
       if (value === undefined) return text;
@@ -122,7 +123,7 @@ function endOfLine(text: string): string {
   return text.includes('\r\n') ? '\r\n' : '\n';
 }
 
-function memberOf({ children = [] }: Node, name: string): Node | undefined {
+function nodeOf({ children = [] }: Node, name: string): Node | undefined {
   return children.find((property) => property.children?.[0]?.value === name);
 }
 
@@ -222,10 +223,7 @@ export async function memberAt(
   const { parse } = await import('jsonc-parser');
   const text = bytes.toString().replace(/^\u{FEFF}/u, '');
   let value: unknown = parse(text, [], { allowTrailingComma: true });
-  for (const name of path) {
-    if (typeof value !== 'object' || value === null) return undefined;
-    value = Object.entries(value).find(([key]) => key === name)?.[1];
-  }
+  for (const name of path) value = memberOf(value, name);
   return value;
 }
 

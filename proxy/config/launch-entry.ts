@@ -1,3 +1,4 @@
+import { isObject, membersOf, memberOf } from '#json-value';
 import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Launcher, UserHost } from '#host';
@@ -88,7 +89,7 @@ export function entriesIn(
   servers: string,
 ): { path: readonly string[]; key: string; entry: unknown }[] {
   const under = (path: readonly string[], value: unknown) =>
-    Object.entries(isObject(value) ? value : {}).map(([key, entry]) => ({
+    Object.entries(membersOf(value)).map(([key, entry]) => ({
       path: [...path, key],
       key,
       entry,
@@ -100,14 +101,6 @@ export function entriesIn(
   const isEntry = isObject(nested) && ('command' in nested || 'url' in nested);
   if (nested === undefined || isEntry) return all;
   return [...all.filter(({ key }) => key !== 'servers'), ...under([servers, 'servers'], nested)];
-}
-
-function memberOf(value: unknown, name: string): unknown {
-  return isObject(value) ? new Map(Object.entries(value)).get(name) : undefined;
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the app in its one file. */

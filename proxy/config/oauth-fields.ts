@@ -1,7 +1,7 @@
+import { isObject, type JsonObject } from '#json-value';
 import { resolve } from 'node:path';
 import { readSecret, type Secret } from './secret.ts';
 
-type Json = Record<string, unknown>;
 type Complain = (problem: string) => void;
 
 /** The option of `latchkey add` for a field; rare fields have none, so that its help fits on a screen. */
@@ -152,7 +152,7 @@ export const oauthFieldList = fieldNames.map((name): [OAuthFieldName, OAuthField
 
 /** What `values` say, in the table's order; what is wrong goes to `complain`. */
 export function readOAuthFields(
-  values: Json,
+  values: JsonObject,
   complain: (name: string, problem: string) => void,
 ): OAuthSettings {
   const settings = oauthFieldList.flatMap(([own, { read, alias = own }]) => {
@@ -236,8 +236,4 @@ function scopeList(value: unknown, complain: Complain): string[] | undefined {
   if (Array.isArray(value) && value.every((scope) => typeof scope === 'string')) return value;
   complain('is neither a list of scopes nor a string of them');
   return undefined;
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { isObject } from '#json-value';
 import { parseJsonc } from './jsonc.ts';
 import { UsageError } from './errors.ts';
 
@@ -45,8 +46,4 @@ function parsed(text: string): Record<string, unknown> | undefined {
   } catch {
     return undefined;
   }
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,3 +1,4 @@
+import { isObject, membersOf } from '#json-value';
 import type { UserHost, ReadText } from '#host';
 import { webUrl, webUrlProblem } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';
@@ -51,7 +52,7 @@ export async function readConnection(
   const oauthText = setting('LATCHKEY_OAUTH');
   const written = oauthText === undefined ? entry.oauth : parse(oauthText, entry, problems);
   const { clientSecret, ...single } = variablesOf(setting);
-  const oauth = Object.keys(single).length > 0 ? { ...asObject(written), ...single } : written;
+  const oauth = Object.keys(single).length > 0 ? { ...membersOf(written), ...single } : written;
   const apiKey = setting('LATCHKEY_API_KEY');
   if (apiKey === undefined && entry.apiKey !== undefined && entry.oauth !== undefined)
     problems.push({
@@ -118,10 +119,6 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
   }
 }
 
-function asObject(value: unknown): object {
-  return typeof value === 'object' && value !== null ? value : {};
-}
-
 type Extras = Pick<Connection, 'headers' | 'transport'>;
 
 /** RFC 9110 §5.1, §5.5, of the latter only what every server takes. */
@@ -146,7 +143,7 @@ function readExtras(
     problems.push({ source, key: `${key}.${name}`, problem });
   const read: Record<string, Secret> = {};
   if (headers !== undefined && !isObject(headers)) complain('headers', 'is not an object');
-  for (const [name, value] of Object.entries(isObject(headers) ? headers : {})) {
+  for (const [name, value] of Object.entries(membersOf(headers))) {
     const filled = typeof value === 'string' ? expanded(value, setting) : '';
     const fine = typeof value === 'string' && headerName.test(name) && headerValue.test(filled);
     if (!fine) complain(`headers.${name}`, 'is not a valid HTTP header');
@@ -164,10 +161,6 @@ function readExtras(
 /** `${NAME}` replaced by the variable of that name, as mcp-remote does. */
 function expanded(text: string, setting: (name: string) => string | undefined): string {
   return text.replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => setting(name) ?? whole);
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 export const changedToolModes = ['flag', 'withhold'] as const;

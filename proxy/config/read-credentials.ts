@@ -1,9 +1,8 @@
+import { isObject, type JsonObject } from '#json-value';
 import type { Problem } from './errors.ts';
 import type { Credentials } from './connection.ts';
 import { readOAuthFields } from './oauth-fields.ts';
 import { readSecret } from './secret.ts';
-
-type Json = Record<string, unknown>;
 
 /** Raw values and where each comes from. */
 export type CredentialTexts = {
@@ -40,7 +39,7 @@ export function readCredentials(
     complain('', 'is not an object with clientId, clientSecret and scopes');
     return noCredentials;
   }
-  const values: Json = { ...oauth, ...(clientSecret !== undefined && { clientSecret }) };
+  const values: JsonObject = { ...oauth, ...(clientSecret !== undefined && { clientSecret }) };
   const { clientId, ...settings } = readOAuthFields(values, complain);
   const { clientSecret: secret, privateKeyFile } = settings;
   const grant =
@@ -55,8 +54,4 @@ export function readCredentials(
     complain('privateKeyFile', 'and clientSecret cannot be combined; remove one');
   if (grant === 'client_credentials') return { kind: grant, clientId: clientId ?? '', ...settings };
   return { kind: 'authorization_code', ...(clientId !== undefined && { clientId }), ...settings };
-}
-
-function isObject(value: unknown): value is Json {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

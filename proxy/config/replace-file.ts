@@ -1,9 +1,7 @@
-import { randomBytes } from 'node:crypto';
 import {
   lstat,
   open,
   realpath,
-  chmod,
   mkdir,
   readdir,
   readFile,
@@ -13,6 +11,7 @@ import {
 } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { basename, dirname, join } from 'node:path';
+import { syncFolder, temporaryName, writeNew } from '#atomic-file';
 import { ConfigurationError } from './errors.ts';
 
 /** A file as it was found, to be replaced as a whole. */
@@ -100,12 +99,12 @@ export async function replaceFile(
   bytes: Buffer | undefined,
 ): Promise<void> {
   const folder = dirname(realPath);
-  const temporary = join(folder, `.${basename(realPath)}.${randomBytes(6).toString('hex')}.tmp`);
+  const temporary = temporaryName(join(folder, `.${basename(realPath)}`));
   try {
     if (bytes !== undefined) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
       await removeLeft(folder, basename(realPath));
-      await writeDurably(temporary, bytes, mode);
+      await writeNew(temporary, bytes, { mode });
     }
     const now = await readFile(realPath).catch(() => undefined);
     if (before === undefined ? now !== undefined : !now?.equals(before))
@@ -131,19 +130,6 @@ async function removeLeft(folder: string, name: string): Promise<void> {
   }
 }
 
-/** Writes a new file that no other name leads to, with exactly these permissions. */
-export async function writeDurably(path: string, bytes: Buffer, mode: number): Promise<void> {
-  const file = await open(path, 'wx', mode);
-  try {
-    await file.writeFile(bytes);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  // What the process masked away at creation belongs to the file all the same.
-  await chmod(path, mode);
-}
-
 /** Windows refuses while a virus scanner or the assistant has the file open. */
 async function renameOver(from: string, to: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -156,13 +142,6 @@ async function renameOver(from: string, to: string): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, busyRetryMs));
     }
   }
-}
-
-/** A rename is durable once its folder is; Windows has no such call and needs none. */
-async function syncFolder(folder: string): Promise<void> {
-  const handle = await open(folder, 'r').catch(() => undefined);
-  await handle?.sync().catch(() => undefined);
-  await handle?.close();
 }
 
 function refusal(source: string, problem: string): ConfigurationError {

@@ -1,5 +1,6 @@
 // Edits TOML by whole tables. What stands between them is not touched, and an edit that would change anything else is
 // refused.
+import { membersOf } from '#json-value';
 import { isDeepStrictEqual } from 'node:util';
 import { decodedText, editRefusal, type JsonChange } from './jsonc.ts';
 import {
@@ -66,7 +67,7 @@ function changedValue(
   [name = '', ...rest]: readonly string[],
   to: unknown,
 ): Record<string, unknown> {
-  const members = Object.entries(typeof value === 'object' && value !== null ? value : {});
+  const members = Object.entries(membersOf(value));
   const next = rest.length === 0 ? to : changedValue(new Map(members).get(name), rest, to);
   const others = members.filter(([key]) => key !== name);
   return Object.fromEntries(next === undefined ? others : [...others, [name, next]]);
@@ -115,7 +116,7 @@ function beforeBlankLine(text: string, start: number): number {
 }
 
 function tableText(path: readonly string[], value: unknown, eol: string): string {
-  const members = Object.entries(typeof value === 'object' && value !== null ? value : {});
+  const members = Object.entries(membersOf(value));
   const lines = members.map(([key, member]) => `${keyText(key)} = ${valueText(member)}`);
   return [`[${path.map(keyText).join('.')}]`, ...lines, ''].join(eol);
 }

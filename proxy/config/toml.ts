@@ -1,3 +1,4 @@
+import { memberOf } from '#json-value';
 // Reads TOML 1.0, with the places of what is written. Numbers and times are not checked, because nothing uses them.
 
 /** The text is no TOML that this module understands; `offset` says where. */
@@ -334,11 +335,7 @@ class TomlReader {
 export function tomlMemberAt(bytes: Buffer | undefined, path: readonly string[]): unknown {
   try {
     let value: unknown = parseToml(bytes?.toString() ?? '');
-    for (const name of path)
-      value =
-        typeof value === 'object' && value !== null
-          ? new Map<string, unknown>(Object.entries(value)).get(name)
-          : undefined;
+    for (const name of path) value = memberOf(value, name);
     return value;
   } catch (error) {
     if (error instanceof TomlError) return undefined;

@@ -1,10 +1,12 @@
+import { parseObject } from '#json-value';
 import { createHash } from 'node:crypto';
 import { readdir, mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import type { EpochSeconds } from '#clock/clock';
 import { ConfigurationError } from '#config/errors';
+import { writeNew } from '#atomic-file';
 import { maskedFile } from '#config/edit-file';
-import { fileSnapshot, type FileSnapshot, replaceFile, writeDurably } from '#config/replace-file';
+import { fileSnapshot, type FileSnapshot, replaceFile } from '#config/replace-file';
 
 /** The permission bits of a file's owner. */
 const ownersBits = 0o700;
@@ -26,7 +28,7 @@ export async function backUpFile(
   for (let count = 1; ; count++) {
     const path = `${realPath}.${stamp}${count > 1 ? `-${count}` : ''}.backup`;
     try {
-      await writeDurably(path, bytes, mode & ownersBits);
+      await writeNew(path, bytes, { mode: mode & ownersBits });
       return path;
     } catch (error) {
       const code =
@@ -114,17 +116,12 @@ export function hashOf(bytes: Buffer): string {
 }
 
 function parse(text: string): InstallRecord | undefined {
-  try {
-    const value: Record<string, unknown> | null = JSON.parse(text);
-    const { backup, before, after, masked } = value ?? {};
-    if (typeof after !== 'string') return undefined;
-    return {
-      after,
-      ...(typeof backup === 'string' && { backup }),
-      ...(typeof before === 'string' && { before }),
-      ...(masked === true && { masked }),
-    };
-  } catch {
-    return undefined;
-  }
+  const { backup, before, after, masked } = parseObject(text) ?? {};
+  if (typeof after !== 'string') return undefined;
+  return {
+    after,
+    ...(typeof backup === 'string' && { backup }),
+    ...(typeof before === 'string' && { before }),
+    ...(masked === true && { masked }),
+  };
 }

@@ -1,3 +1,4 @@
+import { isObject, isText, membersOf, parseObject } from '#json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { EntryShape } from '#config/assistants';
 import { keychainWord } from '#config/secret';
@@ -28,7 +29,7 @@ export function plainEntry(value: unknown, shape: EntryShape): unknown {
   if (shape === 'opencode') {
     const { command, environment, oauth, ...rest } = value;
     const [program, ...args] = Array.isArray(command) ? command : [];
-    const { scope, ...client } = isObject(oauth) ? oauth : {};
+    const { scope, ...client } = membersOf(oauth);
     return {
       ...rest,
       ...(program !== undefined && { command: program, args }),
@@ -49,7 +50,7 @@ const connectionMembers = new Set(
 );
 
 export function settingsOf(entry: unknown): Record<string, unknown> {
-  const members = Object.entries(isObject(entry) ? entry : {});
+  const members = Object.entries(membersOf(entry));
   return Object.fromEntries(members.filter(([name]) => !connectionMembers.has(name)));
 }
 
@@ -75,8 +76,8 @@ export function foundEntry(
   connectsItself: boolean,
   host: ConnectionsHost,
 ): FoundEntry | undefined {
-  const entry = isObject(value) ? value : {};
-  const own = isObject(entry['env']) ? entry['env'] : {};
+  const entry = membersOf(value);
+  const own = membersOf(entry['env']);
   const env = { ...host.env, ...onlyTexts(own) };
   const words = [entry['command'], ...(Array.isArray(entry['args']) ? entry['args'] : [])].filter(
     isText,
@@ -115,7 +116,7 @@ function fromUrl(
   const entry = readEntry(value, { source: '', key: '' }, []);
   if (!entry) return undefined;
   const { url, oauth, apiKey, headers, account } = entry;
-  const secretHeaders = Object.entries(isObject(headers) ? headers : {})
+  const secretHeaders = Object.entries(membersOf(headers))
     .filter(([name, text]) => secretName.test(name) && isWrittenSecret(text))
     .map(([name]) => name);
   const given: GivenEntry = {
@@ -154,7 +155,7 @@ function fromEnvironment(env: Record<string, unknown>): GivenEntry {
     LATCHKEY_CLIENT_SECRET: clientSecret,
     LATCHKEY_API_KEY: apiKey,
   } = env;
-  const oauth = isText(oauthText) ? parsed(oauthText) : undefined;
+  const oauth = isText(oauthText) ? parseObject(oauthText) : undefined;
   const secret = isText(clientSecret) ? { clientSecret } : {};
   return {
     ...((oauth ?? isText(clientSecret)) && { oauth: { ...oauth, ...secret } }),
@@ -166,15 +167,6 @@ function hasSecret({ oauth, apiKey }: GivenEntry): boolean {
   return isSecret(apiKey) || (isObject(oauth) && isSecret(oauth['clientSecret']));
 }
 
-function parsed(text: string): Record<string, unknown> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return isObject(value) ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
 function onlyTexts(value: Record<string, unknown>): Record<string, string> {
   return Object.fromEntries(
     Object.entries(value).filter((entry): entry is [string, string] => isText(entry[1])),
@@ -183,14 +175,6 @@ function onlyTexts(value: Record<string, unknown>): Record<string, string> {
 
 function isSecret(value: unknown): value is string {
   return isText(value) && value !== '' && value !== keychainWord;
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /**

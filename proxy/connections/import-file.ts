@@ -1,3 +1,4 @@
+import { isText, membersOf } from '#json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { Imported } from './accounts-service.ts';
 import {
@@ -196,19 +197,11 @@ function maskedInside(text: string, mask: (text: string) => string): string | un
 
 /** The variables of an entry whose values its arguments make a secret of, as in `Bearer ${TOKEN}`. */
 function filledIn(entry: unknown, secrets: readonly string[]): string[] {
-  const { env, args } = asObject(entry);
+  const { env, args } = membersOf(entry);
   const words = JSON.stringify(args ?? []);
-  return Object.entries(asObject(env)).flatMap(([name, value]) =>
+  return Object.entries(membersOf(env)).flatMap(([name, value]) =>
     isText(value) && words.includes(`\${${name}}`) && secrets.some((one) => one.includes(value))
       ? [value]
       : [],
   );
-}
-
-function asObject(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
 }

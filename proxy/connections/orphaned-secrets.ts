@@ -1,3 +1,4 @@
+import { parseObject } from '#json-value';
 import { createHash } from 'node:crypto';
 import { isClientSecretAccount, priorAccount } from '#keychain/secret-accounts';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';
@@ -57,13 +58,9 @@ export function orphanedSecrets({ stateDir }: Options, host: UserHost): Orphaned
 
 /** A note that was half written when its process died names nothing: nothing had been stored. */
 function secretOf(text: string): OrphanedSecret | undefined {
-  try {
-    const { account, file }: Record<string, unknown> = JSON.parse(text);
-    if (typeof account !== 'string' || typeof file !== 'string') return undefined;
-    return { account, file };
-  } catch {
-    return undefined;
-  }
+  const { account, file } = parseObject(text) ?? {};
+  if (typeof account !== 'string' || typeof file !== 'string') return undefined;
+  return { account, file };
 }
 
 /** Does `work` while no process of this host adds, imports, removes or cleans up. */

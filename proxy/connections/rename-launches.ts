@@ -1,3 +1,4 @@
+import { membersOf } from '#json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import { startingAssistants } from './assistant-views.ts';
 import { assistants } from '#config/assistants';
@@ -79,7 +80,7 @@ function changesOf(
   entry: unknown,
   { from, to, keys }: { from: string; to: string; keys: readonly string[] },
 ): JsonChange[] {
-  const members = objectOf(entry);
+  const members = membersOf(entry);
   // opencode has the arguments behind the command.
   const list = Array.isArray(members['command']) ? 'command' : 'args';
   const words: unknown[] = Array.isArray(members[list]) ? members[list] : [];
@@ -91,8 +92,4 @@ function changesOf(
     { path, value: undefined },
     { path: [...path.slice(0, -1), to], value },
   ];
-}
-
-function objectOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

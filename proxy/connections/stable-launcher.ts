@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import { userInfo } from 'node:os';
 import { dirname, join, posix, win32 } from 'node:path';
 import type { Host, UserHost, Launcher } from '#host';
+import { writeAtomically } from '#atomic-file';
 import { UsageError } from '#config/errors';
 
 /** Where this program keeps copies of itself for assistants to start. */
@@ -47,12 +48,12 @@ export async function stableLauncher(
   await ownFolder(bin, host.platform);
   if (host.platform === 'win32') {
     const script = join(bin, 'latchkey.js');
-    await replaceProgram(script, windowsScript(['..', 'app', name, ...inCopy]), host.pid);
+    await replaceProgram(script, windowsScript(['..', 'app', name, ...inCopy]));
     await removeOld(copies, name, host.clock.now());
     return { node: launcher.node, script };
   }
   const program = join(bin, 'latchkey');
-  await replaceProgram(program, launcherScript(launcher.node, join(copy, ...inCopy)), host.pid);
+  await replaceProgram(program, launcherScript(launcher.node, join(copy, ...inCopy)));
   await removeOld(copies, name, host.clock.now());
   return { program };
 }
@@ -145,11 +146,9 @@ async function removeOld(copies: string, current: string, now: number): Promise<
   }
 }
 
-async function replaceProgram(path: string, text: string, pid: number): Promise<void> {
+async function replaceProgram(path: string, text: string): Promise<void> {
   if ((await readFile(path, 'utf8').catch(() => '')) === text) return;
-  const making = `${path}.${pid}.tmp`;
-  await writeFile(making, text, { mode: 0o755 });
-  await rename(making, path);
+  await writeAtomically(path, text, { mode: 0o755, durable: false });
 }
 
 /** A script for Node; an assistant on Windows starts no shell script. */

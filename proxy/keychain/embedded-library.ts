@@ -1,8 +1,8 @@
-import { randomBytes } from 'node:crypto';
-import { lstat, mkdir, open, readdir, readFile, rename, rm } from 'node:fs/promises';
+import { lstat, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { join } from 'node:path';
 import { getAsset, getRawAsset } from 'node:sea';
+import { writeAtomically } from '#atomic-file';
 import type { Clock } from '#clock/clock';
 import type { KeyringLibrary } from './os-secret-store.ts';
 
@@ -71,18 +71,9 @@ export async function embeddedLibrary(
 
   const path = join(directory, `${name}-${sha256}.node`);
   if (await holds(path, bytes)) return path;
-  const partial = join(directory, `${name}-${randomBytes(6).toString('hex')}.partial`);
   try {
-    const file = await open(partial, 'wx', 0o600);
-    try {
-      await file.writeFile(bytes);
-      await file.sync();
-    } finally {
-      await file.close();
-    }
-    await rename(partial, path);
+    await writeAtomically(path, bytes);
   } catch (error) {
-    await rm(partial, { force: true });
     // On Windows a library that is loaded cannot be replaced: then another process was quicker.
     if (!(await holds(path, bytes))) throw error;
   }

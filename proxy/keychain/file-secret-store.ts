@@ -1,7 +1,8 @@
 import { createCipheriv, createDecipheriv, createHash, hkdfSync, randomBytes } from 'node:crypto';
-import { constants, type Stats } from 'node:fs';
-import { mkdir, open, readFile, rename, rm, stat, unlink } from 'node:fs/promises';
+import type { Stats } from 'node:fs';
+import { mkdir, readFile, stat, unlink } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomically } from '#atomic-file';
 import { SecretStoreError, type SecretStore } from './secret-store.ts';
 
 const magic = Buffer.from('latchkey1');
@@ -47,7 +48,7 @@ export function fileSecretStore({
     set: (account, secret) =>
       guarded(async () => {
         await mkdir(directory, { recursive: true, mode: 0o700 });
-        await writeDurably(directory, pathOf(account), seal256(await keyRead(), account, secret));
+        await writeAtomically(pathOf(account), seal256(await keyRead(), account, secret));
       }),
 
     remove: (account) =>
@@ -95,33 +96,6 @@ function open256(key: Buffer, account: string, sealed: Buffer): string {
       cause: error,
     });
   }
-}
-
-async function writeDurably(directory: string, path: string, content: Buffer): Promise<void> {
-  const temporary = `${path}.${randomBytes(6).toString('hex')}`;
-  const file = await open(
-    temporary,
-    constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL,
-    0o600,
-  );
-  try {
-    await file.writeFile(content);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-  await rename(temporary, path).catch(async (error: unknown) => {
-    await rm(temporary, { force: true });
-    throw error;
-  });
-  await syncDirectory(directory);
-}
-
-/** Makes a rename durable by syncing its directory. Windows has no such call and needs none. */
-async function syncDirectory(directory: string): Promise<void> {
-  const handle = await open(directory, constants.O_RDONLY).catch(() => undefined);
-  await handle?.sync().catch(() => undefined);
-  await handle?.close();
 }
 
 async function absentIsUndefined<T>(work: Promise<T>): Promise<T | undefined> {

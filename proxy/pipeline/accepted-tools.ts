@@ -1,6 +1,8 @@
-import { createHash, randomUUID } from 'node:crypto';
-import { mkdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { isObject, membersOf, parseObject } from '#json-value';
+import { createHash } from 'node:crypto';
+import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { writeAtomically } from '#atomic-file';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { defaultStateDirectory } from '#config/user-files';
 import type { Options } from '#config/options';
@@ -254,22 +256,15 @@ export function fileAcceptedTools(directory: string, url: string): AcceptedToolS
     },
     async write(tools) {
       await mkdir(directory, { recursive: true, mode: 0o700 });
-      const draft = `${path}.${randomUUID()}`;
       const text = JSON.stringify({ url, tools: Object.fromEntries(tools) });
-      try {
-        await writeFile(draft, text, { mode: 0o600, flag: 'wx' });
-        await rename(draft, path);
-      } catch (error) {
-        await rm(draft, { force: true });
-        throw error;
-      }
+      await writeAtomically(path, text, { durable: false });
     },
   };
 }
 
 function parse(text: string, path: string): AcceptedTools {
-  const { tools } = membersOf(json(text));
-  if (typeof tools !== 'object' || tools === null) throw new Error(`${path} is damaged`);
+  const { tools } = parseObject(text) ?? {};
+  if (!isObject(tools)) throw new Error(`${path} is damaged`);
   const entries = Object.entries(tools).map(([name, value]): [string, AcceptedTool] => {
     const { accepted, acceptedAt, seen, changedAt, listedAt } = membersOf(value);
     if (!isFingerprint(accepted) || typeof acceptedAt !== 'number')
@@ -281,21 +276,9 @@ function parse(text: string, path: string): AcceptedTools {
   return new Map(entries);
 }
 
-function json(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function isFingerprint(value: unknown): value is ToolFingerprint {
   const members = membersOf(value);
   return toolParts.every((part) => typeof members[part] === 'string');
-}
-
-function membersOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
 /** Accepted tools in memory only, for hosts that must not store any state. */

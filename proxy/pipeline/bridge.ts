@@ -1,5 +1,5 @@
 import type { Writable } from 'node:stream';
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
 import { JsonError } from 'latchkey-mcp/json';
@@ -255,13 +255,6 @@ export async function bridge(options: BridgeOptions): Promise<void> {
   await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
   writer.flush();
   if (fault) throw fault.error;
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }
 
 /** A request of the assistant without an answer so far. */

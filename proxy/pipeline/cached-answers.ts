@@ -90,9 +90,10 @@ const secretShape =
 export function fileAnswers(directory: string, { url, account }: ServerAccount): CachedAnswers {
   // Loaded on first use: if the server can be reached, nothing is read or written before its answer.
   const tools = async () => {
-    const [{ createHash, randomUUID }, files] = await Promise.all([
+    const [{ createHash }, files, { writeAtomically }] = await Promise.all([
       import('node:crypto'),
       import('node:fs/promises'),
+      import('#atomic-file'),
     ]);
     const name = (text: string) => createHash('sha256').update(text).digest('hex').slice(0, 40);
     const server = join(directory, name(url));
@@ -101,7 +102,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
       files,
       server,
       folder,
-      randomUUID,
+      writeAtomically,
       at: (text: string) => join(folder, `${name(text)}.json`),
     };
   };
@@ -133,7 +134,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
     async keep(key, answer) {
       if (answer.length > maxBytes || secretShape.test(answer.toString('latin1'))) return;
       const found = await tools();
-      const { files, folder, randomUUID, at } = found;
+      const { files, folder, writeAtomically, at } = found;
       const path = at(key);
       try {
         const before = await files.readFile(path).catch(() => undefined);
@@ -142,9 +143,7 @@ export function fileAnswers(directory: string, { url, account }: ServerAccount):
           return await files.utimes(path, now, now);
         }
         await files.mkdir(folder, { recursive: true, mode: 0o700 });
-        const written = join(folder, `${randomUUID()}.part`);
-        await files.writeFile(written, answer, { flag: 'wx', mode: 0o600 });
-        await files.rename(written, path);
+        await writeAtomically(path, answer, { durable: false });
         await prune(found);
       } catch {
         // Without the file, only starts with an unreachable server are affected.

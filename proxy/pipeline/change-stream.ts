@@ -1,3 +1,4 @@
+import { backOffs, pauseMs } from '#clock/back-off';
 import type { Clock } from '#clock/clock';
 import { type Envelope, modernRequest } from './translated-messages.ts';
 import { readMessage, textAt, type Message } from 'latchkey-mcp/raw-message';
@@ -34,8 +35,6 @@ const kinds: Readonly<Record<string, string>> = {
   resourcesListChanged: 'resources',
 };
 const acknowledgement = 'notifications/subscriptions/acknowledged';
-const firstRetryMs = 1_000;
-const longestRetryMs = 30_000;
 /** A stream that stayed open for this long did not fail: the next pause is the shortest one again. */
 const steadySeconds = 30;
 
@@ -130,7 +129,7 @@ export function changeStream(
     if (isCovered || nothing) return;
     if (honoured && clock.now() - openedAt >= steadySeconds) failures = 0;
     failures += 1;
-    await clock.sleep(Math.min(firstRetryMs * 2 ** (failures - 1), longestRetryMs), signal);
+    await clock.sleep(pauseMs(backOffs.subscription, failures - 1), signal);
     if (current === before && !signal.aborted) open(true);
   }
 

@@ -1,3 +1,4 @@
+import { backOffs, randomPauseMs } from '#clock/back-off';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
@@ -223,9 +224,6 @@ type KeepTryingPorts = {
   random: () => number;
 };
 
-const offline = { firstMs: 1_000, longestMs: 30_000 };
-const signedOut = { firstMs: 2_000, longestMs: 30_000 };
-
 /** If trouble returns within this time, the pauses continue to grow. */
 const stableSeconds = 60;
 
@@ -250,7 +248,8 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
     for (;;) {
       const before = trouble();
       if (!before || life.aborted) break;
-      await pause(backOffMs(attempts, before === 'offline' ? offline : signedOut, random));
+      const backOff = backOffs[before === 'offline' ? 'offlineServer' : 'signedOutServer'];
+      await pause(randomPauseMs(backOff, attempts, random));
       attempts += 1;
       const kind = trouble();
       if (!kind || life.aborted) break;
@@ -285,21 +284,6 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   }
 
   return { begin, succeeded: () => void (backAt = clock.now()) };
-}
-
-type BackOff = { firstMs: number; longestMs: number };
-
-/**
- * How long to wait before attempt `attempt` (from 0): the time doubles, and half of it is random, so that many
- * proxies do not return to a server at the same moment.
- */
-export function backOffMs(
-  attempt: number,
-  { firstMs, longestMs }: BackOff,
-  random: () => number,
-): number {
-  const fullMs = Math.min(firstMs * 2 ** attempt, longestMs);
-  return Math.round(fullMs / 2 + (random() * fullMs) / 2);
 }
 
 type FirstAnswerPorts = {

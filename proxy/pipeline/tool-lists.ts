@@ -1,3 +1,4 @@
+import { membersOf } from '#json-value';
 import { elementsIn } from 'latchkey-mcp/json-edit';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { readMessage, type Message } from 'latchkey-mcp/raw-message';
@@ -28,8 +29,8 @@ export function listedTools(answer: Message): ListedTool[] | undefined {
   const elements = span && elementsIn(answer.bytes, span);
   return elements?.map((element) => {
     const tool: unknown = JSON.parse(answer.bytes.toString('utf8', element.start, element.end));
-    const members = typeof tool === 'object' && tool !== null ? { ...tool } : {};
-    const name = 'name' in members && typeof members.name === 'string' ? members.name : '';
+    const members = membersOf(tool);
+    const name = typeof members['name'] === 'string' ? members['name'] : '';
     return { name, tool: members, span: element };
   });
 }

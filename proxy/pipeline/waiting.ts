@@ -1,4 +1,4 @@
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
 import { RefusedError, type Contact, type Trouble, UnavailableError } from './contact.ts';
 import type { PersonSignIn } from './sign-in-page.ts';
 
@@ -75,11 +75,4 @@ export function troubled({ kind, sinceAt, error }: Trouble): UnavailableError {
   // The message is the server's own, so there is no cause to add.
   const cause = error instanceof RefusedError ? undefined : error;
   return new UnavailableError(kind, message, { sinceAt, ...(cause !== undefined && { cause }) });
-}
-
-async function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

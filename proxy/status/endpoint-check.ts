@@ -1,3 +1,5 @@
+import { isObject } from '#json-value';
+import { initialized } from '#transport/session';
 import type { Connection } from '#config/connection';
 import type { Host } from '#host';
 import { readMessage, stringAt, type Message } from 'latchkey-mcp/raw-message';
@@ -12,9 +14,16 @@ import type { Credential } from '#transport/credential';
 import { ok, warn, type Check, type Words } from './checks.ts';
 
 const client = '{"name":"latchkey-doctor","version":"0"}';
-const modern = `{"jsonrpc":"2.0","id":"latchkey","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":${client},"io.modelcontextprotocol/clientCapabilities":{}}}}`;
-const legacy = `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"url":{}}},"clientInfo":${client}}}`;
-const initialized = '{"jsonrpc":"2.0","method":"notifications/initialized"}';
+const modern = requestOf(
+  `{"jsonrpc":"2.0","id":"latchkey","method":"server/discover","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":${client},"io.modelcontextprotocol/clientCapabilities":{}}}}`,
+);
+const legacy = requestOf(
+  `{"jsonrpc":"2.0","id":"latchkey","method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{"elicitation":{"url":{}}},"clientInfo":${client}}}`,
+);
+
+function requestOf(text: string): Message {
+  return readMessage(Buffer.from(text));
+}
 
 type ServerPorts = Pick<Host, 'clock' | 'http'> & {
   /** How requests authenticate; it opens no browser. */
@@ -122,7 +131,9 @@ export async function listTools(
     for (let page = 0; page < mostPages; page += 1) {
       const params = cursor === undefined ? {} : { cursor };
       const request = { jsonrpc: '2.0', id: `tools-${page}`, method: 'tools/list', params };
-      const result = resultOf(await answerOf(upstream, JSON.stringify(request), signal, true));
+      const result = resultOf(
+        await answerOf(upstream, requestOf(JSON.stringify(request)), signal, true),
+      );
       const tools: unknown[] = Array.isArray(result['tools']) ? result['tools'] : [];
       names.push(...tools.flatMap((tool) => (isNamed(tool) && admits(tool.name) ? tool.name : [])));
       cursor = result['nextCursor'];
@@ -158,10 +169,6 @@ function refusalIn(answer: Message | undefined): UpstreamError {
     : new UpstreamError('refused', `the server refused the request: ${why}`);
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null;
-}
-
 function isNamed(tool: unknown): tool is { name: string } {
   return isObject(tool) && typeof tool['name'] === 'string';
 }
@@ -169,7 +176,7 @@ function isNamed(tool: unknown): tool is { name: string } {
 /** A legacy server may refuse the modern request in any target; only a refused credential ends the check. */
 async function answerOf(
   upstream: Upstream,
-  text: string,
+  request: Message,
   signal: AbortSignal,
   strict = false,
 ): Promise<Message | undefined> {
@@ -179,7 +186,7 @@ async function answerOf(
     return Promise.resolve();
   };
   try {
-    await upstream.send(readMessage(Buffer.from(text)), take, signal);
+    await upstream.send(request, take, signal);
   } catch (error) {
     if (strict || error instanceof TokenError) throw error;
   }

@@ -1,3 +1,4 @@
+import { membersOf } from '#json-value';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';
@@ -165,8 +166,4 @@ function vscodeVersion(readText: ReadText): string {
     }
   }
   return '';
-}
-
-function membersOf(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }

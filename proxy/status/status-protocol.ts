@@ -1,3 +1,4 @@
+import { isObject, isText, parseObject } from '#json-value';
 import type { Socket } from 'node:net';
 import type { RunningProxy } from './running-proxy.ts';
 
@@ -18,25 +19,16 @@ export type StatusEvent = { proxy: RunningProxy } | { acknowledged: ProxyRequest
 
 /** The request in a watcher's line; `undefined` for anything else. */
 export function parseRequest(line: string): StatusRequest | undefined {
-  const ask = objectOf(line)['ask'];
+  const ask = parseObject(line)?.['ask'];
   return ask === 'watch' ? ask : proxyRequests.find((request) => request === ask);
 }
 
 /** The event in a proxy's line; `undefined` for anything else. */
 export function parseEvent(line: string): StatusEvent | undefined {
-  const { proxy, acknowledged } = objectOf(line);
+  const { proxy, acknowledged } = parseObject(line) ?? {};
   const request = proxyRequests.find((one) => one === acknowledged);
   if (request) return { acknowledged: request };
   return isRunningProxy(proxy) ? { proxy } : undefined;
-}
-
-function objectOf(line: string): Record<string, unknown> {
-  try {
-    const value: unknown = JSON.parse(line);
-    return isObject(value) ? value : {};
-  } catch {
-    return {};
-  }
 }
 
 /** Only this user can have written it, so checking the shape is enough. */
@@ -52,14 +44,6 @@ function isRunningProxy(value: unknown): value is RunningProxy {
     (lastCall === undefined || (isObject(lastCall) && isText(lastCall['method']))) &&
     (expiresAt === undefined || typeof expiresAt === 'number')
   );
-}
-
-function isText(value: unknown): value is string {
-  return typeof value === 'string';
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Calls `take` with each line that arrives; a line over the limit closes the connection. */

@@ -1,3 +1,4 @@
+import { backOffs, pauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '#clock/clock';
 import {
@@ -9,7 +10,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import { sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Log } from '#log/log';
-import { reopenAfterMs, mayRetry } from './retry.ts';
+import { mayRetry } from './retry.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
 import { webUrl } from './web-url.ts';
 
@@ -178,14 +179,14 @@ export async function streamedAnswer(
       const { lastEventId } = position;
       if (lastEventId === undefined || modernVersion(request) !== undefined) throw endedEarly();
       if (!mayRetry('stream_ended', attempt, () => true)) throw endedEarly();
-      await clock.sleep(position.retryMs ?? reopenAfterMs(attempt), signal);
+      await clock.sleep(position.retryMs ?? pauseMs(backOffs.stream, attempt), signal);
       try {
         stream = await resume(lastEventId);
       } catch (error) {
         if (!(error instanceof UpstreamError) || error.code !== 'unreachable') throw error;
         log.debug('stream not resumed', { reason: error.message });
         // The server's `retry` was not meant for the time when it is unreachable.
-        await clock.sleep(reopenAfterMs(attempt), signal);
+        await clock.sleep(pauseMs(backOffs.stream, attempt), signal);
         attempt += 1;
         continue;
       }

@@ -1,14 +1,10 @@
+import { initialized } from './session.ts';
+import { backOffs, pauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
 import { answerTo, idKey, readMessage, type Message } from 'latchkey-mcp/raw-message';
 import { sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import { authorizedRequest } from './credential.ts';
-import {
-  mayHaveRun,
-  retryBrokenAnswer,
-  repeatableRequests,
-  reopenAfterMs,
-  mayRetry,
-} from './retry.ts';
+import { mayHaveRun, retryBrokenAnswer, repeatableRequests, mayRetry } from './retry.ts';
 import type { StreamableHttpOptions } from './streamable-http.ts';
 import { unlessAborted, UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
@@ -24,9 +20,6 @@ export interface HttpSse extends Upstream {
 
 type Stream = { endpoint: URL; over: Promise<void>; cut: () => void };
 
-const initialized = readMessage(
-  Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
-);
 const endpointMs = 10_000;
 
 /**
@@ -208,7 +201,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
         if (error instanceof UpstreamError && error.code === 'unauthorized') return;
         log.debug('stream not opened', { reason: error instanceof Error ? error.message : '' });
       }
-      await clock.sleep(reopenAfterMs(attempt), signal);
+      await clock.sleep(pauseMs(backOffs.stream, attempt), signal);
     }
   }
 

@@ -1,3 +1,5 @@
+import { membersOf } from '#json-value';
+import { backOffs, randomPauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { stringAt, textAt, type Message } from 'latchkey-mcp/raw-message';
@@ -46,9 +48,6 @@ export function mayRetry(reason: Reason, attempts: number, isRepeatable: () => b
   return attempts < most && (!mayRun || isRepeatable());
 }
 
-const firstWaitMs = 250;
-const longestWaitMs = 8_000;
-
 /** Errors of connections that were refused or reset. Timeouts do not count. */
 const brokenConnection =
   /^(ECONNREFUSED|ECONNRESET|EPIPE|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|UND_ERR_SOCKET)$/;
@@ -66,13 +65,13 @@ export async function requestWithRetries(
   // Counted as well, because the deadline would move if the clock were set back.
   let leftMs = (deadlineAt - clock.now()) * 1000;
   for (let attempt = 1; ; attempt += 1) {
-    const pauseMs = backOffMs(attempt, random());
+    const growingMs = randomPauseMs(backOffs.request, attempt, random);
     let waitMs: number;
     try {
       const response = await send();
       const asked = askedWaitMs(response, clock.now());
       const reason = busyReason(response, asked);
-      waitMs = Math.max(asked ?? 0, 0) + pauseMs;
+      waitMs = Math.max(asked ?? 0, 0) + growingMs;
       const isRetried = reason && mayRetry(reason, attempt, options.isRepeatable);
       if (!isRetried || waitMs > leftMs || clock.now() + waitMs / 1000 > deadlineAt)
         return { response, attempts: attempt };
@@ -84,7 +83,7 @@ export async function requestWithRetries(
         throw counted(error, attempt);
       if (options.isWorthIt && !(await options.isWorthIt())) throw error;
       log.debug('connection broke', { reason: String(error) });
-      waitMs = pauseMs;
+      waitMs = growingMs;
     }
     leftMs -= waitMs;
     await clock.sleep(waitMs, signal);
@@ -111,12 +110,6 @@ function connectionReason(error: unknown): Reason | undefined {
   if (!(cause instanceof HttpError) || cause.code !== 'unreachable') return undefined;
   if (!brokenConnection.test(platformCode(cause.cause))) return undefined;
   return cause.sent ? 'connection_broken' : 'not_connected';
-}
-
-/** The pause doubles, and half of it is random, so that many proxies do not retry at the same moment. */
-function backOffMs(attempt: number, random: number): number {
-  const full = Math.min(firstWaitMs * 2 ** attempt, longestWaitMs);
-  return Math.round(full / 2 + (full / 2) * random);
 }
 
 function counted(error: unknown, attempts: number): unknown {
@@ -201,15 +194,11 @@ export function repeatableRequests(): RepeatableRequests {
 function hints(tools: unknown): [name: string, harmless: boolean][] {
   if (!Array.isArray(tools)) return [];
   return tools.flatMap((tool): [string, boolean][] => {
-    const { name, annotations } = members(tool);
+    const { name, annotations } = membersOf(tool);
     if (typeof name !== 'string') return [];
-    const { readOnlyHint, idempotentHint } = members(annotations);
+    const { readOnlyHint, idempotentHint } = membersOf(annotations);
     return [[name, readOnlyHint === true || idempotentHint === true]];
   });
-}
-
-function members(value: unknown): Record<string, unknown> {
-  return typeof value === 'object' && value !== null ? { ...value } : {};
 }
 
 /** Whether a request that failed with this error may have been executed. */
@@ -254,14 +243,6 @@ export function retryAfterSeconds(
   if (!/^[A-Za-z]{3,9},? /.test(text)) return undefined;
   const at = Date.parse(text);
   return Number.isNaN(at) ? undefined : Math.max(0, Math.ceil(at / 1000) - now);
-}
-
-const firstMs = 1_000;
-const longestMs = 30_000;
-
-/** How long to wait before a stream is requested again. `attempt` counts consecutive attempts from 0. */
-export function reopenAfterMs(attempt: number): number {
-  return Math.min(firstMs * 2 ** attempt, longestMs);
 }
 
 /** An event that recurs, and its waiters. */

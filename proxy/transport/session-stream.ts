@@ -1,8 +1,9 @@
+import { backOffs, pauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { readEvents, type StreamPosition, isEventStream } from './answers.ts';
-import { type RecurringEvent, reopenAfterMs } from './retry.ts';
+import { type RecurringEvent } from './retry.ts';
 import type { HeldSession } from './session.ts';
 import { UpstreamError, type Deliver } from './upstream.ts';
 
@@ -79,7 +80,7 @@ export async function sessionStream(
   /** Waits before the next request: shorter once a server that was unreachable accepts messages. */
   async function pause(outcome: Outcome, within: AbortSignal): Promise<void> {
     const wantedMs = outcome === 'ended' ? position.retryMs : undefined;
-    const ms = wantedMs ?? reopenAfterMs(attempt);
+    const ms = wantedMs ?? pauseMs(backOffs.stream, attempt);
     attempt += 1;
     await clock.sleep(Math.min(ms, leastMs), within);
     if (ms <= leastMs) return;
@@ -120,11 +121,4 @@ function outcomeOf(stream: IncomingMessage): Outcome {
   if (status === 405) return 'none';
   if (status === 404) return 'forgotten';
   return status >= 400 && status < 500 && status !== 429 ? 'refused' : 'absent';
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener('abort', () => resolve(), { once: true });
-  });
 }

@@ -62,7 +62,8 @@ export interface HeldSession {
   close(): LegacySession;
 }
 
-const initialized = readMessage(
+/** Ends the handshake. */
+export const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
 );
 

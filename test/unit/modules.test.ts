@@ -12,7 +12,7 @@ const root = join(import.meta.dirname, '../..');
  */
 const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'proxy/agent': {
-    imports: ['clock', 'config', 'keychain', 'log', 'pipeline', 'transport'],
+    imports: ['clock', 'config', 'json-value', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['cross-spawn', 'latchkey-mcp', 'ws'],
   },
   'proxy/app': {
@@ -34,7 +34,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
     packages: ['latchkey-mcp'],
   },
-  'proxy/auth': { imports: ['clock', 'config', 'host', 'keychain', 'log', 'transport'] },
+  'proxy/atomic-file': {},
+  'proxy/auth': {
+    imports: ['clock', 'config', 'host', 'json-value', 'keychain', 'log', 'transport'],
+  },
   'proxy/cli': {
     imports: [
       'agent',
@@ -49,16 +52,30 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/clock': {},
-  'proxy/config': { imports: ['host', 'log', 'transport'], packages: ['jsonc-parser'] },
+  'proxy/config': {
+    imports: ['atomic-file', 'host', 'json-value', 'log', 'transport'],
+    packages: ['jsonc-parser'],
+  },
   'proxy/connections': {
-    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'status', 'transport'],
+    imports: [
+      'atomic-file',
+      'auth',
+      'clock',
+      'config',
+      'host',
+      'json-value',
+      'keychain',
+      'status',
+      'transport',
+    ],
   },
   'proxy/errors': {
     imports: ['agent', 'auth', 'config', 'keychain', 'log', 'pipeline', 'transport'],
     packages: ['latchkey-mcp'],
   },
   'proxy/host': { imports: ['clock', 'keychain', 'transport'] },
-  'proxy/keychain': { imports: ['clock'], packages: ['@napi-rs/keyring'] },
+  'proxy/json-value': {},
+  'proxy/keychain': { imports: ['atomic-file', 'clock'], packages: ['@napi-rs/keyring'] },
   'proxy/log': {},
   'proxy/main': {
     imports: [
@@ -78,14 +95,24 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     ],
   },
   'proxy/pipeline': {
-    imports: ['auth', 'clock', 'config', 'host', 'log', 'transport'],
+    imports: ['atomic-file', 'auth', 'clock', 'config', 'host', 'json-value', 'log', 'transport'],
     packages: ['latchkey-mcp'],
   },
   'proxy/status': {
-    imports: ['auth', 'clock', 'config', 'host', 'keychain', 'log', 'pipeline', 'transport'],
+    imports: [
+      'auth',
+      'clock',
+      'config',
+      'host',
+      'json-value',
+      'keychain',
+      'log',
+      'pipeline',
+      'transport',
+    ],
     packages: ['fflate', 'latchkey-mcp'],
   },
-  'proxy/transport': { imports: ['clock', 'log'], packages: ['latchkey-mcp'] },
+  'proxy/transport': { imports: ['clock', 'json-value', 'log'], packages: ['latchkey-mcp'] },
   'proxy/version': {},
 
   'mcp/headers': {},

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest';
-import { backOffMs } from '#proxy/pipeline/contact';
+import { pauseMs, randomPauseMs } from '#proxy/clock/back-off';
 
 const pace = { firstMs: 1_000, longestMs: 30_000 };
 
 test('back-off: the pause doubles up to its limit', () => {
-  const waits = [0, 1, 2, 3, 4, 5, 50].map((attempt) => backOffMs(attempt, pace, () => 1));
+  const waits = [0, 1, 2, 3, 4, 5, 50].map((attempt) => pauseMs(pace, attempt));
 
   expect(waits).toEqual([1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
 });
 
 test('back-off: the pause is random within its upper half', () => {
-  expect(backOffMs(2, pace, () => 0)).toBe(2_000);
-  expect(backOffMs(2, pace, () => 0.5)).toBe(3_000);
+  expect(randomPauseMs(pace, 2, () => 0)).toBe(2_000);
+  expect(randomPauseMs(pace, 2, () => 0.5)).toBe(3_000);
 });
