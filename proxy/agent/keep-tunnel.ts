@@ -29,26 +29,6 @@ export type KeepTunnelPorts = Omit<TunnelPorts, 'hello'> & {
   onState: (state: TunnelState) => void;
 };
 
-export interface KeptTunnel {
-  /** Sends a changed greeting in every tunnel. */
-  hello(): void;
-
-  /**
-   * Opens another tunnel, and closes those with the previous key when it serves. If there is no tunnel, ends the pause before the
-   * next attempt and returns `undefined`. `drained` resolves when the last call in the others has ended.
-   *
-   * @throws {TunnelError} the others stay open
-   */
-  renew(): Promise<{ drained: Promise<void> } | undefined>;
-
-  /** Accepts no more calls, waits up to `graceMs` for open calls, and closes every tunnel. */
-  drain(graceMs: number): Promise<void>;
-
-  /** The number of tunnels, and of the calls in them. */
-  readonly tunnels: number;
-  readonly calls: number;
-}
-
 type Connected = {
   tunnel: Tunnel;
   sinceAt: EpochSeconds;
@@ -66,247 +46,274 @@ const checkMs = 2_000;
  * Keeps a tunnel to the server, and a second one to another node of it while it has several. Reconnects with growing pauses,
  * and immediately when the network has changed. `docs/tunnel.md`, "Staying connected" and "Several nodes"
  */
-export function keepTunnel(ports: KeepTunnelPorts): KeptTunnel {
-  const { dial, clock, random, network, onState } = ports;
-  const stopping = new AbortController();
-  const { signal } = stopping;
-  const open = new Set<Tunnel>();
-  let current: Connected | undefined;
+export class KeptTunnel {
+  readonly #ports: KeepTunnelPorts;
+  readonly #stopping = new AbortController();
+  readonly #signal = this.#stopping.signal;
+  readonly #open = new Set<Tunnel>();
+  #current: Connected | undefined;
   /** Leads to another node than `current`, and takes its place when that ends. */
-  let second: Connected | undefined;
-  let changed = Promise.withResolvers<void>();
-  let forwarded: Bound | undefined;
-  let attempt = 0;
-  let isRenewing = false;
-  let renewals = 0;
+  #second: Connected | undefined;
+  #changed = Promise.withResolvers<void>();
+  #forwarded: Bound | undefined;
+  #attempt = 0;
+  #isRenewing = false;
+  #renewals = 0;
   /** Whether `connected` was reported since there was no tunnel. */
-  let isReported = false;
+  #isReported = false;
+  readonly #keeping;
+
+  constructor(ports: KeepTunnelPorts) {
+    this.#ports = ports;
+    this.#keeping = Promise.all([this.#keep(), this.#keepSecond()]);
+  }
+
+  /** Sends a changed greeting in every tunnel. */
+  hello(): void {
+    for (const each of this.#open) each.hello(this.#ports.hello());
+  }
+
+  /**
+   * Opens another tunnel, and closes those with the previous key when it serves. If there is no tunnel, ends the pause before the
+   * next attempt and returns `undefined`. `drained` resolves when the last call in the others has ended.
+   *
+   * @throws {TunnelError} the others stay open
+   */
+  async renew(): Promise<{ drained: Promise<void> } | undefined> {
+    const before = this.#current;
+    this.#isRenewing = true;
+    if (!before) return undefined;
+    this.#isRenewing = false;
+    const next = await this.#connect();
+    const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
+    if (end) throw lossOf(end);
+    // In the meantime, the first tunnel may have ended and been replaced.
+    const old = this.#current ?? before;
+    this.#current = next;
+    this.#isRenewing = true;
+    this.#renewals += 1;
+    old.replaced.resolve('replaced');
+    const withOldKey = [old, this.#second].flatMap((one) => one?.tunnel ?? []);
+    this.#second = undefined;
+    this.#noteChange();
+    return {
+      drained: Promise.all(withOldKey.map(async (each) => this.#release(each))).then(
+        () => undefined,
+      ),
+    };
+  }
+
+  /** Accepts no more calls, waits up to `graceMs` for open calls, and closes every tunnel. */
+  async drain(graceMs: number): Promise<void> {
+    const passed = new AbortController();
+    await Promise.race([
+      Promise.all([...this.#open].map(async (each) => each.leave())),
+      this.#ports.clock.sleep(graceMs, passed.signal),
+    ]);
+    passed.abort();
+    this.#stopping.abort();
+    this.#noteChange();
+    for (const each of this.#open) each.end(1000, 'the agent is stopping');
+    await this.#keeping;
+  }
+
+  /** The number of tunnels, and of the calls in them. */
+  get tunnels(): number {
+    return this.#open.size;
+  }
+
+  get calls(): number {
+    return [...this.#open].reduce((sum, { calls }) => sum + calls, 0);
+  }
 
   /** Resolves after `ms`, or earlier if the network changes or a renewal is requested. */
-  async function pause(ms: number): Promise<void> {
-    const before = network();
-    for (let left = ms; left > 0 && !signal.aborted; left -= checkMs) {
-      await clock.sleep(Math.min(left, checkMs), signal);
-      if (network() === before && !isRenewing) continue;
-      attempt = 0;
+  async #pause(ms: number): Promise<void> {
+    const before = this.#ports.network();
+    for (let left = ms; left > 0 && !this.#signal.aborted; left -= checkMs) {
+      await this.#ports.clock.sleep(Math.min(left, checkMs), this.#signal);
+      if (this.#ports.network() === before && !this.#isRenewing) continue;
+      this.#attempt = 0;
       return;
     }
   }
 
-  async function wait(error: TunnelError): Promise<void> {
-    const growingMs = randomPauseMs(backOffs.tunnel, attempt, random);
+  async #wait(error: TunnelError): Promise<void> {
+    const growingMs = randomPauseMs(backOffs.tunnel, this.#attempt, this.#ports.random);
     const ms = Math.max(growingMs, error.retryAfterSeconds * 1_000);
-    attempt += 1;
-    onState({ state: 'waiting', error, seconds: Math.ceil(ms / 1_000) });
-    await pause(Math.min(ms, backOffs.tunnel.longestMs));
+    this.#attempt += 1;
+    this.#ports.onState({ state: 'waiting', error, seconds: Math.ceil(ms / 1_000) });
+    await this.#pause(Math.min(ms, backOffs.tunnel.longestMs));
   }
 
-  async function connect(): Promise<Connected> {
+  async #connect(): Promise<Connected> {
     const bound = (now: Bound) => {
       const isFirst = connected.bound === undefined;
       connected.bound = now;
-      noteChange();
-      forward(now, isFirst && (!current || current === connected));
+      this.#noteChange();
+      this.#forward(now, isFirst && (!this.#current || this.#current === connected));
     };
-    const made = tunnel({ ...ports, bound, hello: ports.hello() });
+    const made = tunnel({ ...this.#ports, bound, hello: this.#ports.hello() });
     const connected: Connected = {
       tunnel: made,
-      sinceAt: clock.now(),
+      sinceAt: this.#ports.clock.now(),
       replaced: Promise.withResolvers(),
       bound: undefined,
     };
-    const socket = await dial(made.events, signal);
-    connected.sinceAt = clock.now();
-    open.add(made);
-    void made.ended.then(() => open.delete(made));
+    const socket = await this.#ports.dial(made.events, this.#signal);
+    connected.sinceAt = this.#ports.clock.now();
+    this.#open.add(made);
+    void made.ended.then(() => this.#open.delete(made));
     made.begin(socket);
     return connected;
   }
 
   /** Every tunnel announces the same servers, each in its own time; what is no news is not reported twice. */
-  function forward({ organization, agent, servers }: Bound, isNews: boolean): void {
+  #forward({ organization, agent, servers }: Bound, isNews: boolean): void {
     const now = { organization, agent, servers };
-    if (!isNews && isDeepStrictEqual(now, forwarded)) return;
-    forwarded = now;
-    ports.bound(now);
+    if (!isNews && isDeepStrictEqual(now, this.#forwarded)) return;
+    this.#forwarded = now;
+    this.#ports.bound(now);
   }
 
-  function noteChange(): void {
-    changed.resolve();
-    changed = Promise.withResolvers();
+  #noteChange(): void {
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
   }
 
   /** Connects if there is no tunnel, and waits until another is needed. */
-  async function once(): Promise<void> {
-    if (!current) {
-      isReported = isRenewing = false;
-      onState({ state: 'connecting' });
-      const connected = await connect();
+  async #once(): Promise<void> {
+    if (!this.#current) {
+      this.#isReported = this.#isRenewing = false;
+      this.#ports.onState({ state: 'connecting' });
+      const connected = await this.#connect();
       // A renewal, or a second tunnel, may have been faster.
-      if (current) void release(connected.tunnel);
-      current ??= connected;
-      noteChange();
+      if (this.#current) void this.#release(connected.tunnel);
+      this.#current ??= connected;
+      this.#noteChange();
     }
-    if (!isReported) onState({ state: 'connected' });
-    isReported = true;
-    const observed = current;
+    if (!this.#isReported) this.#ports.onState({ state: 'connected' });
+    this.#isReported = true;
+    const observed = this.#current;
     const { tunnel: connected, sinceAt, replaced } = observed;
     const drained = connected.drained.then(() => 'drained' as const);
     const end = await Promise.race([connected.ended, drained, replaced.promise]);
     if (end === 'replaced') return;
-    if (current === observed) {
-      current = second;
-      second = undefined;
-      noteChange();
+    if (this.#current === observed) {
+      this.#current = this.#second;
+      this.#second = undefined;
+      this.#noteChange();
     }
-    if (current) return;
-    isReported = false;
-    const seconds = clock.now() - sinceAt;
-    if (seconds >= stableSeconds) attempt = 0;
-    if (signal.aborted) return;
+    if (this.#current) return;
+    this.#isReported = false;
+    const seconds = this.#ports.clock.now() - sinceAt;
+    if (seconds >= stableSeconds) this.#attempt = 0;
+    if (this.#signal.aborted) return;
     // Calls in a tunnel that the server drains continue while the next one opens.
     const goesAway = end === 'drained' || end.code === closeCode.goingAway;
     if (goesAway && seconds > 0) return;
     const { code, reason } = end === 'drained' ? { code: closeCode.goingAway, reason: '' } : end;
-    onState({ state: 'lost', reason });
+    this.#ports.onState({ state: 'lost', reason });
     throw lossOf({ code, reason });
   }
 
-  async function keep(): Promise<void> {
-    while (!signal.aborted) {
+  async #keep(): Promise<void> {
+    while (!this.#signal.aborted) {
       try {
-        await once();
+        await this.#once();
       } catch (error) {
-        if (signal.aborted) return;
+        if (this.#signal.aborted) return;
         if (!(error instanceof TunnelError)) throw error;
-        await wait(error);
+        await this.#wait(error);
       }
     }
   }
 
   /** Whether there is a node that no tunnel leads to, though a second one should. */
-  function lacksSecond(): boolean {
-    const { node, nodes = [] } = current?.bound ?? {};
-    return second === undefined && node !== undefined && nodes.some((other) => other !== node);
+  #lacksSecond(): boolean {
+    const { node, nodes = [] } = this.#current?.bound ?? {};
+    return (
+      this.#second === undefined && node !== undefined && nodes.some((other) => other !== node)
+    );
   }
 
   /** Keeps a tunnel to another node. Failures are not reported, since the first tunnel serves. */
-  async function keepSecond(): Promise<void> {
+  async #keepSecond(): Promise<void> {
     let tries = 0;
     let lastNodes = '';
-    while (!signal.aborted) {
-      const nodes = knownNodes();
+    while (!this.#signal.aborted) {
+      const nodes = this.#knownNodes();
       if (nodes !== lastNodes) tries = 0;
       lastNodes = nodes;
-      if (!lacksSecond()) {
-        await changed.promise;
+      if (!this.#lacksSecond()) {
+        await this.#changed.promise;
         continue;
       }
-      const ms = randomPauseMs(backOffs.secondTunnel, tries, random);
-      if (!(await pauseAtNodes(nodes, ms))) continue;
-      tries = (await openSecond()) ? 0 : tries + 1;
+      const ms = randomPauseMs(backOffs.secondTunnel, tries, this.#ports.random);
+      if (!(await this.#pauseAtNodes(nodes, ms))) continue;
+      tries = (await this.#openSecond()) ? 0 : tries + 1;
     }
   }
 
-  function knownNodes(): string {
-    return current?.bound?.nodes?.join() ?? '';
+  #knownNodes(): string {
+    return this.#current?.bound?.nodes?.join() ?? '';
   }
 
   /** Waits. `false` as soon as the nodes are others, or no second tunnel is needed. */
-  async function pauseAtNodes(nodes: string, ms: number): Promise<boolean> {
+  async #pauseAtNodes(nodes: string, ms: number): Promise<boolean> {
     const cancelled = new AbortController();
-    const slept = clock.sleep(ms, AbortSignal.any([signal, cancelled.signal])).then(() => true);
-    while (!signal.aborted && lacksSecond() && knownNodes() === nodes) {
-      if (await Promise.race([slept, changed.promise.then(() => false)])) return !signal.aborted;
+    const slept = this.#ports.clock
+      .sleep(ms, AbortSignal.any([this.#signal, cancelled.signal]))
+      .then(() => true);
+    while (!this.#signal.aborted && this.#lacksSecond() && this.#knownNodes() === nodes) {
+      if (await Promise.race([slept, this.#changed.promise.then(() => false)]))
+        return !this.#signal.aborted;
     }
     cancelled.abort();
     return false;
   }
 
   /** `false` if the connection failed, or leads to the node that already has a tunnel. */
-  async function openSecond(): Promise<boolean> {
-    const renewalsBefore = renewals;
+  async #openSecond(): Promise<boolean> {
+    const renewalsBefore = this.#renewals;
     try {
-      const next = await connect();
+      const next = await this.#connect();
       const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
-      const isUsable = !end && renewals === renewalsBefore && !signal.aborted;
-      if (isUsable && !current) {
+      const isUsable = !end && this.#renewals === renewalsBefore && !this.#signal.aborted;
+      if (isUsable && !this.#current) {
         // The first tunnel ended in the meantime. Ends the pause before it is dialled again.
-        current = next;
-        isRenewing = true;
+        this.#current = next;
+        this.#isRenewing = true;
         return true;
       }
       const node = next.bound?.node;
-      if (!isUsable || !lacksSecond() || node === undefined || node === current?.bound?.node) {
-        void release(next.tunnel);
+      if (
+        !isUsable ||
+        !this.#lacksSecond() ||
+        node === undefined ||
+        node === this.#current?.bound?.node
+      ) {
+        void this.#release(next.tunnel);
         return false;
       }
-      second = next;
+      this.#second = next;
       const { ended, drained } = next.tunnel;
       void Promise.race([ended, drained]).then(() => {
-        if (second === next) second = undefined;
-        noteChange();
+        if (this.#second === next) this.#second = undefined;
+        this.#noteChange();
       });
       return true;
     } catch (error) {
       if (!(error instanceof TunnelError)) throw error;
-      if (!signal.aborted) ports.log.debug('no second tunnel', { reason: error.message });
+      if (!this.#signal.aborted)
+        this.#ports.log.debug('no second tunnel', { reason: error.message });
       return false;
     }
   }
 
-  async function release(replaced: Tunnel): Promise<void> {
+  async #release(replaced: Tunnel): Promise<void> {
     await Promise.race([replaced.leave(), replaced.ended]);
     replaced.end(1000, 'replaced by another tunnel');
   }
-
-  const keeping = Promise.all([keep(), keepSecond()]);
-  const calls = () => [...open].reduce((sum, { calls: more }) => sum + more, 0);
-
-  return {
-    hello() {
-      for (const each of open) each.hello(ports.hello());
-    },
-    async renew() {
-      const before = current;
-      isRenewing = true;
-      if (!before) return undefined;
-      isRenewing = false;
-      const next = await connect();
-      const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
-      if (end) throw lossOf(end);
-      // In the meantime, the first tunnel may have ended and been replaced.
-      const old = current ?? before;
-      current = next;
-      isRenewing = true;
-      renewals += 1;
-      old.replaced.resolve('replaced');
-      const withOldKey = [old, second].flatMap((one) => one?.tunnel ?? []);
-      second = undefined;
-      noteChange();
-      return {
-        drained: Promise.all(withOldKey.map(async (each) => release(each))).then(() => undefined),
-      };
-    },
-    async drain(graceMs) {
-      const passed = new AbortController();
-      await Promise.race([
-        Promise.all([...open].map(async (each) => each.leave())),
-        clock.sleep(graceMs, passed.signal),
-      ]);
-      passed.abort();
-      stopping.abort();
-      noteChange();
-      for (const each of open) each.end(1000, 'the agent is stopping');
-      await keeping;
-    },
-    get tunnels() {
-      return open.size;
-    },
-    get calls() {
-      return calls();
-    },
-  };
 }
 
 function lossOf({ code, reason }: TunnelEnd): TunnelError {

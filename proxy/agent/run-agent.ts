@@ -5,7 +5,7 @@ import type { Log } from '#log/log';
 import type { Bound } from 'latchkey-mcp/tunnel-frames';
 import type { AgentConfiguration } from './agent-configuration.ts';
 import type { AgentStatus } from './agent-status.ts';
-import { followKey, keepTunnel, type TunnelState, type KeyInUse } from './keep-tunnel.ts';
+import { followKey, KeptTunnel, type TunnelState, type KeyInUse } from './keep-tunnel.ts';
 import { type LocalServer, chunksOf, type LocalAnswer, LocalServerError } from './local-server.ts';
 import type { LocalServerSettings } from './local-servers.ts';
 import { StreamRefusal, type Responder, type TunnelRequest } from './served-stream.ts';
@@ -94,7 +94,7 @@ export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promi
     }
   }
 
-  const tunnel = keepTunnel({
+  const tunnel = new KeptTunnel({
     ...ports,
     responder: servers,
     maxBodyBytes: ports.maxMessageBytes,

@@ -41,220 +41,252 @@ const closeMs = 1_000;
  * answered.
  */
 export async function bridge(options: BridgeOptions): Promise<void> {
-  const { input, upstream, clock, log, maxMessageBytes, explain, stop } = options;
-  const writer = lineWriter(options.output);
-  const requests = openRequests();
-  const pending = backlog(clock);
-  const over = new AbortController();
-  const busy = new Set<Promise<unknown>>();
-  const limitYoungGeneration = youngGenerationLimit();
-  let fault: { error: unknown } | undefined;
-  let listening: AbortController | undefined;
-  let isRefusing = false;
-  let refusal: Promise<void> | undefined;
-  // Messages after one of the handshake wait until the server has received that one.
-  let handshake: Promise<unknown> | undefined;
+  return new Bridge(options).run();
+}
 
-  function deliver(message: Message): Promise<void> {
-    if (message.kind !== 'response') {
-      pending.received(message);
-      return writer.write(message.bytes);
-    }
-    const id = message.id ?? 'null';
-    const request = id === 'null' ? undefined : requests.take(id);
-    if (request) return writer.write(answerTo(request.id, message).bytes);
-    log.debug('answer to no open request dropped', { id });
-    return Promise.resolve();
+class Bridge {
+  readonly #options: BridgeOptions;
+  readonly #writer;
+  readonly #requests = openRequests();
+  readonly #pending;
+  readonly #over = new AbortController();
+  readonly #busy = new Set<Promise<unknown>>();
+  readonly #limitYoungGeneration = youngGenerationLimit();
+  #fault: { error: unknown } | undefined;
+  #listening: AbortController | undefined;
+  #isRefusing = false;
+  #refusal: Promise<void> | undefined;
+  // Messages after one of the handshake wait until the server has received that one.
+  #handshake: Promise<unknown> | undefined;
+
+  constructor(options: BridgeOptions) {
+    this.#options = options;
+    this.#writer = lineWriter(options.output);
+    this.#pending = backlog(options.clock);
   }
 
-  async function fail({ id, message }: OpenRequest, error: unknown): Promise<void> {
-    const { failure, fatal } = explain(error);
-    if (requests.take(id)) {
-      log.warn('request failed', { what: message.method, reason: failure.message });
+  async run(): Promise<void> {
+    await Promise.race([
+      this.#readAll(),
+      ...[this.#options.stop, this.#writer.gone, this.#over.signal].map(aborted),
+    ]);
+    this.#over.abort();
+    for (const request of this.#requests.all()) this.#giveUp(request);
+    await Promise.race([
+      this.#options.upstream.close(AbortSignal.timeout(closeMs)),
+      this.#options.clock.sleep(closeMs),
+    ]);
+    this.#writer.flush();
+    if (this.#fault) throw this.#fault.error;
+  }
+
+  readonly #deliver = (message: Message): Promise<void> => {
+    if (message.kind !== 'response') {
+      this.#pending.received(message);
+      return this.#writer.write(message.bytes);
+    }
+    const id = message.id ?? 'null';
+    const request = id === 'null' ? undefined : this.#requests.take(id);
+    if (request) return this.#writer.write(answerTo(request.id, message).bytes);
+    this.#options.log.debug('answer to no open request dropped', { id });
+    return Promise.resolve();
+  };
+
+  async #fail({ id, message }: OpenRequest, error: unknown): Promise<void> {
+    const { failure, fatal } = this.#options.explain(error);
+    if (this.#requests.take(id)) {
+      this.#options.log.warn('request failed', { what: message.method, reason: failure.message });
       // If the era is unknown, this is the answer of a legacy server, so that the assistant continues with `initialize` and
       // shows the reason to the person.
       const code = message.method === 'server/discover' ? -32601 : failure.code;
-      await writer.write(errorAnswer(id, { ...failure, code }).bytes);
+      await this.#writer.write(errorAnswer(id, { ...failure, code }).bytes);
     }
-    if (!fatal || fault) return;
-    fault = { error };
-    await Promise.all(requests.all().map((other) => fail(other, error)));
-    over.abort();
+    if (!fatal || this.#fault) return;
+    this.#fault = { error };
+    await Promise.all(this.#requests.all().map((other) => this.#fail(other, error)));
+    this.#over.abort();
   }
 
-  async function handleRequest(message: Message, id: string): Promise<void> {
-    const request = requests.open(message, id);
+  async #handleRequest(message: Message, id: string): Promise<void> {
+    const request = this.#requests.open(message, id);
     if (!request) {
       const failure = { code: -32600, message: 'a request with this id is still open' };
-      return writer.write(errorAnswer(id, failure).bytes);
+      return this.#writer.write(errorAnswer(id, failure).bytes);
     }
     // A subscription stays open.
     const isSubscription = message.method === 'subscriptions/listen';
-    const done = isSubscription ? undefined : pending.add(message.bytes.length);
+    const done = isSubscription ? undefined : this.#pending.add(message.bytes.length);
     try {
-      await carry(request);
+      await this.#carry(request);
     } finally {
       done?.();
     }
   }
 
-  async function carry(request: OpenRequest): Promise<void> {
+  async #carry(request: OpenRequest): Promise<void> {
     const { message } = request;
     const { signal } = request.controller;
-    const turn = handshake;
+    const turn = this.#handshake;
     if (message.method === 'initialize') {
-      listening?.abort();
-      waitFor(turn ? turn.then(async () => request.done()) : request.done());
+      this.#listening?.abort();
+      this.#waitFor(turn ? turn.then(async () => request.done()) : request.done());
     }
     if (turn) await turn;
     if (signal.aborted) return;
     try {
-      await upstream.send(message, deliver, signal);
+      await this.#options.upstream.send(message, this.#deliver, signal);
     } catch (error) {
-      if (!signal.aborted) await fail(request, error);
+      if (!signal.aborted) await this.#fail(request, error);
     }
   }
 
-  async function notify(message: Message): Promise<void> {
-    if (message.kind === 'response') pending.answered(message.id ?? 'null');
-    const done = pending.add(message.bytes.length);
-    const sent = (handshake ?? Promise.resolve())
-      .then(() => upstream.send(message, deliver, over.signal))
+  async #notify(message: Message): Promise<void> {
+    if (message.kind === 'response') this.#pending.answered(message.id ?? 'null');
+    const done = this.#pending.add(message.bytes.length);
+    const sent = (this.#handshake ?? Promise.resolve())
+      .then(() => this.#options.upstream.send(message, this.#deliver, this.#over.signal))
       .catch((error: unknown) => {
-        const { failure } = explain(error);
-        log.warn('message not delivered', { what: message.method, reason: failure.message });
+        const { failure } = this.#options.explain(error);
+        this.#options.log.warn('message not delivered', {
+          what: message.method,
+          reason: failure.message,
+        });
       })
       .finally(done);
-    track(sent);
+    this.#track(sent);
     const ready = message.method === 'notifications/initialized';
-    if (ready) waitFor(sent);
+    if (ready) this.#waitFor(sent);
     await sent;
-    if (!ready || over.signal.aborted) return;
-    listening?.abort();
-    listening = new AbortController();
-    await upstream.listen(deliver, AbortSignal.any([listening.signal, over.signal]));
+    if (!ready || this.#over.signal.aborted) return;
+    this.#listening?.abort();
+    this.#listening = new AbortController();
+    await this.#options.upstream.listen(
+      this.#deliver,
+      AbortSignal.any([this.#listening.signal, this.#over.signal]),
+    );
   }
 
   /** Cancels at the server: a modern one sees the closed stream, a legacy one gets the message. */
-  async function cancel(message: Message): Promise<void> {
-    const requestId = cancelledId(message);
+  async #cancel(message: Message): Promise<void> {
+    const requestId = this.#cancelledId(message);
     if (requestId === undefined) return;
-    const request = requests.find(requestId);
-    if (!request) return notify(message);
-    requests.take(request.id);
-    if (modernVersion(request.message) === undefined) await notify(message);
+    const request = this.#requests.find(requestId);
+    if (!request) return this.#notify(message);
+    this.#requests.take(request.id);
+    if (modernVersion(request.message) === undefined) await this.#notify(message);
     request.controller.abort();
   }
 
-  function cancelledId(message: Message): string | undefined {
+  #cancelledId(message: Message): string | undefined {
     try {
       return textAt(message, 'params', 'requestId') ?? 'null';
     } catch (error) {
       if (!(error instanceof JsonError)) throw error;
-      log.warn('cancellation dropped', { reason: explain(error).failure.message });
+      this.#options.log.warn('cancellation dropped', {
+        reason: this.#options.explain(error).failure.message,
+      });
       return undefined;
     }
   }
 
-  async function take(line: Buffer | LongLine): Promise<void> {
+  async #take(line: Buffer | LongLine): Promise<void> {
     let message: Message;
     try {
       if (!Buffer.isBuffer(line))
-        throw new MessageError(-32600, `a message can have at most ${maxMessageBytes} bytes`);
+        throw new MessageError(
+          -32600,
+          `a message can have at most ${this.#options.maxMessageBytes} bytes`,
+        );
       message = readMessage(line);
     } catch (error) {
       if (!(error instanceof MessageError)) throw error;
       const id = Buffer.isBuffer(line) ? undefined : identify(line);
-      return writer.write(
+      return this.#writer.write(
         errorAnswer(id ?? 'null', { code: error.code, message: error.message }).bytes,
       );
     }
     const { kind, id, method } = message;
     if (
-      isRefusing &&
-      pending.isFull() &&
+      this.#isRefusing &&
+      this.#pending.isFull() &&
       kind !== 'response' &&
       method !== 'notifications/cancelled'
     )
-      return refuse(message);
-    if (kind === 'request' && id !== undefined) await handleRequest(message, id);
-    else if (method === 'notifications/cancelled') await cancel(message);
-    else await notify(message);
+      return this.#refuse(message);
+    if (kind === 'request' && id !== undefined) await this.#handleRequest(message, id);
+    else if (method === 'notifications/cancelled') await this.#cancel(message);
+    else await this.#notify(message);
   }
 
   /** Refuses a message. Reads nothing else until the assistant has received the refusal. */
-  async function refuse({ id, method }: Message): Promise<void> {
-    log.warn('message refused: too many are open', { what: method });
+  async #refuse({ id, method }: Message): Promise<void> {
+    this.#options.log.warn('message refused: too many are open', { what: method });
     if (id === undefined) return;
     const failure = { code: -32000, message: 'too many open requests; try again later' };
-    refusal = writer.write(errorAnswer(id, failure).bytes);
-    await refusal;
+    this.#refusal = this.#writer.write(errorAnswer(id, failure).bytes);
+    await this.#refusal;
   }
 
-  function begin(line: Buffer | LongLine): void {
-    limitYoungGeneration();
-    take(line).catch((error: unknown) => {
-      fault = { error };
-      over.abort();
+  #begin(line: Buffer | LongLine): void {
+    this.#limitYoungGeneration();
+    this.#take(line).catch((error: unknown) => {
+      this.#fault = { error };
+      this.#over.abort();
     });
   }
 
   /** At the end: answers an open request with an error, and aborts it at the server. */
-  function giveUp({ id, message, controller }: OpenRequest): void {
-    requests.take(id);
+  #giveUp({ id, message, controller }: OpenRequest): void {
+    this.#requests.take(id);
     const outcomeUnknown = message.method === 'tools/call';
     const ended = new UpstreamError('no_answer', 'the proxy stopped before the response arrived', {
       ...(outcomeUnknown && { outcomeUnknown }),
     });
-    void writer.write(errorAnswer(id, explain(ended).failure).bytes);
+    void this.#writer.write(errorAnswer(id, this.#options.explain(ended).failure).bytes);
     controller.abort();
   }
 
   /** Makes later messages wait for `work`. */
-  function waitFor(work: Promise<unknown>): void {
-    handshake = work;
+  #waitFor(work: Promise<unknown>): void {
+    this.#handshake = work;
     // One turn later, so that no message overtakes those that waited.
     void work
       .then(() => undefined)
       .then(() => {
-        if (handshake === work) handshake = undefined;
+        if (this.#handshake === work) this.#handshake = undefined;
       });
   }
 
   /** The work that the end of stdin waits for. Subscriptions never end, so it does not wait for them. */
-  function unfinished(): Promise<unknown>[] {
-    const awaited = requests
+  #unfinished(): Promise<unknown>[] {
+    const awaited = this.#requests
       .all()
       .filter(({ message }) => message.method !== 'subscriptions/listen');
-    return [...busy, ...awaited.map(async (request) => request.done())];
+    return [...this.#busy, ...awaited.map(async (request) => request.done())];
   }
 
-  function track(work: Promise<unknown>): void {
-    busy.add(work);
-    void work.finally(() => busy.delete(work));
+  #track(work: Promise<unknown>): void {
+    this.#busy.add(work);
+    void work.finally(() => this.#busy.delete(work));
   }
 
-  async function readAll(): Promise<void> {
-    const lines = lineCutter(maxMessageBytes);
-    for await (const chunk of input) {
-      lines.take(chunk).forEach(begin);
-      await refusal;
-      if (pending.isFull()) await pending.whenReadable(over.signal);
-      isRefusing = pending.isFull();
+  async #readAll(): Promise<void> {
+    const lines = lineCutter(this.#options.maxMessageBytes);
+    for await (const chunk of this.#options.input) {
+      for (const line of lines.take(chunk)) this.#begin(line);
+      await this.#refusal;
+      if (this.#pending.isFull()) await this.#pending.whenReadable(this.#over.signal);
+      this.#isRefusing = this.#pending.isFull();
     }
     const last = lines.rest();
-    if (last) begin(last);
-    const enough = clock.sleep(graceMs, over.signal).then(() => true);
-    for (let work = unfinished(); work.length > 0 && !over.signal.aborted; work = unfinished())
+    if (last) this.#begin(last);
+    const enough = this.#options.clock.sleep(graceMs, this.#over.signal).then(() => true);
+    for (;;) {
+      const work = this.#unfinished();
+      if (work.length === 0 || this.#over.signal.aborted) return;
       if (await Promise.race([enough, Promise.allSettled(work).then(() => false)])) return;
+    }
   }
-
-  await Promise.race([readAll(), ...[stop, writer.gone, over.signal].map(aborted)]);
-  over.abort();
-  requests.all().forEach(giveUp);
-  await Promise.race([upstream.close(AbortSignal.timeout(closeMs)), clock.sleep(closeMs)]);
-  writer.flush();
-  if (fault) throw fault.error;
 }
 
 /** A request of the assistant without an answer so far. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
 import { creditFrame, frameType, jsonFrame, writeFrame, type Bound } from '#mcp/tunnel-frames';
-import { keepTunnel, type TunnelState } from '#proxy/agent/keep-tunnel';
+import { KeptTunnel, type TunnelState } from '#proxy/agent/keep-tunnel';
 import { StreamRefusal, type Responder, type TunnelRequest } from '#proxy/agent/served-stream';
 import { TunnelError } from '#proxy/agent/tunnel';
 import { fakeClock } from '#support/fake-clock';
@@ -29,7 +29,7 @@ function kept(respond?: Responder['respond'], refused: TunnelError[] = []) {
   const bounds: Bound[] = [];
   const lefts: string[] = [];
   const place = { network: 'home' };
-  const tunnel = keepTunnel({
+  const tunnel = new KeptTunnel({
     dial,
     clock,
     random: () => 1,
