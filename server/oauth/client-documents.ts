@@ -220,6 +220,7 @@ async function fetched(url: string, fetchDocument: (url: string) => Promise<stri
 /** One and the same answer, so that it does not tell which names exist in the private network. */
 const unreached: ReadonlySet<OutboundError['code']> = new Set([
   'forbidden',
+  'not_public',
   'unreachable',
   'timeout',
 ]);

@@ -4,7 +4,15 @@ import { BlockList, isIP, type LookupFunction } from 'node:net';
 /** Why a request to someone else's server failed. `cause` is the network's error. */
 export class OutboundError extends Error {
   override readonly name = 'OutboundError';
-  readonly code: 'forbidden' | 'unreachable' | 'timeout' | 'redirected' | 'refused' | 'too_large';
+  readonly code:
+    | 'forbidden'
+    /** The host name is unknown, or leads into a private network: which of the two is told to nobody, so that names there cannot be probed. */
+    | 'not_public'
+    | 'unreachable'
+    | 'timeout'
+    | 'redirected'
+    | 'refused'
+    | 'too_large';
 
   constructor(code: OutboundError['code'], message: string, options?: ErrorOptions) {
     super(message, options);
@@ -28,7 +36,8 @@ export function hostAndPort({ hostname, port, protocol }: URL): string {
  * Resolves the host of a URL that someone other than the operator chose. All its addresses must be on the public
  * internet, unless the operator named that host, or that port of it.
  *
- * @throws {OutboundError} `forbidden`, `unreachable`
+ * @throws {OutboundError} `forbidden` for an address; `not_public` for a name, whether it is private or unknown; `unreachable` for
+ * an unknown name that the operator named
  */
 export async function checkedAddresses(
   url: URL,
@@ -37,10 +46,12 @@ export async function checkedAddresses(
   const { hostname } = url;
   const literal = unbracketed(hostname);
   const family = isIP(literal);
+  const isAllowed = isNamed(url, allowedHosts);
   const addresses =
-    family === 0 ? await resolved(hostname, resolve) : [{ address: literal, family }];
+    family === 0 ? await resolved(hostname, resolve, isAllowed) : [{ address: literal, family }];
   const isReachable = ({ address }: LookupAddress) => isPublicAddress(address);
-  if (isNamed(url, allowedHosts) || addresses.every(isReachable)) return addresses;
+  if (isAllowed || addresses.every(isReachable)) return addresses;
+  if (family === 0) throw notPublic(hostname);
   throw new OutboundError('forbidden', `${hostname} is not on the public internet`);
 }
 
@@ -87,13 +98,22 @@ function isNamed(url: URL, allowedHosts: readonly string[]): boolean {
 async function resolved(
   hostname: string,
   resolve: OutboundGuard['resolve'],
+  isAllowed: boolean,
 ): Promise<LookupAddress[]> {
+  const unknown = (cause?: unknown) =>
+    isAllowed
+      ? new OutboundError('unreachable', `${hostname} is unknown`, { cause })
+      : notPublic(hostname);
   const addresses = await resolve(hostname).catch((cause: unknown) => {
-    if (cause instanceof OutboundError) throw cause;
-    throw new OutboundError('unreachable', `${hostname} is unknown`, { cause });
+    throw cause instanceof OutboundError ? cause : unknown(cause);
   });
-  if (addresses.length === 0) throw new OutboundError('unreachable', `${hostname} is unknown`);
+  if (addresses.length === 0) throw unknown();
   return [...addresses];
+}
+
+/** Without a cause, which would tell the two apart wherever messages look at it. */
+function notPublic(hostname: string): OutboundError {
+  return new OutboundError('not_public', `${hostname} is not on the public internet`);
 }
 
 /** IPv4 networks that are not the public internet. IANA special-purpose address registries */

@@ -195,6 +195,9 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
   if (chain.some((one) => one instanceof OutboundError && one.code === 'forbidden')) {
     return { outcome: 'forbidden', reason: `${name} is in a private network.` };
   }
+  if (chain.some((one) => one instanceof OutboundError && one.code === 'not_public')) {
+    return { outcome: 'forbidden', reason: `${name} is not on the public internet.` };
+  }
   const code = refusal?.code;
   if (code === 'no_person' || code === 'not_connected') {
     return { outcome: 'personal', reason: `${name} requires each person to connect an account.` };

@@ -268,6 +268,7 @@ function statusWords(status: number): string {
 export function outboundWords({ code }: OutboundError): string {
   switch (code) {
     case 'forbidden':
+    case 'not_public':
       return 'is not on the public internet';
     case 'timeout':
       return 'did not answer in time';

@@ -212,7 +212,7 @@ async function translateErrors(url: string, request: Promise<Response>): Promise
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     const { host } = new URL(url);
-    throw error.code === 'forbidden'
+    throw error.code === 'forbidden' || error.code === 'not_public'
       ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
       : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }

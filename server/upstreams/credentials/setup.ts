@@ -195,7 +195,7 @@ async function postRegistration(
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     const { host } = new URL(endpoint);
-    throw error.code === 'forbidden'
+    throw error.code === 'forbidden' || error.code === 'not_public'
       ? new UpstreamAccessError('forbidden', `${host} is not on the public internet`)
       : new UpstreamAccessError('unreachable', `${host} cannot be reached: ${error.code}`);
   }

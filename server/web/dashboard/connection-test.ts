@@ -75,8 +75,8 @@ export function connectionTest(inspection: Inspection, wanted: Wanted): Connecti
         text: `${inspection.reason} Check the URL, or create the server anyway.`,
       };
     case 'forbidden': {
-      const text = `${inspection.reason} Latchkey calls only public addresses and the hosts that its operator allows.`;
-      return { ...rest, heading: 'Private network', text };
+      const text = `${inspection.reason} Check the URL. Latchkey calls only public addresses and the hosts that its operator allows.`;
+      return { ...rest, heading: 'Not on the public internet', text };
     }
   }
 }

@@ -97,8 +97,9 @@ ${dangersSection(data)}`;
 }
 
 /** Creating tests the connection first; after a failure, the server can be created all the same. */
-function creationActions({ cancel, test }: ServerFormData): Html {
-  const isOffered = test && ['offline', 'error', 'personal'].includes(test.outcome);
+function creationActions({ cancel, test, errors }: ServerFormData): Html {
+  const isFailed = test && ['offline', 'error', 'personal', 'forbidden'].includes(test.outcome);
+  const isOffered = isFailed && errors.length === 0;
   return html`<div class="actions">
 <button class="primary" name="step" value="create">Create server</button>
 ${isOffered && html`<button name="step" value="anyway">Create anyway</button>`}

@@ -102,7 +102,7 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       const url = 'url' in upstream ? upstream.url : undefined;
       const found = url === undefined ? undefined : await testUrl(url, ports);
       const test = found && connectionTest(found, { organization, name: wantedName, url });
-      if (found?.outcome === 'forbidden') {
+      if (url !== undefined && ports.upstreamSetup.isForbidden(new URL(url))) {
         const errors = serverErrors(privateNetworkRefusal(), typed, 'name');
         return await form(reply, visit, typed, { errors, test });
       }

@@ -53,11 +53,11 @@ test('a host that is allowed with a port is allowed at that port alone', async (
   const withoutPort = { resolve: resolvingTo('127.0.0.1'), allowedHosts: ['docs.test:443'] };
 
   expect(await at(`docs.test:${port}`)).toBe('{"a":1}');
-  await expect(at('docs.test:443')).rejects.toMatchObject({ code: 'forbidden' });
-  await expect(at(`other.test:${port}`)).rejects.toMatchObject({ code: 'forbidden' });
-  await expect(get('http://docs.test/', withoutPort)).rejects.toMatchObject({ code: 'forbidden' });
+  await expect(at('docs.test:443')).rejects.toMatchObject({ code: 'not_public' });
+  await expect(at(`other.test:${port}`)).rejects.toMatchObject({ code: 'not_public' });
+  await expect(get('http://docs.test/', withoutPort)).rejects.toMatchObject({ code: 'not_public' });
   await expect(get('https://docs.test/', withoutPort)).rejects.not.toMatchObject({
-    code: 'forbidden',
+    code: 'not_public',
   });
 });
 
@@ -70,6 +70,23 @@ test('the address that was checked is dialled, whatever the name resolves to aft
   await get(`http://docs.test:${port}/document`, { ...allowed, resolve });
 
   expect(resolve).toHaveBeenCalledTimes(1);
+});
+
+test.each([
+  ['in a private network', resolvingTo('10.0.0.5')],
+  ['unknown', () => Promise.reject(new Error('getaddrinfo ENOTFOUND docs.test'))],
+  ['without an address', async () => []],
+])('76: the refusal of a name does not tell that it is %s', async (_, resolve) => {
+  const refusal: unknown = await get(`http://docs.test:${port}/`, {
+    resolve,
+    allowedHosts: [],
+  }).catch((error: unknown) => error);
+
+  expect(refusal).toMatchObject({
+    code: 'not_public',
+    message: 'docs.test is not on the public internet',
+  });
+  expect(Object(refusal)).not.toHaveProperty('cause');
 });
 
 describe('a name is refused that resolves to', () => {
@@ -99,14 +116,14 @@ describe('a name is refused that resolves to', () => {
 
     await expect(
       get(`http://docs.test:${port}/`, { resolve: resolvingTo(address) }),
-    ).rejects.toMatchObject({ code: 'forbidden' });
+    ).rejects.toMatchObject({ code: 'not_public' });
     expect(site.seen).toHaveLength(before);
   });
 
   test('one public and one private address', async () => {
     await expect(
       get(`http://docs.test:${port}/`, { resolve: resolvingTo('93.184.216.34', '10.0.0.1') }),
-    ).rejects.toMatchObject({ code: 'forbidden' });
+    ).rejects.toMatchObject({ code: 'not_public' });
   });
 });
 

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 
 import { PlainLinks } from '#server/gateway/plain-calls';
 import { type Upstream, UpstreamError } from '#server/gateway/upstream';
+import type { OutboundGuard } from '#server/outbound/checked-addresses';
 import { httpUpstream } from '#server/upstreams/http';
 import { inspect } from '#server/upstreams/inspect';
 import { fakeUpstream, type ScriptedAnswer } from '#support/fake-upstream';
@@ -182,17 +183,34 @@ describe('inspection: a server that requires authentication', () => {
   });
 });
 
-test('inspection: a private address differs from one that does not answer', async () => {
-  const guard = {
-    allowedHosts: [],
-    resolve: async () => [{ address: '10.0.0.5', family: 4 }],
-  };
+describe('76: inspection: a name says the same, unless the operator allowed it,', () => {
+  const unknown = Object.assign(new Error('getaddrinfo ENOTFOUND'), { code: 'ENOTFOUND' });
+  const names: [string, OutboundGuard['resolve']][] = [
+    ['is in a private network', async () => [{ address: '10.0.0.5', family: 4 }]],
+    ['is unknown', () => Promise.reject(unknown)],
+    ['has no address', async () => []],
+  ];
+
+  test.each(names)('if it %s', async (_, resolve) => {
+    const guard = { allowedHosts: [], resolve };
+    const upstream = httpUpstream(`http://mcp.example.com:${await freePort()}/`, guard);
+    closing.push(() => upstream.close());
+
+    expect(await look(upstream)).toEqual({
+      outcome: 'forbidden',
+      reason: 'mcp.example.com is not on the public internet.',
+    });
+  });
+});
+
+test('inspection: an unknown name that the operator allowed is reported as unknown', async () => {
+  const guard = { allowedHosts: ['mcp.example.com'], resolve: async () => [] };
   const upstream = httpUpstream(`http://mcp.example.com:${await freePort()}/`, guard);
   closing.push(() => upstream.close());
 
   expect(await look(upstream)).toEqual({
-    outcome: 'forbidden',
-    reason: 'mcp.example.com is in a private network.',
+    outcome: 'offline',
+    reason: 'The host name of mcp.example.com was not found.',
   });
 });
 

@@ -107,27 +107,44 @@ test('new server: one that requires authentication is created, since that is set
   expect(created.location).toBe('/dashboard/acme/servers/private/upstream?done=created');
 });
 
-test.each([
-  ['a private address', 'http://10.0.0.5:3000/mcp', undefined],
-  ['a name that leads to one', 'https://crm.internal.example/mcp', 'forbidden'],
-] as const)(
-  'new server: %s is refused with a remedy, even if confirmed',
-  async (_, url, outcome) => {
-    const { host } = new URL(url);
-    if (outcome) app.upstreams.inspection = { outcome, reason: `${host} is in a private network.` };
-    const { status, text } = await create({ kind: 'http', url, name: 'inside', step: 'anyway' });
-    const port = host.includes(':') ? host : `${host}:443`;
+const waysOut = (url: string) => {
+  const { host } = new URL(url);
+  const query = new URLSearchParams({ server: 'inside', url }).toString().replace('&', '&amp;');
+  return {
+    option: `<code>--outbound-host ${host.includes(':') ? host : `${host}:443`}</code>`,
+    agent: `href="/dashboard/acme/new-agent?${query}">Create an agent</a>`,
+  };
+};
 
-    expect(status).toBe(422);
-    expect(summary(text)).toContain('The URL is in a private network.');
-    expect(text).toContain(`${host} is in a private network. Latchkey calls only public addresses`);
-    expect(text).toContain(`<code>--outbound-host ${port}</code>`);
-    const query = new URLSearchParams({ server: 'inside', url }).toString().replace('&', '&amp;');
-    expect(text).toContain(`href="/dashboard/acme/new-agent?${query}">Create an agent</a>`);
-    expect(text).not.toContain('value="anyway"');
-    expect(await servers()).not.toContain('inside');
-  },
-);
+test('new server: a private address is refused with a remedy, even if confirmed', async () => {
+  const url = 'http://10.0.0.5:3000/mcp';
+  const { status, text } = await create({ kind: 'http', url, name: 'inside', step: 'anyway' });
+
+  expect(status).toBe(422);
+  expect(summary(text)).toContain('The URL is in a private network.');
+  expect(text).toContain('10.0.0.5:3000 is in a private network. Check the URL.');
+  expect(text).toContain(waysOut(url).option);
+  expect(text).toContain(waysOut(url).agent);
+  expect(text).not.toContain('value="anyway"');
+  expect(await servers()).not.toContain('inside');
+});
+
+test('new server: a name that leads to no public address fails the connection test, with a remedy', async () => {
+  const url = 'https://crm.internal.example/mcp';
+  const reason = 'crm.internal.example is not on the public internet.';
+  app.upstreams.inspection = { outcome: 'forbidden', reason };
+  const first = await create({ kind: 'http', url, name: 'inside' });
+  const before = await servers();
+  const second = await create({ kind: 'http', url, name: 'inside', step: 'anyway' });
+
+  expect(first.status).toBe(422);
+  expect(first.text).toContain(`${reason} Check the URL. Latchkey calls only public addresses`);
+  expect(first.text).toContain(waysOut(url).option);
+  expect(first.text).toContain(waysOut(url).agent);
+  expect(first.text).toContain('value="anyway">Create anyway</button>');
+  expect(before).not.toContain('inside');
+  expect(second.location).toBe('/dashboard/acme/servers/inside?done=created');
+});
 
 test('new server: a link fills in name, kind and agent', async () => {
   const { text } = await app.get(`${path}?kind=agent&agent=agent-007&name=crm`, owner.cookie);
