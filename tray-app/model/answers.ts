@@ -3,6 +3,7 @@ import {
   question,
   shapes,
   type AssistantView,
+  type ConnectionView,
   type InputOf,
   type OperationName,
   type Outcome,
@@ -34,30 +35,50 @@ export type Answers = {
 const serverTimeoutMs = 60_000;
 
 export function answers(ports: AnswersPorts): Answers {
-  const { accounts, signIns, overview, openWindow, openBrowser, openFile, copySecret } = ports;
-  const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
-  const connection = (name: string) => overview().connections.find((one) => one.name === name);
-
-  async function signIn(name: string, { signal, waiting }: SignInProgress): Promise<Outcome> {
-    return outcomeOf(
-      accounts
-        .signIn(name, {
-          signal,
-          progress(now) {
-            if (now.step === 'waiting') waiting(now.page, now.browserOpened);
-          },
-        })
-        .then(({ signedInAs }) =>
-          signedInAs === undefined
-            ? `You are signed in to ${name}. The server does not name the account.`
-            : `You are signed in to ${name} as ${signedInAs}.`,
-        ),
-      name,
-    );
-  }
-
   return {
-    overview: async () => overview(),
+    ...connectionAnswers(ports),
+    ...signInAnswers(ports),
+    ...assistantAnswers(ports),
+    ...appAnswers(ports),
+  };
+}
+
+const limited = () => ({ signal: AbortSignal.timeout(serverTimeoutMs) });
+
+type Group<Name extends OperationName> = Pick<Answers, Name>;
+
+/** Signs in to a connection, and tells the sign-in that the pages show of it. */
+async function signIn(
+  name: string,
+  { signal, waiting }: SignInProgress,
+  accounts: AccountsService,
+): Promise<Outcome> {
+  return outcomeOf(
+    accounts
+      .signIn(name, {
+        signal,
+        progress(now) {
+          if (now.step === 'waiting') waiting(now.page, now.browserOpened);
+        },
+      })
+      .then(({ signedInAs }) =>
+        signedInAs === undefined
+          ? `You are signed in to ${name}. The server does not name the account.`
+          : `You are signed in to ${name} as ${signedInAs}.`,
+      ),
+    name,
+  );
+}
+
+/** The operations on the connections. */
+function connectionAnswers({
+  accounts,
+  signIns,
+  overview,
+}: AnswersPorts): Group<
+  'probe' | 'readPasted' | 'add' | 'remove' | 'rename' | 'reconnect' | 'rotate' | 'undoRotation'
+> {
+  return {
     async probe({ url }) {
       try {
         const { scopes = [], takes, ...found } = await accounts.probe(url, limited());
@@ -82,7 +103,7 @@ export function answers(ports: AnswersPorts): Answers {
       } catch (error) {
         return refused(error, name);
       }
-      return signIns.begin(name, async (progress) => signIn(name, progress));
+      return signIns.begin(name, async (progress) => signIn(name, progress, accounts));
     },
     remove: async ({ name }) => {
       const left = accounts.remove(name).then((removed) => removedWords(name, removed));
@@ -98,32 +119,13 @@ export function answers(ports: AnswersPorts): Answers {
         return refused(error, name);
       }
     },
-    signIn: async ({ name }) => signIns.begin(name, async (progress) => signIn(name, progress)),
-    cancelSignIn: async ({ name }) =>
-      signIns.cancel(name)
-        ? done('The sign-in was cancelled.')
-        : no('No sign-in is in progress.', 'Start one with Sign in.'),
-    async copySignInAddress({ name }) {
-      const address = signIns.address(name);
-      if (address === undefined)
-        return no('The sign-in is no longer waiting.', 'Start again with Sign in.');
-      await copySecret(address);
-      return done('Copied. The clipboard is cleared in a minute.');
-    },
-    signOut: async ({ name }) => {
-      signIns.forget(name);
-      return outcomeOf(
-        accounts.signOut(name).then((left) => signedOutWords(name, left)),
-        name,
-      );
-    },
     reconnect: async ({ name }) =>
       outcomeOf(
         accounts.reconnect(name).then((proxies) => reconnectWords(name, proxies)),
         name,
       ),
     async rotate({ name, secret }) {
-      const { as } = connection(name) ?? { as: 'api_key' };
+      const { as } = connectionOf(name, overview()) ?? { as: 'api_key' };
       const rotating =
         as === 'api_key'
           ? accounts.rotateKey(name, secret, limited())
@@ -147,6 +149,47 @@ export function answers(ports: AnswersPorts): Answers {
           ),
         name,
       ),
+  };
+}
+
+/** The operations on sign-ins. */
+function signInAnswers({
+  accounts,
+  signIns,
+  copySecret,
+}: AnswersPorts): Group<'signIn' | 'cancelSignIn' | 'copySignInAddress' | 'signOut'> {
+  return {
+    signIn: async ({ name }) =>
+      signIns.begin(name, async (progress) => signIn(name, progress, accounts)),
+    cancelSignIn: async ({ name }) =>
+      signIns.cancel(name)
+        ? done('The sign-in was cancelled.')
+        : no('No sign-in is in progress.', 'Start one with Sign in.'),
+    async copySignInAddress({ name }) {
+      const address = signIns.address(name);
+      if (address === undefined)
+        return no('The sign-in is no longer waiting.', 'Start again with Sign in.');
+      await copySecret(address);
+      return done('Copied. The clipboard is cleared in a minute.');
+    },
+    signOut: async ({ name }) => {
+      signIns.forget(name);
+      return outcomeOf(
+        accounts.signOut(name).then((left) => signedOutWords(name, left)),
+        name,
+      );
+    },
+  };
+}
+
+/** The operations on assistants and their files. */
+function assistantAnswers({
+  accounts,
+  openFile,
+}: AnswersPorts): Group<
+  'assistants' | 'install' | 'uninstall' | 'importEntry' | 'openAssistantFile'
+> {
+  return {
     assistants: async () => assistantViews(accounts),
     install: async ({ assistant, name }) =>
       outcomeOf(
@@ -172,6 +215,24 @@ export function answers(ports: AnswersPorts): Answers {
           ),
       );
     },
+    async openAssistantFile({ assistant }) {
+      const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
+      if (file === undefined) return no('The assistant was not found.', '');
+      if (await openFile(file)) return done('The file opened in your editor.');
+      return no('No program could open the file.', `Open ${file} in an editor.`);
+    },
+  };
+}
+
+/** The operations on the app itself. */
+function appAnswers({
+  accounts,
+  overview,
+  openWindow,
+  openBrowser,
+}: AnswersPorts): Group<'overview' | 'doctor' | 'openDashboard' | 'openWindow'> {
+  return {
+    overview: async () => overview(),
     doctor: async () =>
       (await accounts.doctor()).map(({ check, state, what, hint = '' }) => ({
         check,
@@ -180,23 +241,21 @@ export function answers(ports: AnswersPorts): Answers {
         hint,
       })),
     async openDashboard({ name }) {
-      const dashboard = connection(name)?.dashboard;
+      const dashboard = connectionOf(name, overview())?.dashboard;
       if (dashboard === undefined)
         return no(`The dashboard of ${name} is unknown.`, 'Ask the administrator of the server.');
       if (await openBrowser(dashboard)) return done('The dashboard opened in your browser.');
       return no('No browser could be opened.', `Open ${dashboard} in a browser.`);
-    },
-    async openAssistantFile({ assistant }) {
-      const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
-      if (file === undefined) return no('The assistant was not found.', '');
-      if (await openFile(file)) return done('The file opened in your editor.');
-      return no('No program could open the file.', `Open ${file} in an editor.`);
     },
     async openWindow({ window, name }) {
       openWindow(window, name);
       return done('');
     },
   };
+}
+
+function connectionOf(name: string, { connections }: Overview): ConnectionView | undefined {
+  return connections.find((one) => one.name === name);
 }
 
 /** Each assistant with the connections that it starts and the entries that can be imported. */
