@@ -129,7 +129,7 @@ async function missingAccountOf(
 ): Promise<(words: string | undefined) => Promise<void>> {
   if (!signsIn(connection)) return () => Promise.resolve();
   const { marks } = await openAccount(connection, options, host);
-  return (said) => marks.noteMissingAccount(said);
+  return (message) => marks.noteMissingAccount(message);
 }
 
 function quietPorts(connection: Connection, options: Options, host: CredentialPorts) {

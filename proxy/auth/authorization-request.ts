@@ -104,8 +104,8 @@ export function readRedirect(
     const description = query.get('error_description');
     // With a reason, `access_denied` tells nothing more.
     const parts = error === 'access_denied' && description ? [description] : [error, description];
-    const said = parts.filter((part) => part !== null).map(plain);
-    throw new OAuthError('denied', `${issuer} answered: ${said.join(': ')}`, {
+    const reasons = parts.filter((part) => part !== null).map(plain);
+    throw new OAuthError('denied', `${issuer} answered: ${reasons.join(': ')}`, {
       endpoint: issuer,
       error: plain(error),
     });

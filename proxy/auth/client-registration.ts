@@ -55,8 +55,8 @@ export async function chooseClient(
   const document = await clientMetadataDocument(discovery, http);
   if (document) {
     const { clientId, redirectHost, redirectPath } = document;
-    const said = { port, host: redirectHost, path: redirectPath };
-    return { client: { clientId }, listener: await listen(said), isKnownThere: true };
+    const documented = { port, host: redirectHost, path: redirectPath };
+    return { client: { clientId }, listener: await listen(documented), isKnownThere: true };
   }
   if (registrationEndpoint === undefined)
     throw new OAuthError(

@@ -97,12 +97,12 @@ export function refusal(
 ): OAuthError {
   const error = plainText(json?.['error'], secrets);
   const errorDescription = plainText(json?.['error_description'], secrets);
-  const said = [error, errorDescription].filter(Boolean).join(': ') || 'no reason given';
+  const reason = [error, errorDescription].filter(Boolean).join(': ') || 'no reason given';
   const later = status >= 500 || status === 429;
   const isSuspended = error === 'invalid_grant' && errorDescription?.startsWith('suspended: ');
   return new OAuthError(
     later ? 'unreachable' : isSuspended ? 'suspended' : 'refused',
-    `${endpoint} answered ${status} (${said})`,
+    `${endpoint} answered ${status} (${reason})`,
     { endpoint, status, ...(error && { error }), ...(errorDescription && { errorDescription }) },
   );
 }

@@ -175,9 +175,9 @@ export function oauthIdentity(settings: OAuthSettings): {
   for (const [name, { identity }] of oauthFieldList) {
     if (!identity) continue;
     const value = settings[name];
-    const said = textOf(value);
-    if (identity === 'or empty') always.push(said ?? '');
-    else optional.push(said ?? null);
+    const given = textOf(value);
+    if (identity === 'or empty') always.push(given ?? '');
+    else optional.push(given ?? null);
   }
   return { always, optional };
 }
@@ -196,14 +196,14 @@ function text(value: unknown, complain: Complain): string | undefined {
 }
 
 function secretText(value: unknown, complain: Complain): Secret | undefined {
-  const said = text(value, complain);
-  return said === undefined ? undefined : readSecret(said);
+  const given = text(value, complain);
+  return given === undefined ? undefined : readSecret(given);
 }
 
 function checkedText(isRight: (value: string) => boolean, problem: string) {
   return (value: unknown, complain: Complain): string | undefined => {
-    const said = text(value, complain);
-    if (said === undefined || isRight(said)) return said;
+    const given = text(value, complain);
+    if (given === undefined || isRight(given)) return given;
     complain(problem);
     return undefined;
   };

@@ -101,15 +101,15 @@ export function changeStream(
     const openedAt = clock.now();
     let honoured: Honoured | undefined;
     let refused = false;
-    const take: Deliver = async (said) => {
-      if (said.method === acknowledgement) {
-        honoured = honouredBy(said);
+    const take: Deliver = async (message) => {
+      if (message.method === acknowledgement) {
+        honoured = honouredBy(message);
         cut(leg.before);
         leg.before = undefined;
         if (isReopened) await tellAll(honoured, deliver);
         leg.acknowledged.resolve(honoured);
-      } else if (said.kind === 'notification') await deliver(said);
-      else if (said.members.has('error')) refused = true;
+      } else if (message.kind === 'notification') await deliver(message);
+      else if (message.members.has('error')) refused = true;
     };
     try {
       await upstream.send(asked, take, AbortSignal.any([signal, leg.cut.signal]));
@@ -164,12 +164,14 @@ export function changeStream(
 }
 
 function honouredBy(acknowledged: Message): Honoured {
-  const said: Record<string, unknown> = JSON.parse(
+  const filter: Record<string, unknown> = JSON.parse(
     textAt(acknowledged, 'params', 'notifications') ?? '{}',
   );
-  const subscribed = said['resourceSubscriptions'];
+  const subscribed = filter['resourceSubscriptions'];
   return {
-    kinds: Object.entries(kinds).flatMap(([member, kind]) => (said[member] === true ? [kind] : [])),
+    kinds: Object.entries(kinds).flatMap(([member, kind]) =>
+      filter[member] === true ? [kind] : [],
+    ),
     uris: Array.isArray(subscribed) ? subscribed.map(String) : [],
   };
 }

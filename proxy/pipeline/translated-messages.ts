@@ -70,12 +70,12 @@ export async function discover(
     const request = readMessage(
       Buffer.from(`{"jsonrpc":"2.0","id":${id},"method":"server/discover"}`),
     );
-    let said: Message | undefined;
+    let response: Message | undefined;
     try {
       await upstream.send(
         modernRequest(request, envelope),
         (message) => {
-          if (message.kind === 'response') said = message;
+          if (message.kind === 'response') response = message;
           return Promise.resolve();
         },
         signal,
@@ -83,7 +83,7 @@ export async function discover(
     } catch (error) {
       if (!(error instanceof UpstreamError) || inconclusive.has(error.code)) throw error;
     }
-    return said;
+    return response;
   }
 }
 

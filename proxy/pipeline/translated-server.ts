@@ -65,17 +65,17 @@ export function translatedUpstream(ports: {
   const envelope = () => (met ? envelopeOf(met.initialize, logLevel) : {});
 
   async function meet(initialize: Message, signal: AbortSignal): Promise<Message | undefined> {
-    const said = await discover(upstream, envelopeOf(initialize), signal);
-    if (!said) return undefined;
+    const discovered = await discover(upstream, envelopeOf(initialize), signal);
+    if (!discovered) return undefined;
     const announces = (...path: string[]) =>
-      textAt(said, 'result', 'capabilities', ...path) === 'true';
+      textAt(discovered, 'result', 'capabilities', ...path) === 'true';
     const listed = ['tools', 'prompts', 'resources'].filter((kind) =>
       announces(kind, 'listChanged'),
     );
     const changes = changeStream(listed, envelope, ports);
     met = { initialize, subscribable: announces('resources', 'subscribe'), changes };
     logLevel = undefined;
-    return initializeAnswer(initialize, said);
+    return initializeAnswer(initialize, discovered);
   }
 
   /** The answer to a request that has no counterpart in the modern era; `undefined` for any other. */
@@ -195,13 +195,13 @@ async function once(
 ): Promise<NeededInput | undefined> {
   let needed: NeededInput | undefined;
   const enough = new AbortController();
-  const take: Deliver = async (said) => {
-    if (said.kind === 'request') return log.warn('request dropped', { what: said.method });
-    if (said.kind === 'notification') return deliver(said);
-    needed = neededInput(said);
+  const take: Deliver = async (message) => {
+    if (message.kind === 'request') return log.warn('request dropped', { what: message.method });
+    if (message.kind === 'notification') return deliver(message);
+    needed = neededInput(message);
     // A server that leaves the stream open behind it does not hold up the next round.
     if (needed) return enough.abort();
-    await deliver(answerTo(id ?? 'null', legacyAnswer(said, method)));
+    await deliver(answerTo(id ?? 'null', legacyAnswer(message, method)));
   };
   try {
     await upstream.send(sent, take, AbortSignal.any([signal, enough.signal]));

@@ -61,28 +61,31 @@ function refusal(
   status: number,
   body: Buffer,
 ): UpstreamError {
-  const said = `${status} ${statusMessage ?? ''}`.trim();
+  const statusLine = `${status} ${statusMessage ?? ''}`.trim();
   if (status === 403)
-    return new UpstreamError('forbidden', `the server answered ${said}`, { status });
+    return new UpstreamError('forbidden', `the server answered ${statusLine}`, { status });
   if (status >= 300 && status < 400) {
     const target = headers.location ?? 'nowhere';
-    return new UpstreamError('redirected', `the server answered ${said}, to ${target}`, { status });
+    return new UpstreamError('redirected', `the server answered ${statusLine}, to ${target}`, {
+      status,
+    });
   }
   const publicUrl = status === 421 ? publicUrlIn(body) : undefined;
   if (publicUrl !== undefined) {
-    const why = `the server answered ${said}: its public URL is ${publicUrl}`;
+    const why = `the server answered ${statusLine}: its public URL is ${publicUrl}`;
     const remedy = `if you trust that address, use the URL that begins with ${publicUrl}`;
     return new UpstreamError('redirected', why, { status, remedy });
   }
-  if (status >= 400) return new UpstreamError('status', `the server answered ${said}`, { status });
+  if (status >= 400)
+    return new UpstreamError('status', `the server answered ${statusLine}`, { status });
   if (status === 202 || status === 204)
-    return new UpstreamError('no_answer', `the server answered ${said}, without a result`, {
+    return new UpstreamError('no_answer', `the server answered ${statusLine}, without a result`, {
       status,
     });
   const type = headers['content-type'] ?? 'no content type';
   return new UpstreamError(
     'not_json_rpc',
-    `the server answered ${said} with ${type}, not with a JSON-RPC response`,
+    `the server answered ${statusLine} with ${type}, not with a JSON-RPC response`,
     { status },
   );
 }

@@ -118,11 +118,11 @@ export function refusedByProxy(
   { statusCode = 0, headers, statusMessage = '' }: IncomingMessage,
 ): HttpError {
   const { origin, setting, secretUrl } = route;
-  const said = `${statusCode} ${statusMessage}`.trim();
+  const statusLine = `${statusCode} ${statusMessage}`.trim();
   if (statusCode !== 407)
     return new HttpError(
       'proxy',
-      `the company proxy ${origin} refused to connect to ${target}: ${said}`,
+      `the company proxy ${origin} refused to connect to ${target}: ${statusLine}`,
       {
         remedy: `ask the administrator of the proxy to allow ${target}, or name it in NO_PROXY`,
       },
@@ -132,7 +132,7 @@ export function refusedByProxy(
   const known = secretUrl.username !== '';
   return new HttpError(
     'proxy',
-    `the company proxy ${origin} ${known ? 'rejected the user and password' : 'requires a user and password'}: ${said}`,
+    `the company proxy ${origin} ${known ? 'rejected the user and password' : 'requires a user and password'}: ${statusLine}`,
     {
       remedy: basic
         ? `${known ? 'correct' : 'put'} them in ${inEnvironment(setting)}, in the form http://USER:PASSWORD@${secretUrl.host}`

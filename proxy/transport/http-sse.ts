@@ -100,8 +100,8 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     }
   }
 
-  function sameOrigin(said: string): URL {
-    const target = URL.canParse(said, url.href) ? new URL(said, url) : undefined;
+  function sameOrigin(endpoint: string): URL {
+    const target = URL.canParse(endpoint, url.href) ? new URL(endpoint, url) : undefined;
     if (target?.origin === url.origin) return target;
     const where = target?.origin ?? 'nowhere';
     throw new UpstreamError(
