@@ -6,55 +6,55 @@ import type { Host } from '#host';
 import type { Finding } from '#status/checks';
 import type { RunningProxy } from '#status/running-proxy';
 
-/** A connection with everything that a person wants to see of it. Never a secret. */
+/** What a front shows of a connection. Never contains a secret. */
 export type ConnectionView = {
   name: string;
   url: string;
   /** The file with its entry: our own, or that of an assistant. */
   source: { file: string; own: boolean };
-  /** `person` also if the server turned out to require no authentication. */
+  /** Also `person` if the server requires no authentication. */
   as: 'api_key' | 'client' | 'person';
   /** From the stored secrets, overridden by the state of running proxies. */
   state: 'ready' | 'needs_sign_in' | 'trouble' | 'offline';
-  /** Why, where it is not ready. */
+  /** The reason if it is not ready. */
   reason?: string;
   issuer?: string;
   /** The account that a person signed in with, where the server names it. */
   signedInAs?: string;
   scopes?: readonly string[];
-  /** When the access token ends; `renewable`: without a person another one comes. */
+  /** When the access token expires. `renewable`: it is renewed without the person. */
   expiresAt?: EpochSeconds;
   renewable: boolean;
   /** The proxies that run for it now. */
   proxies: readonly RunningProxy[];
   /** The assistants whose files start it, by the names that `install` takes. */
   startedBy: readonly string[];
-  /** The key or client secret in the keychain; absent where there is none there. */
+  /** The key or client secret, if it is in the keychain. */
   secret?: SecretView;
 };
 
 export type SecretView = {
   kind: 'api_key' | 'client_secret';
-  /** When it was stored; unknown for what older releases stored. */
+  /** When it was stored. Unknown for secrets that older releases stored. */
   storedAt?: EpochSeconds;
   /** 90 days have passed. */
   old: boolean;
-  /** A new one is stored and has yet to work in a real call; the old one is still kept. */
+  /** A new one is stored, and the old one is kept until a call with the new one succeeds. */
   onTrial: boolean;
   /** The page where the old one is to be revoked. */
   dashboardUrl: string;
 };
 
-/** What a URL turned out to need. */
+/** What the server at a URL requires. */
 export type Probed = {
   url: string;
-  /** `reachable` servers that guard themselves without OAuth metadata can only want an API key. */
+  /** A server that requires authentication but publishes no OAuth metadata can only require an API key. */
   needs: 'nothing' | 'person' | 'api_key';
-  /** What else the server takes: a client id and secret, a key. */
+  /** Every kind of credential that the server accepts. */
   takes: readonly ('person' | 'client' | 'api_key')[];
-  /** The name of the server, where it tells; else the host and path in words. */
+  /** A name for the server, from its host and path. */
   serverName: string;
-  /** A name for the connection that is free. */
+  /** A name for the connection that is not in use. */
   suggestedName: string;
   issuer?: string;
   scopes?: readonly string[];
@@ -94,7 +94,7 @@ export type Pasted = {
   as: 'person' | 'client' | 'api_key';
 };
 
-/** `notRevoked` says why the server still accepts what was forgotten here. */
+/** `notRevoked`: why the server did not revoke the tokens that were deleted here. */
 export type SignedOut = { wasSignedIn: boolean; notRevoked?: string };
 
 /** The assistants that started the old name; `problem` if the file of one was left as it is. */
@@ -163,13 +163,13 @@ export type Imported = { file: string; backup?: string; signInRequired: readonly
 export type Until = { signal?: AbortSignal };
 
 /**
- * Everything that a face of this program can do, without a terminal. All of it rejects with
- * {@link AccountsError} and nothing else, but for bugs.
+ * The operations for a front of this program without a terminal. Except for bugs, they reject only with
+ * {@link AccountsError}.
  */
 export interface AccountsService {
   listConnections(): Promise<ConnectionView[]>;
 
-  /** What there is now, then again after every change, until `signal` aborts. */
+  /** The connections now, and again after every change, until `signal` aborts. */
   watch(signal: AbortSignal): AsyncIterable<ConnectionView[]>;
 
   /** Asks a server what it requires. No secret is sent. */
@@ -178,13 +178,13 @@ export interface AccountsService {
   /** Reads a pasted text, before it is added. */
   readPasted(text: string): Promise<Pasted>;
 
-  /** Tries the real endpoint first, and stores nothing if that refuses. */
+  /** Checks the credential at the server first, and stores nothing if the server refuses it. */
   add(input: AddInput, until?: Until): Promise<Added>;
 
   /** Revokes at the server, deletes the connection with its secrets, and takes it out of the assistants' files. */
   remove(name: string): Promise<SignedOut & { startedBy: readonly string[] }>;
 
-  /** Opens the system browser and waits for the person; running proxies are told at the end. */
+  /** Opens the browser, waits for the person, and then notifies running proxies. */
   signIn(
     name: string,
     options: Until & { progress?: (progress: SignInProgress) => void },
@@ -195,21 +195,21 @@ export interface AccountsService {
   /** Gives the connection another name, in the files of assistants, too. */
   rename(from: string, to: string): Promise<Renamed>;
 
-  /** Asks every running proxy of the connection to try its server now; how many heard it. */
+  /** Asks every running proxy of the connection to try its server now; returns how many acknowledged it. */
   reconnect(name: string): Promise<number>;
 
-  /** The new key is tried at the endpoint first; the old one is kept until a real call has worked. */
+  /** Checks the new key at the server first. The old one is kept until a call with the new one succeeds. */
   rotateKey(name: string, apiKeySecret: string, until?: Until): Promise<Rotated>;
 
   /** The same for the secret of an OAuth client. */
   rotateSecret(name: string, clientSecret: string, until?: Until): Promise<Rotated>;
 
-  /** Puts the old secret back while the new one is on trial; `false` when there is none to put back. */
+  /** Puts the old secret back while the new one is on trial; `false` if there is none. */
   undoRotation(name: string): Promise<boolean>;
 
   assistants(): Promise<AssistantView[]>;
 
-  /** Lets an assistant start the connection; a backup is made, and `uninstall` undoes it. */
+  /** Adds the connection to the file of an assistant, which is backed up. `uninstall` undoes this. */
   install(assistant: string, name: string, options?: { replace?: boolean }): Promise<Installed>;
 
   uninstall(assistant: string, name: string): Promise<Uninstalled>;
@@ -217,7 +217,7 @@ export interface AccountsService {
   /** What `import` would do, of all assistants or one. */
   importable(assistant?: string): Promise<Imports>;
 
-  /** Takes the named entry of a file over, or all of that file. */
+  /** Imports the named entry of a file, or all of the file. */
   import(file: string, entry?: string): Promise<Imported>;
 
   /** Checks everything that a connection needs, or this host alone; `found` is called for each finding immediately. */
@@ -227,18 +227,18 @@ export interface AccountsService {
   claimNotice(name: string): Promise<boolean>;
 }
 
-/** What the other front provides of its process. */
+/** What the other front provides about its process. */
 export type AccountsFront = Pick<
   Host,
   'platform' | 'home' | 'env' | 'pid' | 'parentPid' | 'nodeVersion' | 'launcher'
 > & {
-  /** Unless given, the system's browser is opened. */
+  /** Opens the system's browser by default. */
   openBrowser?: Host['openBrowser'];
-  /** Options as the command line would name them; the environment counts besides. */
+  /** Options by their names on the command line. Options from the environment apply, too. */
   options?: OptionTexts;
 };
 
-/** What the accounts service rejects with: a message for a person, with the remedy. Never with a secret. */
+/** The error of the accounts service: a message for a person, and the remedy. Never contains a secret. */
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
   /** The kind of failure, as the error behind it says: `refused`, `unreachable`, `locked`, … */

@@ -8,7 +8,7 @@ import { parseFile } from '#config/edit-file';
 import { notValid } from '#config/errors';
 import { entriesIn, isLaunch, launchedName } from '#config/launch-entry';
 
-/** The assistants of this machine, also those that are not there. */
+/** All supported assistants, whether or not they are on this computer. */
 export async function assistantViews(host: ConnectionsHost): Promise<AssistantView[]> {
   return Promise.all(
     Object.entries(assistants).map(async ([id, assistant]) => viewOf(id, assistant, host)),
@@ -23,7 +23,7 @@ async function viewOf(
   const file = fileOf(host);
   const folder = dirname(file);
   const beside = await readdir(folder).catch(() => undefined);
-  // A file in the home directory says nothing by its folder.
+  // The home directory exists in any case, so there the file itself has to exist.
   const found = beside !== undefined && (folder !== host.home || beside.includes(basename(file)));
   const backups = (beside ?? [])
     .filter((name) => name.startsWith(`${basename(file)}.`) && name.endsWith('.backup'))

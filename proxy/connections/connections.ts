@@ -59,7 +59,7 @@ export type RotatedSecret = { connection: Connection; secret: SecretView | undef
 export class Connections {
   readonly #host: ConnectionsHost;
   readonly #options: Options;
-  /** Our own file is changed and read whatever `--config` names. */
+  /** Without `--config`, for operations on our own file. */
   readonly #own: Options;
   readonly #given: OptionTexts;
   readonly #state: string;
@@ -299,7 +299,7 @@ export class Connections {
     return { ...installed, ...(target.note !== undefined && { note: target.note }) };
   }
 
-  /** Takes the entry out of the file again: the file as it was, or without the entry if it has changed since. */
+  /** Restores the original file or, if it has changed since, removes the entry. */
   async uninstall(
     assistant: string,
     name: string,
@@ -329,7 +329,7 @@ export class Connections {
     return importFile(file, this.#own, this.#given, this.#host);
   }
 
-  /** Takes over the named entry of a file, or all of that file. */
+  /** Imports the named entry of a file, or all of the file. */
   async importEntry(file: string, entry?: string): Promise<Imported> {
     const { importEntry } = await import('./import-file.ts');
     return importEntry(resolve(file), entry, this.#own, this.#given, this.#host);

@@ -40,7 +40,7 @@ export async function backUpFile(
   }
 }
 
-/** Takes out of a file's earlier backups what `mask` changes, such as secrets that have moved since. */
+/** Applies `mask` to earlier backups of a file, to remove secrets that have been moved since. */
 export async function maskBackups(
   { path, realPath }: FileSnapshot,
   mask: (text: string) => string,
@@ -63,7 +63,7 @@ export async function maskBackups(
   }
 }
 
-/** What an installation did to a file, so that it can be undone; nothing of the file itself. */
+/** What an installation did to a file, so that it can be undone. Contains nothing of the file itself. */
 export type InstallRecord = {
   /** The file's copy from before; `undefined` when there was no file. */
   backup?: string;

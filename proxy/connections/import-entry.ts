@@ -8,7 +8,7 @@ import { startsLatchkey } from '#config/launch-entry';
 import { readArguments, remoteWords } from '#config/mcp-remote';
 import type { GivenEntry } from '#config/read-connection';
 
-/** An entry of an assistant's file that import takes over. */
+/** An entry of an assistant's file that can be imported. */
 export type FoundEntry = {
   /** Its name there. */
   key: string;
@@ -64,11 +64,11 @@ function filledInSettings(entry: Record<string, unknown>): string[] {
 const secretName = /authorization|cookie|token|secret|password|key/i;
 
 /**
- * What is to be taken over of an entry: one that starts mcp-remote, one that starts us with a secret
- * beside it, one with a URL and a secret. `undefined` for all others. An assistant that connects by
- * itself would send the placeholder of the secret, so the entry has to start us.
+ * What can be imported of an entry that starts mcp-remote, starts Latchkey with a secret, or has a URL and a secret;
+ * `undefined` for all others. An assistant that connects directly would send the placeholder of the secret, so such an entry
+ * is changed to start Latchkey.
  *
- * @throws {UsageError} if a secret stands beside one that only the assistant can fill in
+ * @throws {UsageError} if the entry also has a value that only the assistant can fill in
  */
 export function foundEntry(
   key: string,
@@ -148,7 +148,7 @@ function fromUrl(
   };
 }
 
-/** The environment that an assistant hands to this program. */
+/** Settings in the environment that an assistant passes to this program. */
 function fromEnvironment(env: Record<string, unknown>): GivenEntry {
   const {
     LATCHKEY_OAUTH: oauthText,

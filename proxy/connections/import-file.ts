@@ -33,7 +33,7 @@ import { fileSnapshot, replaceFile } from '#config/replace-file';
 import { stableLauncher } from './stable-launcher.ts';
 
 /**
- * Takes one entry of a file over, or all that can be.
+ * Imports one entry of a file, or all that can be imported.
  *
  * @throws {UsageError} when there is none of that name
  */
@@ -116,7 +116,7 @@ async function takeOver(
     const written = steps.map(async ({ path }) => valueAt(bytes, file, path));
     const entries = (await Promise.all(written)).map((entry) => plainEntry(entry, shape));
     const mask = movedSecretsMask(steps, entries);
-    // The keychain has the secrets by now, and until its end the file has them, too.
+    // The secrets are in the keychain now, and in the file until it is replaced.
     await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
     const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());

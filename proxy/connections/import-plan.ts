@@ -29,7 +29,7 @@ import type { Options } from '#config/options';
 import { fileSnapshot } from '#config/replace-file';
 import { registryFile } from '#config/user-files';
 
-/** One entry to take over. */
+/** One entry to import. */
 export type ImportStep = {
   entry: FoundEntry;
   /** Where it stands in the file. */
@@ -54,10 +54,10 @@ type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
 };
 
 /**
- * What import would do; it has looked at files alone. Of all assistants, a file that is not what it has to be is a problem
- * beside the others.
+ * What an import would do. Only reads files. If all assistants are imported, a file that cannot be parsed is reported as a
+ * problem.
  *
- * @throws {ConfigurationError} where the file `asked` for is not what it has to be
+ * @throws {ConfigurationError} if the file that was `asked` for cannot be parsed
  */
 export async function importPlan(
   asked: string | undefined,
@@ -182,7 +182,7 @@ async function stepOf(
   return { entry, path, connection, secrets, secretHeaders, fromMcpRemote, moved };
 }
 
-/** What can be taken over from assistants' files, of all of them or of one. */
+/** What can be imported from the files of all assistants, or of one. */
 export async function importableEntries(
   assistant: string | undefined,
   options: Options,
@@ -202,7 +202,7 @@ export async function importableEntries(
   return { entries, problems };
 }
 
-/** The connections that a person signed in to through mcp-remote, and signs in to again. */
+/** The connections that used the sign-in of mcp-remote, so that the person has to sign in again. */
 export function signInRequired(steps: readonly ImportStep[]): string[] {
   return steps
     .filter(

@@ -13,7 +13,7 @@ import { fileSnapshot, replaceFile, type FileSnapshot } from '#config/replace-fi
 import { dataFolder, removeStableLauncher, stableLauncher } from './stable-launcher.ts';
 import { defaultStateDirectory } from '#config/user-files';
 
-/** `changed`: `false` where it stood there already. */
+/** `changed` is `false` if the file had the entry already. */
 type Installed = { file: string; changed: boolean; backup?: string };
 
 type InstallOptions = {
@@ -23,7 +23,7 @@ type InstallOptions = {
   replace: boolean;
 };
 
-/** @throws {UsageError} when there is no such connection of our own */
+/** @throws {UsageError} if our own file has no such connection */
 export async function checkRegistered(
   name: string,
   options: Options,
@@ -71,7 +71,7 @@ export async function installLaunch(
   });
 }
 
-/** Where the entry of that name stands, or a new one goes. */
+/** The path of the entry with that name, or of a new one. */
 async function placeOf(
   { bytes, path }: FileSnapshot,
   servers: string,
@@ -89,10 +89,9 @@ export function recordsFolder({ stateDir }: Options, host: ConnectionsHost): str
 type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
 
 /**
- * Takes a connection out of an assistant's file again: the file as it was, or without the one entry where
- * it has changed since.
+ * Removes a connection from an assistant's file: restores the original file or, if it has changed since, removes the entry.
  *
- * @throws {UsageError} when the entry starts something else
+ * @throws {UsageError} if the entry starts something else
  */
 export async function uninstallLaunch(
   name: string,
@@ -115,13 +114,13 @@ export async function uninstallLaunch(
 /** What became of the entries of a connection that is removed. */
 export type UninstalledEverywhere = {
   uninstalled: { assistant: string; title: string; file: string }[];
-  /** Why files could not be changed, which is left to the user. */
+  /** Why some files could not be changed. The user has to change them. */
   failures: string[];
-  /** The assistants that start the connection still. */
+  /** The assistants that still start the connection. */
   startedBy: string[];
 };
 
-/** Takes a connection out of the own files of all assistants that start it. */
+/** Removes a connection from the files of all assistants that start it. */
 export async function uninstallEverywhere(
   name: string,
   options: Options,

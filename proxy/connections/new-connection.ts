@@ -19,7 +19,7 @@ import type { ConnectionSecrets } from './stored-secrets.ts';
 /**
  * Finds out what authentication a server requires, without sending a secret.
  *
- * @throws {ConfigurationError} when it is no URL of a server, and what a server that is away brings
+ * @throws {ConfigurationError} if the URL is invalid; otherwise the error of a server that cannot be reached
  */
 export async function probeServer(
   url: string,
@@ -48,12 +48,12 @@ export async function probeServer(
   const document = takesMetadataUrls && (await clientMetadataDocument(discovery, host.http));
   const needsClientId = !document && registrationEndpoint === undefined;
   const takes = ['person', 'client', 'api_key'] as const;
-  // Where nothing was published the addresses are guessed, and a key is likelier.
+  // Without published metadata the addresses are guesses, and an API key is more likely.
   const needs = published || !needsClientId ? 'person' : 'api_key';
   return { ...told, needs, takes, needsClientId };
 }
 
-/** The status of a page, or of nothing, in response to a message. */
+/** The status of responses to a message from a URL that is a page, or nothing at all. */
 const pageStatuses = new Set([404, 405]);
 
 /** Words for a URL that is a page of a server, such as its dashboard; `undefined` for any other error. */

@@ -15,18 +15,18 @@ import { signsIn } from '#auth/account';
 import { storedAccounts } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from '#auth/token-vault';
 
-/** An account of the keychain, and the configuration file that leads to it, or is about to. */
+/** An account of the keychain, and the configuration file whose connection uses it, or is about to. */
 export type OrphanedSecret = { account: string; file: string };
 
 /**
- * The accounts of the keychain that may hold a secret that no connection uses: of a connection that is being added,
- * imported or removed. A keychain cannot list its secrets, so a process that dies in between leaves this note.
+ * Notes of accounts in the keychain that may hold a secret without a connection, while one is added, imported or removed. A
+ * keychain cannot list its secrets, so these notes are how the next process finds what a crashed one left.
  */
 export interface OrphanedSecrets {
-  /** Notes them; on disk once resolved. */
+  /** Writes notes. They are on disk once this resolves. */
   note(secrets: readonly OrphanedSecret[]): Promise<void>;
 
-  /** Each leads to a connection now, or is gone. */
+  /** Removes the notes of secrets that a connection now uses, or that were deleted. */
   settled(secrets: readonly OrphanedSecret[]): Promise<void>;
 
   all(): Promise<OrphanedSecret[]>;
@@ -56,14 +56,14 @@ export function orphanedSecrets({ stateDir }: Options, host: UserHost): Orphaned
   };
 }
 
-/** A note that was half written when its process died names nothing: nothing had been stored. */
+/** A note that was only half written is ignored, because no secret is stored before its note is complete. */
 function secretOf(text: string): OrphanedSecret | undefined {
   const { account, file } = parseObject(text) ?? {};
   if (typeof account !== 'string' || typeof file !== 'string') return undefined;
   return { account, file };
 }
 
-/** Does `work` while no process of this host adds, imports, removes or cleans up. */
+/** Does `work` while no other process on this host adds, imports, removes or cleans up. */
 export async function withoutCleanup<T>(
   options: Options,
   host: ConnectionsHost,
@@ -73,9 +73,8 @@ export async function withoutCleanup<T>(
 }
 
 /**
- * Forgets what a process that died left in the keychain for a connection that does not come to be, or is
- * no more. Where nothing was left it takes one look at a folder; where a file that may lead to it cannot
- * be read, what it may lead to stays.
+ * Deletes the orphaned secrets that a crashed process left in the keychain. Usually there are none, and this only reads a
+ * folder. A secret stays while a file that may use it cannot be read.
  *
  * @throws {SecretStoreError}
  */
@@ -128,10 +127,10 @@ export async function forgetSecrets(
   return gone.filter(isUnknown);
 }
 
-/** What reading connections and their accounts takes. */
+/** The part of the host that reads connections and their accounts. */
 type Reader = Pick<ConnectionsHost, keyof UserHost | 'readText' | 'readConnection' | 'account'>;
 
-/** Whether a connection leads to an account of the keychain; `unknown`: a file that may cannot be read. */
+/** Whether a connection uses an account of the keychain; `unknown`: a file that may name it cannot be read. */
 export type AccountUse = 'needed' | 'free' | 'unknown';
 
 /**
@@ -197,7 +196,7 @@ function leavesSecrets(document: unknown, name: string): boolean {
   return entries.some((entry) => JSON.stringify(entry)?.includes(JSON.stringify(keychainWord)));
 }
 
-/** Every account that is a connection's own: its secrets, and the tokens that they bring. */
+/** The accounts of a connection's secrets and tokens. */
 export async function ownAccounts(
   connection: Connection,
   options: Options,

@@ -22,8 +22,8 @@ import { storeSecrets, type ConnectionSecrets } from './stored-secrets.ts';
 import type { TokenRecord } from '#auth/token-vault';
 
 /**
- * Writes an entry of our own connections, or with `undefined` removes it. One process at a time, so
- * that two who add at once both find theirs.
+ * Writes an entry to our own file, or removes it if `entry` is `undefined`. Holds a lock, so that two processes that add a
+ * connection at the same time do not overwrite each other.
  */
 export async function setRegistered(
   name: string,
@@ -39,7 +39,7 @@ export async function setRegistered(
   });
 }
 
-/** Gives an entry of our own connections another name and account, in one replacement of the file. */
+/** Renames an entry of our own file and changes its account, in one step. */
 export async function renameRegistered(
   from: string,
   { name, account }: { name: string; account: string | undefined },
@@ -60,7 +60,7 @@ export async function renameRegistered(
 }
 
 /**
- * The connection of that name among our own; `undefined` when there is none.
+ * Our own connection with that name; `undefined` if there is none.
  *
  * @throws {ConfigurationError} if our file cannot be read
  */
@@ -75,7 +75,7 @@ export async function registered(
   return names.includes(name) ? host.readConnection(name, { ...options, config }) : undefined;
 }
 
-/** Our own connection to `url`: the one of that name if given, else the first; `undefined` when there is none. */
+/** Our own connection to `url`: the one named `name` if given, otherwise the first; `undefined` if there is none. */
 export async function registeredFor(
   url: string,
   name: string | undefined,
@@ -100,7 +100,7 @@ export function checkName(name: string): void {
   );
 }
 
-/** Where an assistant knows the name for another URL, `latchkey NAME` could mean either. */
+/** Refuses a name that an assistant's file uses for another URL, because `latchkey NAME` could mean either. */
 export async function checkUnambiguous(
   name: string,
   url: string,
@@ -117,7 +117,7 @@ export async function checkUnambiguous(
   throw new ConfigurationError([{ source: known.source, key: name, problem }]);
 }
 
-/** A name of our own may mean one URL. */
+/** Refuses a name that our own file uses for another URL. */
 export async function refuseTaken(
   { name, url, source }: Connection,
   options: Options,
@@ -130,15 +130,15 @@ export async function refuseTaken(
 }
 
 export type AddOptions = {
-  /** Also when the name is taken. */
+  /** Whether a connection with this name is replaced. */
   replace: boolean;
-  /** Whether the server is asked before anything is kept. */
+  /** Whether the server is asked before anything is stored. */
   check: boolean;
   signal?: AbortSignal;
 };
 
 /**
- * Refuses a name that cannot be used, or that means something else already.
+ * Refuses a name that is invalid or already in use.
  *
  * @throws {UsageError} {@link ConfigurationError}
  */
@@ -174,10 +174,10 @@ export async function addConnection(
 ): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
   await checkFree(connection, replace, options, host);
-  // What the server gives for the trial is not kept before its account is noted.
+  // The check stores no token: its account has to be noted first.
   const nowhere: Options = { ...options, secretStore: 'memory' };
   const found = check ? await host.check(connection, nowhere, signal) : undefined;
-  // The issuer that the secret has just been used with is the only one that gets it from now on.
+  // From now on, the secret is sent only to the issuer that it was just used with.
   const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
   const store = await host.store(options);
   const orphaned = orphanedSecrets(options, host);
@@ -213,14 +213,14 @@ async function keepToken(
   await lock.hold(vault.account, async () => vault.save(token));
 }
 
-/** `secretStays`: a client's secret, while a file of an assistant that may use it cannot be read. */
+/** `secretStays`: the client secret was kept, because an assistant's file that may use it cannot be read. */
 export type Removed = SignedOut & { connection: Connection; secretStays: boolean };
 
 /**
- * Signs out at the server, and forgets a connection of our own with its secrets: the entry first, so that
- * nothing starts that has lost its secret.
+ * Signs out at the server, and deletes our own connection with its secrets. The entry goes first, so that no assistant starts
+ * a connection without its secret.
  *
- * @throws {UsageError} when there is none of that name
+ * @throws {UsageError} if there is none with that name
  */
 export async function removeConnection(
   name: string,

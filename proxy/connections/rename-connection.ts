@@ -23,12 +23,11 @@ import { storedAccounts } from './stored-secrets.ts';
 export type RenamedConnection = { url: string; launches: RenamedLaunch[] };
 
 /**
- * Gives a connection of our own another name: copies its secrets, tokens and marks to the accounts of the
- * new name, changes the entry in one step, and only then forgets the old ones and changes the assistants
- * that start it. After a crash the connection has the old name or the new one; repeating the command
- * completes the assistants' files.
+ * Renames one of our own connections: copies its secrets, tokens and marks to the accounts of the new name, changes the entry
+ * in one step, and then deletes the old secrets and changes the files of assistants. After a crash the connection has either
+ * the old or the new name, and repeating the rename completes the files of assistants.
  *
- * @throws {UsageError} when there is no such connection, or the new name is taken
+ * @throws {UsageError} if there is no such connection, or the new name is taken
  */
 export async function renameConnection(
   from: string,
@@ -73,7 +72,7 @@ async function move(
   options: Options,
   host: ConnectionsHost,
 ): Promise<void> {
-  // The accounts of some connections are not named for them: their secrets stay where they are.
+  // If the account is not named after the connection, its secrets stay where they are.
   const account = before.account === before.name ? to : before.account;
   const after: Connection = { ...before, name: to, ...(account !== undefined && { account }) };
   const entry = { name: to, account };
@@ -97,7 +96,7 @@ async function move(
   await orphaned.settled(noted.filter((one) => !unknown.includes(one.account)));
 }
 
-/** Keys, headers and client secrets, those of a rotation on trial, and since when they are stored. */
+/** Copies keys, headers and client secrets, with the state of a rotation and when they were stored. */
 async function copySecrets(
   before: Connection,
   after: Connection,

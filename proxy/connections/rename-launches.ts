@@ -11,7 +11,7 @@ import { entriesIn, isLaunch } from '#config/launch-entry';
 import type { Options } from '#config/options';
 import { fileSnapshot, replaceFile } from '#config/replace-file';
 
-/** An assistant that started the old name; `problem` where its file was left as it is. */
+/** An assistant that started the old name; `problem` if its file could not be changed. */
 export type RenamedLaunch = {
   assistant: string;
   title: string;
@@ -20,7 +20,7 @@ export type RenamedLaunch = {
   problem?: string;
 };
 
-/** Lets the entries of the assistants' own files that start `from` start `to`; each file for itself. */
+/** Changes the entries in assistants' own files that start `from`, so that they start `to`. A file that fails does not stop the others. */
 export async function renameLaunches(
   from: string,
   to: string,

@@ -13,11 +13,11 @@ import { credentialAccount } from './stored-secrets.ts';
 import type { Granted } from '#auth/token-vault';
 
 /**
- * Replaces the API key or the client secret of a connection: the new one is tried at the server first,
- * then stored beside the old one, which stays until a call has worked with the new one. Ended anywhere in
- * between, the connection works with one of both, and the keychain says which is on trial.
+ * Replaces the API key or client secret of a connection. The new secret is checked at the server and then stored beside the
+ * old one, which stays until a call with the new one succeeds. After a crash at any point, the connection works with one of
+ * the two.
  *
- * @throws what the server's refusal of the new secret brings; the old one is in use then as before
+ * @throws the error of the server if it refuses the new secret; the old one stays in use then
  */
 export async function rotateSecret(
   connection: Connection,
@@ -46,7 +46,7 @@ export async function rotateSecret(
     await lock.hold(vault.account, async () => {
       const granted = await grantedWith(nextSecret);
       const { issuer, accessToken, refresh } = granted;
-      // The refresh token before it is spent, whatever comes now.
+      // The previous refresh token is used up, so its successor is stored even if the check fails.
       if (refresh) await vault.save(granted);
       const headers = { ...connection.headers, authorization: `Bearer ${accessToken}` };
       await host.check({ ...connection, headers }, options, signal);
@@ -96,10 +96,10 @@ function nowMs(): number {
 }
 
 const daySeconds = 86_400;
-/** A key that has been in use for so long is to be replaced. */
+/** The recommended age at which a secret is replaced. */
 const oldDays = 90;
 
-/** What is known of the key or client secret of a connection, where it is in the keychain. */
+/** Facts about the key or client secret of a connection; `undefined` if it is not in the keychain. */
 export async function secretView(
   connection: Connection,
   options: Options,
@@ -113,7 +113,7 @@ export async function secretView(
   const marks = secretMarks(account, options, host);
   const storedAt = await marks.storedAt();
   const now = host.clock.now();
-  // What an older release stored begins to age when it is first seen.
+  // The age of a secret that an older release stored counts from when it is first seen.
   if (storedAt === undefined) await marks.stored(now);
   return {
     kind: isKey ? 'api_key' : 'client_secret',
@@ -124,7 +124,7 @@ export async function secretView(
   };
 }
 
-/** The page of a server's keys or clients, where the URL is one of ours; else its root. */
+/** The dashboard page of the keys or clients of a Latchkey server; the root of any other server. */
 function dashboardPage(url: string, what: 'keys' | 'clients'): string {
   const { origin, pathname } = new URL(url);
   const [, organization, server] = /^\/mcp\/([^/]+)\/([^/]+)\/?$/.exec(pathname) ?? [];

@@ -13,20 +13,20 @@ import type { SecretStore } from '#keychain/secret-store';
 import { credentialAccount, type ConnectionSecrets } from './stored-secrets.ts';
 
 /**
- * A secret that is being replaced. The one in use is stored in its account, the one before it in a second
- * account until the new one has worked. If a process ends in between, the secret in use is complete, and the two
- * accounts tell how far it came: no secret before, or the same one, means that nothing is on trial.
+ * The rotation of a secret. The new secret is stored in the account of the connection, and the old one in a second account
+ * until a call with the new one succeeds. After a crash, the accounts show how far the rotation came: if the second one is
+ * empty or holds the same secret, nothing is on trial.
  */
 export interface SecretTrial {
   isOn(): Promise<boolean>;
 
-  /** Puts `next` in use. The last that is known to work is kept, also when two follow each other. */
+  /** Makes `next` the secret in use. After two rotations in a row, the kept secret is still the last one that worked. */
   begin(next: string): Promise<void>;
 
-  /** The one in use has worked: the one before is forgotten. */
+  /** The new secret has worked: deletes the old one. */
   proven(): Promise<void>;
 
-  /** The one before is in use again; `false` when there is none. */
+  /** Puts the old secret back; `false` if there is none. */
   undo(): Promise<boolean>;
 }
 
@@ -57,23 +57,23 @@ export function secretTrial(account: string, store: SecretStore): SecretTrial {
   };
 }
 
-/** A client's secret is kept with the issuer it is bound to, which may come to be known later. */
+/** A client secret is stored with the issuer that it is bound to, which may be added later. */
 function secretIn(value: string | undefined): string | undefined {
   try {
     const kept: unknown = JSON.parse(value ?? '');
     if (typeof kept === 'object' && kept !== null && 'clientSecret' in kept)
       return String(kept.clientSecret);
   } catch {
-    // A key as it is.
+    // An API key is stored as it is.
   }
   return value;
 }
 
-/** What is remembered of a secret besides itself: small files, with nothing secret in them. */
+/** Facts about a stored secret, in small files that contain nothing secret. */
 export interface SecretMarks {
   storedAt(): Promise<EpochSeconds | undefined>;
 
-  /** The secret is stored, or was found without a mark. */
+  /** Records when the secret was stored or, if that is unknown, first seen. */
   stored(at: EpochSeconds): Promise<void>;
 
   /** When the trial began, in milliseconds since 1970; `undefined` when there is none. */
@@ -111,8 +111,8 @@ export function secretMarks(account: string, { stateDir }: Options, host: UserHo
 }
 
 /**
- * A call has worked: the secret before the one in use is forgotten, if this process began with the new
- * one. Without a trial it takes one look at a file, and none at the keychain.
+ * Ends a rotation after a successful call: deletes the old secret, if this process started with the new one. Without a
+ * rotation on trial this reads one file, and not the keychain.
  *
  * @throws {SecretStoreError}
  */
@@ -135,7 +135,7 @@ export async function settleRotation(
   await marks.settled();
 }
 
-/** Puts the secret back that the one on trial replaced; `false` when there is none. */
+/** Puts the old secret back while the new one is on trial; `false` if there is none. */
 export async function undoRotation(
   connection: Connection,
   options: Options,
@@ -151,7 +151,7 @@ export async function undoRotation(
   });
 }
 
-/** A key or client secret has just been stored: it begins to age, and no other is on trial. */
+/** Records that a key or client secret has just been stored, which ends any rotation on trial. */
 export async function noteStored(
   connection: Connection,
   { apiKeySecret, clientSecret }: ConnectionSecrets,

@@ -14,7 +14,7 @@ export type ConnectionSecrets = {
   headerSecrets?: Readonly<Record<string, string>>;
 };
 
-/** Puts the secrets into the store; durable once resolved. */
+/** Stores the secrets. They are durable once this resolves. */
 export async function storeSecrets(
   connection: Connection,
   { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
@@ -69,7 +69,7 @@ export async function hasStoredSecrets(
   return true;
 }
 
-/** The secrets of a connection that its requests carry, by the keychain where they are there. */
+/** The secrets that requests of a connection carry, read from the keychain if they are stored there. */
 export type SentSecrets = { headers?: Record<string, string>; apiKeySecret?: string };
 
 /**
