@@ -7,7 +7,7 @@ import { consoleCalls } from '#console/call-server';
 import type { ProxyDownload } from '#download/proxy-download';
 import { active } from '#gateway/admission';
 import type { Gateway } from '#gateway/gateway';
-import { isAllowedOrigin } from '#http/guards';
+import { isAllowedOrigin, idleConnections } from '#http/guards';
 import { serverSettingsRoutes } from '#http/server-settings-routes';
 import { parseServerPath } from '#model/slug';
 import { listNodes, type NodeRegistry } from '#nodes/node-registry';
@@ -54,12 +54,12 @@ interface AppParts extends OpenKeys {
   readonly ready: () => Promise<void>;
 }
 
-/** Opens the HTTP server with all routes, and listens. */
+/** Opens the HTTP server with all routes, and listens. `closeIdle` closes the connections on which nothing is in progress. */
 export async function openApp(
   options: ServeOptions,
   parts: AppParts,
   closers: Closers,
-): Promise<FastifyInstance> {
+): Promise<{ readonly app: FastifyInstance; readonly closeIdle: () => void }> {
   const { base, clock, log, oidc, sharedFolder } = options;
   const { stores, keys, masterKey, gateway, refusals, administration, isOwner, remote } = parts;
   const identityProvider =
@@ -99,11 +99,12 @@ export async function openApp(
   if (remote) closers.push(() => remote.drained());
   let closeForwarded = () => Promise.resolve();
   closers.push(async () => void (await Promise.all([app.close(), closeForwarded()])));
+  const closeIdle = idleConnections(app.server);
   await app.listen({ host: options.host, port: options.port });
   if (sharedFolder && isOwner) {
     closeForwarded = await acceptForwarded(app.server, sharedFolder.socket);
   }
-  return app;
+  return { app, closeIdle };
 }
 
 type AppPorts = Parameters<typeof createApp>[0];

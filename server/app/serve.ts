@@ -98,7 +98,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
     nodes?.checkReady();
   };
   const answering = { keys, gateway, attempts, proxyDownload, administration, ready };
-  const app = await openApp(
+  const { app, closeIdle } = await openApp(
     options,
     { ...shared, ...answering, nodes, clientOf, senders },
     closers,
@@ -117,14 +117,14 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
       isClosing = true;
       const delayMs = options.shutdownDelayMs ?? 0;
       if (delayMs > 0) await pause(delayMs);
-      await closeDrained({ gateway, tunnels, remote, app }, closers);
+      await closeDrained({ gateway, tunnels, remote, app, closeIdle }, closers);
     },
   };
 }
 
 /** Lets calls in progress finish while everything closes. After ten seconds it ends those that are left. */
 async function closeDrained(
-  { gateway, tunnels, remote, app }: DrainedParts,
+  { gateway, tunnels, remote, app, closeIdle }: DrainedParts,
   closers: Closers,
 ): Promise<void> {
   const late = setTimeout(() => {
@@ -133,7 +133,7 @@ async function closeDrained(
     app.server.closeAllConnections();
   }, drainMs);
   // Closes connections that become idle while others finish.
-  const idle = setInterval(() => app.server.closeIdleConnections(), 200);
+  const idle = setInterval(closeIdle, 200);
   remote?.drain();
   gateway.endEndless();
   tunnels.drain();
@@ -147,6 +147,7 @@ interface DrainedParts {
   readonly tunnels: AgentTunnels;
   readonly remote: RemoteNodes | undefined;
   readonly app: FastifyInstance;
+  readonly closeIdle: () => void;
 }
 
 /** Opens what resolves the hosts of URLs that users chose, and says which of them requests may reach. */

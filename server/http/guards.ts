@@ -71,6 +71,24 @@ export function isAllowedOrigin(
   return origin === undefined || origin === base || allowed.includes(origin);
 }
 
+/**
+ * Returns a function that closes all connections on which nothing is in progress. Node's own `closeIdleConnections` leaves those
+ * that never carried a request, such as the ones that clients open in advance or in place of those whose calls they aborted.
+ */
+export function idleConnections(server: Server): () => void {
+  const unused = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    unused.add(socket);
+    socket.once('close', () => unused.delete(socket));
+  });
+  server.prependListener('request', ({ socket }) => unused.delete(socket));
+  return () => {
+    server.closeIdleConnections();
+    // What has begun to send a request may still finish it.
+    for (const socket of unused) if (socket.bytesRead === 0) socket.destroy();
+  };
+}
+
 /** What the log says about a request, as far as it is known. */
 export interface RequestName {
   readonly id?: string;

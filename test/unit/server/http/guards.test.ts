@@ -1,7 +1,9 @@
-import { IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
+import { once } from 'node:events';
+import { createServer, IncomingMessage, type ServerResponse } from 'node:http';
+import { connect, Socket } from 'node:net';
 import { describe, expect, test } from 'vitest';
-import { isAllowedOrigin, isLongHeader, ownHost } from '#server/http/guards';
+import { idleConnections, isAllowedOrigin, isLongHeader, ownHost } from '#server/http/guards';
+import { listen } from '#support/loopback';
 
 const base = 'https://latchkey.example.com:8443';
 
@@ -61,4 +63,31 @@ describe('an origin', () => {
   ])('may call (%s): %j', (may, origin) => {
     expect(isAllowedOrigin(origin, base, allowed)).toBe(may);
   });
+});
+
+test('idle connections: one that never carried a request is closed, others when they are done', async () => {
+  const answers: ServerResponse[] = [];
+  const server = createServer((_request, response) => void answers.push(response));
+  const closeIdle = idleConnections(server);
+  const port = await listen(server);
+  const opened = async (text: string) => {
+    const accepted = once(server, 'connection');
+    const socket = connect(port, '127.0.0.1').resume();
+    await accepted;
+    socket.write(text);
+    return socket;
+  };
+  const unused = await opened('');
+  const asked = once(server, 'request');
+  const used = await opened('GET / HTTP/1.1\r\nHost: a\r\n\r\n');
+  await asked;
+  const [isUnusedClosed, isUsedClosed] = [once(unused, 'close'), once(used, 'close')];
+  const isClosed = new Promise<void>((resolve) => void server.close(() => resolve()));
+  closeIdle();
+  await isUnusedClosed;
+
+  expect(used.destroyed).toBe(false);
+  answers[0]?.end();
+  await isUsedClosed;
+  await isClosed;
 });
