@@ -28,119 +28,139 @@ export function passkeyDomain(base: string): string | undefined {
   return isIP(hostname) !== 0 || hostname.startsWith('[') ? undefined : hostname;
 }
 
-export type Passkeys = ReturnType<typeof passkeys>;
-
-/** Registers passkeys and verifies sign-ins with them. `base` is the public URL of the server. WebAuthn L3 §7 */
-export function passkeys(base: string, ports: PasskeyPorts) {
-  const rpID = passkeyDomain(base) ?? 'passkeys.invalid';
-  const relyingParty = { expectedOrigin: base, expectedRPID: rpID, requireUserVerification: true };
-  const { db, clock } = ports;
-  const challengeFor = (purpose: string, cookieToken: string) => ({
-    challenge: Buffer.from(issueChallenge(purpose, cookieToken, ports), 'base64url'),
-  });
-  const isOurs = (purpose: string, cookieToken: string) => (challenge: string) =>
-    spendChallenge({ challenge, purpose, cookieToken }, ports);
-
-  return {
-    /** Options for the browser to create a passkey for `user`. */
-    async registrationOptions(user: User, cookieToken: string): Promise<object> {
-      const { generateRegistrationOptions } = await webAuthn();
-      return generateRegistrationOptions({
-        rpName: 'Latchkey',
-        rpID,
-        supportedAlgorithmIDs,
-        userName: user.email,
-        userDisplayName: user.email,
-        userID: new Uint8Array(Buffer.from(user.id)),
-        ...withBytes(challengeFor(`passkey-add ${user.id}`, cookieToken)),
-        attestationType: 'none',
-        excludeCredentials: (await listPasskeys(db, user.id)).map(({ id, transports }) => ({
-          id,
-          transports: [...transports],
-        })),
-        authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
-      });
-    },
-
-    /** Stores the passkey that the browser created, and what `record` writes, in one transaction. Resolves with `false` if its response does not verify. */
-    async register(
-      { user, name, answer }: { user: User; name: string; answer: unknown },
-      cookieToken: string,
-      record: (tx: Db) => Promise<void> = async () => {},
-    ): Promise<boolean> {
-      const response = attestationSchema.safeParse(answer);
-      if (!response.success) return false;
-      const { verifyRegistrationResponse } = await webAuthn();
-      const expectedChallenge = isOurs(`passkey-add ${user.id}`, cookieToken);
-      const result = await proven(
-        verifyRegistrationResponse({
-          ...relyingParty,
-          response: response.data,
-          expectedChallenge,
-          supportedAlgorithmIDs,
-        }),
-      );
-      if (!result?.verified) return false;
-      const { id, publicKey, counter, transports = [] } = result.registrationInfo.credential;
-      const made = {
-        id,
-        userId: user.id,
-        name: name.trim().slice(0, 60) || 'Passkey',
-        publicKey: Buffer.from(publicKey).toString('base64url'),
-        counter,
-        transports,
-        createdAt: clock.now(),
-        lastUsedAt: undefined,
-      };
-      return transaction(db, async (tx) => {
-        if (!(await insertPasskey(tx, made))) return false;
-        await record(tx);
-        return true;
-      });
-    },
-
-    /** Options for the browser to sign in with any passkey; the response says whose it is. */
-    async signInOptions(cookieToken: string): Promise<object> {
-      const { generateAuthenticationOptions } = await webAuthn();
-      return generateAuthenticationOptions({
-        rpID,
-        userVerification: 'required',
-        ...withBytes(challengeFor('passkey-sign-in', cookieToken)),
-      });
-    },
-
-    /** Verifies a sign-in. `userId` is the owner of the passkey, or `undefined` for an unknown passkey. */
-    async signIn(
-      answer: unknown,
-      cookieToken: string,
-    ): Promise<{ userId: string | undefined; isProven: boolean }> {
-      const response = assertionSchema.safeParse(answer);
-      const passkey = response.success ? await findPasskey(db, response.data.id) : undefined;
-      if (!response.success || !passkey) return { userId: undefined, isProven: false };
-      const { id, userId, publicKey, counter } = passkey;
-      const refused = { userId, isProven: false };
-      const { userHandle } = response.data.response;
-      if (userHandle !== undefined && textOf(userHandle) !== userId) return refused;
-      const { verifyAuthenticationResponse } = await webAuthn();
-      const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
-      const result = await proven(
-        verifyAuthenticationResponse({
-          ...relyingParty,
-          response: response.data,
-          expectedChallenge: isOurs('passkey-sign-in', cookieToken),
-          credential: { id, counter, publicKey: key },
-        }),
-      );
-      if (!result?.verified) return refused;
-      // If the counter changed concurrently, the authenticator was cloned or this is a replay. §6.1.1
-      const to = result.authenticationInfo.newCounter;
-      return { userId, isProven: await advancePasskey(db, id, { from: counter, to }, clock.now()) };
-    },
-  };
+/** Where passkeys are used: the public URL of the server, and what stores them. */
+export interface PasskeySite extends PasskeyPorts {
+  readonly base: string;
 }
 
-function withBytes({ challenge }: { challenge: Buffer }) {
-  return { challenge: new Uint8Array(challenge) };
+/** Options for the browser to create a passkey for `user`. WebAuthn L3 §5.4 */
+export async function passkeyRegistrationOptions(
+  user: User,
+  cookieToken: string,
+  site: PasskeySite,
+): Promise<object> {
+  const { generateRegistrationOptions } = await webAuthn();
+  return generateRegistrationOptions({
+    rpName: 'Latchkey',
+    rpID: relyingPartyId(site),
+    supportedAlgorithmIDs,
+    userName: user.email,
+    userDisplayName: user.email,
+    userID: new Uint8Array(Buffer.from(user.id)),
+    challenge: newChallenge(addPurpose(user), cookieToken, site),
+    attestationType: 'none',
+    excludeCredentials: (await listPasskeys(site.db, user.id)).map(({ id, transports }) => ({
+      id,
+      transports: [...transports],
+    })),
+    authenticatorSelection: { residentKey: 'required', userVerification: 'required' },
+  });
+}
+
+/**
+ * Stores the passkey that the browser created, and what `record` writes, in one transaction. Resolves with `false` if
+ * its response does not verify. WebAuthn L3 §7.1
+ */
+export async function registerPasskey(
+  { user, name, answer }: { user: User; name: string; answer: unknown },
+  cookieToken: string,
+  site: PasskeySite,
+  record: (tx: Db) => Promise<void> = async () => {},
+): Promise<boolean> {
+  const response = attestationSchema.safeParse(answer);
+  if (!response.success) return false;
+  const { verifyRegistrationResponse } = await webAuthn();
+  const result = await verified(
+    verifyRegistrationResponse({
+      ...expected(addPurpose(user), cookieToken, site),
+      response: response.data,
+      supportedAlgorithmIDs,
+    }),
+  );
+  if (!result?.verified) return false;
+  const { id, publicKey, counter, transports = [] } = result.registrationInfo.credential;
+  const made = {
+    id,
+    userId: user.id,
+    name: name.trim().slice(0, 60) || 'Passkey',
+    publicKey: Buffer.from(publicKey).toString('base64url'),
+    counter,
+    transports,
+    createdAt: site.clock.now(),
+    lastUsedAt: undefined,
+  };
+  return transaction(site.db, async (tx) => {
+    if (!(await insertPasskey(tx, made))) return false;
+    await record(tx);
+    return true;
+  });
+}
+
+/** Options for the browser to sign in with any passkey; the response says whose it is. WebAuthn L3 §5.5 */
+export async function passkeySignInOptions(
+  cookieToken: string,
+  site: PasskeySite,
+): Promise<object> {
+  const { generateAuthenticationOptions } = await webAuthn();
+  return generateAuthenticationOptions({
+    rpID: relyingPartyId(site),
+    userVerification: 'required',
+    challenge: newChallenge(signInPurpose, cookieToken, site),
+  });
+}
+
+/** Verifies a sign-in. `userId` is the owner of the passkey, or `undefined` for an unknown passkey. WebAuthn L3 §7.2 */
+export async function verifyPasskeySignIn(
+  answer: unknown,
+  cookieToken: string,
+  site: PasskeySite,
+): Promise<{ userId: string | undefined; isProven: boolean }> {
+  const { db, clock } = site;
+  const response = assertionSchema.safeParse(answer);
+  const passkey = response.success ? await findPasskey(db, response.data.id) : undefined;
+  if (!response.success || !passkey) return { userId: undefined, isProven: false };
+  const { id, userId, publicKey, counter } = passkey;
+  const refused = { userId, isProven: false };
+  const { userHandle } = response.data.response;
+  if (userHandle !== undefined && textOf(userHandle) !== userId) return refused;
+  const { verifyAuthenticationResponse } = await webAuthn();
+  const key = new Uint8Array(Buffer.from(publicKey, 'base64url'));
+  const result = await verified(
+    verifyAuthenticationResponse({
+      ...expected(signInPurpose, cookieToken, site),
+      response: response.data,
+      credential: { id, counter, publicKey: key },
+    }),
+  );
+  if (!result?.verified) return refused;
+  // If the counter changed concurrently, the authenticator was cloned or this is a replay. §6.1.1
+  const to = result.authenticationInfo.newCounter;
+  return { userId, isProven: await advancePasskey(db, id, { from: counter, to }, clock.now()) };
+}
+
+const signInPurpose = 'passkey-sign-in';
+
+function addPurpose({ id }: User): string {
+  return `passkey-add ${id}`;
+}
+
+function relyingPartyId({ base }: PasskeySite): string {
+  return passkeyDomain(base) ?? 'passkeys.invalid';
+}
+
+function newChallenge(purpose: string, cookieToken: string, site: PasskeySite) {
+  return new Uint8Array(Buffer.from(issueChallenge(purpose, cookieToken, site), 'base64url'));
+}
+
+/** What a response must be for, and prove. */
+function expected(purpose: string, cookieToken: string, site: PasskeySite) {
+  return {
+    expectedOrigin: site.base,
+    expectedRPID: relyingPartyId(site),
+    requireUserVerification: true,
+    expectedChallenge: (challenge: string) =>
+      spendChallenge({ challenge, purpose, cookieToken }, site),
+  };
 }
 
 function textOf(base64url: string): string {
@@ -148,7 +168,7 @@ function textOf(base64url: string): string {
 }
 
 /** Resolves with `undefined` if the response does not verify, for which the library throws. Database errors are rethrown. */
-async function proven<T>(verification: Promise<T>): Promise<T | undefined> {
+async function verified<T>(verification: Promise<T>): Promise<T | undefined> {
   try {
     return await verification;
   } catch (error) {

@@ -8,7 +8,13 @@ import {
   renewRecoveryCodes,
   type TotpEnrolment,
 } from '#accounts/authenticator-app';
-import { passkeyDomain, passkeys as passkeysOf } from '#accounts/passkeys';
+import {
+  passkeyDomain,
+  passkeyRegistrationOptions,
+  passkeySignInOptions,
+  registerPasskey,
+  verifyPasskeySignIn,
+} from '#accounts/passkeys';
 import { checkSecondFactorFirst } from '#accounts/second-factor';
 import { isRecentProof } from '#accounts/sessions';
 import { ownPath } from '#accounts/sign-in';
@@ -110,7 +116,7 @@ function inGroups(secret: string): string {
 export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   const { base, people } = options;
   if (passkeyDomain(base) === undefined) return;
-  const passkeys = passkeysOf(base, people);
+  const site = { ...people, base };
   const currentPerson = currentPersonOf(base, people);
   const mustPerson = async (request: FastifyRequest): Promise<CurrentPerson> => {
     const person = await currentPerson(request);
@@ -141,7 +147,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     const person = await mustPerson(request);
     readPageJson(request, base, person);
     await mustBeRecent(person);
-    return passkeys.registrationOptions(person.user, person.sessionToken);
+    return passkeyRegistrationOptions(person.user, person.sessionToken, site);
   });
 
   app.post('/account/passkeys', async (request, reply) => {
@@ -151,7 +157,7 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
     await mustBeRecent(person);
     const made = { user, name: typeof name === 'string' ? name : '', answer };
     const happened = { userId: user.id, action: 'passkey.add' };
-    const ok = await passkeys.register(made, person.sessionToken, (tx) =>
+    const ok = await registerPasskey(made, person.sessionToken, site, (tx) =>
       note(request, { ...happened, ok: true }, tx),
     );
     if (!ok) {
@@ -182,14 +188,14 @@ export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions
   app.post('/sign-in/passkey/options', async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     readPageJson(request, base, undefined);
-    return passkeys.signInOptions(browserToken(request, reply, base));
+    return passkeySignInOptions(browserToken(request, reply, base), site);
   });
 
   app.post('/sign-in/passkey', async (request, reply) => {
     void reply.header('Cache-Control', 'no-store');
     const { next, credential } = readPageJson(request, base, undefined);
     const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
-    const { userId, isProven } = await passkeys.signIn(credential, cookieToken);
+    const { userId, isProven } = await verifyPasskeySignIn(credential, cookieToken, site);
     // Attempts with an unknown passkey could fill the log, so they are not recorded.
     if (userId !== undefined) await note(request, { userId, action: 'sign-in', ok: isProven });
     if (userId === undefined || !isProven) {

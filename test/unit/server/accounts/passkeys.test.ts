@@ -3,7 +3,14 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
-import { passkeyDomain, passkeys, type Passkeys } from '#server/accounts/passkeys';
+import {
+  passkeyDomain,
+  passkeyRegistrationOptions,
+  type PasskeySite,
+  passkeySignInOptions,
+  registerPasskey,
+  verifyPasskeySignIn,
+} from '#server/accounts/passkeys';
 import { masterKey } from '#server/secrets/master-key';
 import type { OpenStores } from '#server/app/stores';
 import { openDatabase } from '#support/open-database';
@@ -16,13 +23,13 @@ const cookie = 'c'.repeat(32);
 const clock = turnedClock();
 const user = { id: 'user_dana', email: 'dana@example.com', createdAt: clock.now() };
 let stores: OpenStores & AsyncDisposable;
-let ours: Passkeys;
+let site: PasskeySite;
 
 beforeAll(async () => {
   stores = await openDatabase();
   await insertOrganization(stores.db, { id: 'org_1', name: 'acme', createdAt: clock.now() });
   await insertUser(stores.db, user, { organizationId: 'org_1', role: 'owner' });
-  ours = passkeys(base, { ...stores, sealing: masterKey(randomBytes(32)), clock });
+  site = { ...stores, base, sealing: masterKey(randomBytes(32)), clock };
 });
 afterAll(() => stores[Symbol.asyncDispose]());
 
@@ -31,20 +38,20 @@ const challengeOf = (options: object) => ({
 });
 const registered = async (wrong: Deviation = {}) => {
   const authenticator = softAuthenticator(base);
-  const options = challengeOf(await ours.registrationOptions(user, cookie));
+  const options = challengeOf(await passkeyRegistrationOptions(user, cookie, site));
   const answer = authenticator.register(options, wrong);
-  const ok = await ours.register({ user, name: 'Laptop', answer }, cookie);
+  const ok = await registerPasskey({ user, name: 'Laptop', answer }, cookie, site);
   return { ok, authenticator };
 };
 const signedIn = async (answer: unknown, cookieToken = cookie) => {
-  const { userId, isProven } = await ours.signIn(answer, cookieToken);
+  const { userId, isProven } = await verifyPasskeySignIn(answer, cookieToken, site);
   return isProven ? userId : undefined;
 };
 const signInBy = async (
   authenticator: ReturnType<typeof softAuthenticator>,
   wrong: Deviation = {},
 ) => {
-  const options = challengeOf(await ours.signInOptions(cookie));
+  const options = challengeOf(await passkeySignInOptions(cookie, site));
   return signedIn(authenticator.signIn(options, wrong));
 };
 
@@ -79,9 +86,9 @@ test('83 a counter that does not increase is a sign of a clone, and refused', as
 
 test('83 a response is accepted once, in the browser of its challenge, within five minutes', async () => {
   const { authenticator } = await registered();
-  const options = challengeOf(await ours.signInOptions(cookie));
+  const options = challengeOf(await passkeySignInOptions(cookie, site));
   const answer = authenticator.signIn(options);
-  const late = authenticator.signIn(challengeOf(await ours.signInOptions(cookie)));
+  const late = authenticator.signIn(challengeOf(await passkeySignInOptions(cookie, site)));
 
   expect(await signedIn(answer, 'd'.repeat(32))).toBeUndefined();
   expect(await signedIn(answer)).toBe(user.id);
@@ -94,7 +101,7 @@ test('83 of two concurrent uses of the same response one is accepted', async () 
   const { authenticator } = await registered();
   const answers = await Promise.all(
     [1, 2, 3].map(async () => {
-      const options = challengeOf(await ours.signInOptions(cookie));
+      const options = challengeOf(await passkeySignInOptions(cookie, site));
       return authenticator.signIn(options, { counter: 50 });
     }),
   );
@@ -106,13 +113,13 @@ test('83 of two concurrent uses of the same response one is accepted', async () 
 
 test('83 a challenge for adding a passkey does not sign in, and one of another person does not either', async () => {
   const { authenticator } = await registered();
-  const add = challengeOf(await ours.registrationOptions(user, cookie));
+  const add = challengeOf(await passkeyRegistrationOptions(user, cookie, site));
   const other = { ...user, id: 'user_eve' };
-  const theirs = challengeOf(await ours.registrationOptions(other, cookie));
+  const theirs = challengeOf(await passkeyRegistrationOptions(other, cookie, site));
 
   expect(await signedIn(authenticator.signIn(add))).toBeUndefined();
   const answer = softAuthenticator(base).register(theirs);
-  expect(await ours.register({ user, name: 'x', answer }, cookie)).toBe(false);
+  expect(await registerPasskey({ user, name: 'x', answer }, cookie, site)).toBe(false);
   expect(await signInBy(authenticator, { userHandle: 'user_eve' })).toBeUndefined();
 });
 
