@@ -81,6 +81,11 @@ export const relayRules: JsonRules = {
   strictness: 'top-level',
 };
 
+/** Of all objects of a text that are compared with each other, which costs time and memory for each. */
+export const maxMembers = 100_000;
+/** Values of a text at every level: strings, numbers, objects, arrays and so on. */
+export const maxValues = 1_000_000;
+
 const fewNames = 8;
 const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
   0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
@@ -88,8 +93,9 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = 
 
 /**
  * Scans a JSON text in one pass without building its value, and locates the wanted members. Besides invalid JSON it
- * refuses invalid UTF-8, a byte order mark, and what `rules` say. With the strictest rules, no text passes that two
- * parsers could read as different messages. Names are compared after decoding.
+ * refuses invalid UTF-8, a byte order mark, what `rules` say, and more than `maxMembers` members whose names must
+ * differ. With the strictest rules, no text passes that two parsers could read as different messages, and none of more
+ * than `maxValues` values. Names are compared after decoding.
  *
  * RFC 8259 §4, §8.1, §9; RFC 7493 §2
  */
@@ -107,14 +113,14 @@ export function strictJson<Place extends string>(
   return scan.outcome === 'refused' ? scan : { ...scan, text };
 }
 
-/** The bytes are not JSON, or the object names a member twice. */
+/** The bytes are not JSON, or the object names a member twice, or too many. */
 export class JsonError extends Error {
   override readonly name = 'JsonError';
   /** The offending byte. */
   readonly at: number;
 
-  constructor(at: number) {
-    super(`not JSON at byte ${at}`);
+  constructor(at: number, reason = 'not JSON') {
+    super(reason.includes('at byte') ? reason : `${reason}, at byte ${at}`);
     this.at = at;
   }
 }
@@ -132,7 +138,7 @@ export function jsonMembers(bytes: Uint8Array, span?: Span): Map<string, Span> |
   const members = new Map<string, Span>();
   const whole = span ?? { start: 0, end: bytes.length };
   const scan = scanJson(bytes, whole, relayRules, { members });
-  if (scan.outcome === 'refused') throw new JsonError(scan.at ?? 0);
+  if (scan.outcome === 'refused') throw new JsonError(scan.at ?? 0, scan.reason);
   return bytes[scan.root.start] === openBrace ? members : undefined;
 }
 
@@ -161,6 +167,8 @@ function scanJson<Place extends string>(
   let depth = 0;
   let i = span.start;
   let outerName = '';
+  let memberCount = 0;
+  let valueCount = 0;
   // Reported at the end, because invalid JSON takes precedence.
   let problem: string | undefined;
 
@@ -168,6 +176,8 @@ function scanJson<Place extends string>(
     i = blankEnd(body, i);
     let start = i;
     const first = body[i];
+    if (isStrict && ++valueCount > maxValues)
+      return refused('not allowed', `more than ${maxValues} values`, i);
     const opens = first === openBrace || first === openBracket;
     if (opens) {
       if (depth === maxDepth)
@@ -203,6 +213,8 @@ function scanJson<Place extends string>(
 
       const end = body[i] === quote ? stringEnd(body, i, isStrict) : ~i;
       if (end < 0) return notJson(i, end);
+      if ((isStrict || depth === 1) && ++memberCount > maxMembers)
+        return refused('not allowed', `more than ${maxMembers} members`, i);
       if (isStrict || frame.inside) {
         const name = nameOf(text, i, end);
         problem ??= admit(frame, name, { isStrict, isUnique: isStrict || depth === 1 });

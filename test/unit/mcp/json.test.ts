@@ -1,5 +1,13 @@
 import { describe, expect, test } from 'vitest';
-import { strictJson, strictRules, wanted, type JsonRules } from '#mcp/json';
+import {
+  jsonMembers,
+  maxMembers,
+  maxValues,
+  strictJson,
+  strictRules,
+  wanted,
+  type JsonRules,
+} from '#mcp/json';
 
 const shape = wanted(
   {
@@ -61,4 +69,34 @@ test.each([
 test('a text of more bytes than the rules allow is refused', () => {
   expect(read(`"${'x'.repeat(998)}"`, outermost)).toBe('json');
   expect(read(`"${'x'.repeat(999)}"`, outermost)).toBe('not allowed: larger than 1000 bytes');
+});
+
+describe('117: a text costs bounded work', () => {
+  const names = (count: number) => Array.from({ length: count }, (_, n) => `"${n}":0`).join();
+  const small = (count: number) => `{"params":[${'{"a":0},'.repeat(count)}0]}`;
+
+  test('members of all levels are counted, and reading stops at the first beyond the limit', () => {
+    const broken = `{"params":{${names(maxMembers)}?`;
+
+    expect(read(`{"params":{${names(maxMembers - 1)}}}`)).toBe('json');
+    expect(read(small(maxMembers - 1))).toBe('json');
+    expect(read(small(maxMembers))).toBe('not allowed: more than 100000 members');
+    expect(read(broken)).toBe('not allowed: more than 100000 members');
+  });
+
+  test('so are values', () => {
+    const zeros = (count: number) => `{"params":[${'0,'.repeat(count - 1)}0]}`;
+
+    expect(read(zeros(maxValues - 2))).toBe('json');
+    expect(read(zeros(maxValues - 1))).toBe('not allowed: more than 1000000 values');
+  });
+
+  test('where only the outermost names must differ, only those are counted', () => {
+    const whole = { ...outermost, maxBytes: Infinity };
+    const outer = Buffer.from(`{${names(maxMembers + 1)}}`);
+
+    expect(read(small(maxMembers), whole)).toBe('json');
+    expect(jsonMembers(Buffer.from(`{${names(maxMembers)}}`))?.size).toBe(maxMembers);
+    expect(() => jsonMembers(outer)).toThrow('more than 100000 members');
+  });
 });
