@@ -10,6 +10,9 @@ import {
   wanted,
 } from './json.ts';
 
+/** The longest id, as JSON text. Ids are kept as long as requests wait, and compared with each other. */
+export const maxIdBytes = 1024;
+
 /** Members of `params` that must be strings if present. */
 const strings = ['name', 'uri', 'taskId', 'requestState', 'cursor'] as const;
 
@@ -89,6 +92,7 @@ function readEnvelope({
   if (string(found.jsonrpc) !== '2.0') return 'jsonrpc is "2.0"';
   const id = idText(found.id);
   if (found.id && id === undefined) return 'an id is a string or a number';
+  if (id !== undefined && id.length > maxIdBytes) return `an id has more than ${maxIdBytes} bytes`;
   const method = string(found.method);
   if (found.method && method === undefined) return 'a method is a string';
   const answers = Number(found.result !== undefined) + Number(found.error !== undefined);
@@ -147,10 +151,17 @@ export function isError(message: Uint8Array): boolean {
   return json.found.error !== undefined && json.found.result === undefined;
 }
 
-/** Decodes UTF-8 bytes given as one character per byte. */
+/** V8 copies a shorter part of a string; a longer one is a view, which keeps the whole string in memory. */
+const shortestView = 13;
+
+/**
+ * Decodes UTF-8 bytes given as one character per byte, a part of a message, into a string of its own: whoever keeps it
+ * does not keep the message.
+ */
 function utf8(bytes: string): string {
   // oxlint-disable-next-line no-control-regex
-  return /[^\0-\x7f]/.test(bytes) ? Buffer.from(bytes, 'latin1').toString() : bytes;
+  const isOwn = bytes.length < shortestView && !/[^\0-\x7f]/.test(bytes);
+  return isOwn ? bytes : Buffer.from(bytes, 'latin1').toString();
 }
 
 /** The name of a message member in the envelope. */

@@ -1,6 +1,13 @@
+import { memoryUsage } from 'node:process';
+import { setFlagsFromString } from 'node:v8';
+import { runInNewContext } from 'node:vm';
 import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
 
 import { type Envelope, scanMessage } from '#mcp/message';
+
+setFlagsFromString('--expose-gc');
+const collectGarbage = z.function({ output: z.undefined() }).parse(runInNewContext('gc'));
 
 const scan = (text: string | Buffer) => scanMessage(Buffer.from(text));
 const nested = (depth: number) =>
@@ -235,3 +242,39 @@ test.each<[string, (share: number) => string]>([
   // Linear work takes less than a second. Work that grows with the square of the size takes minutes.
   30_000,
 );
+
+test('107: an id of 1 KiB is accepted, and none that is longer', () => {
+  const named = (letters: number) => {
+    const id = 'x'.repeat(letters);
+    return scanMessage(Buffer.from(`{"jsonrpc":"2.0","id":"${id}","method":"m"}`));
+  };
+
+  expect(named(1022)).toMatchObject({ outcome: 'message', envelope: { kind: 'request' } });
+  expect(named(1023)).toEqual({
+    outcome: 'refused',
+    code: -32600,
+    reason: 'an id has more than 1024 bytes',
+  });
+});
+
+test('107: what is kept of an envelope keeps nothing else of the message', () => {
+  const mebibytes = 64;
+  const long = 'a-name-of-more-than-13-characters';
+  const members = `"name":"${long}","uri":"${long}","requestId":"${long}","taskId":"${long}"`;
+  const meta = `"_meta":{"progressToken":"${long}","io.modelcontextprotocol/protocolVersion":"${long}"}`;
+  const body = Buffer.from(
+    `{"jsonrpc":"2.0","id":"${long}","method":"${long}","params":{${members},${meta},"a":"${'x'.repeat(1 << 20)}"}}`,
+  );
+  const before = keptBytes();
+  const envelopes = Array.from({ length: mebibytes }, () => scanMessage(body));
+
+  expect(keptBytes() - before).toBeLessThan((mebibytes << 20) / 8);
+  expect(envelopes).toHaveLength(mebibytes);
+});
+
+/** In the heap and outside of it, after a garbage collection. */
+function keptBytes(): number {
+  collectGarbage();
+  const { heapUsed, external } = memoryUsage();
+  return heapUsed + external;
+}
