@@ -15,6 +15,7 @@ import { whenGone, type GatewayAnswer, type GatewayRequest } from './request.ts'
 import { type Call, type Forwarded, type MessageCall } from './call.ts';
 import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
+import type { Upstream } from './upstream.ts';
 
 /** What the gateway remembers of legacy callers between their requests. */
 export interface LegacyState {
@@ -104,7 +105,7 @@ async function forwardInSession(
   }
   const opened = sessions.open(admission.principal, admission.endpoint.id, sessionId, {
     place: upstreamLocation(target.upstream),
-    end: () => endUpstreamSession(upstream, legacyHeaders(request.headers, sessionId)),
+    end: sessionEnd(upstream, legacyHeaders(request.headers, sessionId)),
   });
   opened.showsUrls = saysItShowsUrls(body);
   return {
@@ -113,6 +114,14 @@ async function forwardInSession(
     headers: { 'Mcp-Session-Id': opened.id },
     abandon: () => sessions.end(opened.id),
   };
+}
+
+/** Made here, because a function made within a call keeps all that the call knows as long as the session. */
+function sessionEnd(
+  upstream: Upstream,
+  headers: Readonly<Record<string, string>>,
+): () => Promise<void> {
+  return () => endUpstreamSession(upstream, headers);
 }
 
 /** No handshake of any kind: the gateway makes the one that the upstream wants. */

@@ -27,23 +27,36 @@ export function readBody(
   return new Promise<Buffer>((resolve, reject) => {
     const chunks: Buffer[] = [];
     let bytes = 0;
-    request.on('data', (chunk: Buffer) => {
+    const take = (chunk: Buffer) => {
       bytes += chunk.length;
       try {
         if (bytes > maxBytes) throw tooLarge();
         arrived(chunk.length);
         chunks.push(chunk);
       } catch (refusal) {
-        // What was read is not kept while the rest arrives.
-        chunks.length = 0;
-        request.removeAllListeners('data').resume();
+        stop();
+        request.resume();
         reject(refusal);
       }
-    });
-    request.on('end', () =>
-      resolve(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks)),
-    );
-    request.on('error', (cause) => reject(new GatewayRefusal('cancelled', { cause })));
-    request.on('close', () => reject(new GatewayRefusal('cancelled')));
+    };
+    const end = () => {
+      const whole = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+      stop();
+      resolve(whole);
+    };
+    const cancel = (cause?: unknown) => {
+      stop();
+      reject(new GatewayRefusal('cancelled', { cause }));
+    };
+    // The request may be kept as long as a session, and what it was read into must not be.
+    const stop = () => {
+      chunks.length = 0;
+      request.off('data', take).off('end', end).off('error', cancel).off('close', cancel);
+      request.on('error', ignore);
+    };
+    request.on('data', take).on('end', end).on('error', cancel).on('close', cancel);
   });
 }
+
+/** An error that comes after the body would be thrown if nobody listened. */
+function ignore(): void {}

@@ -105,3 +105,17 @@ test.each([true, false])(
     expect(held).toBe(5);
   },
 );
+
+test.each(['read', 'refused'])(
+  '107: once a body is %s, its request keeps nothing of it',
+  async (how) => {
+    const request = arriving();
+    const reading = readBody(request, 4);
+    request.push(how === 'read' ? '1234' : '12345');
+    request.push(null);
+    await reading.catch(() => undefined);
+
+    const counts = ['data', 'end', 'close'].map((event) => request.listenerCount(event));
+    expect(counts).toEqual([0, 0, 0]);
+  },
+);
