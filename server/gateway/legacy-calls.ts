@@ -1,5 +1,5 @@
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
-import type { Envelope } from 'latchkey-mcp/message';
+import { type Envelope, maxIdBytes } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
 import { discard, endUpstreamSession, send, endFailedHandshake } from './answers.ts';
@@ -315,7 +315,8 @@ export class Cancellations {
 
   /** Ends that owner's request of this id (JSON text), if it is under way at any node. */
   cancel(owner: string, id: string | undefined): void {
-    if (id === undefined || this.cancelHere(owner, id)) return;
+    // No request has a longer id.
+    if (id === undefined || id.length > maxIdBytes || this.cancelHere(owner, id)) return;
     this.#tell?.({ type: 'cancelled', owner, request: id });
   }
 

@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
 import { Cancellations } from '#server/gateway/legacy-calls';
 
@@ -68,4 +68,12 @@ test('other nodes get the cancellation of a request that is not here, and of no 
   expect(told).toEqual([{ type: 'cancelled', owner: 'key:a srv_1', request: '8' }]);
   expect(cancellations.cancelHere('key:a srv_1', '9')).toBe(false);
   expect(told).toHaveLength(1);
+});
+
+test('107: other nodes are not told of an id that is too long for any request', () => {
+  const tell = vi.fn<(event: object) => void>();
+  const cancellations = new Cancellations(tell);
+  cancellations.cancel('key:a srv_1', `"${'x'.repeat(1023)}"`);
+
+  expect(tell).not.toHaveBeenCalled();
 });
