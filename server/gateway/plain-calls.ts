@@ -234,12 +234,14 @@ async function initializedLink(
     throw failure(initialized);
   }
   const { result } = await messageOf(initialized);
-  if (result?.protocolVersion === undefined) {
+  // It is kept, and sent with every request.
+  const protocolVersion = legacyVersions.find((version) => version === result?.protocolVersion);
+  if (protocolVersion === undefined) {
     throw new GatewayRefusal('upstream_failed', { detail: 'it refused the MCP handshake' });
   }
   const link: LegacyLink = {
     era: 'legacy',
-    protocolVersion: result.protocolVersion,
+    protocolVersion,
     sessionId: initialized.sessionId,
   };
   const noted = await post(

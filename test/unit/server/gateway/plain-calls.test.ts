@@ -158,6 +158,20 @@ describe('a plain request', () => {
     await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_failed' });
   });
 
+  test.each(['x'.repeat(1 << 20), '1999-01-01'])(
+    '107: an upstream that names an unknown revision is given up, and none is kept',
+    async (protocolVersion) => {
+      const upstream = fakeUpstream((request): ScriptedAnswer => {
+        const { id, method } = messageOf(request);
+        if (method === 'server/discover') return { status: 404 };
+        return { text: JSON.stringify({ jsonrpc: '2.0', id, result: { protocolVersion } }) };
+      });
+
+      await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_failed' });
+      expect(links.keeps('key:a srv_1')).toBe(false);
+    },
+  );
+
   test.each([
     ['modern', 'server/discover'],
     ['legacy', 'initialize'],
