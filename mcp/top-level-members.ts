@@ -6,14 +6,13 @@ const comma = 0x2c;
 const longestToken = 1024;
 
 /**
- * Collects the member names of a JSON object and the text of its `id` from chunks as they pass. It looks only at the
- * outermost level and buffers nothing else, so that a message of any length can be streamed. Names are
- * case-insensitive, because some parsers take `Id` for `id`.
+ * Notes whether a JSON object has a `result`, and the text of its `id`, from chunks as they pass. It looks only at the outermost
+ * level and keeps nothing else, so that a message of any length can be streamed. Names are case-insensitive, because some
+ * parsers take `Id` for `id`.
  */
 export class TopLevelMembers {
-  /** Member names in lower case. */
-  readonly names = new Set<string>();
-  /** The text of each `id`, in case there are several. */
+  hasResult = false;
+  /** The text of the first two members called `id`: more than one is an error. */
   readonly ids: string[] = [];
   /** The object was closed. */
   isComplete = false;
@@ -66,7 +65,7 @@ export class TopLevelMembers {
     const text = this.#text();
     try {
       this.#name = String(JSON.parse(text)).toLowerCase();
-      this.names.add(this.#name);
+      if (this.#name === 'result') this.hasResult = true;
     } catch {
       this.isBroken = true;
     }
@@ -74,7 +73,7 @@ export class TopLevelMembers {
 
   #endValue(): void {
     const text = this.#text();
-    if (this.#name === 'id') this.ids.push(text);
+    if (this.#name === 'id' && this.ids.length < 2) this.ids.push(text);
     this.#name = undefined;
   }
 

@@ -266,7 +266,7 @@ async function* longJson(
 function check(members: TopLevelMembers, chunk: Uint8Array, { ownId }: ReplyOptions): void {
   members.push(chunk);
   if (members.isBroken) throw unreadable('it is not one JSON object');
-  if (!members.isComplete || !members.names.has('result')) return;
+  if (!members.isComplete || !members.hasResult) return;
   const [answered, ...others] = members.ids;
   if (others.length > 0 || !isSameId(answered, ownId?.id)) throw answeredAnother();
 }
