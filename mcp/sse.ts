@@ -19,14 +19,18 @@ export interface SseOptions {
   readonly printableIds?: boolean;
 }
 
-/** An event of the stream exceeds `maxBytes`. */
+/** The most lines of an event: each costs work of its own, however short it is. */
+const maxLines = 10_000;
+
+/** An event of the stream exceeds a limit. */
 export class SseEventTooLarge extends Error {
   override readonly name = 'SseEventTooLarge';
-  readonly maxBytes: number;
+  /** With its unit. */
+  readonly limit: string;
 
-  constructor(maxBytes: number) {
-    super(`an event of the stream is larger than ${maxBytes} bytes`);
-    this.maxBytes = maxBytes;
+  constructor(limit: string) {
+    super(`an event of the stream is larger than ${limit}`);
+    this.limit = limit;
   }
 }
 
@@ -62,6 +66,8 @@ export class SseEvents {
   /** The part of the current event that arrived in earlier chunks. */
   #held = Buffer.alloc(0);
   #heldBytes = 0;
+  /** How many lines of the current event have ended, blank ones included. */
+  #lines = 0;
   #inLine = false;
   #hasLine = false;
   /** The last byte was a carriage return, so a following line feed belongs to it. */
@@ -91,6 +97,8 @@ export class SseEvents {
       const blank = end === at && !this.#inLine;
       at = end + 1;
       this.#inLine = false;
+      this.#lines += 1;
+      if (this.#lines > maxLines) throw new SseEventTooLarge(`${maxLines} lines`);
       if (end === back) {
         if (bytes[at] === lineFeed) at++;
         else this.#afterReturn = at === bytes.length;
@@ -99,6 +107,7 @@ export class SseEvents {
       if (!blank) this.#hasLine = true;
       else if (this.#hasLine) {
         this.#hasLine = false;
+        this.#lines = 0;
         const tail = bytes.subarray(start, at);
         start = at;
         yield parsedEvent(this.#take(tail), this.#options);
@@ -125,7 +134,7 @@ export class SseEvents {
   #take(tail: Buffer): Buffer {
     const { maxBytes } = this.#options;
     if (this.#heldBytes === 0) {
-      if (tail.length > maxBytes) throw new SseEventTooLarge(maxBytes);
+      if (tail.length > maxBytes) throw new SseEventTooLarge(`${maxBytes} bytes`);
       return tail;
     }
     this.#hold(tail);
@@ -138,7 +147,7 @@ export class SseEvents {
   #hold(tail: Buffer): void {
     const { maxBytes } = this.#options;
     const bytes = this.#heldBytes + tail.length;
-    if (bytes > maxBytes) throw new SseEventTooLarge(maxBytes);
+    if (bytes > maxBytes) throw new SseEventTooLarge(`${maxBytes} bytes`);
     if (bytes > this.#held.length) {
       const wider = Buffer.allocUnsafe(Math.max(bytes, Math.min(2 * bytes, maxBytes)));
       this.#held.copy(wider, 0, 0, this.#heldBytes);

@@ -168,10 +168,7 @@ export function narrowedServer(
       }
     } catch (error) {
       if (error instanceof SseEventTooLarge)
-        throw new LocalServerError(
-          'too_large',
-          `a message is larger than ${maxMessageBytes} bytes`,
-        );
+        throw new LocalServerError('too_large', `a message is larger than ${error.limit}`);
       if (error instanceof MessageError)
         throw new LocalServerError('broken', 'an event is not a JSON-RPC message', {
           cause: error,

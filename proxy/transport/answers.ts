@@ -250,7 +250,7 @@ export async function readEvents(
         return { done: true as const, value: undefined };
       }
       response.destroy();
-      throw new UpstreamError('too_large', `a message is larger than ${maxMessageBytes} bytes`, {
+      throw new UpstreamError('too_large', `a message is larger than ${error.limit}`, {
         status: response.statusCode ?? 200,
       });
     });

@@ -95,7 +95,7 @@ export function httpSse(options: StreamableHttpOptions): HttpSse {
     } catch (error) {
       response.destroy();
       if (!(error instanceof SseEventTooLarge)) throw error;
-      const message = `a message is larger than ${maxMessageBytes} bytes`;
+      const message = `a message is larger than ${error.limit}`;
       throw new UpstreamError('too_large', message, { status: 200 });
     }
   }

@@ -115,7 +115,8 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
 /** The error for an answer that could not be read to its end. If we ended it ourselves, that is no fault. */
 export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
-    return new GatewayRefusal('upstream_failed', { detail: 'its response is too large', cause });
+    const detail = `its response is too large: more than ${cause.limit}`;
+    return new GatewayRefusal('upstream_failed', { detail, cause });
   }
   const isOurs = cause instanceof GatewayRefusal;
   if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
@@ -142,7 +143,7 @@ export async function responseIn(body: Body): Promise<Uint8Array> {
  */
 export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
   if (body instanceof Uint8Array) {
-    if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(maxBytes));
+    if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(`${maxBytes} bytes`));
     return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   }
   const chunks: Uint8Array[] = [];
@@ -150,7 +151,7 @@ export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<B
   try {
     for await (const chunk of body) {
       bytes += chunk.length;
-      if (bytes > maxBytes) throw new SseEventTooLarge(maxBytes);
+      if (bytes > maxBytes) throw new SseEventTooLarge(`${maxBytes} bytes`);
       chunks.push(chunk);
     }
   } catch (cause) {

@@ -99,8 +99,10 @@ async function* withinLimit<Item>(items: AsyncIterable<Item>): AsyncGenerator<It
 }
 
 function limitIn(error: unknown): unknown {
-  const isTooLarge = error instanceof GatewayRefusal && error.cause instanceof SseEventTooLarge;
-  return isTooLarge ? unreadableTools(`it is larger than ${mostBytes} bytes`) : error;
+  const cause = error instanceof GatewayRefusal ? error.cause : undefined;
+  return cause instanceof SseEventTooLarge
+    ? unreadableTools(`it is larger than ${cause.limit}`)
+    : error;
 }
 
 export interface ToolWatchPorts {

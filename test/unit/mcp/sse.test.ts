@@ -90,6 +90,20 @@ test('an event of more bytes than the limit is refused, in one chunk and in many
   expect(() => read(['x'.repeat(101)], 100)).toThrow(SseEventTooLarge);
 });
 
+test('117: an event of more than 10,000 lines is refused, however short they are and however it is cut', () => {
+  const lines = (count: number) => `${'a\n'.repeat(count - 1)}\n`;
+  const blank = '\n'.repeat(10_001);
+
+  expect(read([lines(10_000), lines(10_000)], 100_000).events).toHaveLength(2);
+  expect(() => read([lines(10_001)], 100_000)).toThrow(
+    'an event of the stream is larger than 10000 lines',
+  );
+  expect(() => read(['a\n'.repeat(6000), 'data:\n'.repeat(6000)], 100_000)).toThrow(
+    SseEventTooLarge,
+  );
+  expect(() => read([blank], 100_000)).toThrow(SseEventTooLarge);
+});
+
 test.each([
   ['LF', '\n'],
   ['CRLF', '\r\n'],
