@@ -4,6 +4,7 @@ import {
   changedObject,
   elementsIn,
   membersIn,
+  stringAt as stringIn,
   withMembers,
 } from './json-edit.ts';
 import { type Span, jsonMembers } from './json.ts';
@@ -345,6 +346,9 @@ function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined
   return isObject ? Object.fromEntries(Object.entries(value)) : undefined;
 }
 
+/** The most requests for input that one result may contain; a person answers each. */
+export const maxInputRequests = 100;
+
 /** Input that a modern upstream needs before it can continue. */
 export interface NeededInput {
   /** By the upstream's key; `params` is JSON text. */
@@ -358,20 +362,26 @@ export interface NeededInput {
 }
 
 /**
- * The input that a response asks for; `undefined` if the response is complete.
+ * The input that a response asks for; `undefined` if the response is complete. At most one request beyond `maxInputRequests` is
+ * read, which tells that there are too many.
  *
  * MCP 2026-07-28 "Multi Round-Trip Requests"
  */
 export function neededInput(response: Message): NeededInput | undefined {
   if (stringAt(response, 'result', 'resultType') !== 'input_required') return undefined;
   const asked = spanAt(response, 'result', 'inputRequests');
-  const keys = asked ? [...membersIn(response.body, asked).keys()] : [];
+  const { body } = response;
+  const members = asked ? [...membersIn(body, asked)] : [];
   return {
-    requests: keys.map((key) => ({
-      key,
-      method: stringAt(response, 'result', 'inputRequests', key, 'method') ?? '',
-      params: textAt(response, 'result', 'inputRequests', key, 'params') ?? '{}',
-    })),
+    requests: members.slice(0, maxInputRequests + 1).map(([key, span]) => {
+      const request = membersIn(body, span);
+      const params = request.get('params');
+      return {
+        key,
+        method: stringIn(body, request.get('method')) ?? '',
+        params: params ? body.toString('utf8', params.start, params.end) : '{}',
+      };
+    }),
     requestState: textAt(response, 'result', 'requestState'),
   };
 }

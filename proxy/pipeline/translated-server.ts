@@ -12,7 +12,7 @@ import {
 } from 'latchkey-mcp/raw-message';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { withMembers } from 'latchkey-mcp/json-edit';
-import { logLevels } from 'latchkey-mcp/translation';
+import { logLevels, maxInputRequests } from 'latchkey-mcp/translation';
 import type { Log } from '#log/log';
 import { type Upstream, type Deliver, UpstreamError } from '#transport/upstream';
 import { changeStream, type ChangeStream } from './change-stream.ts';
@@ -172,6 +172,8 @@ async function translatedRequest(message: Message, ports: TranslatedRequestPorts
     if (!needed) return;
     if (round >= mostRounds)
       return fail(`the server requested more input after ${mostRounds} rounds`);
+    if (needed.requests.length > maxInputRequests)
+      return fail(`the server requested more than ${maxInputRequests} inputs at once`);
     const given = await givenInput(needed, initialize, ports);
     if ('problem' in given) return fail(given.problem);
     const asked = needed.requests.length > 0;
@@ -220,7 +222,8 @@ type NeededInput = {
 };
 
 /**
- * What an answer of a modern server asks for; `undefined` for one that is complete.
+ * What an answer of a modern server asks for; `undefined` for one that is complete. At most one request beyond
+ * `maxInputRequests` is read, which tells that there are too many.
  *
  * MCP 2026-07-28 multi round-trip requests
  */
@@ -230,10 +233,12 @@ function neededInput(answer: Message): NeededInput | undefined {
   const at = (span: Span | undefined) => span && jsonMembers(bytes, span);
   const text = (span: Span | undefined) => span && bytes.toString('utf8', span.start, span.end);
   const result = at(answer.members.get('result'));
-  const requests = [...(at(result?.get('inputRequests')) ?? [])].map(([key, span]) => {
+  const members = [...(at(result?.get('inputRequests')) ?? [])].slice(0, maxInputRequests + 1);
+  const requests = members.map(([key, span]) => {
     const request = at(span);
-    const method = stringAt(answer, 'result', 'inputRequests', key, 'method') ?? '';
-    return { key, method, params: legacyParams(text(request?.get('params'))) };
+    const method: unknown = JSON.parse(text(request?.get('method')) ?? 'null');
+    const params = legacyParams(text(request?.get('params')));
+    return { key, method: typeof method === 'string' ? method : '', params };
   });
   return { requests, requestState: text(result?.get('requestState')) };
 }

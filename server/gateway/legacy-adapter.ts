@@ -22,6 +22,7 @@ import {
   modernCapabilities,
   modernRequest,
   neededInput,
+  maxInputRequests,
 } from 'latchkey-mcp/translation';
 import {
   answerOf,
@@ -319,6 +320,7 @@ export async function* translatedCall(
 ): AsyncGenerator<Message> {
   const { id = 'null', method = '' } = request.envelope;
   const failed = (problem: string) => errorTo(id, -32603, problem);
+  const isAble = abilitiesOf(client);
   let current = answer;
   for (let round = 1; ; round++) {
     let needed: NeededInput | undefined;
@@ -331,7 +333,9 @@ export async function* translatedCall(
     }
     if (!needed) return yield failed('the MCP server ended its response before the result');
     if (round > mostRounds) return yield failed(`the MCP server requested input too many times`);
-    const beyond = needed.requests.find((asked) => !isAble(client, asked.method));
+    if (needed.requests.length > maxInputRequests)
+      return yield failed(`the MCP server requested more than ${maxInputRequests} inputs at once`);
+    const beyond = needed.requests.find((asked) => !isAble(asked.method));
     if (beyond)
       return yield failed(
         `the MCP server requires ${beyond.method.slice(0, 60)}, which the client does not support`,
@@ -358,9 +362,11 @@ export async function* translatedCall(
   }
 }
 
-function isAble({ capabilities }: ClientDescription, method: string): boolean {
+/** Whether a client can answer requests of a method. */
+function abilitiesOf({ capabilities }: ClientDescription): (method: string) => boolean {
   const can: object = JSON.parse(capabilities);
-  return Object.hasOwn(capabilityOf, method) && Object.hasOwn(can, capabilityOf[method] ?? '');
+  return (method) =>
+    Object.hasOwn(capabilityOf, method) && Object.hasOwn(can, capabilityOf[method] ?? '');
 }
 
 function again({ requests, requestState }: NeededInput, given: readonly Message[]) {

@@ -239,6 +239,17 @@ test('modern to legacy: the assistant is not asked for anything that it does not
   expect(assistant.said).toMatchObject([{ id: 1, error: { code: -32603 } }]);
 });
 
+test('117: modern to legacy: the assistant is asked for nothing if a result requests more than a hundred inputs', async () => {
+  const inputs = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`k${at}`, form]));
+  const { assistant, ask } = await met(({ id }) => [{ id, result: needing(inputs) }]);
+
+  await ask({ id: 1, method: 'tools/call' });
+
+  expect(assistant.said).toMatchObject([
+    { id: 1, error: { message: 'the server requested more than 100 inputs at once' } },
+  ]);
+});
+
 test('modern to legacy: a call cancelled while the assistant is asked withdraws the request and ends', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [
     { id, result: needing({ sure: form }) },

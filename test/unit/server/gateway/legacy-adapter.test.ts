@@ -141,6 +141,21 @@ describe('input that the upstream requires', () => {
     });
   });
 
+  test('117: is not requested at all if it is more than a hundred requests', async () => {
+    const requests = (count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, at) => [`k${at}`, sampling]));
+    const call = { id: 5, method: 'tools/call' };
+    const many = modernOnly((asked) => result(asked, { ...needs, inputRequests: requests(101) }));
+    const few = modernOnly((asked) => result(asked, { ...needs, inputRequests: requests(100) }));
+    const { value: first } = await messagesOf(await (await inSession(few)).ask(call)).next();
+
+    expect(first).toMatchObject(sampling);
+    expect(await lastOf(await (await inSession(many)).ask(call))).toMatchObject({
+      id: 5,
+      error: { message: 'the MCP server requested more than 100 inputs at once' },
+    });
+  });
+
   test('is refused if the caller does not support it or answers with an error', async () => {
     const roots = modernOnly((asked) =>
       result(asked, { ...needs, inputRequests: { k: { method: 'roots/list' } } }),
