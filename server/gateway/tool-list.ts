@@ -13,8 +13,8 @@ export interface ToolList {
 }
 
 /** MCP 2025-11-25 and 2026-07-28 server/tools, `ListToolsResult` and `Tool` */
-const resultMembers: ReadonlySet<string> = new Set(['tools', 'nextCursor', '_meta']);
-const toolMembers: ReadonlySet<string> = new Set([
+const resultMembers = knownMembers('tools', 'nextCursor', '_meta');
+const toolMembers = knownMembers(
   'name',
   'title',
   'description',
@@ -24,7 +24,10 @@ const toolMembers: ReadonlySet<string> = new Set([
   'icons',
   'execution',
   '_meta',
-]);
+);
+
+/** More than any client shows. Each tool is compared with what was accepted. */
+const maxTools = 10_000;
 
 /**
  * The tools in an answer to `tools/list`; `undefined` for an error. Anything that two parsers could read differently
@@ -44,8 +47,10 @@ export function toolsIn(message: Buffer): ToolList | undefined {
   if (!result) return undefined;
   const span = membersOf(message, result, resultMembers).get('tools');
   if (!span || message[span.start] !== 0x5b) throw unreadableTools('tools is not an array');
+  const elements = elementsIn(message, span) ?? [];
+  if (elements.length > maxTools) throw unreadableTools(`it has more than ${maxTools} tools`);
   const names = new Set<string>();
-  const tools = (elementsIn(message, span) ?? []).map((tool) => {
+  const tools = elements.map((tool) => {
     const name = stringAt(message, membersOf(message, tool, toolMembers).get('name'));
     if (name === undefined) throw unreadableTools('a tool has no name');
     if (names.has(name)) throw unreadableTools('two tools have the same name');
@@ -61,17 +66,26 @@ export function unreadableTools(why: string): GatewayRefusal {
   });
 }
 
+interface KnownMembers {
+  readonly names: ReadonlySet<string>;
+  /** The same in lower case. */
+  readonly lower: ReadonlySet<string>;
+}
+
+function knownMembers(...names: string[]): KnownMembers {
+  return { names: new Set(names), lower: new Set(names.map((name) => name.toLowerCase())) };
+}
+
 /** The members of an object. Refuses names that a case-insensitive parser could take for a known one. */
 function membersOf(
   message: Buffer,
   span: Span,
-  known: ReadonlySet<string>,
+  { names, lower }: KnownMembers,
 ): ReadonlyMap<string, Span> {
   const members = membersIn(message, span);
-  const lower = new Set([...known].map((name) => name.toLowerCase()));
   for (const name of members.keys()) {
     // For example U+017F, which some parsers read as `s`.
-    if (!known.has(name) && lower.has(name.toUpperCase().toLowerCase())) {
+    if (!names.has(name) && lower.has(name.toUpperCase().toLowerCase())) {
       throw unreadableTools('the name of a member differs from a known one only in case');
     }
   }
@@ -95,7 +109,8 @@ export function hideTools(hidden: readonly string[]): Filter | undefined {
 export function messageWithoutTools(message: Buffer, hidden: readonly string[]): Buffer {
   const list = toolsIn(message);
   if (!list) return message;
-  const kept = list.tools.filter(({ name }) => !hidden.includes(name));
+  const isHidden = new Set(hidden);
+  const kept = list.tools.filter(({ name }) => !isHidden.has(name));
   if (kept.length === list.tools.length) return message;
   const comma = Buffer.from(',');
   return Buffer.concat([

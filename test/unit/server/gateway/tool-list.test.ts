@@ -81,3 +81,16 @@ test('a list whose tools are all hidden is empty', async () => {
 
   expect(await parsed(answer)).toEqual(JSON.parse(list()));
 });
+
+test('117: a list of 10,000 tools is filtered, and one with more is unreadable', async () => {
+  const names = Array.from({ length: 10_000 }, (_, at) => `tool-${at}`);
+  const hidden = names.slice(1);
+
+  expect(await parsed(await without({ text: list(...names) }, hidden))).toEqual(
+    JSON.parse(list('tool-0')),
+  );
+  await expect(without({ text: list(...names, 'one-more') }, hidden)).rejects.toMatchObject({
+    code: 'unreadable_tools',
+    details: { detail: expect.stringContaining('more than 10000 tools') },
+  });
+});
