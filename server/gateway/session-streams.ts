@@ -6,6 +6,8 @@ import type { AnswerMessage } from './filters.ts';
 const retentionSeconds = 120;
 const maxBytes = 1024 * 1024;
 const maxStreams = 1000;
+/** What an event costs besides its bytes: its buffer and its entries in two lists. */
+const keptEventBytes = 300;
 
 /** The total budget of all sessions for kept events. */
 export interface KeptBudget {
@@ -197,7 +199,7 @@ export class ResumableStream {
   #number(event: SseEvent): Uint8Array {
     const number = this.#lastNumber + 1;
     const bytes = withEventId(event, `${this.id}-${number}`);
-    if (this.#keep(number, bytes.length)) this.#kept.push(bytes);
+    if (this.#keep(number, bytes.length + keptEventBytes)) this.#kept.push(bytes);
     else this.#kept = [];
     this.#lastNumber = number;
     this.#wake();

@@ -121,6 +121,21 @@ test('a lost stream continues after the last event that the caller has, and with
   expect(giveUp).not.toHaveBeenCalled();
 });
 
+test('107: kept events count with what each costs besides its bytes', async () => {
+  const { session, body, say, end, stream } = opened();
+  const first = await (async () => {
+    const events = body[Symbol.asyncIterator]();
+    for (let at = 0; at < 5000; at += 1) say('data: {"jsonrpc":"2.0","method":"m"}\n\n');
+    const [one] = [await next(events)];
+    void end();
+    await rest({ [Symbol.asyncIterator]: () => events });
+    return /^id: (\S+)/m.exec(one)?.[1] ?? '';
+  })();
+
+  expect(stream.lastNumber).toBeGreaterThanOrEqual(5000);
+  expect(session.streams.find(first)?.stream.has(1) ?? false).toBe(false);
+});
+
 test('a caller that loses its stream again is waited for again', async () => {
   const { stream, caller, body, say } = opened();
   say(eventStream(progress(1)));
