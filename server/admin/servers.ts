@@ -186,7 +186,7 @@ export const serverCreate = organizationOperation({
     const chosen = await chosenUpstream(input.upstream, place, ports);
     const id = `srv_${randomBase62(16)}`;
     const given = givenHeaders(input.upstream);
-    const upstream = upstreamWith(chosen, { serverId: id, given }, ports);
+    const upstream = upstreamWith(chosen, { targetId: id, given }, ports);
     const added = await insertServer(ports.db, {
       id,
       organizationId: organization.id,
@@ -265,7 +265,7 @@ export const serverUpdate = organizationOperation({
       checkRevision(now, input.revision);
       had = headersOf(now.target);
       const isOther = chosen !== undefined && !staysVouched(now.target.upstream, chosen);
-      const of = { serverId: now.target.id, before: now.target.upstream, given };
+      const of = { targetId: now.target.id, before: now.target.upstream, given };
       const upstream = upstreamWith(isOther ? chosen : now.target.upstream, of, ports);
       return {
         ...settingsChange(now, input),

@@ -43,7 +43,7 @@ export const toolList = organizationOperation({
   }),
   async run({ server: name }, { organization }, ports) {
     const server = await ownServer(organization.name, name, ports);
-    const known = await listToolDefinitions(ports.db, server.id);
+    const known = await listToolDefinitions(ports.db, server.target.id);
     return { changedTools: server.target.changedTools, items: known.map(toToolView) };
   },
 });
@@ -64,8 +64,8 @@ export const toolAccept = organizationOperation({
   target: ({ organization, server, tools }) =>
     `tool:${organization}/${server}/${tools.map(({ name }) => name).join(',')}`,
   async run({ server: name, tools }, { organization }, ports) {
-    const { id } = await ownServer(organization.name, name, ports);
-    const accepted = await acceptToolDefinitions(ports.db, id, tools, ports.clock.now());
+    const { target } = await ownServer(organization.name, name, ports);
+    const accepted = await acceptToolDefinitions(ports.db, target.id, tools, ports.clock.now());
     if (accepted.length > 0) return { accepted };
     throw new AdministrationRefusal(
       'conflict',

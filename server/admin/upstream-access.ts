@@ -104,7 +104,7 @@ async function chosenAccess(
   by: ChosenBy,
   ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup' | 'clock'>,
 ): Promise<UpstreamAccess> {
-  const { id: serverId } = by.server;
+  const { id: targetId } = by.server.target;
   const { kind } = choice;
   const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
   const { url } = request;
@@ -115,7 +115,7 @@ async function chosenAccess(
   const registration = made
     ? {
         url: made.url,
-        sealedToken: ports.upstreamSetup.sealRegistration({ serverId, clientId }, made.accessToken),
+        sealedToken: ports.upstreamSetup.sealRegistration({ targetId, clientId }, made.accessToken),
       }
     : isKnown
       ? now.registration
@@ -124,7 +124,7 @@ async function chosenAccess(
   const isSame = isKnown && now.kind === kind && now.url === url && now.resource === resource;
   const id = isSame ? now.id : `upa_${randomBase62(16)}`;
   const sealedClientSecret = clientSecret
-    ? ports.upstreamSetup.sealSecret({ serverId, id }, clientSecret)
+    ? ports.upstreamSetup.sealSecret({ targetId, id }, clientSecret)
     : isSame
       ? now.sealedClientSecret
       : undefined;
@@ -133,7 +133,7 @@ async function chosenAccess(
   }
   return {
     id,
-    serverId,
+    targetId,
     kind,
     url,
     metadata: found.metadata,
@@ -221,7 +221,7 @@ async function discoveryOf(
       ? [hostAndPort(new URL(issuer))]
       : []),
   ];
-  const place = { serverId: server.id, url };
+  const place = { targetId: server.target.id, url };
   const fixed = upstreamSetup.openHeaders(place, headers);
   const request: DiscoveryRequest = { url, kind, issuer: issuer || undefined, headers: fixed };
   return { request, vouchedHosts: [...new Set(vouchedHosts)], now };
@@ -439,7 +439,7 @@ export const accessSet = organizationOperation({
     if (!takesCredentials(server.target.upstream)) {
       if (kind !== 'none' || forwardsCaller) throw onlyHttp();
     } else if (kind === 'none') {
-      await removeUpstreamAccess(ports.db, server.id);
+      await removeUpstreamAccess(ports.db, server.target.id);
     } else {
       const access = await chosenAccess({ ...input, kind }, { server, actor }, ports);
       if (!(await replaceUpstreamAccess(ports.db, access))) {
@@ -450,7 +450,7 @@ export const accessSet = organizationOperation({
       }
     }
     if (forwardsCaller !== undefined) {
-      await updateForwardsCaller(ports.db, server.id, forwardsCaller);
+      await updateForwardsCaller(ports.db, server.target.id, forwardsCaller);
     }
     return toAccessView(organization.name, input.server, ports);
   },

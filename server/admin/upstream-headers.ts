@@ -119,7 +119,7 @@ export const headerSet = organizationOperation({
       ports,
       ({ target: { id, upstream } }) => {
         if (!takesCredentials(upstream)) throw noHeadersThere();
-        return upstreamWith(upstream, { serverId: id, given: [{ name, value }] }, ports);
+        return upstreamWith(upstream, { targetId: id, given: [{ name, value }] }, ports);
       },
     ),
 });
@@ -267,10 +267,10 @@ function headersIn(upstream: UpstreamKind): readonly FixedHeader[] {
 export function upstreamWith(
   upstream: UpstreamKind,
   {
-    serverId,
+    targetId,
     before = upstream,
     given = [],
-  }: { serverId: string; before?: UpstreamKind; given?: readonly GivenHeader[] | undefined },
+  }: { targetId: string; before?: UpstreamKind; given?: readonly GivenHeader[] | undefined },
   { upstreamSetup, clock }: Pick<AdministrationPorts, 'upstreamSetup' | 'clock'>,
 ): UpstreamKind {
   if (!takesCredentials(upstream)) return upstream;
@@ -281,8 +281,8 @@ export function upstreamWith(
   for (const { name, value } of given) {
     if (name === 'authorization' && accessId !== undefined) throw authorizationIsToken();
     const present = headers.filter((header) => header.name === name);
-    if (upstreamSetup.openHeaders({ serverId, url }, present)[name] === value) continue;
-    const sealed = upstreamSetup.sealHeader({ serverId, name, url }, value);
+    if (upstreamSetup.openHeaders({ targetId, url }, present)[name] === value) continue;
+    const sealed = upstreamSetup.sealHeader({ targetId, name, url }, value);
     const now = clock.now();
     headers = withHeader(headers, { name, sealed, hint: headerHint(value), setAt: now }, now);
   }

@@ -40,8 +40,8 @@ type Row = Selectable<Schema['tool_definition']>;
 type KnownRow = Pick<Row, 'name' | 'accepted_digest' | 'seen_digest' | 'listed_at'>;
 
 /** The tools of a server, ordered by name. */
-export async function listToolDefinitions(db: Db, serverId: string): Promise<KnownTool[]> {
-  return (await rowsOf(db, serverId)).map(readTool);
+export async function listToolDefinitions(db: Db, targetId: string): Promise<KnownTool[]> {
+  return (await rowsOf(db, targetId)).map(readTool);
 }
 
 /** How a list of tools compares with the accepted definitions. */
@@ -68,25 +68,25 @@ export type RecordTools = (tx: Db, result: ComparedTools) => Promise<void>;
  */
 export async function noteToolDefinitions(
   db: Db,
-  serverId: string,
+  targetId: string,
   listed: readonly ToolDefinition[],
   now: EpochSeconds,
   record: RecordTools = () => Promise.resolve(),
 ): Promise<ComparedTools> {
-  const known = await knownOf(db, serverId);
+  const known = await knownOf(db, targetId);
   const isFull = known.size >= mostKnownTools && forgettable(known, listed, now).length === 0;
   const isNoted = ({ name, digest }: ToolDefinition) => {
     const row = known.get(name);
     return row ? latestDigest(row) === digest && !isStale(row, now) : isFull;
   };
   if (listed.every(isNoted)) {
-    const same = compared(await ruleOf(db, serverId), listed, known);
+    const same = compared(await ruleOf(db, targetId), listed, known);
     await record(db, same);
     return same;
   }
   return transaction(db, async (tx) => {
-    await lockTools(tx, serverId);
-    const stored = await storeListed(tx, serverId, listed, now);
+    await lockTools(tx, targetId);
+    const stored = await storeListed(tx, targetId, listed, now);
     await record(tx, stored);
     return stored;
   });
@@ -119,15 +119,15 @@ function compared(
 
 async function storeListed(
   tx: Db,
-  serverId: string,
+  targetId: string,
   listed: readonly ToolDefinition[],
   now: EpochSeconds,
 ): Promise<ComparedTools> {
-  const known = await knownOf(tx, serverId);
+  const known = await knownOf(tx, targetId);
   const sizeBefore = known.size;
   const gone = forgettable(known, listed, now);
   for (const name of gone) known.delete(name);
-  const rule = await ruleOf(tx, serverId);
+  const rule = await ruleOf(tx, targetId);
   if (rule === undefined) return compared(rule, listed, known);
   const added: Insertable<Schema['tool_definition']>[] = [];
   const changed: ToolDefinition[] = [];
@@ -139,7 +139,7 @@ async function storeListed(
       if (known.size >= mostKnownTools) continue;
       const next = { name, accepted_digest: digest, seen_digest: null, listed_at: now };
       known.set(name, next);
-      added.push({ ...next, server_id: serverId, accepted_text: text, accepted_at: now });
+      added.push({ ...next, server_id: targetId, accepted_text: text, accepted_at: now });
     } else if (latestDigest(row) !== digest) {
       const isChanged = row.accepted_digest !== digest;
       if (isChanged) changed.push(tool);
@@ -147,20 +147,20 @@ async function storeListed(
       known.set(name, { ...row, seen_digest: isChanged ? digest : null });
     }
   }
-  await removeTools(tx, serverId, gone);
+  await removeTools(tx, targetId, gone);
   await insertTools(tx, added);
-  await putSeen(tx, serverId, changed, now);
-  await updateTools(tx, serverId, restored, {
+  await putSeen(tx, targetId, changed, now);
+  await updateTools(tx, targetId, restored, {
     seen_digest: null,
     seen_text: null,
     changed_at: null,
   });
   const listedNow = listed.flatMap(({ name }) => known.get(name) ?? []);
   const stale = listedNow.filter((row) => isStale(row, now)).map(({ name }) => name);
-  await updateTools(tx, serverId, stale, { listed_at: now });
+  await updateTools(tx, targetId, stale, { listed_at: now });
   const wasFull = sizeBefore >= mostKnownTools;
   const isMoved = changed.length + restored.length > 0;
-  if (isMoved || wasFull || known.size >= mostKnownTools) await renewClosedTools(tx, serverId);
+  if (isMoved || wasFull || known.size >= mostKnownTools) await renewClosedTools(tx, targetId);
   return { ...compared(rule, listed, known), changed };
 }
 
@@ -194,12 +194,12 @@ function forgettable(
  */
 export async function acceptToolDefinitions(
   db: Db,
-  serverId: string,
+  targetId: string,
   seen: readonly Pick<ToolDefinition, 'name' | 'digest'>[],
   now: EpochSeconds,
 ): Promise<string[]> {
   return transaction(db, async (tx) => {
-    await lockTools(tx, serverId);
+    await lockTools(tx, targetId);
     const accepted = [];
     for (const { name, digest } of seen) {
       const { numUpdatedRows } = await tx
@@ -212,29 +212,29 @@ export async function acceptToolDefinitions(
           seen_text: null,
           changed_at: null,
         }))
-        .where('server_id', '=', serverId)
+        .where('server_id', '=', targetId)
         .where('name', '=', name)
         .where('seen_digest', '=', digest)
         .executeTakeFirst();
       if (numUpdatedRows === 1n) accepted.push(name);
     }
-    if (accepted.length > 0) await renewClosedTools(tx, serverId);
+    if (accepted.length > 0) await renewClosedTools(tx, targetId);
     return accepted;
   });
 }
 
 /** Stores in the server's row, which every call reads, which of its tools are closed because they changed, or are too many. */
-export async function renewClosedTools(db: Db, serverId: string): Promise<void> {
+export async function renewClosedTools(db: Db, targetId: string): Promise<void> {
   const server = await db
     .selectFrom('mcp_server')
     .select(['changed_tools', 'withheld_tools', 'open_tools'])
-    .where('id', '=', serverId)
+    .where('id', '=', targetId)
     .executeTakeFirst();
   if (!server) return;
   const known = await db
     .selectFrom('tool_definition')
     .select(['name', 'seen_digest'])
-    .where('server_id', '=', serverId)
+    .where('server_id', '=', targetId)
     .orderBy('name')
     .execute();
   const changed = known.filter(({ seen_digest: seen }) => seen !== null);
@@ -244,7 +244,7 @@ export async function renewClosedTools(db: Db, serverId: string): Promise<void> 
   await db
     .updateTable('mcp_server')
     .set({ withheld_tools: withheld, open_tools: open })
-    .where('id', '=', serverId)
+    .where('id', '=', targetId)
     .execute();
 }
 
@@ -275,8 +275,8 @@ export async function findListedTools(
 }
 
 /** Within a transaction: locks the server's tools, and the setting whether changed ones are withheld, until it ends. */
-export function lockTools(tx: Db, serverId: string): Promise<void> {
-  return advisoryLock(tx, `tools ${serverId}`);
+export function lockTools(tx: Db, targetId: string): Promise<void> {
+  return advisoryLock(tx, `tools ${targetId}`);
 }
 
 async function insertTools(
@@ -291,14 +291,14 @@ async function insertTools(
 /** Stores what known tools were listed with. A list may name a tool twice: the last definition counts. */
 async function putSeen(
   tx: Db,
-  serverId: string,
+  targetId: string,
   tools: readonly ToolDefinition[],
   now: EpochSeconds,
 ): Promise<void> {
   const last = [...new Map(tools.map((tool) => [tool.name, tool])).values()];
   for (const part of inParts(last)) {
     const rows = part.map(({ name, digest, text }) => ({
-      server_id: serverId,
+      server_id: targetId,
       name,
       seen_digest: digest,
       seen_text: text,
@@ -325,7 +325,7 @@ async function putSeen(
 
 async function updateTools(
   tx: Db,
-  serverId: string,
+  targetId: string,
   names: readonly string[],
   change: Updateable<Schema['tool_definition']>,
 ): Promise<void> {
@@ -333,45 +333,45 @@ async function updateTools(
     await tx
       .updateTable('tool_definition')
       .set(change)
-      .where('server_id', '=', serverId)
+      .where('server_id', '=', targetId)
       .where('name', 'in', part)
       .execute();
   }
 }
 
-async function removeTools(tx: Db, serverId: string, names: readonly string[]): Promise<void> {
+async function removeTools(tx: Db, targetId: string, names: readonly string[]): Promise<void> {
   for (const part of inParts(names)) {
     await tx
       .deleteFrom('tool_definition')
-      .where('server_id', '=', serverId)
+      .where('server_id', '=', targetId)
       .where('name', 'in', part)
       .execute();
   }
 }
 
-async function ruleOf(db: Db, serverId: string): Promise<ComparedTools['rule']> {
+async function ruleOf(db: Db, targetId: string): Promise<ComparedTools['rule']> {
   const server = await db
     .selectFrom('mcp_server')
     .select('changed_tools')
-    .where('id', '=', serverId)
+    .where('id', '=', targetId)
     .executeTakeFirst();
   return server && (server.changed_tools === 'withhold' ? 'withhold' : 'flag');
 }
 
-async function knownOf(db: Db, serverId: string): Promise<Map<string, KnownRow>> {
+async function knownOf(db: Db, targetId: string): Promise<Map<string, KnownRow>> {
   const rows = await db
     .selectFrom('tool_definition')
     .select(['name', 'accepted_digest', 'seen_digest', 'listed_at'])
-    .where('server_id', '=', serverId)
+    .where('server_id', '=', targetId)
     .execute();
   return new Map(rows.map((row) => [row.name, row]));
 }
 
-function rowsOf(db: Db, serverId: string) {
+function rowsOf(db: Db, targetId: string) {
   return db
     .selectFrom('tool_definition')
     .selectAll()
-    .where('server_id', '=', serverId)
+    .where('server_id', '=', targetId)
     .orderBy('name')
     .execute();
 }

@@ -21,7 +21,7 @@ export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
 /** How the server requests tokens for an HTTP upstream from the upstream's authorization server. */
 export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   readonly id: string;
-  readonly serverId: string;
+  readonly targetId: string;
   readonly kind: UpstreamAccessKind;
   /** The URL of the upstream. Its tokens are sent to no other URL. */
   readonly url: string;
@@ -90,52 +90,52 @@ export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolea
  * @returns `false` when the server's upstream does not have the access's `url`
  */
 export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Promise<boolean> {
-  const { id, serverId, url } = access;
+  const { id, targetId, url } = access;
   const columns = accessColumns(access);
   return transaction(db, async (tx) => {
     await tx
       .insertInto('upstream_access')
-      .values({ id, server_id: serverId, created_at: access.createdAt, ...columns })
+      .values({ id, server_id: targetId, created_at: access.createdAt, ...columns })
       .onConflict((conflict) =>
         conflict
           .column('id')
           .doUpdateSet(columns)
-          .where('upstream_access.server_id', '=', serverId),
+          .where('upstream_access.server_id', '=', targetId),
       )
       .execute();
-    const upstream = await lockUpstream(tx, serverId);
+    const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) !== url) return false;
     await tx
       .updateTable('mcp_server')
       .set({ upstream_access_id: id })
-      .where('id', '=', serverId)
+      .where('id', '=', targetId)
       .execute();
     return true;
   });
 }
 
 /** Removes the server's access. Its connections end. */
-export async function removeUpstreamAccess(db: Db, serverId: string): Promise<void> {
+export async function removeUpstreamAccess(db: Db, targetId: string): Promise<void> {
   await db
     .updateTable('mcp_server')
     .set({ upstream_access_id: null })
-    .where('id', '=', serverId)
+    .where('id', '=', targetId)
     .execute();
 }
 
 /** Sets whether the server's calls contain a signed assertion of the caller's identity. */
 export async function updateForwardsCaller(
   db: Db,
-  serverId: string,
+  targetId: string,
   forwards: boolean,
 ): Promise<void> {
   await transaction(db, async (tx) => {
-    const upstream = await lockUpstream(tx, serverId);
+    const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) === undefined) return;
     await tx
       .updateTable('mcp_server')
       .set({ upstream_forwards_caller: forwards ? 1 : 0 })
-      .where('id', '=', serverId)
+      .where('id', '=', targetId)
       .execute();
   });
 }
@@ -232,7 +232,7 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
   const { registration_url: url, sealed_registration_token: sealedToken } = row;
   return {
     id: row.id,
-    serverId: row.server_id,
+    targetId: row.server_id,
     kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
     url: row.url,
     metadata,

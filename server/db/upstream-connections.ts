@@ -11,7 +11,7 @@ import { transaction, type Db } from './transaction.ts';
 export interface UpstreamConnection {
   readonly id: string;
   readonly accessId: string;
-  readonly serverId: string;
+  readonly targetId: string;
   readonly userId: string;
   readonly organizationId: string;
   /** `UpstreamTokens` as JSON, encrypted for `tokensPurpose`. */
@@ -43,7 +43,7 @@ export interface ListedConnection {
 export interface EndedConnection {
   readonly id: string;
   readonly accessId: string;
-  readonly serverId: string;
+  readonly targetId: string;
   readonly userId: string;
   /** `undefined` once it is deleted. */
   readonly organization: string | undefined;
@@ -75,20 +75,20 @@ export async function replaceUpstreamConnection(
   db: Db,
   connection: NewUpstreamConnection,
 ): Promise<boolean> {
-  const { id, accessId, serverId, userId, organizationId, sealedTokens, createdAt } = connection;
+  const { id, accessId, targetId, userId, organizationId, sealedTokens, createdAt } = connection;
   return transaction(db, async (tx) => {
     const isActive = await tx
       .selectFrom('mcp_server')
       .innerJoin('membership', 'membership.organization_id', 'mcp_server.organization_id')
       .select('mcp_server.id')
-      .where('mcp_server.id', '=', serverId)
+      .where('mcp_server.id', '=', targetId)
       .where('mcp_server.upstream_access_id', '=', accessId)
       .where('membership.person_id', '=', userId)
       .where('membership.organization_id', '=', organizationId)
       .executeTakeFirst();
     if (!isActive) return false;
     await endUpstreamConnection(tx, accessId, userId);
-    const of = { access_id: accessId, server_id: serverId, subject: userId };
+    const of = { access_id: accessId, server_id: targetId, subject: userId };
     const person = { person_id: userId, organization_id: organizationId };
     const times = { created_at: createdAt, renewed_at: createdAt };
     await tx
@@ -206,7 +206,7 @@ export async function listEndedConnections(
   return rows.map((row) => ({
     id: row.id,
     accessId: row.access_id,
-    serverId: row.server_id,
+    targetId: row.server_id,
     userId: row.subject,
     organization: row.organization_name ?? undefined,
     server: row.server_name ?? row.server_id,
@@ -253,7 +253,7 @@ function readConnection(row: Selectable<Schema['upstream_connection']>): Upstrea
   return {
     id: row.id,
     accessId: row.access_id,
-    serverId: row.server_id,
+    targetId: row.server_id,
     userId: row.subject,
     organizationId: row.organization_id ?? '',
     sealedTokens: row.sealed_tokens,

@@ -202,8 +202,8 @@ export class ToolWatch {
     this.#ofDay.set(id, { day, count: this.#countOf(id, day) + changes });
   }
 
-  #countOf(serverId: string, day: number): number {
-    const known = this.#ofDay.get(serverId);
+  #countOf(targetId: string, day: number): number {
+    const known = this.#ofDay.get(targetId);
     return known?.day === day ? known.count : 0;
   }
 }

@@ -44,23 +44,23 @@ const url = 'https://mcp.example/mcp';
 await onEachDatabase('upstream access', ({ open }) => {
   let stores: TestDatabase;
   let org: string;
-  let serverId: string;
+  let targetId: string;
   beforeAll(async () => {
     stores = await open();
   });
   afterAll(() => stores[Symbol.asyncDispose]());
   beforeEach(async () => {
     org = `org_${randomUUID()}`;
-    serverId = `srv_${randomUUID()}`;
+    targetId = `srv_${randomUUID()}`;
     await insertOrganization(stores.db, { id: org, name: org.replace('_', '-'), createdAt: now });
     const upstream = { kind: 'http', url } as const;
-    const server = { id: serverId, organizationId: org, name: 'web', upstream, createdAt: now };
+    const server = { id: targetId, organizationId: org, name: 'web', upstream, createdAt: now };
     await insertServer(stores.db, server);
   });
 
   const accessWith = (but: Partial<UpstreamAccess> = {}): UpstreamAccess => ({
     id: `upa_${randomUUID()}`,
-    serverId,
+    targetId,
     kind: 'authorization_code',
     url,
     metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -85,14 +85,14 @@ await onEachDatabase('upstream access', ({ open }) => {
   };
   const connected = async (access: UpstreamAccess, userId: string, sealedTokens = 'tokens') => {
     const id = `upc_${randomUUID()}`;
-    const of = { id, accessId: access.id, serverId, userId, organizationId: org };
+    const of = { id, accessId: access.id, targetId, userId, organizationId: org };
     await replaceUpstreamConnection(stores.db, { ...of, sealedTokens, createdAt: now });
     return { id, version: 0 };
   };
   const upstream = async () =>
     (await findServer(stores.db, org.replace('_', '-'), 'web'))?.target.upstream;
   const due = async (at = now) =>
-    (await listEndedConnections(stores.db, at, 100)).filter((one) => one.serverId === serverId);
+    (await listEndedConnections(stores.db, at, 100)).filter((one) => one.targetId === targetId);
 
   test('a server refers to the access that was set last, and to none once it is cleared', async () => {
     const first = await accessInForce();
@@ -100,7 +100,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await replaceUpstreamAccess(stores.db, changed);
     const kept = await findUpstreamAccess(stores.db, first.id);
     const named = await upstream();
-    await removeUpstreamAccess(stores.db, serverId);
+    await removeUpstreamAccess(stores.db, targetId);
 
     expect(kept).toEqual(changed);
     expect(named).toEqual({ kind: 'http', url, accessId: first.id });
@@ -128,13 +128,13 @@ await onEachDatabase('upstream access', ({ open }) => {
       accessWith({ url: 'https://evil.example/' }),
     );
     const access = await accessInForce();
-    await updateForwardsCaller(stores.db, serverId, true);
-    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
+    await updateForwardsCaller(stores.db, targetId, true);
+    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
     const same = await upstream();
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
-    await updateServer(stores.db, serverId, { upstream: moved });
+    await updateServer(stores.db, targetId, { upstream: moved });
     const after = await upstream();
-    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
 
     expect(other).toBe(false);
     expect(same).toEqual({ kind: 'http', url, accessId: access.id, forwardsCaller: true });
@@ -146,11 +146,11 @@ await onEachDatabase('upstream access', ({ open }) => {
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
     const races: boolean[] = [];
     for (let race = 0; race < 8; race += 1) {
-      await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
+      await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
       await Promise.all([
         replaceUpstreamAccess(stores.db, accessWith({ id: `upa_${randomUUID()}` })),
-        updateServer(stores.db, serverId, { upstream: moved }),
-        updateForwardsCaller(stores.db, serverId, true),
+        updateServer(stores.db, targetId, { upstream: moved }),
+        updateForwardsCaller(stores.db, targetId, true),
       ]);
       races.push(Object.hasOwn((await upstream()) ?? {}, 'accessId'));
     }
@@ -162,7 +162,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     await stores.db
       .updateTable('mcp_server')
       .set({ upstream_kind: 'carrier-pigeon' })
-      .where('id', '=', serverId)
+      .where('id', '=', targetId)
       .execute();
 
     await expect(upstream()).rejects.toThrow('no upstream that this program knows');
@@ -170,7 +170,7 @@ await onEachDatabase('upstream access', ({ open }) => {
 
   test('the admission of a call contains its upstream’s access settings', async () => {
     const access = await accessInForce();
-    await updateForwardsCaller(stores.db, serverId, true);
+    await updateForwardsCaller(stores.db, targetId, true);
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
 
     const admitted = active(await stores.admissions.byPerson(at));
@@ -188,13 +188,13 @@ await onEachDatabase('upstream access', ({ open }) => {
       { name: 'x-key', sealed: 'b', hint: '…bbbb', setAt: now, previous },
     ];
     const access = await accessInForce();
-    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers } });
+    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url, headers } });
     const kept = await upstream();
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
     const admitted = active(await stores.admissions.byPerson(at));
-    await updateServer(stores.db, serverId, { title: 'Web' });
+    await updateServer(stores.db, targetId, { title: 'Web' });
     const later = await upstream();
-    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
 
     expect(kept).toEqual({ kind: 'http', url, accessId: access.id, headers });
     expect(admitted?.endpoint.target.upstream).toEqual(kept);
@@ -206,9 +206,9 @@ await onEachDatabase('upstream access', ({ open }) => {
     const header = { name: 'x-key', sealed: 'a', setAt: now };
     const headers = [{ ...header, previous: { sealed: 'b', setAt: now, until: now + 9 } }];
     const set = (to: typeof headers) =>
-      updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers: to } });
+      updateServer(stores.db, targetId, { upstream: { kind: 'http', url, headers: to } });
     const noted = async (of: typeof headers, at: number) => {
-      await noteHeadersRefused(stores.db, serverId, of, at);
+      await noteHeadersRefused(stores.db, targetId, of, at);
       const to = await upstream();
       return to?.kind === 'http' ? to.headersRefusedAt : undefined;
     };
@@ -239,13 +239,13 @@ await onEachDatabase('upstream access', ({ open }) => {
   test('a connection needs a member and an active access', async () => {
     const access = await accessInForce();
     const dana = await member();
-    const of = { id: 'x', serverId, sealedTokens: 't', createdAt: now, organizationId: org };
+    const of = { id: 'x', targetId, sealedTokens: 't', createdAt: now, organizationId: org };
     const put = (accessId: string, userId: string) =>
       replaceUpstreamConnection(stores.db, { ...of, accessId, userId });
 
     expect(await put(access.id, 'user_nobody')).toBe(false);
     expect(await put('upa_none', dana)).toBe(false);
-    await removeUpstreamAccess(stores.db, serverId);
+    await removeUpstreamAccess(stores.db, targetId);
     expect(await put(access.id, dana)).toBe(false);
   });
 
@@ -298,16 +298,16 @@ await onEachDatabase('upstream access', ({ open }) => {
     ['the person disconnects', ({ id }, who) => endUpstreamConnection(stores.db, id, who)],
     ['the membership is removed', (_access, who) => removeMember(stores.db, org, who, 'member')],
     ['the person is removed', (_access, who) => deleteUser(stores.db, who)],
-    ['the server is removed', () => deleteServer(stores.db, serverId)],
+    ['the server is removed', () => deleteServer(stores.db, targetId)],
     ['another access is set', () => accessInForce()],
     [
       'the server is pointed elsewhere',
       () =>
-        updateServer(stores.db, serverId, {
+        updateServer(stores.db, targetId, {
           upstream: { kind: 'http', url: 'https://other.example/mcp' },
         }),
     ],
-    ['the access is cleared', () => removeUpstreamAccess(stores.db, serverId)],
+    ['the access is cleared', () => removeUpstreamAccess(stores.db, targetId)],
     [
       'the organization is removed',
       () => stores.db.deleteFrom('organization').where('id', '=', org).execute(),
@@ -321,7 +321,7 @@ await onEachDatabase('upstream access', ({ open }) => {
 
     expect(await findUpstreamConnection(stores.db, access.id, userId)).toBeUndefined();
     expect(await listUpstreamConnections(stores.db, access.id)).toEqual([]);
-    const ended = { id, accessId: access.id, serverId, userId, sealedTokens: 'tokens' };
+    const ended = { id, accessId: access.id, targetId, userId, sealedTokens: 'tokens' };
     expect(await due()).toMatchObject([{ ...ended, attempts: 0 }]);
   });
 
@@ -333,11 +333,11 @@ await onEachDatabase('upstream access', ({ open }) => {
     await endUpstreamConnection(stores.db, access.id, dana);
     const organization = org.replace('_', '-');
     const disconnected = await due();
-    await deleteServer(stores.db, serverId);
+    await deleteServer(stores.db, targetId);
     const removed = (await due()).filter(({ userId }) => userId === eve);
 
     expect(disconnected).toMatchObject([{ userId: dana, organization, server: 'web' }]);
-    expect(removed).toMatchObject([{ organization, server: serverId }]);
+    expect(removed).toMatchObject([{ organization, server: targetId }]);
   });
 
   test('an access is active while its server refers to it', async () => {
@@ -353,7 +353,7 @@ await onEachDatabase('upstream access', ({ open }) => {
   const registration = { url: 'https://as.example/register/c1', sealedToken: 'sealed token' };
   const over = async (at = now) =>
     (await listEndedRegistrations(stores.db, at, 100)).filter(
-      ({ access }) => access.serverId === serverId,
+      ({ access }) => access.targetId === targetId,
     );
   const setRegistered = async () => {
     const at = `https://as.example/register/${randomUUID()}`;
@@ -367,7 +367,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     const userId = await member();
     const { id } = await connected(access, userId);
     const inForce = await over();
-    await removeUpstreamAccess(stores.db, serverId);
+    await removeUpstreamAccess(stores.db, targetId);
     const connectedStill = await over();
     await deleteEndedConnection(stores.db, id);
     await deleteUnusedUpstreamAccesses(stores.db);
@@ -392,7 +392,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     const second = { ...first, id: `upa_${randomUUID()}`, resource: undefined };
     await replaceUpstreamAccess(stores.db, second);
     const taken = await over();
-    await removeUpstreamAccess(stores.db, serverId);
+    await removeUpstreamAccess(stores.db, targetId);
     for (let round = 0; round < 2; round += 1) await deleteUnusedUpstreamAccesses(stores.db);
 
     expect(taken).toEqual([]);
@@ -403,7 +403,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     const access = await accessInForce();
     const userId = await member();
     const { id } = await connected(access, userId);
-    await removeUpstreamAccess(stores.db, serverId);
+    await removeUpstreamAccess(stores.db, targetId);
     const postpone = (attempts: number) =>
       postponeEndedConnection(stores.db, { id, attempts }, now + 60);
     const first = await Promise.all([postpone(0), postpone(0), postpone(0)]);

@@ -120,7 +120,7 @@ export async function adminApi(): Promise<AdminApi> {
     for (const digest of ['accepted', 'another'])
       await noteToolDefinitions(
         stores.db,
-        server.id,
+        server.target.id,
         [{ name: 'echo', digest, text: '{}' }],
         clock.now(),
       );
@@ -130,7 +130,7 @@ export async function adminApi(): Promise<AdminApi> {
   /** A person's account at the upstream of a server. */
   async function connect(
     organizationId: string,
-    { id: serverId, name }: ServerRecord,
+    { name, target: { id: targetId } }: ServerRecord,
     userId: string,
   ) {
     const url = 'https://mcp.example/mcp';
@@ -138,7 +138,7 @@ export async function adminApi(): Promise<AdminApi> {
     const accessId = `upa_of_${name}`;
     const what = {
       id: accessId,
-      serverId,
+      targetId,
       kind: 'authorization_code',
       url,
       resource: url,
@@ -148,7 +148,7 @@ export async function adminApi(): Promise<AdminApi> {
     const createdAt = clock.now();
     const kept = { vouchedHosts: [], createdAt };
     await replaceUpstreamAccess(stores.db, { ...what, ...client, ...kept, metadata });
-    const of = { id: `upc_of_${name}`, accessId, serverId, userId, organizationId };
+    const of = { id: `upc_of_${name}`, accessId, targetId, userId, organizationId };
     await replaceUpstreamConnection(stores.db, { ...of, sealedTokens: '', createdAt });
   }
 

@@ -10,30 +10,30 @@ export type CredentialedTarget = Target & {
 
 /** The purpose that a client secret is encrypted for: one server and one authorization server. */
 export function secretPurpose({
-  serverId,
+  targetId,
   id,
 }: {
-  readonly serverId: string;
+  readonly targetId: string;
   readonly id: string;
 }): string {
-  return `upstream client secret ${serverId} ${id}`;
+  return `upstream client secret ${targetId} ${id}`;
 }
 
 /** The purpose that the token of a registration is encrypted for. */
 export function registrationPurpose(of: {
-  readonly serverId: string;
+  readonly targetId: string;
   readonly clientId: string;
 }): string {
-  return `upstream registration ${of.serverId} ${of.clientId}`;
+  return `upstream registration ${of.targetId} ${of.clientId}`;
 }
 
 /** The purpose that tokens are encrypted for: one server, one authorization server and one person. */
 export function tokensPurpose(of: {
-  readonly serverId: string;
+  readonly targetId: string;
   readonly accessId: string;
   readonly userId: string;
 }): string {
-  return `upstream tokens ${of.serverId} ${of.accessId} ${of.userId}`;
+  return `upstream tokens ${of.targetId} ${of.accessId} ${of.userId}`;
 }
 
 /**

@@ -277,7 +277,7 @@ function outboundIn(error: unknown): OutboundError | undefined {
 
 /** A person who connects an account, in the browser where they are signed in. */
 export interface Connecting {
-  readonly access: Pick<UpstreamAccess, 'id' | 'serverId'>;
+  readonly access: Pick<UpstreamAccess, 'id' | 'targetId'>;
   readonly userId: string;
   /** The token of the browser's session. Another session cannot finish connecting. */
   readonly sessionToken: string;
@@ -323,7 +323,7 @@ export async function finishConnecting(
 }
 
 function purposeOf({ access, userId }: Connecting): string {
-  return `upstream ${access.serverId} ${access.id} ${userId}`;
+  return `upstream ${access.targetId} ${access.id} ${userId}`;
 }
 
 function checksOf(state: string, { sealing }: Pick<ChallengePorts, 'sealing'>): ConnectChecks {

@@ -21,15 +21,15 @@ export const overlapSeconds = 7 * 86_400;
 
 /** Which server a header belongs to, and where it may be sent. */
 export interface HeaderPlace {
-  readonly serverId: string;
+  readonly targetId: string;
   readonly name: string;
   /** Any URL of the origin. */
   readonly url: string;
 }
 
 /** What a value is sealed for: this server, this header and this origin. */
-export function headerPurpose({ serverId, name, url }: HeaderPlace): string {
-  return `upstream header ${serverId} ${new URL(url).origin} ${name}`;
+export function headerPurpose({ targetId, name, url }: HeaderPlace): string {
+  return `upstream header ${targetId} ${new URL(url).origin} ${name}`;
 }
 
 /**
@@ -94,7 +94,7 @@ export function openedHeaders(
 export interface FixedHeaderOptions {
   /** Notes that the upstream refused the current values of these headers and accepted the previous ones. */
   readonly noteRefused: (
-    serverId: string,
+    targetId: string,
     headers: readonly FixedHeader[],
     now: EpochSeconds,
   ) => Promise<void>;
@@ -113,7 +113,7 @@ export function fixedHeaderStep(
   const { url, headers: fixed } = target.upstream;
   const opened = (values: typeof fixed) => {
     try {
-      return openedHeaders(values, { serverId: target.id, url }, sealing);
+      return openedHeaders(values, { targetId: target.id, url }, sealing);
     } catch (cause) {
       const detail = 'its fixed headers were entered for another server or origin';
       throw new GatewayRefusal('upstream_failed', { detail, cause });

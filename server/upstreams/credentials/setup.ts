@@ -26,10 +26,10 @@ export interface UpstreamSetup {
     vouchedHosts: readonly string[],
   ): Promise<RegisteredClient>;
 
-  sealSecret(access: Pick<UpstreamAccess, 'serverId' | 'id'>, clientSecret: string): string;
+  sealSecret(access: Pick<UpstreamAccess, 'targetId' | 'id'>, clientSecret: string): string;
 
   sealRegistration(
-    access: Pick<UpstreamAccess, 'serverId' | 'clientId'>,
+    access: Pick<UpstreamAccess, 'targetId' | 'clientId'>,
     accessToken: string,
   ): string;
 

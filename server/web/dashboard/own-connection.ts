@@ -160,7 +160,7 @@ export function ownConnectionRoutes(
       const connecting = connectingOf(access, visit);
       const tokens = await finishConnecting(connecting, callback, { client, db, sealing, clock });
       const place = await findOrganization(ports.db, organization);
-      const of = { serverId: access.serverId, accessId: access.id, userId: person.user.id };
+      const of = { targetId: access.targetId, accessId: access.id, userId: person.user.id };
       const kept = await replaceUpstreamConnection(db, {
         ...of,
         id: `upc_${randomBase62(16)}`,

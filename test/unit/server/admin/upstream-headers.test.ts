@@ -33,7 +33,7 @@ async function sent(name = 'web') {
   const server = await findServer(place.stores.db, 'acme', name);
   if (server?.target.upstream.kind !== 'http') return {};
   const { headers = [], url: there } = server.target.upstream;
-  const of = { serverId: server.id, url: there };
+  const of = { targetId: server.target.id, url: there };
   const { upstreamSetup } = place.ports;
   const former = headers.flatMap(({ name: header, previous }) =>
     previous ? [{ ...previous, name: header }] : [],

@@ -45,7 +45,7 @@ test('an operator sets it up, shows it, and lists and ends connections', async (
   await replaceUpstreamConnection(admin.stores.db, {
     id: 'upc_1',
     accessId: accessId ?? '',
-    serverId: server?.id ?? '',
+    targetId: server?.target.id ?? '',
     userId: user?.id ?? '',
     organizationId: place?.id ?? '',
     sealedTokens: 'sealed',

@@ -34,7 +34,10 @@ async function sent(name = 'web') {
   const server = await findServer(admin.stores.db, 'acme', name);
   if (server?.target.upstream.kind !== 'http') return undefined;
   const { headers = [], url: there } = server.target.upstream;
-  return admin.stores.upstreamSetup.openHeaders({ serverId: server.id, url: there }, headers);
+  return admin.stores.upstreamSetup.openHeaders(
+    { targetId: server.target.id, url: there },
+    headers,
+  );
 }
 
 test.each([

@@ -21,7 +21,7 @@ import { turnedClock } from '#support/turned-clock';
 const clock = turnedClock();
 const sealing = masterKey(randomBytes(32));
 const connecting = {
-  access: { id: 'upa_1', serverId: 'srv_1' },
+  access: { id: 'upa_1', targetId: 'srv_1' },
   userId: 'user_dana',
   sessionToken: randomToken(),
 };
@@ -62,7 +62,7 @@ test('91: a state is valid once, for one person, one access and one session', as
 
   await expect(finish(state, { sessionToken: randomToken() })).rejects.toMatchObject(refused);
   await expect(finish(state, { userId: 'user_eve' })).rejects.toMatchObject(refused);
-  const access = { id: 'upa_2', serverId: 'srv_1' };
+  const access = { id: 'upa_2', targetId: 'srv_1' };
   await expect(finish(state, { access })).rejects.toMatchObject(refused);
   expect(await finish(state)).toBe(tokens);
   await expect(finish(state)).rejects.toMatchObject(refused);
@@ -72,7 +72,7 @@ test('91: a state made with the key of the session cookie is refused', async () 
   const { access, userId, sessionToken } = connecting;
   const head = Buffer.alloc(22);
   head.writeUIntBE(clock.now() + 200, 0, 6);
-  const purpose = `upstream ${access.serverId} ${access.id} ${userId}`;
+  const purpose = `upstream ${access.targetId} ${access.id} ${userId}`;
   const mac = createHmac('sha256', sessionToken).update(`challenge ${purpose}\0`).update(head);
   const forged = Buffer.concat([head, mac.digest().subarray(0, 16)]).toString('base64url');
 

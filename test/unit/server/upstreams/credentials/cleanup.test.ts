@@ -28,7 +28,7 @@ import { stillClock, type StillClock } from '#support/still-clock';
 const issuer = 'https://as.example';
 const access: UpstreamAccess = {
   id: 'upa_1',
-  serverId: 'srv_web',
+  targetId: 'srv_web',
   kind: 'authorization_code',
   url: 'https://mcp.example/mcp',
   metadata: {
@@ -45,11 +45,11 @@ const access: UpstreamAccess = {
 };
 const server = { organization: 'acme', name: 'web' };
 const sealing = masterKey(randomBytes(32));
-const of = { serverId: 'srv_web', accessId: 'upa_1', userId: 'user_dana' };
+const of = { targetId: 'srv_web', accessId: 'upa_1', userId: 'user_dana' };
 const ended = {
   id: 'upc_1',
   access_id: of.accessId,
-  server_id: of.serverId,
+  server_id: of.targetId,
   subject: of.userId,
   sealed_tokens: sealing.seal(tokensPurpose(of), tokensText({ accessToken: 'danas' })),
   created_at: 1,
@@ -118,7 +118,7 @@ async function cleanupOf({
   const { db } = stores;
   if (connection || isRegistered) {
     await replaceUpstreamAccess(db, { ...access, metadata, ...(isRegistered && { registration }) });
-    await removeUpstreamAccess(db, access.serverId);
+    await removeUpstreamAccess(db, access.targetId);
   }
   if (connection) await db.insertInto('upstream_connection').values(ended).execute();
   let answered: () => Response | Promise<never> = () => new Response();
@@ -202,7 +202,7 @@ test('cleanup: an authorization server without a revocation endpoint gets no req
 test('cleanup: a server’s own token is revoked once its access is removed or changed', async () => {
   const { db } = stores;
   await replaceUpstreamAccess(db, access);
-  await replaceUpstreamAccess(db, { ...access, id: 'upa_2', serverId: 'srv_other' });
+  await replaceUpstreamAccess(db, { ...access, id: 'upa_2', targetId: 'srv_other' });
   const tokens = new ServerTokens({ clientOf, db, clock });
   const { run } = await cleanupOf({ serverTokens: () => tokens.takeEnded() });
   await tokens.token(access, server);

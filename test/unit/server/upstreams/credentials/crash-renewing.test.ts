@@ -20,7 +20,7 @@ const url = 'https://mcp.example/mcp';
 const sealing = masterKey(randomBytes(32));
 const access: UpstreamAccess = {
   id: 'upa_1',
-  serverId: 'srv_web',
+  targetId: 'srv_web',
   kind: 'authorization_code',
   url,
   metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -36,7 +36,7 @@ const lifeSeconds = 600;
 const claimSeconds = 30;
 
 async function connect(stores: OpenStores, userId: string, now: number, turn = 0): Promise<void> {
-  const of = { serverId: 'srv_web', accessId: access.id, userId };
+  const of = { targetId: 'srv_web', accessId: access.id, userId };
   const tokens = {
     accessToken: `access-${userId}-${turn}`,
     refreshToken: `refresh-${userId}-${turn}`,

@@ -20,13 +20,13 @@ import {
 } from '#server/upstreams/credentials/fixed-headers';
 import { stillClock } from '#support/still-clock';
 
-const serverId = 'srv_1';
+const targetId = 'srv_1';
 const url = 'https://mcp.example/mcp';
 const sealing = masterKey(new Uint8Array(32).fill(7));
 const start = 1_800_000_000;
 
 const sealed = (name: string, value: string, at = url) =>
-  sealing.seal(headerPurpose({ serverId, name, url: at }), value);
+  sealing.seal(headerPurpose({ targetId, name, url: at }), value);
 const header = (name: string, value: string, previous?: string): FixedHeader => ({
   name,
   sealed: sealed(name, value),
@@ -54,7 +54,7 @@ function asked(headers: readonly FixedHeader[], statuses: readonly number[], at 
   const left = [...statuses];
   const send = vi.fn(async (_sent: UpstreamRequest) => answered(left.shift() ?? 500));
   const server: CredentialedTarget = {
-    id: serverId,
+    id: targetId,
     organization: 'acme',
     name: 'web',
     upstream: { kind: 'http', url: at, headers },
@@ -144,7 +144,7 @@ test.each([
 
 test('a value opens for its server, its name and its origin, and for no other', () => {
   const headers = [header('x-key', 'one')];
-  const at = { serverId, url };
+  const at = { targetId, url };
   const [own = header('x', 'x')] = headers;
 
   expect(openedHeaders(headers, at, sealing)).toEqual({ 'x-key': 'one' });
@@ -160,7 +160,7 @@ test('a value opens for its server, its name and its origin, and for no other', 
       'unable to authenticate',
     );
   }
-  expect(() => openedHeaders(headers, { ...at, serverId: 'srv_2' }, sealing)).toThrow(
+  expect(() => openedHeaders(headers, { ...at, targetId: 'srv_2' }, sealing)).toThrow(
     'unable to authenticate',
   );
   expect(() => openedHeaders([{ ...own, name: 'x-other' }], at, sealing)).toThrow(
@@ -186,7 +186,7 @@ test('a replaced value remains as the previous one during the overlap, and the o
   const third = withHeader(second, { ...header('x-key', 'three'), setAt: start + 2 }, start + 2);
   const [kept = header('x', 'x')] = third;
   const open = (value: string) =>
-    sealing.open(headerPurpose({ serverId, name: 'x-key', url }), value);
+    sealing.open(headerPurpose({ targetId, name: 'x-key', url }), value);
 
   expect(third).toHaveLength(1);
   expect([open(kept.sealed), open(kept.previous?.sealed ?? '')]).toEqual(['three', 'two']);
@@ -227,7 +227,7 @@ test('a value that the upstream refuses is followed by the previous one, once, w
     ['same', 'new'],
     ['same', 'old'],
   ]);
-  expect(noteRefused.mock.calls).toEqual([[serverId, fixed, start]]);
+  expect(noteRefused.mock.calls).toEqual([[targetId, fixed, start]]);
 });
 
 test.each([

@@ -28,7 +28,7 @@ const url = 'https://mcp.example/mcp';
 const sealing = masterKey(randomBytes(32));
 const access: UpstreamAccess = {
   id: 'upa_1',
-  serverId: 'srv_web',
+  targetId: 'srv_web',
   kind: 'authorization_code',
   url,
   metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -63,7 +63,7 @@ beforeEach(async () => {
 });
 afterEach(() => stores[Symbol.asyncDispose]());
 
-const of = { serverId: 'srv_web', accessId: 'upa_1', userId: 'dana' };
+const of = { targetId: 'srv_web', accessId: 'upa_1', userId: 'dana' };
 const connect = (but: Partial<UpstreamTokens> = {}) => {
   const tokens = {
     accessToken: 'access-0',
