@@ -11,6 +11,7 @@ import { insertKnownBrowser, listPeopleOfBrowser } from '#db/sessions';
 import type { Db } from '#db/transaction';
 import { attemptLifeSeconds, knownBrowserLifeSeconds } from '#model/lifetimes';
 import { emailKey } from '#model/email';
+import { networkOf, widerLengths } from '#model/networks';
 import { randomToken } from './sessions.ts';
 
 const quarterHour = 15 * 60;
@@ -202,9 +203,6 @@ export async function rememberBrowser(
   return token;
 }
 
-/** How many characters name the networks of 56 and 48 bits around the network of an IPv6 address. */
-const widerLengths = ['2001:0db8:0000:00'.length, '2001:0db8:0000'.length];
-
 /** The place of a wider network; an IPv4 address is in none. */
 function wider(place: string, length: number): string {
   return place.includes(':', networkPrefix.length)
@@ -216,29 +214,4 @@ function wider(place: string, length: number): string {
 function placesAround(place: string): string | undefined {
   const widest = wider(place, widerLengths.at(-1) ?? 0);
   return isNetwork(place) && widest !== place ? `${widest}:` : undefined;
-}
-
-/**
- * The network of an IP address: for IPv6 the first 64 bits in full, because one household or server has 2^64 addresses;
- * for IPv4 the address itself.
- */
-export function networkOf(address: string): string {
-  if (!address.includes(':') || address.includes('.')) return address;
-  const [head = '', tail] = address.split('::');
-  const groups = head.split(':').filter(Boolean);
-  const missing =
-    tail === undefined ? 0 : 8 - groups.length - tail.split(':').filter(Boolean).length;
-  return [...groups, ...Array.from({ length: Math.max(0, missing) }, () => '0')]
-    .slice(0, 4)
-    .map((group) => group.padStart(4, '0'))
-    .join(':');
-}
-
-/** The network of an IP address, and for IPv6 those of 56 and 48 bits around it. */
-export function networksOf(address: string): string[] {
-  const network = networkOf(address);
-  const around = network.includes(':')
-    ? widerLengths.map((length) => network.slice(0, length))
-    : [];
-  return [network, ...around];
 }

@@ -3,7 +3,8 @@ import type { Clock } from '#model/clock';
 import { findPasswordHash } from '#db/authenticators';
 import { findUserByEmail, type User } from '#db/people';
 import type { Db } from '#db/transaction';
-import { accountSubject, beginGuess, isNetwork, networksOf, placeOf } from './guess-limit.ts';
+import { networksOf } from '#model/networks';
+import { accountSubject, beginGuess, isNetwork, placeOf } from './guess-limit.ts';
 import type { PasswordHashing } from './passwords.ts';
 import type { Visit } from './sessions.ts';
 

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { headerLines } from 'latchkey-mcp/headers';
-import { networkOf } from '#accounts/guess-limit';
+import { networkOf } from '#model/networks';
 import { fieldsInPath, filledPath, openApiDocument } from '#admin/openapi';
 import {
   type Actor,

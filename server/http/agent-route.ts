@@ -2,7 +2,7 @@ import { type IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { subprotocol } from 'latchkey-mcp/tunnel-frames';
-import { networkOf } from '#accounts/guess-limit';
+import { networkOf } from '#model/networks';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#model/clock';
 import type { FailedAttempts } from '#oauth/failed-attempts';

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify';
-import { networksOf } from '#accounts/guess-limit';
+import { networksOf } from '#model/networks';
 import type { Clock } from '#model/clock';
 import { SlidingWindow } from '#model/sliding-window';
 import { ownClientDocument } from '#oauth/client-documents';

@@ -2,7 +2,7 @@ import type { IncomingMessage } from 'node:http';
 
 import { headerLines } from 'latchkey-mcp/headers';
 
-import { networkOf } from '#accounts/guess-limit';
+import { networkOf } from '#model/networks';
 import type { CountedRefusals } from '#audit/counted-refusals';
 import { type Awaitable, whenFailed, whenReady } from '#model/awaitable';
 import { findClient } from '#db/clients';
