@@ -219,14 +219,23 @@ function withArguments(
   parameters: readonly MirroredParameter[] | undefined,
 ): UpstreamRequest {
   if (!call || !parameters) return request;
-  const mirrored = parameterHeaders(parameters, (path) => argumentAt(call, path));
+  const mirrored = parameterHeaders(parameters, argumentsOf(call));
   return { ...request, headers: { ...request.headers, ...mirrored } };
 }
 
-function argumentAt({ message, params }: ReadMessage, path: readonly string[]): string | undefined {
-  let span = params;
-  for (const name of ['arguments', ...path]) span = span && membersIn(message, span).get(name);
-  return span && textAt(message, span);
+/** Finds arguments of a call by their paths. Each object on a path is read once, however many parameters are in it. */
+function argumentsOf({ message, params }: ReadMessage) {
+  const known = new Map<Span, ReadonlyMap<string, Span>>();
+  const membersOf = (span: Span) => {
+    const members = known.get(span) ?? membersIn(message, span);
+    known.set(span, members);
+    return members;
+  };
+  return (path: readonly string[]): string | undefined => {
+    let span = params;
+    for (const name of ['arguments', ...path]) span = span && membersOf(span).get(name);
+    return span && textAt(message, span);
+  };
 }
 
 function isMismatch(bytes: Buffer): boolean {

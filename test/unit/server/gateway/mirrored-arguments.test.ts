@@ -1,4 +1,4 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { modernHeaders } from '#mcp/headers';
 import { MirroredArguments } from '#server/gateway/mirrored-arguments';
@@ -84,6 +84,25 @@ test.each([
     'mcp-param-region': 'eu',
     'mcp-param-zone': 'b',
   });
+});
+
+test('117: the arguments of a call are read once, however many of them are mirrored', async () => {
+  const headers = Array.from({ length: 20 }, (_, n) => `H${n}`);
+  const upstream = demanding([[tool('none'), tool('all', ...headers)]]);
+  const { list, call } = caller(upstream);
+  await list();
+  const args = Object.fromEntries(Array.from({ length: 500 }, (_, n) => [`a${n}`, 'x']));
+  const reads = vi.spyOn(Buffer.prototype, 'toString');
+  const readsOf = async (name: string) => {
+    reads.mockClear();
+    await call(name, args);
+    return reads.mock.calls.length;
+  };
+  const [none, all] = [await readsOf('none'), await readsOf('all')];
+  reads.mockRestore();
+
+  expect(upstream.sent.at(-1)?.headers).toMatchObject({ 'mcp-param-h19': 'x' });
+  expect(all - none).toBeLessThan(2 * 500);
 });
 
 test('a value that a header cannot hold is encoded, and an absent argument has no header', async () => {
