@@ -231,7 +231,8 @@ class DirectionSeal {
   /** The frames of the next message. Of all other bytes, only an authentic later message says something: one was lost. */
   open(message: Uint8Array): Buffer | 'not read' | 'lost' {
     const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
-    if (bytes.length < sequenceBytes + tagBytes) return 'not read';
+    const isPossible = bytes.length >= sequenceBytes + tagBytes && bytes.length <= maxMessageBytes;
+    if (!isPossible) return 'not read';
     const sequence = bytes.readBigUInt64BE();
     if (sequence <= this.#sequence) return 'not read';
     const nonce = nonceOf(bytes.subarray(0, sequenceBytes));

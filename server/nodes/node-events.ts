@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { z } from 'zod';
 import { masterKey, type MasterKey } from '#secrets/master-key';
+import { maxMessageBytes } from './link.ts';
 import type { NodeBus } from './node-bus.ts';
 import { ReplayGuard } from './replay-guard.ts';
 
@@ -47,11 +48,13 @@ export class NodeEvents {
   readonly #subject: string;
   readonly #stop: () => void;
   readonly #replays: ReplayGuard;
+  readonly #subscribedAtMs: number;
 
   constructor(options: NodeEventsOptions) {
     const { bus, masterKey: key } = options;
     this.#options = options;
     this.#replays = new ReplayGuard(options.wallMs);
+    this.#subscribedAtMs = options.wallMs();
     this.#sealing = masterKey(key.derive('events between nodes'));
     this.#subject = `lk.${key.mac('nodes', 'subjects').slice(0, 22)}.events`;
     this.#stop = bus.subscribe(this.#subject, ({ data }) => this.#receive(data));
@@ -71,10 +74,14 @@ export class NodeEvents {
   }
 
   #receive(data: Uint8Array): void {
+    // Decrypting garbage costs work, too.
+    if (data.length > maxMessageBytes) return;
     const message = this.#read(data);
     const { instance, heard } = this.#options;
     if (!message || message.from === instance) return;
     const { nonce, sentMs, from, event } = message;
+    // Recorded before this process could have remembered its nonce.
+    if (sentMs < this.#subscribedAtMs) return;
     if (this.#replays.isFirst(nonce, sentMs)) heard(event, from);
   }
 

@@ -49,6 +49,25 @@ test('all other nodes receive an event, and the sender does not', () => {
   ]);
 });
 
+test('114: an event that was sent before a node subscribed is not obeyed there', () => {
+  nodes[0]?.tell(cancelled);
+  const recorded = sent();
+  wallMs += 1;
+  const late = node('latelatelatelate');
+  nodes.push(late);
+  bus.connect().publish(recorded.subject, recorded.data);
+
+  expect(heard.map(({ at }) => at)).not.toContain('latelatelatelate');
+});
+
+test('108: an event that is longer than nodes send is dropped before it is read', () => {
+  const event: NodeEvent = { ...cancelled, request: 'x'.repeat(600 * 1024) };
+  nodes[0]?.tell(event);
+
+  expect(sent().data.length).toBeGreaterThan(512 * 1024);
+  expect(heard).toEqual([]);
+});
+
 test('NATS sees neither caller nor event', () => {
   nodes[0]?.tell(cancelled);
 
