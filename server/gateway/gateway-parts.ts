@@ -42,7 +42,7 @@ export interface GatewayPorts extends AdmitPorts {
   /** The longest body that is accepted. */
   readonly maxBodyBytes?: number | undefined;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
-  /** Whether another process answers the calls to a target; its admitted callers get `elsewhere`. Default: none. */
+  /** Whether another process answers the calls to a target; its admitted callers get `isElsewhere`. Default: none. */
   readonly isElsewhere?: ((target: Target) => boolean) | undefined;
   /** Spans of admitted calls; absent unless the operator wants traces. */
   readonly tracing?: Tracing | undefined;

@@ -33,7 +33,6 @@ import type { ServerLimits } from '#model/server-limits';
 import { admitProved, ownerOf, presentedCredential, prove, type Admission } from './admission.ts';
 import {
   type ProvedCredential,
-  elsewhere,
   whenGone,
   type GatewayAnswer,
   type GatewayRequest,
@@ -67,6 +66,13 @@ import { UpstreamError, type Upstream, type UpstreamRequest } from './upstream.t
 
 const maxOpenPerCredential = 1024;
 
+/** The status is for a sender that cannot forward the request. */
+const answeredElsewhere: GatewayAnswer = {
+  status: 503,
+  headers: { 'Retry-After': '1' },
+  isElsewhere: true,
+};
+
 /** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be called */
 export function passCall(
   request: GatewayRequest,
@@ -75,7 +81,7 @@ export function passCall(
 ): Awaitable<GatewayAnswer> {
   checkTransport(request, parts);
   return whenReady(admissionOf(request, parts), (admitted) => {
-    if (parts.ports.isElsewhere?.(admitted.endpoint.target)) return elsewhere;
+    if (parts.ports.isElsewhere?.(admitted.endpoint.target)) return answeredElsewhere;
     const node = nodeOf(request, parts.ports);
     progress.principal = admitted.principal;
     const { tracing } = parts.ports;

@@ -60,10 +60,6 @@ export interface GatewayAnswer {
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
   /** The sender calls this once the body was sent or given up: until then its memory counts. Absent for a short one. */
   readonly sent?: (() => void) | undefined;
+  /** Whether another process has to answer: the request can be forwarded to it whole, because nothing of it was read. */
+  readonly isElsewhere?: boolean;
 }
-
-/**
- * Stands for the answer of the process that has what a call needs, to which the call must be forwarded: nothing of it has been
- * read. Who cannot forward it sends this.
- */
-export const elsewhere: GatewayAnswer = { status: 503, headers: { 'Retry-After': '1' } };

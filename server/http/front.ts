@@ -7,7 +7,7 @@ import { modernVersions } from 'latchkey-mcp/headers';
 import type { Awaitable } from '#model/awaitable';
 import { readTogether } from '#db/prepared-query';
 import type { Gateway } from '#gateway/gateway';
-import { elsewhere, type GatewayAnswer } from '#gateway/request';
+import type { GatewayAnswer } from '#gateway/request';
 import type { Log } from '#log/log';
 import { IncomingCall } from './incoming-call.ts';
 import { mcpRoutePath } from './mcp-route.ts';
@@ -170,7 +170,7 @@ export class Front {
     };
     const send = (answer: GatewayAnswer) => {
       try {
-        if (answer === elsewhere) {
+        if (answer.isElsewhere) {
           this.#elsewhere.add(response);
           return this.#options.framework(request, response);
         }

@@ -3,7 +3,7 @@ import { connect } from 'node:net';
 import { afterAll, afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import type { CountedRefusals } from '#server/audit/counted-refusals';
-import { elsewhere, type GatewayAnswer, type GatewayRequest } from '#server/gateway/request';
+import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
 import { Front, type FrontOptions } from '#server/http/front';
 import { jsonLog } from '#server/log/log';
 import { accessTokens } from '#server/oauth/access-tokens';
@@ -132,7 +132,7 @@ test.each([
 );
 
 test('a call that the gateway leaves to another process goes through the framework, without a log line', async () => {
-  handle.mockResolvedValue(elsewhere);
+  handle.mockResolvedValue({ status: 503, headers: {}, isElsewhere: true });
 
   const { statuses, text } = await send();
   handle.mockReset().mockResolvedValue({ status: 204, headers: {} });
