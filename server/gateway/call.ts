@@ -14,6 +14,8 @@ import type { ReplyOptions } from './reply.ts';
 export interface Call {
   readonly request: GatewayRequest;
   readonly admission: Admission;
+  /** The headers of the request. Their trace context is that of our span, if there is one. */
+  readonly headers: GatewayRequest['headers'];
   /** The MCP server that the call is for. */
   readonly target: Target;
   readonly upstream: Upstream;

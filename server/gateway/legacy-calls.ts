@@ -59,7 +59,7 @@ export function forwardLegacy(
           key: owner,
           place: upstreamLocation(target.upstream),
           signal: ending.signal,
-          trace: traceHeaders(request.headers),
+          trace: traceHeaders(call.headers),
         },
         links,
       );
@@ -76,7 +76,7 @@ async function forwardInSession(
   const { request, envelope, upstream, body, ending, admission, target } = call;
   const headers = {
     ...legacyHeaders(request.headers, session?.upstreamSessionId),
-    ...traceHeaders(request.headers),
+    ...traceHeaders(call.headers),
   };
   const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
   if (session && answer.status === 404) {
@@ -164,7 +164,7 @@ export async function forwardStream(
   if (request.method === 'DELETE') {
     const headers = {
       ...legacyHeaders(request.headers, session.upstreamSessionId),
-      ...traceHeaders(request.headers),
+      ...traceHeaders(call.headers),
     };
     sessions.close(session.id);
     const answer = await send(upstream, { method: 'DELETE', headers, signal: ending.signal });
@@ -252,7 +252,7 @@ async function* missedOf(
  * caller missed of those.
  */
 async function listen(
-  { request, admission, upstream, ending }: Call,
+  { request, headers: callers, admission, upstream, ending }: Call,
   session: LegacySession,
   {
     options,
@@ -266,7 +266,7 @@ async function listen(
   const lastEventId = heard?.stream.upstreamEventId;
   const headers = {
     ...legacyHeaders(request.headers, session.upstreamSessionId),
-    ...traceHeaders(request.headers),
+    ...traceHeaders(callers),
     accept: 'text/event-stream',
     ...(lastEventId !== undefined && { 'last-event-id': lastEventId }),
   };

@@ -67,7 +67,7 @@ export class Metering {
     this.#note = note;
   }
 
-  /** From here on it counts, for this caller and server. */
+  /** Starts counting it, for this caller and server. */
   admitted(admission: Admission): void {
     this.#admission = admission;
   }
@@ -77,18 +77,22 @@ export class Metering {
   }
 
   /**
-   * Follows it in a span, too, which began when it arrived. What is sent on behalf of the request continues the trace
-   * below this span, because it takes the trace context from the headers of the request.
+   * Begins a span, which started when the request arrived. Returns the headers of the request with the trace context of
+   * the span, so that what is sent on behalf of the request continues the trace below it.
    */
-  trace(tracing: Tracing, { method, organization, server, headers }: GatewayRequest): void {
+  trace(
+    tracing: Tracing,
+    { method, organization, server, headers }: GatewayRequest,
+  ): GatewayRequest['headers'] {
     const { traceparent } = (this.#span = tracing.begin(`${method} /mcp`, headers, {
       kind: 'server',
       attributes: { 'latchkey.server': `${organization}/${server}`, 'http.request.method': method },
       startedAtMs: Date.now() - (performance.now() - this.#startedAt),
     }));
     // The state belongs to the span that the caller named.
-    if (traceHeaders(headers)['traceparent'] === undefined) delete headers['tracestate'];
-    headers['traceparent'] = traceparent;
+    const { tracestate, ...others } = headers;
+    const continues = traceHeaders(headers)['traceparent'] !== undefined;
+    return { ...others, ...(continues && tracestate !== undefined && { tracestate }), traceparent };
   }
 
   /** Another node answers it, and counts it. */
@@ -96,7 +100,7 @@ export class Metering {
     this.#admission = undefined;
   }
 
-  /** It came to nothing. */
+  /** The call was refused or failed. */
   failed(refusal: GatewayRefusal): void {
     const { code } = refusal;
     this.#spanOver(code === 'cancelled' ? undefined : code);
@@ -105,7 +109,7 @@ export class Metering {
     else this.#over(isDenial(refusal) ? 'refused' : 'tool-error');
   }
 
-  /** Its answer went out to its end, or as far as its caller wanted it. */
+  /** Its answer was sent to the end, or until its caller left. */
   answered(outcome: AnsweredOutcome): void {
     this.#spanOver(outcome === 'ok' ? undefined : outcome);
     this.#over(outcome);

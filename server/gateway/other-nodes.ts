@@ -95,7 +95,7 @@ export interface PassedCall {
  */
 export async function passToNode(
   instance: string,
-  { request, ending, endless, finish }: Call,
+  { request, headers, ending, endless, finish }: Call,
   { proved, body: sent }: PassedCall,
   { nodes, tracing }: NodePorts & { readonly tracing?: Tracing | undefined },
 ): Promise<GatewayAnswer> {
@@ -104,17 +104,18 @@ export async function passToNode(
   whenGone(request, () => ending.abort());
   const { signal } = ending;
   const { send } = nodes;
-  const pass = (traced: NodeCall['request']) =>
-    send(instance, { request: traced, proved, body: sent, signal });
-  const { id, organization, server, method, headers, address } = request;
+  const pass = (passedOn: NodeCall['request']) =>
+    send(instance, { request: passedOn, proved, body: sent, signal });
+  const { id, organization, server, method, address } = request;
+  const described = { id, organization, server, method, headers, address };
   const answer = tracing
     ? await tracing.within(
         'call of another node',
         { 'latchkey.server': `${organization}/${server}` },
-        { id, organization, server, method, headers, address },
+        described,
         pass,
       )
-    : await pass(request);
+    : await pass(described);
   const { body } = answer;
   if (body === undefined || typeof body === 'string' || body instanceof Uint8Array) {
     finish('ok');

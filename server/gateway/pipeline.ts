@@ -5,12 +5,15 @@
  *             credential     exactly one, in the headers
  *             admission      what it may do at this server, now
  *             elsewhere      a call that needs what only another process has is forwarded whole
- *             node           a call in the session of another node goes there once, and is admitted there again
+ *             trace          a span of its own, if the operator wants traces
  *             capacity       not too much open by this caller, and not too much memory for what it sends
- *             message        the body, read and scanned once; the era that it speaks
- *             authorization  its method and tool, by the caller's scopes
- *             limits         of this server
+ *             node           a call in the session of another node goes there once, and is admitted there again
+ *             message        the body, read and scanned once; the caller is admitted again if it took its time
+ *             authorization  the era that it speaks; its method and tool, by the caller's scopes
  *             unseal         ids and states that the upstream gave this caller
+ *             answering node a response to a question of another node's upstream goes there
+ *             limits         of this server
+ *             presentation   the operator's title and instructions are read, for a client that connects
  *             send           in its session, or with the handshake that the upstream needs
  *   upstream  adapters       translate where the upstream speaks the other era
  *             mirrored       repeat arguments in headers for legacy callers of a modern upstream
@@ -85,9 +88,9 @@ export function passCall(
     const node = nodeOf(request, parts.ports);
     progress.principal = admitted.principal;
     const { tracing } = parts.ports;
-    if (tracing) progress.metering.trace(tracing, request);
+    const headers = tracing ? progress.metering.trace(tracing, request) : request.headers;
     if (node === undefined) noteAdmitted(request, admitted, progress, parts);
-    const call = begun(request, admitted, progress, parts);
+    const call = begun({ request, headers, admission: admitted }, progress, parts);
     progress.call = call;
     if (node !== undefined) {
       return passInSession(node, call, progress, parts);
@@ -317,8 +320,7 @@ function noteAdmitted(
 
 /** Adds the call to those that are open, which end when the caller loses access. */
 function begun(
-  request: GatewayRequest,
-  admission: Admission,
+  { request, headers, admission }: Pick<Call, 'request' | 'headers' | 'admission'>,
   { metering }: Progress,
   { ports, open, reaper, memory, answerMemory }: GatewayParts,
 ): Call {
@@ -346,6 +348,7 @@ function begun(
   const handles = { arrived, held, endless, afterwards, finish };
   return {
     request,
+    headers,
     admission,
     target,
     upstream: held.counted(upstream),
@@ -432,7 +435,7 @@ function forwardModern(call: MessageCall): Promise<Forwarded> {
   const { request, envelope, upstream, body, ending } = call;
   if (envelope.method === 'subscriptions/listen') call.endless();
   whenGone(request, () => ending.abort());
-  const headers = modernHeaders(envelope, request.headers);
+  const headers = modernHeaders(envelope, call.headers);
   return sent(
     upstream,
     { method: 'POST', headers, body, signal: ending.signal },
