@@ -92,8 +92,7 @@ export class LegacyAdapter {
     const session = this.#sessions.get(sessionId);
     if (session?.owner !== owner) return emptyAnswer(404);
     if (method === 'DELETE') {
-      this.#sessions.delete(sessionId);
-      session.close();
+      this.#end(sessionId, session);
       return emptyAnswer(204);
     }
     if (method === 'GET') {
@@ -105,7 +104,15 @@ export class LegacyAdapter {
     }
     const message = readMessage(body);
     if (!message) return emptyAnswer(400);
-    return session.take(message, { upstream, signal, headers });
+    const answer = await session.take(message, { upstream, signal, headers });
+    // Its caller takes the session for ended, so nobody will delete it.
+    if (answer.status === 404) this.#end(sessionId, session);
+    return answer;
+  }
+
+  #end(sessionId: string, session: LegacySessionOverModern): void {
+    this.#sessions.delete(sessionId);
+    session.close();
   }
 
   close(): void {

@@ -118,6 +118,27 @@ test('a session opens for its owner only, and no longer once it is deleted', asy
   expect(upstream.sent.at(-1)?.headers).toHaveProperty('mcp-session-id');
 });
 
+test('107: a call that is answered 404 without a message ends its session, one with a message does not', async () => {
+  const unknown = { jsonrpc: '2.0', error: { code: -32601, message: 'no' } };
+  const upstream = modernOnly(({ id, method }) =>
+    method === 'tools/list'
+      ? { status: 404, text: JSON.stringify({ ...unknown, id }) }
+      : { status: 404, mediaType: 'text/html', text: '<p>not here' },
+  );
+  const { ask } = await inSession(upstream);
+  const isHere = async () => {
+    await ask({ id: 3, method: 'ping' });
+    return upstream.sent.at(-1)?.headers['mcp-session-id'] === undefined;
+  };
+
+  expect(await lastOf(await ask({ id: 2, method: 'tools/list' }))).toMatchObject({
+    error: { code: -32601 },
+  });
+  expect(await isHere()).toBe(true);
+  expect((await ask({ id: 4, method: 'tools/call', params: { name: 't' } })).status).toBe(404);
+  expect(await isHere()).toBe(false);
+});
+
 describe('input that the upstream requires', () => {
   const needs = { resultType: 'input_required', requestState: 'kept' };
   const sampling = { method: 'sampling/createMessage', params: { maxTokens: 1 } };
