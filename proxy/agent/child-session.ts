@@ -14,7 +14,13 @@ import {
   textAt,
 } from 'latchkey-mcp/raw-message';
 import type { Child } from './child-process.ts';
-import { answerStream, type AnswerStream, type LocalAnswer, plainAnswer } from './local-server.ts';
+import {
+  answerStream,
+  type AnswerStream,
+  type LocalAnswer,
+  plainAnswer,
+  type Backlog,
+} from './local-server.ts';
 
 export type RequestOptions = { accept: string; signal: AbortSignal };
 
@@ -50,8 +56,9 @@ export type ChildSessionOptions = {
   log: Log;
 };
 
-/** How many messages are held for a caller that is not listening. */
+/** How many messages are held for a caller that is not listening, and of how many bytes. */
 const maxHeldMessages = 100;
+const maxHeldBytes = 4 * 1024 * 1024;
 /** How many requests of a child may wait for the caller's answer. */
 const maxPending = 1_000;
 const tooManyRequests = { code: -32603, message: 'too many requests are waiting for the caller' };
@@ -63,6 +70,9 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
   let usedAt = clock.now();
   let listener: AnswerStream | undefined;
   const held: Message[] = [];
+  let heldBytes = 0;
+  /** Of all streams of this child. */
+  const backlog: Backlog = { bytes: 0 };
   /** Requests of the child that wait for the caller's answer. */
   const pending = new Set<string>();
   const link = childLink(child, { onUnsolicited, log, maxMessageBytes });
@@ -92,11 +102,15 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
     if (!hasSession) return;
     if (listener) return listener.push(message);
     held.push(message);
-    if (held.length <= maxHeldMessages) return;
-    const dropped = held.shift();
+    heldBytes += message.bytes.length;
+    while (held.length > maxHeldMessages || heldBytes > maxHeldBytes) drop(held.shift());
+  }
+
+  function drop(message: Message | undefined): void {
+    heldBytes -= message?.bytes.length ?? 0;
     // Without an answer to its request, the call that made it would never end.
-    if (dropped?.kind !== 'request' || !pending.delete(idKey(dropped.id ?? 'null'))) return;
-    link.send(errorAnswer(dropped.id ?? 'null', tooManyRequests));
+    if (message?.kind !== 'request' || !pending.delete(idKey(message.id ?? 'null'))) return;
+    link.send(errorAnswer(message.id ?? 'null', tooManyRequests));
   }
 
   return {
@@ -117,7 +131,7 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
       usedAt = clock.now();
       const streams = accept === '' || /text\/event-stream|\*\/\*/.test(accept);
       const json = accept === '' || /application\/json|\*\/\*/.test(accept);
-      const stream = answerStream();
+      const stream = answerStream(backlog);
       let answer: Message | undefined;
       let hasStreamed = false;
       let cancel = () => {};
@@ -139,13 +153,17 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
           stream.end();
         },
       });
+      // Also after the answer, which may not have been read.
+      signal.addEventListener('abort', () => stream.close(), { once: true });
       if (signal.aborted) stop();
       else signal.addEventListener('abort', stop, { once: true });
       await Promise.race(
         json ? [answered.promise, ...(streams ? [stream.begun] : [])] : [stream.begun],
       );
-      if (answer && json && !hasStreamed)
+      if (answer && json && !hasStreamed) {
+        stream.close();
         return plainAnswer(statusOf(message, answer), answer.bytes);
+      }
       return { status: 200, headers: eventStream, body: stream.events() };
     },
     send(message) {
@@ -156,13 +174,14 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
     listen(signal) {
       usedAt = clock.now();
       listener?.end();
-      const stream = answerStream();
+      const stream = answerStream(backlog);
       listener = stream;
       for (const message of held.splice(0)) stream.push(message);
+      heldBytes = 0;
       signal.addEventListener(
         'abort',
         () => {
-          stream.end();
+          stream.close();
           if (listener === stream) listener = undefined;
         },
         { once: true },

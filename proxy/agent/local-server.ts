@@ -84,57 +84,90 @@ export interface AnswerStream {
   /** Resolves at the first message or at the end. */
   readonly begun: Promise<void>;
 
-  /** Queues a message without waiting. Drops notifications while the listener is far behind. */
+  /**
+   * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
+   * fit into the backlog.
+   */
   push(message: Message): void;
 
+  /** Nothing follows what is queued. */
   end(): void;
+
+  /** Drops what is queued, because nobody reads it. */
+  close(): void;
 
   /** May be read once. */
   events(): AsyncGenerator<Buffer>;
 }
 
+/** What all streams of a child hold for callers that do not read them. */
+export interface Backlog {
+  bytes: number;
+}
+
 /** How much may be queued for a listener before notifications are dropped. */
 const backlogBytes = 1024 * 1024;
+/** How much may be in a backlog when another message is added. A single message may be larger. */
+const maxBacklogBytes = 64 * 1024 * 1024;
 
 /** HTML Living Standard §9.2.6 */
-export function answerStream(): AnswerStream {
+export function answerStream(backlog: Backlog = { bytes: 0 }): AnswerStream {
   const waiting: Buffer[] = [];
   let waitingBytes = 0;
   let hasEnded = false;
+  let failure: LocalServerError | undefined;
   const begun = Promise.withResolvers<void>();
   let change = Promise.withResolvers<void>();
   const wake = () => {
     begun.resolve();
     change.resolve();
   };
+  const close = () => {
+    hasEnded = true;
+    backlog.bytes -= waitingBytes;
+    waitingBytes = 0;
+    waiting.length = 0;
+    wake();
+  };
   return {
     begun: begun.promise,
     push({ bytes, kind }) {
-      if (hasEnded || (kind === 'notification' && waitingBytes > backlogBytes)) return;
+      const isFull = backlog.bytes > 0 && backlog.bytes + bytes.length > maxBacklogBytes;
+      const isDropped = kind === 'notification' && (isFull || waitingBytes > backlogBytes);
+      if (hasEnded || isDropped) return;
+      if (isFull) {
+        const limit = `${maxBacklogBytes} bytes`;
+        failure = new LocalServerError('busy', `the caller does not read: ${limit} wait for it`);
+        close();
+        return;
+      }
       waiting.push(bytes);
       waitingBytes += bytes.length;
+      backlog.bytes += bytes.length;
       wake();
     },
     end() {
       hasEnded = true;
       wake();
     },
+    close,
     async *events() {
       try {
         for (;;) {
           const bytes = waiting.shift();
           if (bytes) {
             waitingBytes -= bytes.length;
+            backlog.bytes -= bytes.length;
             yield messageEvent(bytes);
-          } else if (hasEnded) return;
+          } else if (failure) throw failure;
+          else if (hasEnded) return;
           else {
             change = Promise.withResolvers<void>();
             await change.promise;
           }
         }
       } finally {
-        hasEnded = true;
-        waiting.length = 0;
+        close();
       }
     },
   };

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { type LocalServer, narrowedServer } from '#proxy/agent/local-server';
+import { readMessage } from '#mcp/raw-message';
+import { answerStream, type LocalServer, narrowedServer } from '#proxy/agent/local-server';
 
 /** A server that answers every request with one event stream, of which a narrowed server offers `echo` only. */
 async function narrowedStream(stream: string): Promise<string> {
@@ -47,4 +48,23 @@ test('narrowed server: events lose tools that are not allowed, and comments are 
   expect(await narrowedStream(`: still here\n\ndata: ${listed('echo', 'drop')}\n\n`)).toBe(
     `data: ${listed('echo')}\n\n`,
   );
+});
+
+test('107: what the streams of a child hold for a caller that does not read is limited, and what was read no longer counts', async () => {
+  const answer = (id: number) =>
+    readMessage(
+      Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":"${'x'.repeat(33 * 1024 ** 2)}"}`),
+    );
+  const backlog = { bytes: 0 };
+  const [unread, refused, later] = [1, 2, 3].map(() => answerStream(backlog));
+  unread?.push(answer(1));
+  refused?.push(answer(2));
+  const events = unread?.events();
+  await events?.next();
+  const kept = backlog.bytes;
+  later?.push(answer(3));
+  later?.close();
+
+  await expect(refused?.events().next()).rejects.toMatchObject({ code: 'busy' });
+  expect([kept, backlog.bytes]).toEqual([0, 0]);
 });

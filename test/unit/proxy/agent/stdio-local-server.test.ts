@@ -168,6 +168,17 @@ test('stdio server: notifications go to the caller’s GET stream, and wait for 
   ]);
 });
 
+test('107: stdio server: requests of a child that are too long to be held are refused', async () => {
+  const { server, child, clock } = serverOfFakes();
+  await localCaller(server).initialize();
+  const params = { text: 'x'.repeat(3 * 1024 ** 2) };
+  child(0).says({ id: 'first', method: 'roots/list', params });
+  child(0).says({ id: 'second', method: 'roots/list', params });
+  await clock.settled();
+
+  expect(child(0).heard.filter(({ error }) => error)).toMatchObject([{ id: 'first' }]);
+});
+
 test('107: stdio server: requests of a child beyond a limit are refused, so that none waits forever', async () => {
   const { server, child, clock } = serverOfFakes();
   const dana = localCaller(server);
