@@ -79,13 +79,22 @@ function readToken(
         status,
       },
     );
-  const expiresInSeconds = Number(seconds);
+  const expiresInSeconds = lifetimeOf(seconds);
   return {
     accessToken,
-    ...(expiresInSeconds > 0 && { expiresInSeconds }),
+    ...(expiresInSeconds !== undefined && { expiresInSeconds }),
     ...(typeof scope === 'string' && { scope }),
     ...(typeof refreshToken === 'string' && refreshToken !== '' && { refreshToken }),
   };
+}
+
+const longestLifeSeconds = 10 * 365 * 86_400;
+
+/** Whole seconds, at least one and at most ten years. `undefined` if the server names no lifetime. RFC 6749 §5.1 */
+function lifetimeOf(expiresIn: unknown): number | undefined {
+  const seconds = Number(expiresIn);
+  if (!(seconds > 0)) return undefined;
+  return Math.min(Math.max(1, Math.floor(seconds)), longestLifeSeconds);
 }
 
 /** The error of an answer without a token or a client, with the server's reason but none of the `secrets`. */

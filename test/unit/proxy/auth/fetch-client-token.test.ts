@@ -52,6 +52,22 @@ test('client token: discovery leads from the resource to its authorization serve
   expect(requests.at(-1)?.headers['authorization']).toBe(`Basic ${basic}`);
 });
 
+test.each<[string, unknown, number | undefined]>([
+  ['a fraction is rounded down', 3599.5, 1_000 + 3599],
+  ['less than a second is one', 0.2, 1_001],
+  ['a number that no clock reaches is ten years', 1e17, 1_000 + 10 * 365 * 86_400],
+  ['text is read as a number', '60', 1_060],
+  ['a negative one is none', -5, undefined],
+  ['what is no number is none', 'soon', undefined],
+])('client token: of its lifetime, %s', async (_, expiresIn, expiresAt) => {
+  const { result } = await fetched({
+    ...published,
+    [token]: { json: { access_token: 'at', token_type: 'bearer', expires_in: expiresIn } },
+  });
+
+  expect((await result).expiresAt).toBe(expiresAt);
+});
+
 test('client token: the challenge of a 401 says where the metadata is', async () => {
   const there = 'https://mcp.example.com/elsewhere';
   const { result, asked } = await fetched(
