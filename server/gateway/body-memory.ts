@@ -5,11 +5,23 @@ export const freeBytes = 64 * 1024;
 const leastPerCaller = 64 * 1024 * 1024;
 const callersAtLimit = 8;
 
+/** Whose body it is: memory is shared between organizations first, and then between the callers of each. */
+export interface BodyHolder {
+  readonly organization: string;
+  readonly caller: string;
+}
+
+/** Ends what holds a body, at once: its memory is needed for others, and no longer counts. */
+export type GiveUp = (refusal: GatewayRefusal) => void;
+
 /** The part of one body that has arrived. It counts until `letGo` or `release`. */
 export interface HeldBody {
   /** How much of it counts. */
   readonly bytes: number;
-  /** @throws {GatewayRefusal} `too_many_requests` if no more may be held, `cancelled` after `release` */
+  /**
+   * @throws {GatewayRefusal} `too_many_requests` if no more may be held, or the body was given up; `cancelled` after
+   *   `release`
+   */
   readonly take: (bytes: number) => void;
   /** What has arrived is no longer held, and more may arrive. */
   readonly letGo: () => void;
@@ -24,17 +36,37 @@ export interface BodyMemoryOptions {
   readonly maxBodyBytes?: number | undefined;
 }
 
+interface Counted {
+  bytes: number;
+}
+
+interface CountedBody extends Counted {
+  readonly giveUp: (refusal: GatewayRefusal) => void;
+}
+
+interface CountedCaller extends Counted {
+  readonly bodies: Set<CountedBody>;
+}
+
+interface CountedOrganization extends Counted {
+  readonly callers: Map<string, CountedCaller>;
+}
+
 /**
  * Limits the memory of the bodies that open calls hold, besides the first 64 KiB of each: those that callers send, or those
- * that they get. A caller may hold as much as is then still free for others, and at most 64 MiB, or one body of the largest
- * size that is accepted. However many callers hold all they may, another caller can still hold a body. What was announced
- * and has not arrived does not count.
+ * that they get. A caller may hold 64 MiB, or one body of the largest size that is accepted; all together eight times that.
+ *
+ * Nobody can take the share of another. While everything is held, whoever holds less than others gets more by ending a call of
+ * those who hold most: of the organization that holds most, the caller that does, and of its calls the largest. Of n
+ * organizations that hold bodies each may therefore hold an nth of the whole, and of an organization's c callers each a
+ * c-th of its part, however much the others hold or have held. A call is refused or ended only if its caller and its organization hold more than that.
+ * What was announced and has not arrived does not count.
  */
 export class BodyMemory {
   readonly #what: BodyMemoryOptions['what'];
   readonly #perCaller: number;
   readonly #max: number;
-  readonly #byCaller = new Map<string, number>();
+  readonly #organizations = new Map<string, CountedOrganization>();
   #total = 0;
 
   constructor({ what, maxBodyBytes = 0 }: BodyMemoryOptions) {
@@ -45,47 +77,70 @@ export class BodyMemory {
 
   /** How much is counted, and of how many callers. */
   get size(): { readonly bytes: number; readonly callers: number } {
-    return { bytes: this.#total, callers: this.#byCaller.size };
+    const organizations = [...this.#organizations.values()];
+    const callers = organizations.reduce((sum, one) => sum + one.callers.size, 0);
+    return { bytes: this.#total, callers };
   }
 
-  /** For the body of one call. */
-  body(caller: string): HeldBody {
+  /** How much of an organization is counted. */
+  bytesOf(organization: string): number {
+    return this.#organizations.get(organization)?.bytes ?? 0;
+  }
+
+  /** For the body of one call, which `giveUp` ends. */
+  body(holder: BodyHolder, giveUp: GiveUp): HeldBody {
     let arrived = 0;
-    let held = 0;
-    let isReleased = false;
+    let end: GatewayRefusal | undefined;
+    const counted: CountedBody = {
+      bytes: 0,
+      giveUp: (refusal) => {
+        end = refusal;
+        letGo();
+        giveUp(refusal);
+      },
+    };
     const letGo = () => {
-      if (held > 0) this.#count(caller, -held);
+      if (counted.bytes > 0) this.#count(holder, counted, -counted.bytes);
       arrived = 0;
-      held = 0;
     };
     return {
       get bytes() {
-        return held;
+        return counted.bytes;
       },
       take: (bytes) => {
-        if (isReleased) throw new GatewayRefusal('cancelled');
+        if (end) throw end;
         arrived += bytes;
-        const more = Math.max(0, arrived - freeBytes) - held;
+        const more = Math.max(0, arrived - freeBytes) - counted.bytes;
         if (more === 0) return;
-        this.#reserve(caller, more);
-        held += more;
+        this.#makeRoom(holder, more);
+        this.#count(holder, counted, more);
       },
       letGo,
       release: () => {
-        isReleased = true;
+        end ??= new GatewayRefusal('cancelled');
         letGo();
       },
     };
   }
 
-  #reserve(caller: string, bytes: number): void {
-    const after = (this.#byCaller.get(caller) ?? 0) + bytes;
-    const free = this.#max - this.#total - bytes;
+  #makeRoom({ organization, caller }: BodyHolder, bytes: number): void {
+    const own = this.#organizations.get(organization);
+    const after = (own?.callers.get(caller)?.bytes ?? 0) + bytes;
     if (after > this.#perCaller) {
       throw this.#refusal(`this caller's open requests exceed ${this.#perCaller} bytes`);
     }
-    if (after > free) throw this.#refusal('all open requests are too large');
-    this.#count(caller, bytes);
+    while (this.#total + bytes > this.#max) {
+      const most = largest(this.#organizations.values());
+      // Where no other organization holds more, it is for the callers of this one to share.
+      const isOther = most !== undefined && most !== own && most.bytes > (own?.bytes ?? 0) + bytes;
+      const busiest = largest((isOther ? most : own)?.callers.values() ?? []);
+      if (!busiest || (!isOther && busiest.bytes <= after)) {
+        throw this.#refusal(
+          'all open requests are too large, and those of this caller among the largest',
+        );
+      }
+      largest(busiest.bodies)?.giveUp(this.#givenUp());
+    }
   }
 
   #refusal(ofWhich: string): GatewayRefusal {
@@ -94,16 +149,38 @@ export class BodyMemory {
       return new GatewayRefusal('too_many_requests', { detail, retryAfterSeconds: 1 });
     }
     // No Retry-After: a caller that follows it would run again what the MCP server has run.
+    return this.#unknown(detail);
+  }
+
+  #givenUp(): GatewayRefusal {
+    return this.#unknown(
+      `the ${this.#what} of this caller's open requests were the largest, and others needed the memory`,
+    );
+  }
+
+  #unknown(detail: string): GatewayRefusal {
     return new GatewayRefusal('too_many_requests', {
       detail: `${detail}, so it is unknown whether the request took effect`,
       isOutcomeUnknown: true,
     });
   }
 
-  #count(caller: string, bytes: number): void {
+  #count({ organization, caller }: BodyHolder, body: CountedBody, bytes: number): void {
+    const own = this.#organizations.get(organization) ?? { bytes: 0, callers: new Map() };
+    const callers: CountedCaller = own.callers.get(caller) ?? { bytes: 0, bodies: new Set() };
     this.#total += bytes;
-    const left = (this.#byCaller.get(caller) ?? 0) + bytes;
-    if (left > 0) this.#byCaller.set(caller, left);
-    else this.#byCaller.delete(caller);
+    for (const counted of [own, callers, body]) counted.bytes += bytes;
+    if (body.bytes > 0) callers.bodies.add(body);
+    else callers.bodies.delete(body);
+    if (callers.bytes > 0) own.callers.set(caller, callers);
+    else own.callers.delete(caller);
+    if (own.bytes > 0) this.#organizations.set(organization, own);
+    else this.#organizations.delete(organization);
   }
+}
+
+function largest<One extends Counted>(all: Iterable<One>): One | undefined {
+  let most: One | undefined;
+  for (const one of all) if (!most || one.bytes > most.bytes) most = one;
+  return most;
 }

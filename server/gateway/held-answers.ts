@@ -1,4 +1,10 @@
-import { type BodyMemory, freeBytes, type HeldBody } from './body-memory.ts';
+import {
+  type BodyHolder,
+  type BodyMemory,
+  freeBytes,
+  type GiveUp,
+  type HeldBody,
+} from './body-memory.ts';
 import type { Upstream, UpstreamAnswer, UpstreamBody } from './upstream.ts';
 
 /**
@@ -7,25 +13,43 @@ import type { Upstream, UpstreamAnswer, UpstreamBody } from './upstream.ts';
  */
 export class HeldAnswers {
   readonly #memory: BodyMemory;
-  readonly #caller: string;
+  readonly #holder: BodyHolder;
+  readonly #endCall: GiveUp;
   /** Those that may count. */
   #bodies: Set<HeldBody> | undefined;
   /** What goes to the caller, as far as it does not count as the body that it came in. */
   #passing: HeldBody | undefined;
   #isKept = false;
   #isOver = false;
+  #cut: (() => void) | undefined;
 
-  constructor(memory: BodyMemory, caller: string) {
+  /** `endCall` ends the call that the answers are of. */
+  constructor(memory: BodyMemory, holder: BodyHolder, endCall: GiveUp) {
     this.#memory = memory;
-    this.#caller = caller;
+    this.#holder = holder;
+    this.#endCall = endCall;
   }
 
   /** The same upstream, whose answers count. It may be used after the call; then each counts until it was read. */
   counted(upstream: Upstream): Upstream {
     return {
-      send: (request) => upstream.send(request).then((answer) => this.#countedAnswer(answer)),
+      send: (request) =>
+        upstream.send(request).then((answer) => this.#countedAnswer(answer, request.giveUp)),
+      hold: (giveUp) => this.#memory.body(this.#holder, giveUp),
     };
   }
+
+  /** Ends the call, because others need the memory that it holds. What is being sent to its caller is cut off. */
+  readonly giveUp: GiveUp = (refusal) => {
+    this.#end();
+    this.#endCall(refusal);
+    this.#cut?.();
+  };
+
+  /** `cut` is called if the call is given up. */
+  readonly whenGivenUp = (cut: () => void): void => {
+    this.#cut = cut;
+  };
 
   /**
    * Counts a part of the answer, for as long as it is being sent.
@@ -71,15 +95,15 @@ export class HeldAnswers {
     this.#passing = undefined;
   }
 
-  #countedAnswer(answer: UpstreamAnswer): UpstreamAnswer {
+  #countedAnswer(answer: UpstreamAnswer, giveUp?: GiveUp): UpstreamAnswer {
     const { body } = answer;
-    if (!(body instanceof Uint8Array)) return { ...answer, body: this.#countedBody(body) };
+    if (!(body instanceof Uint8Array)) return { ...answer, body: this.#countedBody(body, giveUp) };
     if (body.length > freeBytes && !this.#isOver) this.#body().take(body.length);
     return answer;
   }
 
-  #countedBody(body: AsyncIterable<Uint8Array>): UpstreamBody {
-    const held = this.#body();
+  #countedBody(body: AsyncIterable<Uint8Array>, giveUp?: GiveUp): UpstreamBody {
+    const held = this.#body(giveUp);
     return { letGo: held.letGo, [Symbol.asyncIterator]: () => this.#read(body, held) };
   }
 
@@ -95,8 +119,8 @@ export class HeldAnswers {
     }
   }
 
-  #body(): HeldBody {
-    const held = this.#memory.body(this.#caller);
+  #body(giveUp = this.giveUp): HeldBody {
+    const held = this.#memory.body(this.#holder, giveUp);
     if (!this.#isOver) (this.#bodies ??= new Set()).add(held);
     return held;
   }

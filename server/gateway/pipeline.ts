@@ -96,7 +96,7 @@ export function passCall(
       return passInSession(node, call, progress, parts);
     }
     if (request.method !== 'POST') return passStream(call, progress, parts);
-    const message = readMessage(request, call.arrived);
+    const message = readMessage(request, call.arrived, call.ending.signal);
     if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
     return message.then((read) => passLateMessage(read, call, progress, parts));
   });
@@ -110,7 +110,10 @@ async function passInSession(
   parts: GatewayParts,
 ): Promise<GatewayAnswer> {
   const { request } = call;
-  const message = request.method === 'POST' ? await readMessage(request, call.arrived) : undefined;
+  const message =
+    request.method === 'POST'
+      ? await readMessage(request, call.arrived, call.ending.signal)
+      : undefined;
   if (message) progress.id = message.envelope.id ?? 'null';
   const proved = await proofOf(request, parts);
   return passToNode(node, call, { proved, body: message?.body }, parts.ports);
@@ -336,8 +339,9 @@ function begun(
   const { target } = admission.endpoint;
   const upstream = ports.upstreamOf(target, owner, admission);
   const { over, endless } = open.add(whileConnected(admission, upstream), ending);
-  const { take: arrived, release } = memory.body(countedFor(admission));
-  const held = new HeldAnswers(answerMemory, countedFor(admission));
+  const holder = { organization: admission.endpoint.organization, caller: countedFor(admission) };
+  const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
+  const { take: arrived, release } = memory.body(holder, held.giveUp);
   const afterwards = [over, release];
   const finish = (outcome?: AnsweredOutcome) => {
     for (const act of afterwards.splice(0)) act();
@@ -396,6 +400,7 @@ function adapted(
   // Modern callers repeat the arguments themselves.
   const direct: Upstream = {
     send: era === 'modern' ? pinned : (request) => mirrored.send(request, target, pinned),
+    hold: upstream.hold,
   };
   const call = { upstream: direct, owner, admission, target };
   return { send: (request) => ports.eras.send(era, request, call) };

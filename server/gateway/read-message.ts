@@ -13,7 +13,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayRequest } from './request.ts';
 
 /**
- * The message of a POST, once its headers allow one and an answer to it. `arrived` is told the length of each part.
+ * The message of a POST, once its headers allow one and an answer to it. `arrived` is told the length of each part; `signal` ends the reading.
  *
  * @throws {GatewayRefusal} `unsupported_media_type`, `not_acceptable`, `too_large`, `not_json`, `not_a_message`, and what
  *   `arrived` throws
@@ -21,6 +21,7 @@ import type { GatewayRequest } from './request.ts';
 export function readMessage(
   request: GatewayRequest,
   arrived?: (bytes: number) => void,
+  signal?: AbortSignal,
 ): Awaitable<Message> {
   const { headers } = request;
   const type = headers['content-type'];
@@ -29,7 +30,7 @@ export function readMessage(
   if (!isJson) throw new GatewayRefusal('unsupported_media_type');
   const accepts = parseAccept(headers.accept);
   if (!accepts.json && !accepts.events) throw new GatewayRefusal('not_acceptable');
-  return whenReady(request.readBody(arrived), scanned);
+  return whenReady(request.readBody(arrived, signal), scanned);
 }
 
 function scanned(body: Buffer): Message {

@@ -80,7 +80,7 @@ export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<
 
 async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise<GatewayAnswer> {
   const { status, mediaType, body } = answer;
-  const { accepts, ownId, finish } = options;
+  const { accepts, ownId, held, finish } = options;
   const isDone = status === 202 || status === 204;
   // Only requests are answered, whatever some upstreams answer to other messages.
   if (isDone || (ownId?.isRequest === false && status === 200 && mediaType === json)) {
@@ -90,17 +90,17 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
   }
   if (status === 200 && mediaType === eventStream) {
     if (accepts.events && !options.isSingle) {
-      return eventAnswer(
-        live(streamed(eventsIn(body), options, options.stream?.()), options.report),
-      );
+      const events = streamed(eventsIn(body), options, options.stream?.());
+      return { ...eventAnswer(live(events, options.report)), whenGivenUp: held?.whenGivenUp };
     }
     return single(200, await responseIn(eventsIn(body), options), options);
   }
   if (mediaType !== json) throw failure(answer);
   if (status === 200) {
-    const held = options.isHeldWhole ? await wholeBody(body) : await bodyWithin(body, heldBytes);
-    if (held instanceof Uint8Array) return single(200, passed(held, options), options);
-    return jsonAnswer(200, longJson(await checkedStart(held, options), options));
+    const read = options.isHeldWhole ? await wholeBody(body) : await bodyWithin(body, heldBytes);
+    if (read instanceof Uint8Array) return single(200, passed(read, options), options);
+    const long = longJson(await checkedStart(read, options), options);
+    return { ...jsonAnswer(200, long), whenGivenUp: held?.whenGivenUp };
   }
   // A refusal in JSON-RPC, as for a header or a version: the caller's to understand.
   if (status !== 400 && status !== 404) throw failure(answer);
@@ -120,7 +120,7 @@ function single(status: number, message: AnswerMessage, options: ReplyOptions): 
   held?.pass(message.bytes.length);
   const sent = held?.keep();
   finish(isErrorAnswer(message) ? 'tool-error' : 'ok');
-  return sent ? { ...answer, sent } : answer;
+  return sent ? { ...answer, sent, whenGivenUp: held?.whenGivenUp } : answer;
 }
 
 function passed(bytes: Uint8Array, { filters }: ReplyOptions): AnswerMessage {

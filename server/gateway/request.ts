@@ -32,11 +32,14 @@ export interface GatewayRequest {
   /** Whether another node passed it here. It is answered here then, whatever it names: no call is passed on twice. */
   readonly isPassedOn?: boolean;
   /**
-   * The whole body, read once. `arrived` is told the length of each part, and ends the reading if it throws.
+   * The whole body, read once. `arrived` is told the length of each part, and ends the reading if it throws; `signal` ends it, too.
    *
    * @throws {GatewayRefusal} `too_large`, `cancelled`
    */
-  readonly readBody: (arrived?: (bytes: number) => void) => Buffer | Promise<Buffer>;
+  readonly readBody: (
+    arrived?: (bytes: number) => void,
+    signal?: AbortSignal,
+  ) => Buffer | Promise<Buffer>;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;
 }
@@ -62,4 +65,6 @@ export interface GatewayAnswer {
   readonly sent?: (() => void) | undefined;
   /** Whether another process has to answer: the request can be forwarded to it whole, because nothing of it was read. */
   readonly isElsewhere?: boolean;
+  /** The sender says how to cut it off, in case others need the memory of what its caller does not read. */
+  readonly whenGivenUp?: ((cut: () => void) => void) | undefined;
 }

@@ -1,3 +1,5 @@
+import type { GiveUp, HeldBody } from './body-memory.ts';
+
 /** A request to an upstream MCP server over Streamable HTTP. Never carries a credential of a caller. */
 export interface UpstreamRequest {
   readonly method: 'POST' | 'GET' | 'DELETE';
@@ -6,6 +8,8 @@ export interface UpstreamRequest {
   readonly body?: Uint8Array;
   /** Ends the request and its answer, at any time. */
   readonly signal: AbortSignal;
+  /** The same, because others need the memory of its answer. Default: what ends the call that the upstream is of. */
+  readonly giveUp?: GiveUp;
 }
 
 /** What an upstream answered, the body still to come. */
@@ -31,6 +35,9 @@ export interface UpstreamBody extends AsyncIterable<Uint8Array> {
 export interface Upstream {
   /** @throws {UpstreamError} {UpstreamRefusal} when there is no answer to be had. */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
+
+  /** Counts what is held of its answers after they were read, if that is limited; `giveUp` ends what holds it. */
+  readonly hold?: ((giveUp: GiveUp) => HeldBody) | undefined;
 
   /** Whether open answers may go on; looked at as often as whether the credential still counts. */
   readonly isConnected?: () => Promise<boolean>;

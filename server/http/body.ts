@@ -4,14 +4,16 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
 
 /**
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
- * refused as soon as its length is known. `arrived` is told the length of each part.
+ * refused as soon as its length is known. `arrived` is told the length of each part; `signal` ends the reading.
  *
- * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end, and what `arrived` throws.
+ * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end, what `arrived` throws, and the reason
+ *   of `signal`.
  */
 export function readBody(
   request: IncomingMessage,
   maxBytes: number,
   arrived: (bytes: number) => void = () => {},
+  signal?: AbortSignal,
 ): Buffer | Promise<Buffer> {
   const tooLarge = () =>
     new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are accepted` });
@@ -34,9 +36,7 @@ export function readBody(
         arrived(chunk.length);
         chunks.push(chunk);
       } catch (refusal) {
-        stop();
-        request.resume();
-        reject(refusal);
+        giveUp(refusal);
       }
     };
     const end = () => {
@@ -44,16 +44,24 @@ export function readBody(
       stop();
       resolve(whole);
     };
+    const giveUp = (refusal: unknown) => {
+      stop();
+      request.resume();
+      reject(refusal);
+    };
+    const abort = () => giveUp(signal?.reason);
     const cancel = (cause?: unknown) => {
       stop();
       reject(new GatewayRefusal('cancelled', { cause }));
     };
-    // The request may be kept as long as a session, and what it was read into must not be.
+    // The request and the signal may be kept as long as a session, and what it was read into must not be.
     const stop = () => {
       chunks.length = 0;
+      signal?.removeEventListener('abort', abort);
       request.off('data', take).off('end', end).off('error', cancel).off('close', cancel);
       request.on('error', ignore);
     };
+    signal?.addEventListener('abort', abort, { once: true });
     request.on('data', take).on('end', end).on('error', cancel).on('close', cancel);
   });
 }

@@ -64,7 +64,7 @@ export class IncomingCall implements GatewayRequest {
     });
   }
 
-  readBody(arrived?: (bytes: number) => void): Buffer | Promise<Buffer> {
-    return readBody(this.#request, this.#maxBodyBytes, arrived);
+  readBody(arrived?: (bytes: number) => void, signal?: AbortSignal): Buffer | Promise<Buffer> {
+    return readBody(this.#request, this.#maxBodyBytes, arrived, signal);
   }
 }

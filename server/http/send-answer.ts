@@ -8,10 +8,14 @@ import type { GatewayAnswer } from '#gateway/request';
  */
 export function sendAnswer(
   response: ServerResponse,
-  { status, headers, body, sent }: GatewayAnswer,
+  { status, headers, body, sent, whenGivenUp }: GatewayAnswer,
   more: readonly string[] = [],
 ): Promise<void> | undefined {
   if (sent) whenClosed(response, sent);
+  // What waits for the caller would stay in memory; where nothing does, the stream ends with an error instead.
+  whenGivenUp?.(() => {
+    if (response.writableLength > 0) response.destroy();
+  });
   // Node writes a list as it is, whereas it takes an object apart and validates it twice.
   const head: string[] = [];
   for (const name of Object.keys(headers)) head.push(name, headers[name] ?? '');

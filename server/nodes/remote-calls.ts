@@ -104,10 +104,14 @@ export async function answerNode(
     proved,
     isPassedOn: true,
     rawHeaders: [],
-    readBody: (arrived) => wholeBody(stream, maxBodyBytes, arrived),
+    readBody: (arrived, signal) => {
+      signal?.addEventListener('abort', () => stream.reset('ended'), { once: true });
+      return wholeBody(stream, maxBodyBytes, arrived);
+    },
     gone: stream.gone,
   });
-  const { status, headers: answered, body = '', sent } = answer;
+  const { status, headers: answered, body = '', sent, whenGivenUp } = answer;
+  whenGivenUp?.(() => stream.reset('busy'));
   await sendAnswer(stream, { status, headers: answered }, body);
   sent?.();
 }

@@ -28,7 +28,7 @@ async function answered(
     ...but
   }: { memory: BodyMemory; caller?: string } & Partial<ReplyOptions>,
 ) {
-  const held = new HeldAnswers(memory, caller);
+  const held = new HeldAnswers(memory, { organization: 'org', caller }, () => undefined);
   const upstream = held.counted({
     send: () => Promise.resolve({ ...upstreamAnswer({}), ...answer }),
   });
