@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { IncomingMessage } from 'node:http';
 import { Socket } from 'node:net';
 import { expect, test } from 'vitest';
@@ -119,3 +120,20 @@ test.each(['read', 'refused'])(
     expect(counts).toEqual([0, 0, 0]);
   },
 );
+
+test('a body that has arrived is not kept by the signal of its call, which ends one that has not', async () => {
+  const ending = new AbortController();
+  const [whole, part] = [arriving(), arriving()];
+  const reading = readBody(whole, 100, undefined, ending.signal);
+  const waiting = readBody(part, 100, undefined, ending.signal);
+  whole.push('12');
+  whole.push(null);
+  part.push('1');
+
+  expect((await reading).toString()).toBe('12');
+  expect(getEventListeners(ending.signal, 'abort')).toHaveLength(1);
+
+  const refusal = new GatewayRefusal('too_many_requests');
+  ending.abort(refusal);
+  await expect(waiting).rejects.toBe(refusal);
+});
