@@ -5,6 +5,7 @@ import { messageEvent } from 'latchkey-mcp/sse';
 import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
 import { discardAnswer, eventsIn, wholeBody } from './answers.ts';
 import { orSilence } from './live-stream.ts';
+import type { GiveUp, HeldBody } from './body-memory.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 const json = 'application/json';
@@ -17,16 +18,28 @@ export function carriesMessages({ status, mediaType }: UpstreamAnswer): boolean 
 }
 
 /** The messages of an answer as they arrive. Anything that is not a message is dropped. */
-export async function* messagesOf({ mediaType, body }: UpstreamAnswer): AsyncGenerator<Message> {
+export async function* messagesOf(
+  { mediaType, body }: UpstreamAnswer,
+  maxBytes?: number,
+): AsyncGenerator<Message> {
   if (mediaType !== eventStream) {
-    const message = readMessage(await wholeBody(body));
+    const message = readMessage(await wholeBody(body, maxBytes));
     if (message) yield message;
     return;
   }
-  for await (const { data } of eventsIn(body)) {
+  for await (const { data } of eventsIn(body, maxBytes)) {
     // Copied, because later chunks overwrite these bytes.
     const message = data.length > 0 ? readMessage(Buffer.from(data)) : undefined;
     if (message) yield message;
+  }
+}
+
+/** The same. Each message no longer counts as part of the answer, but may count where it is kept. */
+export async function* messagesLetGo(answer: UpstreamAnswer): AsyncGenerator<Message> {
+  const { body } = answer;
+  for await (const message of messagesOf(answer)) {
+    if (!(body instanceof Uint8Array)) body.letGo?.();
+    yield message;
   }
 }
 
@@ -107,40 +120,72 @@ export const maxKeptBytes = 1024 * 1024;
 const maxWaiting = 1000;
 const maxWaitingBytes = 1024 * 1024;
 
+/** How the messages of an inbox count. */
+export interface InboxMemory {
+  readonly hold?: Upstream['hold'];
+  /** Ends whatever reads the inbox; it calls `drop`. */
+  readonly giveUp: GiveUp;
+}
+
 /**
  * A queue of messages for one reader. Writers never wait; while the reader is a thousand messages or a mebibyte behind, only
- * its last message, a response, is added. A message of any length is added while none waits.
+ * its last message, a response, is added. A message of any length is added while none waits. Each counts until the reader
+ * comes back for the next one.
  */
 export class Inbox {
-  readonly #waiting: Message[] = [];
+  readonly #waiting: { readonly message: Message; readonly change: string | undefined }[] = [];
+  /** The changes that wait. */
+  readonly #changes = new Set<string>();
+  readonly #held: HeldBody | undefined;
   #waitingBytes = 0;
+  #takenBytes = 0;
   readonly #begun = Promise.withResolvers<void>();
   #isOver = false;
   #failure: unknown;
   #news = Promise.withResolvers<void>();
+
+  constructor({ hold, giveUp }: InboxMemory = { giveUp: (refusal) => this.drop(refusal) }) {
+    this.#held = hold?.(giveUp);
+  }
 
   /** Resolves with the first message. */
   get begun(): Promise<void> {
     return this.#begun.promise;
   }
 
-  /** `false` if the message was not added. */
-  push(message: Message): boolean {
+  /**
+   * `false` if the message was not added. A response for which there is no memory ends the inbox with the refusal. A message
+   * that says the same `change` as one that waits is not added again.
+   */
+  push(message: Message, change?: string): boolean {
     const isLast = message.envelope.kind === 'response';
-    const bytes = this.#waitingBytes + message.body.length;
-    const isFull = this.#waiting.length >= maxWaiting || bytes > maxWaitingBytes;
+    const isFull =
+      this.#waiting.length >= maxWaiting ||
+      this.#waitingBytes + message.body.length > maxWaitingBytes;
     if (this.#isOver || (!isLast && isFull && this.#waiting.length > 0)) return false;
-    this.#waiting.push(message);
-    this.#waitingBytes = bytes;
+    if (change !== undefined && this.#changes.has(change)) return true;
+    const refusal = this.#count(message.body.length);
+    if (refusal !== undefined) {
+      this.#count();
+      if (isLast) this.end(refusal);
+      return false;
+    }
+    this.#waiting.push({ message, change });
+    if (change !== undefined) this.#changes.add(change);
+    this.#waitingBytes += message.body.length;
     this.#begun.resolve();
     this.#wake();
     return true;
   }
 
-  /** Takes the messages that were not read. */
+  /** Takes the messages that were not read. Nothing counts any longer. */
   rest(): Message[] {
+    const left = this.#waiting.splice(0).map(({ message }) => message);
+    this.#changes.clear();
     this.#waitingBytes = 0;
-    return this.#waiting.splice(0);
+    this.#takenBytes = 0;
+    this.#count();
+    return left;
   }
 
   /** Nothing more follows. The reader gets `failure` after the queued messages. */
@@ -151,17 +196,45 @@ export class Inbox {
     this.#wake();
   }
 
+  /** Ends it, also for a reader that has not come for all messages. Requests of the upstream are left for `rest`. */
+  drop(failure: unknown): void {
+    this.end(failure);
+    this.#failure = failure;
+    const left = this.rest().filter(({ envelope }) => envelope.kind === 'request');
+    for (const message of left) this.#waiting.push({ message, change: undefined });
+  }
+
   /** The next message; `undefined` at the end. */
   async next(): Promise<Message | undefined> {
+    this.#takenBytes = 0;
+    this.#count();
     for (;;) {
-      const message = this.#waiting.shift();
-      if (message) {
+      const next = this.#waiting.shift();
+      if (next) {
+        const { message, change } = next;
+        if (change !== undefined) this.#changes.delete(change);
         this.#waitingBytes -= message.body.length;
+        this.#takenBytes = message.body.length;
         return message;
       }
       if (this.#failure !== undefined) throw this.#failure;
       if (this.#isOver) return undefined;
       await this.#news.promise;
+    }
+  }
+
+  /** Counts what is kept, and `more`; returns the refusal if that may not be. */
+  #count(more = 0): unknown {
+    if (!this.#held) return undefined;
+    this.#held.letGo();
+    const bytes = this.#waitingBytes + this.#takenBytes + more;
+    if (bytes === 0) return undefined;
+    try {
+      this.#held.take(bytes);
+      return undefined;
+    } catch (refusal) {
+      this.#held.letGo();
+      return refusal;
     }
   }
 
@@ -210,7 +283,7 @@ export async function discover(
     const isUnclear = status === 401 || status === 403 || status === 429 || status >= 500;
     return { outcome: isUnclear ? 'unclear' : 'refused' };
   }
-  for await (const message of messagesOf(answer)) {
+  for await (const message of messagesOf(answer, maxKeptBytes)) {
     if (message.envelope.kind !== 'response') continue;
     const versions = valueAt(message, 'result', 'supportedVersions');
     const isModern = Array.isArray(versions) && versions.includes(modernVersion);

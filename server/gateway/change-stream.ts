@@ -2,7 +2,7 @@ import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
-import { Inbox, carriesMessages, messagesOf, modernPost } from './adapter-messages.ts';
+import { Inbox, carriesMessages, messagesLetGo, modernPost } from './adapter-messages.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -59,7 +59,14 @@ export class ChangeStream {
     lists: readonly string[],
     { upstream, signal }: Pick<Reader, 'upstream' | 'signal'>,
   ): AsyncGenerator<Message> {
-    const reader = { inbox: new Inbox(), upstream, signal };
+    const inbox: Inbox = new Inbox({
+      hold: upstream.hold,
+      giveUp: (refusal) => {
+        inbox.drop(refusal);
+        upstream.giveUp?.(refusal);
+      },
+    });
+    const reader = { inbox, upstream, signal };
     this.#reader?.inbox.end();
     this.#reader = reader;
     this.#lists = lists;
@@ -72,6 +79,7 @@ export class ChangeStream {
     } finally {
       signal.removeEventListener('abort', stop);
       stop();
+      inbox.rest();
     }
   }
 
@@ -149,9 +157,12 @@ export class ChangeStream {
     let honoured: Changes | undefined;
     let isRefused = false;
     try {
-      const answer = await upstream.send(modernPost(this.#request(wanted), leg.cut.signal));
+      const answer = await upstream.send({
+        ...modernPost(this.#request(wanted), leg.cut.signal),
+        giveUp: (refusal) => leg.cut.abort(refusal),
+      });
       isRefused = !carriesMessages(answer);
-      for await (const message of isRefused ? [] : messagesOf(answer)) {
+      for await (const message of isRefused ? [] : messagesLetGo(answer)) {
         if (message.envelope.kind === 'response') isRefused = !honoured;
         else if (message.envelope.method === acknowledgement) {
           honoured = changesIn(objectAt(message, 'params', 'notifications'));

@@ -36,6 +36,7 @@ export class HeldAnswers {
       send: (request) =>
         upstream.send(request).then((answer) => this.#countedAnswer(answer, request.giveUp)),
       hold: (giveUp) => this.#memory.body(this.#holder, giveUp),
+      giveUp: this.giveUp,
     };
   }
 
@@ -98,12 +99,12 @@ export class HeldAnswers {
   #countedAnswer(answer: UpstreamAnswer, giveUp?: GiveUp): UpstreamAnswer {
     const { body } = answer;
     if (!(body instanceof Uint8Array)) return { ...answer, body: this.#countedBody(body, giveUp) };
-    if (body.length > freeBytes && !this.#isOver) this.#body().take(body.length);
+    if (body.length > freeBytes && !this.#isOver && !giveUp) this.#body().take(body.length);
     return answer;
   }
 
   #countedBody(body: AsyncIterable<Uint8Array>, giveUp?: GiveUp): UpstreamBody {
-    const held = this.#body(giveUp);
+    const held = giveUp ? this.#memory.body(this.#holder, giveUp) : this.#body();
     return { letGo: held.letGo, [Symbol.asyncIterator]: () => this.#read(body, held) };
   }
 
@@ -114,13 +115,13 @@ export class HeldAnswers {
         yield chunk;
       }
     } finally {
-      if (this.#isOver) held.letGo();
+      if (!this.#bodies?.has(held)) held.letGo();
       if (held.bytes === 0) this.#bodies?.delete(held);
     }
   }
 
-  #body(giveUp = this.giveUp): HeldBody {
-    const held = this.#memory.body(this.#holder, giveUp);
+  #body(): HeldBody {
+    const held = this.#memory.body(this.#holder, this.giveUp);
     if (!this.#isOver) (this.#bodies ??= new Set()).add(held);
     return held;
   }

@@ -10,9 +10,11 @@ import {
 } from 'latchkey-mcp/message';
 import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
-import { Inbox, carriesMessages, maxKeptBytes, messagesOf } from './adapter-messages.ts';
+import { Inbox, carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
 
+import type { GiveUp } from './body-memory.ts';
+import type { GatewayRefusal } from './gateway-refusal.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
@@ -48,6 +50,10 @@ export interface CallersRequest {
   readonly headers: UpstreamRequest['headers'];
   /** Aborted when the caller disconnected. */
   readonly signal: AbortSignal;
+  /** Counts what waits for its caller. Default: of the upstream. */
+  readonly hold?: Upstream['hold'];
+  /** Ends the request, because others need the memory of its messages. */
+  readonly giveUp?: GiveUp | undefined;
 }
 
 /**
@@ -112,8 +118,9 @@ export class LegacyLink {
    * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when
    * it gets a question: some upstreams begin their answer only once that has its response.
    */
-  async start(message: Message, { headers, signal }: CallersRequest): Promise<Started> {
-    const call = this.#open(message.envelope.id ?? '', { isCallers: true });
+  async start(message: Message, callers: CallersRequest): Promise<Started> {
+    const { headers, signal } = callers;
+    const call = this.#open(message.envelope.id ?? '', callers);
     const stop = () => call.cancel();
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
@@ -136,7 +143,7 @@ export class LegacyLink {
 
   /** Sends a request of the link's own; `undefined` if there is no response. `params` is JSON text. */
   async request(method: string, params: string): Promise<Message | undefined> {
-    const call = this.#open(this.nextId(), { isCallers: false });
+    const call = this.#open(this.nextId());
     const text = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${params}}`;
     let isLate = false;
     const giveUp = setTimeout(() => {
@@ -181,7 +188,12 @@ export class LegacyLink {
   #follow(): Promise<boolean> {
     const { signal } = this.#closed;
     const headers = { ...this.#headers, accept: 'text/event-stream' };
-    const send = () => this.#upstream.send({ method: 'GET', headers, signal });
+    const send = () => {
+      const cut = new AbortController();
+      const either = AbortSignal.any([signal, cut.signal]);
+      const giveUp: GiveUp = (refusal) => cut.abort(refusal);
+      return this.#upstream.send({ method: 'GET', headers, signal: either, giveUp });
+    };
     return unaskedStream(send, {
       signal,
       take: (message) => this.#route(message),
@@ -198,8 +210,13 @@ export class LegacyLink {
     await discardAnswer(await this.#upstream.send({ method: 'POST', headers, body, signal }));
   }
 
-  #open(id: string, { isCallers }: { isCallers: boolean }): LegacyCall {
-    const call = new LegacyCall(id, { isCallers, tell: (message) => this.tell(message) });
+  #open(id: string, callers?: CallersRequest): LegacyCall {
+    const call = new LegacyCall(id, {
+      isCallers: callers !== undefined,
+      tell: (message) => this.tell(message),
+      hold: callers?.hold ?? this.#upstream.hold,
+      giveUp: callers?.giveUp,
+    });
     this.#calls.set(id, call);
     call.ended.addEventListener(
       'abort',
@@ -220,7 +237,13 @@ export class LegacyLink {
     const { ended: signal } = call;
     const headers = { ...this.#headers, ...more };
     try {
-      const answer = await this.#upstream.send({ method: 'POST', headers, body, signal });
+      const answer = await this.#upstream.send({
+        method: 'POST',
+        headers,
+        body,
+        signal,
+        giveUp: (refusal) => call.giveUp(refusal),
+      });
       if (answer.status === 404 && this.#hasSession) {
         call.fail(failure(answer));
         await discardAnswer(answer);
@@ -241,7 +264,7 @@ export class LegacyLink {
   /** Reads the upstream's messages on the stream of one call. */
   async #read(answer: UpstreamAnswer, call: LegacyCall): Promise<void> {
     try {
-      for await (const message of messagesOf(answer)) this.#route(message, call);
+      for await (const message of messagesLetGo(answer)) this.#route(message, call);
       call.inbox.end();
     } catch (error) {
       call.inbox.end(error);
@@ -289,6 +312,8 @@ interface CallOptions {
   readonly isCallers: boolean;
   /** Sends a message to the upstream. */
   readonly tell: (message: Message) => void;
+  readonly hold?: Upstream['hold'];
+  readonly giveUp?: GiveUp | undefined;
 }
 
 /** A request that a legacy upstream has not answered yet. */
@@ -296,14 +321,17 @@ export class LegacyCall {
   /** JSON text; also its progress token. */
   readonly id: string;
   /** Its progress, its log, its upstream's questions, its response. */
-  readonly inbox = new Inbox();
+  readonly inbox: Inbox;
   readonly #ended = new AbortController();
   readonly #tell: (message: Message) => void;
   readonly #isCallers: boolean;
   #isAnswered = false;
   #question: Message | undefined;
+  #endCaller: GiveUp | undefined;
 
-  constructor(id: string, { isCallers, tell }: CallOptions) {
+  constructor(id: string, { isCallers, tell, hold, giveUp }: CallOptions) {
+    this.inbox = new Inbox({ hold, giveUp: (refusal) => this.giveUp(refusal) });
+    this.#endCaller = giveUp;
     this.id = id;
     this.#isCallers = isCallers;
     this.#tell = tell;
@@ -329,9 +357,10 @@ export class LegacyCall {
     this.#question = question;
   }
 
-  /** The caller's response to the question. */
-  respond(response: Message): void {
+  /** The caller's response to the question; `giveUp` ends the request that it came with. */
+  respond(response: Message, giveUp?: GiveUp): void {
     this.#question = undefined;
+    this.#endCaller = giveUp;
     this.#tell(response);
   }
 
@@ -350,6 +379,14 @@ export class LegacyCall {
       messageOf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
     );
     this.over();
+  }
+
+  /** Others need the memory of its messages: drops them, and ends it and the request of its caller. */
+  giveUp(refusal: GatewayRefusal): void {
+    this.inbox.drop(refusal);
+    if (this.#isAnswered) this.over();
+    else this.cancel();
+    this.#endCaller?.(refusal);
   }
 
   /** There will be no answer. */
@@ -403,7 +440,7 @@ export function unaskedStream(
         isThere = true;
         pauses.opened();
         begun.resolve(true);
-        for await (const message of messagesOf(answer)) take(message);
+        for await (const message of messagesLetGo(answer)) take(message);
       } catch {
         // It broke off. It is retried below unless it is over.
       }

@@ -199,7 +199,7 @@ async function responseOf(answer: UpstreamAnswer): Promise<Message | undefined> 
     if (status === 401 || status === 403 || status === 429 || status >= 500) throw failure(answer);
     return undefined;
   }
-  for await (const message of messagesOf(answer)) {
+  for await (const message of messagesOf(answer, maxKeptBytes)) {
     if (message.envelope.kind !== 'response') continue;
     if (message.body.length <= maxKeptBytes) return message;
     throw new GatewayRefusal('upstream_failed', {

@@ -75,7 +75,12 @@ export class ModernAdapter {
       if (!link) return undefined;
       if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen') return streamOf(listening(link, message, signal));
-      const started = await link.start(legacyRequest(message, link.nextId()), request);
+      const started = await link.start(legacyRequest(message, link.nextId()), {
+        headers: request.headers,
+        signal,
+        hold: caller.upstream.hold,
+        giveUp: caller.upstream.giveUp,
+      });
       if (started.outcome === 'started')
         return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;
@@ -104,7 +109,7 @@ export class ModernAdapter {
   async #goOn(
     retry: Message,
     state: string,
-    { owner }: AdaptedCall,
+    { owner, upstream }: AdaptedCall,
     signal: AbortSignal,
   ): Promise<UpstreamAnswer> {
     const interrupted = this.#interrupted.take(state, owner);
@@ -112,7 +117,7 @@ export class ModernAdapter {
     const { call, question } = interrupted;
     const response = givenResponse(retry, question);
     if (!response) return jsonOf(this.#ask(retry, interrupted));
-    call.respond(response);
+    call.respond(response, upstream.giveUp);
     return this.#follow(retry, interrupted, signal);
   }
 

@@ -401,6 +401,7 @@ function adapted(
   const direct: Upstream = {
     send: era === 'modern' ? pinned : (request) => mirrored.send(request, target, pinned),
     hold: upstream.hold,
+    giveUp: upstream.giveUp,
   };
   const call = { upstream: direct, owner, admission, target };
   return { send: (request) => ports.eras.send(era, request, call) };

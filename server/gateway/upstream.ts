@@ -8,7 +8,10 @@ export interface UpstreamRequest {
   readonly body?: Uint8Array;
   /** Ends the request and its answer, at any time. */
   readonly signal: AbortSignal;
-  /** The same, because others need the memory of its answer. Default: what ends the call that the upstream is of. */
+  /**
+   * The same, because others need the memory of its answer, which then counts on its own until it was read: whatever becomes
+   * of the call that the upstream is of. Default: that call is ended.
+   */
   readonly giveUp?: GiveUp;
 }
 
@@ -38,6 +41,9 @@ export interface Upstream {
 
   /** Counts what is held of its answers after they were read, if that is limited; `giveUp` ends what holds it. */
   readonly hold?: ((giveUp: GiveUp) => HeldBody) | undefined;
+
+  /** Ends the call that the upstream is of, and cuts off what its caller does not read. */
+  readonly giveUp?: GiveUp | undefined;
 
   /** Whether open answers may go on; looked at as often as whether the credential still counts. */
   readonly isConnected?: () => Promise<boolean>;

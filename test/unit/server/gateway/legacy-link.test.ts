@@ -1,6 +1,8 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 
 import { messageOf } from '#mcp/message';
+import { BodyMemory } from '#server/gateway/body-memory';
+import { HeldAnswers } from '#server/gateway/held-answers';
 import { LegacyLink, unaskedStream } from '#server/gateway/legacy-link';
 import { parsedMessage } from '#support/era-caller';
 import { type ScriptedAnswer, fakeUpstream, upstreamAnswer } from '#support/fake-upstream';
@@ -101,3 +103,124 @@ test.each([
     expect(answered.find(({ id }) => id === 'asked')?.error?.code).toBe(code);
   },
 );
+
+const mib = 1024 * 1024;
+const tooMany = expect.objectContaining({ code: 'too_many_requests' });
+
+/** A link that was opened by a call of `key_a`, which is still open. */
+function countedLink(script: Parameters<typeof fakeUpstream>[0], sessionId?: string) {
+  const memory = new BodyMemory({ what: 'responses' });
+  const ended = vi.fn();
+  const opening = new HeldAnswers(memory, { organization: 'evil', caller: 'key_a' }, ended);
+  const link = new LegacyLink({
+    upstream: opening.counted(fakeUpstream(script)),
+    client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
+    initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    sessionId,
+  });
+  const start = async (giveUp?: () => void) => {
+    const list = messageOf(`{"jsonrpc":"2.0","id":${link.nextId()},"method":"tools/list"}`);
+    const { signal } = new AbortController();
+    const started = await link.start(list, { headers: {}, signal, giveUp });
+    if (started.outcome !== 'started') throw new Error(started.outcome);
+    return started.call;
+  };
+  /** Others take so much memory that what `key_a` holds is given up. */
+  const exhaust = () => {
+    const takes = (organization: string, caller: string) =>
+      memory.body({ organization, caller }, () => undefined).take(58 * mib);
+    for (let key = 1; key < 8; key += 1) takes('evil', `key_${key}`);
+    takes('good', 'key');
+  };
+  return { link, memory, opening, ended, start, exhaust };
+}
+
+/** Parts that never end, until `signal` aborts. */
+async function* stalled(bytes: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  for (let sent = 0; sent < bytes; sent += mib) yield Buffer.alloc(mib, 'x');
+  await new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason));
+  });
+}
+
+test.each([
+  ['a call', undefined],
+  ['the stream of no call', 'session-1'],
+])(
+  '108: link: memory of %s is given up by ending its reading, not the call that opened the link',
+  async (_, sessionId) => {
+    const signals: AbortSignal[] = [];
+    const { link, memory, opening, ended, start, exhaust } = countedLink(
+      ({ signal, method, text }) => {
+        if (method !== 'GET' && !text.includes('tools/list')) return { status: 202 };
+        signals.push(signal);
+        const mediaType = method === 'GET' ? 'text/event-stream' : 'application/json';
+        return { mediaType, text: stalled(62 * mib, signal) };
+      },
+      sessionId,
+    );
+    const endCaller = vi.fn();
+    await (sessionId === undefined ? start(endCaller) : link.listen());
+    await vi.advanceTimersByTimeAsync(0);
+    // It goes on to count when the call that opened the link is over.
+    const before = memory.bytesOf('evil');
+    opening.over();
+    expect([before, memory.bytesOf('evil')]).toEqual(Array(2).fill(62 * mib - 64 * 1024));
+
+    exhaust();
+    await vi.advanceTimersByTimeAsync(0);
+
+    expect(signals.map(({ aborted }) => aborted)).toEqual([true]);
+    expect(ended).not.toHaveBeenCalled();
+    expect(memory.bytesOf('evil')).toBe(7 * (58 * mib - 64 * 1024));
+    expect(endCaller).toHaveBeenCalledTimes(sessionId === undefined ? 1 : 0);
+    void link.close();
+  },
+);
+
+test.each(['application/json', 'text/event-stream'])(
+  '107: link: of twenty responses of 5 MiB that nobody takes, 64 MiB are kept (%s)',
+  async (mediaType) => {
+    const { memory, start } = countedLink(({ text }) => {
+      const { id } = parsedMessage(text);
+      if (id === undefined) return { status: 202 };
+      const said = JSON.stringify({ jsonrpc: '2.0', id, result: { text: 'x'.repeat(5 * mib) } });
+      return { mediaType, text: mediaType === 'application/json' ? said : `data: ${said}\n\n` };
+    });
+    const calls = [];
+    for (let count = 0; count < 20; count += 1) {
+      calls.push(await start());
+      await vi.advanceTimersByTimeAsync(0);
+      expect(memory.size.bytes).toBeLessThanOrEqual(64 * mib);
+    }
+    expect(memory.size.bytes).toBeGreaterThan(50 * mib);
+
+    const outcomes = await Promise.allSettled(calls.map(async ({ inbox }) => inbox.next()));
+    const refusals = outcomes.filter(({ status }) => status === 'rejected');
+    expect(refusals).toEqual(refusals.map(() => ({ status: 'rejected', reason: tooMany })));
+    expect(refusals).toHaveLength(8);
+    // What was taken counts until the reader comes back.
+    expect(memory.size.bytes).toBeGreaterThan(50 * mib);
+    for (const call of calls) call.over();
+    expect(memory.size.bytes).toBe(0);
+  },
+);
+
+test('107: link: what an inbox keeps is given up by ending the call it is of', async () => {
+  const { memory, ended, start, exhaust } = countedLink(({ text }) => {
+    const { id } = parsedMessage(text);
+    if (id === undefined) return { status: 202 };
+    return { text: JSON.stringify({ jsonrpc: '2.0', id, result: { text: 'x'.repeat(60 * mib) } }) };
+  });
+  const endCaller = vi.fn();
+  const call = await start(endCaller);
+  await vi.advanceTimersByTimeAsync(0);
+  expect(memory.size.bytes).toBeGreaterThan(59 * mib);
+
+  exhaust();
+
+  expect(endCaller).toHaveBeenCalledExactlyOnceWith(tooMany);
+  expect(call.ended.aborted).toBe(true);
+  expect(ended).not.toHaveBeenCalled();
+  await expect(call.inbox.next()).rejects.toEqual(tooMany);
+});
