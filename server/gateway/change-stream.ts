@@ -3,6 +3,7 @@ import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message'
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
 import { Inbox, carriesMessages, messagesLetGo, modernPost } from './adapter-messages.ts';
+import { changeIn } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -171,8 +172,7 @@ export class ChangeStream {
           this.#pauses.opened();
           leg.honoured.resolve(honoured);
           if (isReopened) allChanged(honoured).forEach((changed) => this.#tell(changed));
-        } else if (message.envelope.kind === 'notification')
-          this.#tell(withoutSubscription(message));
+        } else if (message.envelope.kind === 'notification') this.#tell(message);
       }
     } catch {
       // It broke off. It is reopened below if the caller still listens.
@@ -191,7 +191,10 @@ export class ChangeStream {
   }
 
   #tell(message: Message): void {
-    this.#reader?.inbox.push(message);
+    const change = changeIn(message);
+    // Nobody can subscribe to it.
+    if (change && change.uri.length > maxUriLength) return;
+    this.#reader?.inbox.push(withoutSubscription(change?.message ?? message), change?.key);
   }
 
   #request(wanted: Changes): Message {

@@ -1,9 +1,39 @@
-import { type Message, stringAt, textAt, valueAt } from 'latchkey-mcp/message';
+import { type Message, messageOf, stringAt, textAt, valueAt } from 'latchkey-mcp/message';
 import { type Changes, filterMembers } from 'latchkey-mcp/subscriptions';
 import { Inbox } from './adapter-messages.ts';
 
 /** Each is a request to the upstream, and one message of a caller must not cause an unlimited number of them. */
 const maxUris = 1000;
+
+/** A longer notification is reduced, because each listener gets a copy of its own. */
+const maxChangeBytes = 64 * 1024;
+
+/** A notification that a list or a resource changed. */
+export interface Change {
+  readonly message: Message;
+  /** The list that changed; empty if it is a resource. */
+  readonly list: string;
+  readonly uri: string;
+  /** Tells it from other changes. */
+  readonly key: string;
+}
+
+/** `undefined` for other messages. A long one is reduced to what says which change it is. */
+export function changeIn(message: Message): Change | undefined {
+  const { method = '' } = message.envelope;
+  const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
+  const isOfList = Object.hasOwn(filterMembers, list);
+  if (!isOfList && method !== 'notifications/resources/updated') return undefined;
+  const uri = isOfList ? undefined : stringAt(message, 'params', 'uri');
+  const params = uri === undefined ? undefined : { uri };
+  const reduced = () => messageOf(JSON.stringify({ jsonrpc: '2.0', method, params }));
+  return {
+    message: message.body.length > maxChangeBytes ? reduced() : message,
+    list: isOfList ? list : '',
+    uri: uri ?? '',
+    key: `${method} ${uri ?? ''}`,
+  };
+}
 
 /** What listeners need of a link. */
 export interface ListenedLink {
@@ -76,14 +106,12 @@ export class LinkListeners {
 
   /** Passes a change notification to its listeners; `false` for other messages. */
   take(message: Message): boolean {
-    const { method = '' } = message.envelope;
-    const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
-    const isOfList = Object.hasOwn(filterMembers, list);
-    if (!isOfList && method !== 'notifications/resources/updated') return false;
-    const uri = stringAt(message, 'params', 'uri') ?? '';
+    const change = changeIn(message);
+    if (!change) return false;
+    const { list, uri, key } = change;
     for (const { honoured, inbox } of this.#listeners) {
-      const isWanted = isOfList ? honoured.lists.includes(list) : honoured.uris.includes(uri);
-      if (isWanted) inbox.push(message);
+      const isWanted = list === '' ? honoured.uris.includes(uri) : honoured.lists.includes(list);
+      if (isWanted) inbox.push(change.message, key);
     }
     return true;
   }

@@ -35,9 +35,11 @@ function following() {
   const changes = new ChangeStream(() => client);
   const gone = new AbortController();
   const heard: unknown[] = [];
+  const bodies: string[] = [];
   const follow = async () => {
     const { signal } = gone;
     for await (const message of changes.follow(['tools'], { upstream, signal })) {
+      bodies.push(message.body.toString());
       const { method, params } = parsedMessage(message.body.toString());
       heard.push(params?.['uri'] ?? method);
     }
@@ -57,7 +59,7 @@ function following() {
     await settled();
   };
   const areOver = () => streams.map(({ signal }) => signal.aborted);
-  return { changes, streams, stream, acknowledge, heard, settled, gone, areOver };
+  return { changes, streams, stream, acknowledge, heard, bodies, settled, gone, areOver };
 }
 
 beforeEach(() => void vi.useFakeTimers());
@@ -157,4 +159,26 @@ test('107: of the resources that a session subscribes to, the URIs have a limit 
 
   expect(subscribed).toEqual([...Array(8).fill(true), false, true]);
   expect([short, await changes.subscribe(long(9))]).toEqual([true, true]);
+});
+
+test('107: change stream: a long notification of a change is reduced to the change', async () => {
+  const { changes, stream, acknowledge, settled, gone, bodies } = following();
+  await settled();
+  await acknowledge(0);
+  void changes.subscribe('a:b');
+  await settled();
+  await acknowledge(1);
+  const _meta = { text: 'x'.repeat(1024 * 1024) };
+
+  await stream(1).say({ ...toolsChanged, params: { _meta } });
+  const uri = 'x'.repeat(1024 * 1024);
+  await stream(1).say({ method: 'notifications/resources/updated', params: { uri } });
+  await stream(1).say({ method: 'notifications/resources/updated', params: { uri: 'a:b', _meta } });
+  await settled();
+  gone.abort();
+
+  expect(bodies.map((body) => parsedMessage(body))).toEqual([
+    { jsonrpc: '2.0', ...toolsChanged },
+    { jsonrpc: '2.0', method: 'notifications/resources/updated', params: { uri: 'a:b' } },
+  ]);
 });

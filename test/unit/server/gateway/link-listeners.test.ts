@@ -100,3 +100,29 @@ test('listeners: one that arrives when no more changes come is accepted for noth
   expect(await (await late).inbox.next()).toBeUndefined();
   expect([later.honoured.uris, await later.inbox.next()]).toEqual([[], undefined]);
 });
+
+test('107: listeners: a long notification is reduced to its change, which all share and which waits once', async () => {
+  const adding = Array.from({ length: 60 }, async () => listeners.add(changes, signal));
+  await answer(0, accepted);
+  const inboxes = (await Promise.all(adding)).map(({ inbox }) => inbox);
+  const said = (uri: string, more: object) =>
+    messageOf(
+      JSON.stringify({
+        jsonrpc: '2.0',
+        method: 'notifications/resources/updated',
+        params: { uri, ...more },
+      }),
+    );
+
+  for (let count = 0; count < 3; count += 1) {
+    listeners.take(said('a:b', { _meta: { text: 'x'.repeat(20 * 1024 * 1024) } }));
+  }
+  const got = new Set(inboxes.flatMap((inbox) => inbox.rest()));
+
+  expect([...got].map(({ body }) => body.toString())).toEqual([said('a:b', {}).body.toString()]);
+
+  listeners.take(updated);
+  await inboxes[0]?.next();
+  listeners.take(updated);
+  expect(inboxes.map((inbox) => inbox.rest().length)).toEqual(Array(60).fill(1));
+});
