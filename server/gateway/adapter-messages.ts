@@ -244,6 +244,18 @@ export class Inbox {
   }
 }
 
+/** An inbox for the call that `upstream` is of, which ends if others need the memory of what waits for its caller. */
+export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): Inbox {
+  const inbox: Inbox = new Inbox({
+    hold,
+    giveUp: (refusal) => {
+      inbox.drop(refusal);
+      giveUp?.(refusal);
+    },
+  });
+  return inbox;
+}
+
 const timeoutMs = 30_000;
 
 /** The client description when the gateway makes requests of its own. */

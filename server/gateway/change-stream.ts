@@ -2,7 +2,13 @@ import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import { type ClientDescription, modernRequest, subscriptionId } from 'latchkey-mcp/translation';
-import { Inbox, carriesMessages, messagesLetGo, modernPost } from './adapter-messages.ts';
+import {
+  type Inbox,
+  carriesMessages,
+  inboxFor,
+  messagesLetGo,
+  modernPost,
+} from './adapter-messages.ts';
 import { changeIn } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
@@ -60,13 +66,7 @@ export class ChangeStream {
     lists: readonly string[],
     { upstream, signal }: Pick<Reader, 'upstream' | 'signal'>,
   ): AsyncGenerator<Message> {
-    const inbox: Inbox = new Inbox({
-      hold: upstream.hold,
-      giveUp: (refusal) => {
-        inbox.drop(refusal);
-        upstream.giveUp?.(refusal);
-      },
-    });
+    const inbox = inboxFor(upstream);
     const reader = { inbox, upstream, signal };
     this.#reader?.inbox.end();
     this.#reader = reader;

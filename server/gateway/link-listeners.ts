@@ -1,6 +1,7 @@
 import { type Message, messageOf, stringAt, textAt, valueAt } from 'latchkey-mcp/message';
 import { type Changes, filterMembers } from 'latchkey-mcp/subscriptions';
-import { Inbox } from './adapter-messages.ts';
+import { type Inbox, inboxFor } from './adapter-messages.ts';
+import type { Upstream } from './upstream.ts';
 
 /** Each is a request to the upstream, and one message of a caller must not cause an unlimited number of them. */
 const maxUris = 1000;
@@ -71,11 +72,15 @@ export class LinkListeners {
   }
 
   /**
-   * Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts.
+   * Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts. What waits counts for `callers`.
    *
    * @throws {UpstreamError} if the upstream cannot be asked for a resource
    */
-  async add(wanted: Changes, signal: AbortSignal): Promise<Listener> {
+  async add(
+    wanted: Changes,
+    signal: AbortSignal,
+    callers: Pick<Upstream, 'hold' | 'giveUp'> = {},
+  ): Promise<Listener> {
     const announces = (...path: string[]) =>
       valueAt(this.#link.initialized, 'result', 'capabilities', ...path) === true;
     const isThere = (await this.#link.listen()) && !this.#hasEnded;
@@ -91,7 +96,7 @@ export class LinkListeners {
       this.#unsubscribe(uris);
       throw error;
     }
-    const listener = { honoured: { lists, uris }, inbox: new Inbox() };
+    const listener = { honoured: { lists, uris }, inbox: inboxFor(callers) };
     if (this.#hasEnded) listener.inbox.end();
     else this.#listeners.add(listener);
     return listener;
@@ -99,8 +104,10 @@ export class LinkListeners {
 
   /** Removes a listener, and the subscriptions that no other listener has. */
   remove(listener: Listener): void {
-    if (!this.#listeners.delete(listener)) return;
+    const isThere = this.#listeners.delete(listener);
     listener.inbox.end();
+    listener.inbox.rest();
+    if (!isThere) return;
     this.#unsubscribe(listener.honoured.uris);
   }
 

@@ -29,7 +29,7 @@ import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { LegacyCall, LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';
-import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
 
 /** Legacy methods without a modern counterpart. Tasks differ between the eras. */
 const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/.*)$/;
@@ -74,7 +74,8 @@ export class ModernAdapter {
       const link = await this.#links.link(caller, client);
       if (!link) return undefined;
       if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
-      if (method === 'subscriptions/listen') return streamOf(listening(link, message, signal));
+      if (method === 'subscriptions/listen')
+        return streamOf(listening(link, message, { signal, upstream: caller.upstream }));
       const started = await link.start(legacyRequest(message, link.nextId()), {
         headers: request.headers,
         signal,
@@ -211,13 +212,14 @@ function withToken(progress: Message, progressToken: string): Message {
 export async function* listening(
   link: LegacyLink,
   message: Message,
-  signal: AbortSignal,
+  { signal, upstream }: { signal: AbortSignal; upstream: Upstream },
 ): AsyncGenerator<Message> {
   const { id = 'null' } = message.envelope;
   const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;
   const listener = await link.listeners.add(
     changesIn(objectAt(message, 'params', 'notifications')),
     signal,
+    upstream,
   );
   const { honoured, inbox } = listener;
   const stop = () => inbox.end();

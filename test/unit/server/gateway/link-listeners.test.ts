@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { beforeEach, expect, test } from 'vitest';
 
 import { type Message, messageOf } from '#mcp/message';
+import { BodyMemory, type GiveUp } from '#server/gateway/body-memory';
 import { LinkListeners } from '#server/gateway/link-listeners';
 import { UpstreamError } from '#server/gateway/upstream';
 
@@ -125,4 +126,24 @@ test('107: listeners: a long notification is reduced to its change, which all sh
   await inboxes[0]?.next();
   listeners.take(updated);
   expect(inboxes.map((inbox) => inbox.rest().length)).toEqual(Array(60).fill(1));
+});
+
+test('107: listeners: what waits for a listener counts until it is taken, or the listener is removed', async () => {
+  const memory = new BodyMemory({ what: 'responses' });
+  const uris = Array.from({ length: 20 }, (_, i) => `a:${i}${'x'.repeat(30_000)}`);
+  const holder = { organization: 'org', caller: 'key' };
+  const hold = (giveUp: GiveUp) => memory.body(holder, giveUp);
+  const adding = listeners.add({ lists: [], uris }, signal, { hold });
+  for (const index of uris.keys()) await answer(index, accepted);
+  const listener = await adding;
+
+  for (const uri of uris) {
+    const params = { uri };
+    const method = 'notifications/resources/updated';
+    listeners.take(messageOf(JSON.stringify({ jsonrpc: '2.0', method, params })));
+  }
+  expect(memory.size.bytes).toBeGreaterThan(500_000);
+
+  listeners.remove(listener);
+  expect(memory.size.bytes).toBe(0);
 });
