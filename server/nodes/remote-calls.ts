@@ -104,9 +104,15 @@ export async function answerNode(
     proved,
     isPassedOn: true,
     rawHeaders: [],
-    readBody: (arrived, signal) => {
-      signal?.addEventListener('abort', () => stream.reset('ended'), { once: true });
-      return wholeBody(stream, maxBodyBytes, arrived);
+    async readBody(arrived, signal) {
+      const end = () => stream.reset('ended');
+      signal?.addEventListener('abort', end, { once: true });
+      try {
+        return await wholeBody(stream, maxBodyBytes, arrived);
+      } finally {
+        // A call that is ended later still gets its answer.
+        signal?.removeEventListener('abort', end);
+      }
     },
     gone: stream.gone,
   });
