@@ -1,3 +1,5 @@
+import type { User } from '#db/people';
+import { emailKey } from '#model/email';
 import { AccountRefusal } from './account-refusal.ts';
 
 const mostAtOnce = 2;
@@ -5,11 +7,18 @@ const mostAtOnce = 2;
 const mostWaiting = 100;
 const mostOfOne = 25;
 
-/** For whom a password is hashed: a person whose browser, session or link is known, or any caller from a network. */
-export type HashedFor = { readonly known: string } | { readonly network: string };
+/**
+ * For whom a password is hashed: a person whose browser, session or link is known, or any caller from a network. People who have
+ * `of` in common take turns as one, so that the accounts of one company do not delay those of another.
+ */
+export type HashedFor =
+  | { readonly known: string; readonly of?: string }
+  | { readonly network: string };
 
-/** What waits, by person or network, in the order in which they have their turn. */
-type Waiting = Map<string, Turn[]>;
+/** A person whose browser, session or link is known. The people of a company usually share the domain of their addresses. */
+export function knownPerson({ id, email }: Pick<User, 'id' | 'email'>): HashedFor {
+  return { known: id, of: emailKey(email).split('@').at(-1) ?? '' };
+}
 
 interface Turn {
   readonly begin: () => void;
@@ -17,12 +26,13 @@ interface Turn {
 }
 
 /**
- * Computes two hashes at a time, in fair order: three of four turns are for known people, as long as any wait, and people
- * or networks take turns among themselves. A guesser therefore delays only other callers from the same network.
+ * Computes two hashes at a time, in fair order: three of four turns are for known people, as long as any wait. Companies take
+ * turns among themselves, and so do the people of each, and networks. A guesser therefore delays only other callers from the same
+ * network, and a person only people of the same company.
  */
 export class HashingQueue {
-  readonly #known: Waiting = new Map();
-  readonly #unknown: Waiting = new Map();
+  readonly #known = new WaitingTurns();
+  readonly #unknown = new WaitingTurns();
   #working = 0;
   #turns = 0;
 
@@ -41,13 +51,10 @@ export class HashingQueue {
   }
 
   #turn(whose: HashedFor): Promise<void> {
-    const [waiting, name] =
-      'known' in whose ? [this.#known, whose.known] : [this.#unknown, whose.network];
-    const mine = waiting.get(name) ?? [];
-    if (mine.length >= mostOfOne) throw new AccountRefusal('busy', `${mostOfOne} of one wait`);
-    if (sizeOf(waiting) >= mostWaiting) makeRoom(waiting, mine.length);
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    waiting.set(name, [...mine, { begin: resolve, refuse: reject }]);
+    const turn = { begin: resolve, refuse: reject };
+    if ('known' in whose) this.#known.add(turn, whose.known, whose.of ?? whose.known);
+    else this.#unknown.add(turn, whose.network, whose.network);
     return promise;
   }
 
@@ -57,29 +64,56 @@ export class HashingQueue {
     const [first, second] = isForUnknown
       ? [this.#unknown, this.#known]
       : [this.#known, this.#unknown];
-    return takeNext(first) ?? takeNext(second);
+    return first.take() ?? second.take();
   }
 }
 
-function sizeOf(waiting: Waiting): number {
-  return [...waiting.values()].reduce((total, { length }) => total + length, 0);
+/** What waits, by group and by the name of the person or network, each in the order in which they have their turn. */
+class WaitingTurns {
+  readonly #groups = new Map<string, Map<string, Turn[]>>();
+
+  /** @throws {AccountRefusal} `busy` */
+  add(turn: Turn, name: string, group: string): void {
+    const all = this.#groups.get(group) ?? new Map<string, Turn[]>();
+    const mine = all.get(name) ?? [];
+    if (mine.length >= mostOfOne) throw new AccountRefusal('busy', `${mostOfOne} of one wait`);
+    const size = [...this.#groups.values()].reduce((total, one) => total + sizeOf(one), 0);
+    if (size >= mostWaiting) this.#makeRoom(all, mine.length);
+    this.#groups.set(group, all.set(name, [...mine, turn]));
+  }
+
+  /** Removes the next one. Its name comes last in its group now, and its group last of all. */
+  take(): Turn | undefined {
+    const [entry] = this.#groups;
+    if (!entry) return undefined;
+    const [group, names] = entry;
+    this.#groups.delete(group);
+    const [first] = names;
+    if (!first) return this.take();
+    const [name, [next, ...others]] = first;
+    names.delete(name);
+    if (others.length > 0) names.set(name, others);
+    if (names.size > 0) this.#groups.set(group, names);
+    return next;
+  }
+
+  /** Refuses the latest of the largest group, from the name that has most in it, if those are more than `mine`. */
+  #makeRoom(own: ReadonlyMap<string, Turn[]>, mine: number): void {
+    const largest = [...this.#groups.values()].reduce((one, other) =>
+      sizeOf(other) > sizeOf(one) ? other : one,
+    );
+    const most = [...largest.values()].reduce((one, other) =>
+      other.length > one.length ? other : one,
+    );
+    const hasMore =
+      largest === own || sizeOf(largest) === sizeOf(own)
+        ? most.length > mine + 1
+        : sizeOf(largest) > sizeOf(own) + 1;
+    if (!hasMore) throw new AccountRefusal('busy', `${mostWaiting} wait`);
+    most.pop()?.refuse(new AccountRefusal('busy', 'others have fewer that wait'));
+  }
 }
 
-/** Refuses the latest of the person or network with the most waiting, if those are more than `mine`. */
-function makeRoom(waiting: Waiting, mine: number): void {
-  const most = [...waiting.values()].reduce((one, other) =>
-    other.length > one.length ? other : one,
-  );
-  if (most.length <= mine + 1) throw new AccountRefusal('busy', `${mostWaiting} wait`);
-  most.pop()?.refuse(new AccountRefusal('busy', 'others have fewer that wait'));
-}
-
-function takeNext(waiting: Waiting): Turn | undefined {
-  const [entry] = waiting;
-  if (!entry) return undefined;
-  const [name, [next, ...others]] = entry;
-  // At the end again, as all others come first.
-  waiting.delete(name);
-  if (others.length > 0) waiting.set(name, others);
-  return next;
+function sizeOf(names: ReadonlyMap<string, Turn[]>): number {
+  return [...names.values()].reduce((total, { length }) => total + length, 0);
 }

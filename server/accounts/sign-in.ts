@@ -7,6 +7,7 @@ import { networksOf } from '#model/networks';
 import { accountSubject, beginGuess, isNetwork, placeOf } from './guess-limit.ts';
 import type { PasswordHashing } from './passwords.ts';
 import type { Visit } from './sessions.ts';
+import { knownPerson } from './hashing-queue.ts';
 
 export interface SignInPorts {
   readonly db: Db;
@@ -37,7 +38,7 @@ export async function signIn(
   if (guess.waitSeconds > 0) return { outcome: 'wait', waitSeconds: guess.waitSeconds };
   const hash = user && (await findPasswordHash(db, user.id));
   const isKnown = user !== undefined && !isNetwork(place);
-  const whose = isKnown ? { known: user.id } : { network: networksOf(address).at(-1) ?? '' };
+  const whose = isKnown ? knownPerson(user) : { network: networksOf(address).at(-1) ?? '' };
   const isEqual = await hashing.verify(password, hash, whose);
   // The check waited in a queue, and the password may have been replaced in the meantime.
   const isRight = isEqual && user !== undefined && (await findPasswordHash(db, user.id)) === hash;

@@ -27,6 +27,7 @@ import {
   signedIn,
   visitOf,
 } from './page-session.ts';
+import { knownPerson } from '#accounts/hashing-queue';
 import {
   deviceTokenOf,
   type PeoplePorts,
@@ -109,7 +110,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
           : 'The current password is incorrect.';
       return show(reply, person, { errors: [{ field: 'current', message }] });
     }
-    const hash = await people.hashing.hash(password, { known: user.id });
+    const hash = await people.hashing.hash(password, knownPerson(user));
     await transaction(db, (tx) => setPassword(user, hash, visitOf(request), { db: tx, clock }));
     const [userId, next] = [user.id, '/account?done=password'];
     // A new session counts as a proof of two factors, but here only the password was checked.

@@ -20,6 +20,7 @@ import {
   signInAfterPassword,
   signInBrowser,
 } from './sign-in-routes.ts';
+import { knownPerson } from '#accounts/hashing-queue';
 import { invitationPage, resetPage, setUpPage } from './sign-in.ts';
 
 interface Link {
@@ -120,7 +121,7 @@ function resetRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
     if (problem !== undefined) return send(request, reply, user, problem);
     // Ahead of the transaction: hashing takes its turn, and can be refused.
-    const hash = await people.hashing.hash(password, { known: user.id });
+    const hash = await people.hashing.hash(password, knownPerson(user));
     // One transaction: where the password cannot be kept, the link stays good.
     await transaction(db, async (tx) => {
       if (!(await takeLink(tx, hashSecret(linkToken), clock.now())))

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 
-import type { HashedFor } from '#server/accounts/hashing-queue';
+import { type HashedFor, HashingQueue } from '#server/accounts/hashing-queue';
 import { insertOrganization } from '#server/db/organizations';
 import { passwordHashing, setPassword } from '#server/accounts/passwords';
 import { insertUser } from '#server/db/people';
@@ -57,17 +57,16 @@ test('a person without a password fails, after the same work as a wrong password
   expect(unknown / known).toBeGreaterThan(0.3);
 });
 
-/** Asks for a password of each of these to be verified, at the same moment; in which order they were, and who was refused. */
+/** Lets each of these have its turn, all asked for at the same moment; in which order they had it, and who was refused. */
 async function verified(...asked: readonly HashedFor[]) {
+  const queue = new HashingQueue();
   const order: string[] = [];
   const refused: string[] = [];
   await Promise.all(
     asked.map(async (whose) => {
       const name = 'known' in whose ? whose.known : whose.network;
-      await quick.verify('wrong', undefined, whose).then(
-        () => order.push(name),
-        () => refused.push(name),
-      );
+      const work = async () => void order.push(name);
+      await queue.run(whose, work).catch(() => refused.push(name));
     }),
   );
   return { order, refused };
@@ -80,6 +79,21 @@ test('108: hashing: a known person comes before all unknown networks', async () 
   const { order } = await verified(...times(12, () => network('guesser')), dana);
 
   expect(order.indexOf('dana')).toBeLessThan(5);
+});
+
+test('108: hashing: companies take turns, so that many people of one do not delay the only one of another', async () => {
+  const people = times(90, (index) => ({ known: `person ${index}`, of: 'evil.example' }));
+  const { order } = await verified(...people, { known: 'dana', of: 'acme.example' });
+
+  expect(order.indexOf('dana')).toBeLessThan(5);
+});
+
+test('108: hashing: when a hundred wait, the company with most of them makes room for another', async () => {
+  const people = times(102, (index) => ({ known: `person ${index}`, of: 'evil.example' }));
+  const { order, refused } = await verified(...people, { known: 'dana', of: 'acme.example' });
+
+  expect(order).toContain('dana');
+  expect(refused).toHaveLength(1);
 });
 
 test('108: hashing: networks take turns, so that one with few guesses does not wait for one with many', async () => {
