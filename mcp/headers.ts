@@ -1,4 +1,5 @@
 import type { Envelope } from './message.ts';
+import { membersOf } from './json-value.ts';
 
 /** Headers as `node:http` returns them: lower-case names, a list for a repeated header. */
 export type ReceivedHeaders = Readonly<Record<string, string | readonly string[] | undefined>>;
@@ -268,9 +269,4 @@ function take(
     properties.every(([name, property]) => take(property, path && [...path, name], found)) &&
     aside.every((each) => take(each, undefined, found))
   );
-}
-
-function membersOf(value: unknown): Readonly<Record<string, unknown>> {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject ? Object.fromEntries(Object.entries(value)) : {};
 }

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 
 import { membersIn, replaced } from './json-edit.ts';
+import { membersOf } from './json-value.ts';
 import {
   type JsonRules,
   type Span,
@@ -261,10 +262,7 @@ export function stringAt(message: Message, ...path: string[]): string | undefine
 
 /** The object at `path`; empty if it is not an object. */
 export function objectAt(message: Message, ...path: string[]): Readonly<Record<string, unknown>> {
-  const value = valueAt(message, ...path);
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-    ? Object.fromEntries(Object.entries(value))
-    : {};
+  return membersOf(valueAt(message, ...path));
 }
 
 /** The response `result` (JSON text) to the request of this id (JSON text). */

@@ -8,6 +8,7 @@ import {
   withMembers,
 } from './json-edit.ts';
 import { type Span, jsonMembers } from './json.ts';
+import { type JsonObject, isObject } from './json-value.ts';
 import {
   type Message,
   messageOf,
@@ -341,9 +342,8 @@ export function modernCapabilities(capabilities = '{}'): string {
   });
 }
 
-function objectOf(value: unknown): Readonly<Record<string, unknown>> | undefined {
-  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isObject ? Object.fromEntries(Object.entries(value)) : undefined;
+function objectOf(value: unknown): JsonObject | undefined {
+  return isObject(value) ? value : undefined;
 }
 
 /** The most requests for input that one result may contain; a person answers each. */

@@ -1,3 +1,5 @@
+import { membersOf, isObject } from './json-value.ts';
+
 // What crosses the tunnel between an agent and the server: frames, and the payloads in them. `docs/tunnel.md`
 
 /** Both ends name it when they connect. */
@@ -269,15 +271,6 @@ export function batchWrites(connection: { cork(): void; uncork(): void }): Write
 
 function isText(value: unknown, maxLength: number): value is string {
   return typeof value === 'string' && value.length <= maxLength;
-}
-
-function isObject(value: unknown): value is object {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** The members of an object; none for any other value. */
-function membersOf(value: unknown): Partial<Record<string, unknown>> {
-  return isObject(value) ? { ...value } : {};
 }
 
 function readObject(payload: Buffer): Partial<Record<string, unknown>> {

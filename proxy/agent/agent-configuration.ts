@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '#json-value';
+import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { ConfigurationError, type Problem } from '#config/errors';
 import { parseJsonc } from '#config/jsonc';
 import type { LocalServerSettings } from './local-servers.ts';

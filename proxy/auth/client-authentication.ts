@@ -1,4 +1,4 @@
-import { parseObject } from '#json-value';
+import { parseObject } from 'latchkey-mcp/json-value';
 import { clientSecretAccount } from '#keychain/secret-accounts';
 import { createPrivateKey, randomUUID, sign, type KeyObject } from 'node:crypto';
 import { readFile } from 'node:fs/promises';

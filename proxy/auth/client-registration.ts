@@ -1,4 +1,4 @@
-import { parseObject } from '#json-value';
+import { parseObject } from 'latchkey-mcp/json-value';
 import type { PersonCredentials } from '#config/connection';
 import type { SecretStore } from '#keychain/secret-store';
 import type { HttpClient } from '#transport/http-client';

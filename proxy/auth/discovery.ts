@@ -1,4 +1,4 @@
-import { type JsonObject } from '#json-value';
+import { type JsonObject } from 'latchkey-mcp/json-value';
 import type { HttpClient } from '#transport/http-client';
 import type { OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';

@@ -1,4 +1,4 @@
-import { parseObject, type JsonObject } from '#json-value';
+import { parseObject, type JsonObject } from 'latchkey-mcp/json-value';
 import type { IncomingMessage } from 'node:http';
 import { HttpError } from '#transport/http-error';
 import { type HttpClient, type HttpRequest } from '#transport/http-client';

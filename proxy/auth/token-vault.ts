@@ -1,4 +1,4 @@
-import { parseObject } from '#json-value';
+import { parseObject } from 'latchkey-mcp/json-value';
 import type { EpochSeconds } from '#clock/clock';
 import { oauthIdentity, type OAuthSettings } from '#config/oauth-fields';
 import type { SecretStore } from '#keychain/secret-store';

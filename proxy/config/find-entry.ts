@@ -1,4 +1,4 @@
-import { isObject, isText, membersOf, memberOf, type JsonObject } from '#json-value';
+import { isObject, isText, membersOf, memberOf, type JsonObject } from 'latchkey-mcp/json-value';
 import type { FilesHost, ReadText } from '#host';
 import { assistants, type Assistant } from './assistants.ts';
 import type { Connection } from './connection.ts';

@@ -1,4 +1,4 @@
-import { memberOf } from '#json-value';
+import { memberOf } from 'latchkey-mcp/json-value';
 import type { Node, ParseError, createScanner, SyntaxKind } from 'jsonc-parser';
 import { ConfigurationError } from './errors.ts';
 

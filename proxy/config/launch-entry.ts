@@ -1,4 +1,4 @@
-import { isObject, membersOf, memberOf } from '#json-value';
+import { isObject, membersOf, memberOf } from 'latchkey-mcp/json-value';
 import { basename, posix, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Launcher, UserHost } from '#host';

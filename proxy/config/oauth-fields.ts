@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '#json-value';
+import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import { resolve } from 'node:path';
 import { readSecret, type Secret } from './secret.ts';
 

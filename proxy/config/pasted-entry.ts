@@ -1,4 +1,4 @@
-import { isObject } from '#json-value';
+import { isObject } from 'latchkey-mcp/json-value';
 import { parseJsonc } from './jsonc.ts';
 import { UsageError } from './errors.ts';
 

@@ -1,4 +1,4 @@
-import { isObject, membersOf } from '#json-value';
+import { isObject, membersOf } from 'latchkey-mcp/json-value';
 import type { UserHost, ReadText } from '#host';
 import { webUrl, webUrlProblem } from '#transport/web-url';
 import { type Connection, transports, type ToolSettings } from './connection.ts';

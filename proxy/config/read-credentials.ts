@@ -1,4 +1,4 @@
-import { isObject, type JsonObject } from '#json-value';
+import { isObject, type JsonObject } from 'latchkey-mcp/json-value';
 import type { Problem } from './errors.ts';
 import type { Credentials } from './connection.ts';
 import { readOAuthFields } from './oauth-fields.ts';

@@ -1,6 +1,6 @@
 // Edits TOML by whole tables. What stands between them is not touched, and an edit that would change anything else is
 // refused.
-import { membersOf } from '#json-value';
+import { membersOf } from 'latchkey-mcp/json-value';
 import { isDeepStrictEqual } from 'node:util';
 import { decodedText, editRefusal, type JsonChange } from './jsonc.ts';
 import {

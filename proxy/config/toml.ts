@@ -1,4 +1,4 @@
-import { memberOf } from '#json-value';
+import { memberOf } from 'latchkey-mcp/json-value';
 // Reads TOML 1.0, with the places of what is written. Numbers and times are not checked, because nothing uses them.
 
 /** The text is no TOML that this module understands; `offset` says where. */

@@ -1,4 +1,4 @@
-import { parseObject } from '#json-value';
+import { parseObject } from 'latchkey-mcp/json-value';
 import { createHash } from 'node:crypto';
 import { readdir, mkdir, readFile, rm } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';

@@ -1,4 +1,4 @@
-import { isObject, isText, membersOf, parseObject } from '#json-value';
+import { isObject, isText, membersOf, parseObject } from 'latchkey-mcp/json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { EntryShape } from '#config/assistants';
 import { keychainWord } from '#config/secret';

@@ -1,4 +1,4 @@
-import { isText, membersOf } from '#json-value';
+import { isText, membersOf } from 'latchkey-mcp/json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import type { Imported } from './accounts-service.ts';
 import {

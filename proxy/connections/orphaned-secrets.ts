@@ -1,4 +1,4 @@
-import { parseObject } from '#json-value';
+import { parseObject } from 'latchkey-mcp/json-value';
 import { createHash } from 'node:crypto';
 import { isClientSecretAccount, priorAccount } from '#keychain/secret-accounts';
 import { mkdir, readFile, readdir, rm, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-import { membersOf } from '#json-value';
+import { membersOf } from 'latchkey-mcp/json-value';
 import type { ConnectionsHost } from './connections-host.ts';
 import { startingAssistants } from './assistant-views.ts';
 import { assistants } from '#config/assistants';

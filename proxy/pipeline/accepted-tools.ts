@@ -1,4 +1,4 @@
-import { isObject, membersOf, parseObject } from '#json-value';
+import { isObject, membersOf, parseObject } from 'latchkey-mcp/json-value';
 import { createHash } from 'node:crypto';
 import { mkdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';

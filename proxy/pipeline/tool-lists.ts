@@ -1,4 +1,4 @@
-import { membersOf } from '#json-value';
+import { membersOf } from 'latchkey-mcp/json-value';
 import { elementsIn } from 'latchkey-mcp/json-edit';
 import { jsonMembers, type Span } from 'latchkey-mcp/json';
 import { readMessage, type Message } from 'latchkey-mcp/raw-message';

@@ -1,4 +1,4 @@
-import { isObject } from '#json-value';
+import { isObject } from 'latchkey-mcp/json-value';
 import { initialized } from '#transport/session';
 import type { Connection } from '#config/connection';
 import type { Host } from '#host';

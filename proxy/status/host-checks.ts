@@ -1,4 +1,4 @@
-import { membersOf } from '#json-value';
+import { membersOf } from 'latchkey-mcp/json-value';
 import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, rm, statfs, writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-import { isObject, isText, parseObject } from '#json-value';
+import { isObject, isText, parseObject } from 'latchkey-mcp/json-value';
 import type { Socket } from 'node:net';
 import type { RunningProxy } from './running-proxy.ts';
 

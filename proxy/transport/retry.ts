@@ -1,4 +1,4 @@
-import { membersOf } from '#json-value';
+import { membersOf } from 'latchkey-mcp/json-value';
 import { backOffs, randomPauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
 import type { Clock, EpochSeconds } from '#clock/clock';
