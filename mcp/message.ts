@@ -156,8 +156,8 @@ export function isError(message: Uint8Array): boolean {
 const shortestView = 13;
 
 /**
- * Decodes UTF-8 bytes given as one character per byte, a part of a message, into a string of its own: whoever keeps it
- * does not keep the message.
+ * Decodes UTF-8 bytes given as one character per byte, a part of a message, into a string of its own. Code that
+ * keeps the string does not keep the message.
  */
 function utf8(bytes: string): string {
   // oxlint-disable-next-line no-control-regex

@@ -93,7 +93,7 @@ export interface AnswerStream {
   /** Nothing follows what is queued. */
   end(): void;
 
-  /** Drops what is queued, because nobody reads it. */
+  /** Drops what is queued, because its reader is gone. */
   close(): void;
 
   /** May be read once. */

@@ -56,10 +56,10 @@ interface CountedOrganization extends Counted {
  * Limits the memory of the bodies that open calls hold, besides the first 64 KiB of each: those that callers send, or those
  * that they get. A caller may hold 64 MiB, or one body of the largest size that is accepted; all together eight times that.
  *
- * Nobody can take the share of another. While everything is held, whoever holds less than others gets more by ending a call of
- * those who hold most: of the organization that holds most, the caller that does, and of its calls the largest. Of n
- * organizations that hold bodies each may therefore hold an nth of the whole, and of an organization's c callers each a
- * c-th of its part, however much the others hold or have held. A call is refused or ended only if its caller and its organization hold more than that.
+ * No caller can take the share of another. When everything is held, a caller that holds less than others gets room, because a call
+ * of those that hold most is ended: the largest call of the caller that holds most in the organization that holds most. So each
+ * of n organizations that hold bodies may hold an nth of the whole, and each of the c callers of an organization a c-th of
+ * its part, however much the others hold. A call is refused or ended only if its caller and its organization hold more than that.
  * What was announced and has not arrived does not count.
  */
 export class BodyMemory {

@@ -192,7 +192,7 @@ export class ChangeStream {
 
   #tell(message: Message): void {
     const change = changeIn(message);
-    // Nobody can subscribe to it.
+    // No caller can subscribe to it.
     if (change && change.uri.length > maxUriLength) return;
     this.#reader?.inbox.push(withoutSubscription(change?.message ?? message), change?.key);
   }

@@ -105,7 +105,7 @@ export class LegacyAdapter {
     const message = readMessage(body);
     if (!message) return emptyAnswer(400);
     const answer = await session.take(message, { upstream, signal, headers });
-    // Its caller takes the session for ended, so nobody will delete it.
+    // Its caller takes the session for ended and will not delete it.
     if (answer.status === 404) this.#end(sessionId, session);
     return answer;
   }

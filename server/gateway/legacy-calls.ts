@@ -98,7 +98,7 @@ async function forwardInSession(
     if (envelope.method === 'initialize') void endFailedHandshake(upstream, answer);
     return session ? { ...forwarded, stream: streamOf(session) } : forwarded;
   }
-  // Without the answer nobody knows the session.
+  // A caller that does not get the answer cannot use or end the session.
   if (request.gone.aborted) {
     void endFailedHandshake(upstream, answer);
     throw new GatewayRefusal('cancelled');

@@ -66,5 +66,5 @@ export function readBody(
   });
 }
 
-/** An error that comes after the body would be thrown if nobody listened. */
+/** Without a listener, an error that comes after the body would be thrown. */
 function ignore(): void {}

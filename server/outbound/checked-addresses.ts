@@ -6,7 +6,7 @@ export class OutboundError extends Error {
   override readonly name = 'OutboundError';
   readonly code:
     | 'forbidden'
-    /** The host name is unknown, or leads into a private network: which of the two is told to nobody, so that names there cannot be probed. */
+    /** The host name is unknown or leads into a private network. No error says which, so that names there cannot be probed. */
     | 'not_public'
     | 'unreachable'
     | 'timeout'
