@@ -41,6 +41,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     const wrong: string[] = [];
     let calls = 0;
     let refusals = 0;
+    let answered = Promise.withResolvers<void>();
     const over = new AbortController();
     const caller = async (from: number) => {
       for (let at = from; !over.signal.aborted; at += 7) {
@@ -50,6 +51,7 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
         calls += 1;
         if (!found) refusals += 1;
         if (found && wasRevoked) wrong.push(id);
+        answered.resolve();
       }
     };
     const callers = Array.from({ length: 16 }, (_, at) => caller(at * 19));
@@ -57,6 +59,9 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     for (const id of ids) {
       await revokeKey(revoking.db, id, now);
       revoked.add(id);
+      // The first answers wait for a connection, and all revocations could be over by then.
+      answered = Promise.withResolvers();
+      await answered.promise;
     }
     over.abort();
     await Promise.all(callers);
