@@ -56,7 +56,7 @@ interface CountedOrganization extends Counted {
  * Limits the memory of the bodies that open calls hold, besides the first 64 KiB of each: those that callers send, or those
  * that they get. A caller may hold 64 MiB, or one body of the largest size that is accepted; all together eight times that.
  *
- * No caller can take the share of another. When everything is held, a caller that holds less than others gets room, because a call
+ * No caller can take the share of another. When everything is held, a caller that holds less than others can still add to it, as a call
  * of those that hold most is ended: the largest call of the caller that holds most in the organization that holds most. So each
  * of n organizations that hold bodies may hold an nth of the whole, and each of the c callers of an organization a c-th of
  * its part, however much the others hold. A call is refused or ended only if its caller and its organization hold more than that.
