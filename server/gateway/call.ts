@@ -1,21 +1,38 @@
 import type { Message } from 'latchkey-mcp/message';
-import type { GatewayRequest } from './request.ts';
+import type { Era } from 'latchkey-mcp/headers';
+import type { GatewayRequest, ProvedCredential } from './request.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 import type { Admission } from './admission.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
-import type { AnsweredOutcome } from './metering.ts';
-import type { Filter } from './filters.ts';
+import type { AnsweredOutcome, Metering } from './metering.ts';
+import type { Filter, Presentation } from './filters.ts';
 import type { Target } from '#model/endpoints';
 import type { ReplyOptions } from './reply.ts';
 
-/** An admitted request. */
-export interface Call {
+/** A request that arrived. Each step of its path adds what it found out. */
+export interface Arrived {
   readonly request: GatewayRequest;
+  readonly metering: Metering;
+}
+
+/** A request with a credential that proved who sent it. */
+export interface Proved extends Arrived {
+  readonly proved: ProvedCredential;
+}
+
+/** A request whose caller may use the endpoint. */
+export interface Admitted extends Proved {
   readonly admission: Admission;
   /** The headers of the request. Their trace context is that of our span, if there is one. */
   readonly headers: GatewayRequest['headers'];
+  /** The other node that has the session of the call, and is to answer it. */
+  readonly node: string | undefined;
+}
+
+/** An admitted request that counts as open until `finish` is called. */
+export interface Call extends Admitted {
   /** The MCP server that the call is for. */
   readonly target: Target;
   readonly upstream: Upstream;
@@ -43,8 +60,21 @@ export interface Call {
 /** What an adapter between the eras needs of a call. */
 export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission' | 'target'>;
 
-/** A call whose body was read, parsed and authorized. */
-export interface MessageCall extends Call, Message {}
+/** A call whose body was read and scanned. Until it is unsealed, `body` is what was received. */
+export interface MessageCall extends Call, Message {
+  /** The body as the caller sent it. */
+  readonly received: Buffer;
+  /** Whether the body arrived later than the head, so that what the caller may do can have changed meanwhile. */
+  readonly isLate: boolean;
+  readonly era: Era;
+  /** The title and instructions that the operator set, for a client that connects. */
+  readonly presentation?: Presentation;
+}
+
+/** A call that the upstream began to answer. */
+export interface ForwardedCall extends MessageCall {
+  readonly forwarded: Forwarded;
+}
 
 /** An upstream's answer to a forwarded message, and how to turn it into the caller's. */
 export interface Forwarded {

@@ -5,7 +5,7 @@ import type { Presentation } from './filters.ts';
 import type { EraAdapters } from './era-adapters.ts';
 import type { CredentialUse } from '#db/last-uses';
 import type { Mac } from './seal.ts';
-import { type Metering, type NoteCall } from './metering.ts';
+import type { NoteCall } from './metering.ts';
 import type { EpochSeconds } from '#model/clock';
 import type { GatewayRequest, GatewayAnswer } from './request.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
@@ -17,7 +17,7 @@ import type { Reaper } from './reaper.ts';
 import type { CallLimits } from './limits.ts';
 import type { MirroredArguments } from './mirrored-arguments.ts';
 import type { LegacyState } from './legacy-calls.ts';
-import type { Call } from './call.ts';
+import type { Failing } from './steps.ts';
 import type { Era } from 'latchkey-mcp/headers';
 
 export interface GatewayPorts extends AdmitPorts {
@@ -51,7 +51,7 @@ export interface GatewayPorts extends AdmitPorts {
 }
 
 /** What the steps of the pipeline work with. */
-export interface GatewayParts {
+export interface GatewayParts extends Failing {
   readonly ports: GatewayPorts;
   readonly open: OpenAnswers;
   /** Of the bodies that callers send. */
@@ -65,20 +65,15 @@ export interface GatewayParts {
   /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
   changeToken: string | undefined;
   /** Logs a refusal and returns the answer for its caller. */
-  readonly refuse: (
-    refusal: GatewayRefusal,
-    request: GatewayRequest,
-    progress: Progress,
-  ) => GatewayAnswer;
+  readonly refuse: (refusal: GatewayRefusal, caller: RefusedCaller) => GatewayAnswer;
 }
 
-/** What is known about a request so far: for error answers and for metering. */
-export interface Progress {
-  id: string;
-  era: Era;
-  readonly metering: Metering;
+/** What the answer to a refused call depends on, and what the log says of it. */
+export interface RefusedCaller {
+  readonly request: GatewayRequest;
+  /** Of its request, JSON text; `null` as long as it is not known. */
+  readonly id: string;
+  readonly era: Era;
   /** The caller, once authenticated. */
-  principal?: string;
-  /** Once it was admitted. */
-  call?: Call;
+  readonly principal: string | undefined;
 }

@@ -1,15 +1,16 @@
 import { maxEventBytes } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
 import { errorAnswer } from './errors.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import type { GatewayRefusal } from './gateway-refusal.ts';
 import { Cancellations } from './legacy-calls.ts';
 import { CallLimits } from './limits.ts';
 import { Metering } from './metering.ts';
 import { MirroredArguments } from './mirrored-arguments.ts';
 import { OpenAnswers } from './open-answers.ts';
 import type { GatewayEvent } from './other-nodes.ts';
-import { givenUp, passCall } from './pipeline.ts';
-import { type Progress, type GatewayParts, type GatewayPorts } from './gateway-parts.ts';
+import { callerOf, endFailed } from './open-call.ts';
+import { callPath } from './pipeline.ts';
+import type { GatewayParts, GatewayPorts, RefusedCaller } from './gateway-parts.ts';
 import { PlainLinks } from './plain-calls.ts';
 import { Reaper } from './reaper.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
@@ -49,7 +50,8 @@ export class Gateway {
       limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
       changeToken: undefined,
-      refuse: (refusal, request, progress) => this.#refuse(refusal, request, progress),
+      refuse: (refusal, caller) => refuse(refusal, caller, ports),
+      failed: (error, call) => refuse(endFailed(call, error), callerOf(call), ports),
     };
   }
 
@@ -79,30 +81,7 @@ export class Gateway {
   /** Like `handle`, but returns a value if nothing had to be waited for. Neither throws nor rejects. */
   answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
     const metering = new Metering(this.#parts.ports.note);
-    const progress: Progress = { id: 'null', era: 'legacy', metering };
-    try {
-      const answer = passCall(request, progress, this.#parts);
-      if (!(answer instanceof Promise)) return answer;
-      return answer.catch((cause: unknown) => this.#failed(cause, request, progress));
-    } catch (cause) {
-      return this.#failed(cause, request, progress);
-    }
-  }
-
-  #failed(error: unknown, request: GatewayRequest, progress: Progress): GatewayAnswer {
-    const cause = progress.call ? givenUp(progress.call, error) : error;
-    const refusal =
-      cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
-    progress.metering.failed(refusal);
-    return this.#refuse(refusal, request, progress);
-  }
-
-  #refuse(refusal: GatewayRefusal, request: GatewayRequest, progress: Progress): GatewayAnswer {
-    const { ports } = this.#parts;
-    ports.refused(refusal, request, progress.principal);
-    const serverPath = `${request.organization}/${request.server}`;
-    const { id, era } = progress;
-    return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
+    return callPath.pass({ request, metering }, this.#parts);
   }
 
   /** Takes in what another node tells. */
@@ -136,4 +115,14 @@ export class Gateway {
     await Promise.all([legacy.links.close(), legacy.sessions.endAll()]);
     await ports.eras.close();
   }
+}
+
+function refuse(
+  refusal: GatewayRefusal,
+  { request, id, era, principal }: RefusedCaller,
+  ports: GatewayPorts,
+): GatewayAnswer {
+  ports.refused(refusal, request, principal);
+  const serverPath = `${request.organization}/${request.server}`;
+  return errorAnswer(refusal, { base: ports.base, serverPath, id, era });
 }

@@ -81,12 +81,6 @@ function otherThan(
   return named === nodes.instance ? undefined : named;
 }
 
-/** What is sent of a call: who makes it, and its body. */
-export interface PassedCall {
-  readonly proved: ProvedCredential;
-  readonly body: Buffer | undefined;
-}
-
 /**
  * Passes an admitted call to another node, and its answer back as it comes. That node counts and limits it; here it only ends
  * when its caller loses access. It is not metered here, so its outcome is for its span alone.
@@ -95,8 +89,8 @@ export interface PassedCall {
  */
 export async function passToNode(
   instance: string,
-  { request, headers, ending, endless, finish }: Call,
-  { proved, body: sent }: PassedCall,
+  { request, proved, headers, ending, endless, finish }: Call,
+  sent: Buffer | undefined,
   { nodes, tracing }: NodePorts & { readonly tracing?: Tracing | undefined },
 ): Promise<GatewayAnswer> {
   if (!nodes?.send) throw new GatewayRefusal('unknown_session');

@@ -1,73 +1,112 @@
 /*
- * The path of a call, in order. Nothing reaches an upstream before the steps down to `send` have passed.
+ * The path of a call: `callPath` lists the steps of a request, in order. Nothing reaches an upstream before the steps down to
+ * `send` have passed.
  *
- *   request   transport      an allowed origin, a known HTTP method
- *             credential     exactly one, in the headers
- *             admission      what it may do at this server, now
- *             elsewhere      a call that needs what only another process has is forwarded whole
- *             trace          a span of its own, if the operator wants traces
- *             capacity       not too much open by this caller, and not too much memory for what it sends
- *             node           a call in the session of another node goes there once, and is admitted there again
- *             message        the body, read and scanned once; the caller is admitted again if it took its time
- *             authorization  the era that it speaks; its method and tool, by the caller's scopes
- *             unseal         ids and states that the upstream gave this caller
- *             answering node a response to a question of another node's upstream goes there
- *             limits         of this server
- *             presentation   the operator's title and instructions are read, for a client that connects
- *             send           in its session, or with the handshake that the upstream needs
- *   upstream  adapters       translate where the upstream speaks the other era
- *             mirrored       repeat arguments in headers for legacy callers of a modern upstream
- *             credentials    of the upstream's own, then its driver
- *             pinned tools   compare each list of tools with what was accepted
- *   answer    notifications  that the caller's scopes cover
- *             presentation   the operator's title and instructions
- *             hidden tools   left out of lists
- *             own response   to the request that was sent, and no other
- *             seal           ids and states, for this caller
- *             stream         numbered and kept for a caller who loses it
- *             limits, metering, heartbeat
+ * On its way to the upstream a request passes
+ *   adapters       which translate where the upstream speaks the other era
+ *   mirrored       which repeats arguments in headers for legacy callers of a modern upstream
+ *   credentials    of the upstream's own, then its driver (`app/open-upstreams.ts`)
+ *   pinned tools   which compares each list of tools with what was accepted
+ * and its answer the filters of `answering.ts`. A stream is numbered and kept for a caller who loses it.
  *
- * A step returns a value or a promise. As long as there are values a call goes on in the same turn: with a key, its body
- * arrived and its handshake made, it waits for nothing but the upstream.
+ * With a key, its body arrived and its handshake made, a call waits for nothing but the upstream.
  */
-import { type Era, legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
+import { legacyOnlyMethods, modernHeaders, type Era } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
-import type { ServerLimits } from '#model/server-limits';
-import { admitProved, ownerOf, presentedCredential, prove, type Admission } from './admission.ts';
-import {
-  type ProvedCredential,
-  whenGone,
-  type GatewayAnswer,
-  type GatewayRequest,
-} from './request.ts';
+import { type Awaitable, whenReady } from '#model/awaitable';
+import { admitProved, ownerOf, presentedCredential, prove } from './admission.ts';
+import { answerCaller, listeningFilters, replyOptions } from './answering.ts';
 import { sent } from './answers.ts';
 import { authorize } from './authorization.ts';
-import { type Awaitable, whenReady } from '#model/awaitable';
+import type {
+  Admitted,
+  Arrived,
+  Call,
+  Forwarded,
+  ForwardedCall,
+  MessageCall,
+  Proved,
+} from './call.ts';
 import { askForAccount, withoutConnectResponse } from './connect-account.ts';
-import {
-  allowedNotifications,
-  ownResponse,
-  presented,
-  presentingMethods,
-  type Filter,
-  type Presentation,
-} from './filters.ts';
-import type { GatewayParts, Progress } from './gateway-parts.ts';
-import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
-import { HeldAnswers } from './held-answers.ts';
+import { presentingMethods } from './filters.ts';
+import type { GatewayParts } from './gateway-parts.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
-import { isCall, type AnsweredOutcome } from './metering.ts';
-import { countedFor } from './open-answers.ts';
+import { openCall } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
-import { reply, slownessIn, type ReplyOptions } from './reply.ts';
-import { type Call, type Forwarded, type MessageCall } from './call.ts';
-import { principalSeal, sealed, unsealMessage } from './seal.ts';
+import { whenGone, type GatewayAnswer } from './request.ts';
+import { unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
-import { asksForTools, hideTools } from './tool-list.ts';
-import { UpstreamError, type Upstream, type UpstreamRequest } from './upstream.ts';
+import { Steps } from './steps.ts';
+import { asksForTools } from './tool-list.ts';
+import type { Upstream, UpstreamRequest } from './upstream.ts';
 
-const maxOpenPerCredential = 1024;
+export const callPath = Steps.first('transport', checkTransport)
+  .next('credential', proveCredential)
+  .next('admission', admit)
+  .next('elsewhere', leaveElsewhere)
+  .next('node', findNode)
+  .next('trace', trace)
+  .next('use', noteUse)
+  .next('capacity', openCall)
+  .next('message', readBody)
+  .next('session of a node', passToItsNode)
+  .next('stream', answerStream)
+  .next('second admission', admitAgain)
+  .next('era', findEra)
+  .next('authorization', authorizeMessage)
+  .next('unseal', unseal)
+  .next('question of a node', passToAskingNode)
+  .next('limits', beginLimits)
+  .next('presentation', readPresentation)
+  .next('adapters', adaptUpstream)
+  .next('send', forward)
+  .last('answer', answerCaller);
+
+/** An origin that is allowed, and a method that the transport knows. */
+function checkTransport(call: Arrived, { ports }: GatewayParts): Arrived {
+  const { method, headers } = call.request;
+  if (!ports.isAllowedOrigin(headers.origin)) {
+    throw new GatewayRefusal('foreign_origin', { detail: headers.origin?.slice(0, 200) ?? '' });
+  }
+  const inSession = headers['mcp-session-id'] !== undefined;
+  const known = method === 'POST' || (inSession && (method === 'GET' || method === 'DELETE'));
+  if (!known) throw new GatewayRefusal('method_not_allowed');
+  return call;
+}
+
+/** Exactly one credential, in the headers. */
+function proveCredential(
+  { request, metering }: Arrived,
+  { ports }: GatewayParts,
+): Awaitable<Proved> {
+  const { proved } = request;
+  if (proved) return { request, metering, proved };
+  return whenReady(prove(presentedCredential(request.rawHeaders), ports), (found) => ({
+    request,
+    metering,
+    proved: found,
+  }));
+}
+
+/** What the caller may do at this endpoint, now. */
+function admit({ request, metering, proved }: Proved, parts: GatewayParts): Awaitable<Admitted> {
+  const { headers } = request;
+  return whenReady(admitProved(proved, request, parts.ports, parts.changeToken), (admission) => ({
+    request,
+    metering,
+    proved,
+    admission,
+    headers,
+    node: undefined,
+  }));
+}
+
+/** A call that needs what only another process has is forwarded whole. */
+function leaveElsewhere(call: Admitted, { ports }: GatewayParts): Admitted | GatewayAnswer {
+  return ports.isElsewhere?.(call.admission.endpoint.target) ? answeredElsewhere : call;
+}
 
 /** The status is for a sender that cannot forward the request. */
 const answeredElsewhere: GatewayAnswer = {
@@ -76,323 +115,165 @@ const answeredElsewhere: GatewayAnswer = {
   isElsewhere: true,
 };
 
-/** @throws {GatewayRefusal}, also as a rejection; then `givenUp` has to be called */
-export function passCall(
-  request: GatewayRequest,
-  progress: Progress,
-  parts: GatewayParts,
-): Awaitable<GatewayAnswer> {
-  checkTransport(request, parts);
-  return whenReady(admissionOf(request, parts), (admitted) => {
-    if (parts.ports.isElsewhere?.(admitted.endpoint.target)) return answeredElsewhere;
-    const node = nodeOf(request, parts.ports);
-    progress.principal = admitted.principal;
-    const { tracing } = parts.ports;
-    const headers = tracing ? progress.metering.trace(tracing, request) : request.headers;
-    if (node === undefined) noteAdmitted(request, admitted, progress, parts);
-    const call = begun({ request, headers, admission: admitted }, progress, parts);
-    progress.call = call;
-    if (node !== undefined) {
-      return passInSession(node, call, progress, parts);
-    }
-    if (request.method !== 'POST') return passStream(call, progress, parts);
-    const message = readMessage(request, call.arrived, call.ending.signal);
-    if (!(message instanceof Promise)) return passMessage(message, call, progress, parts);
-    return message.then((read) => passLateMessage(read, call, progress, parts));
-  });
+/** Which node has the session of the call. */
+function findNode(call: Admitted, { ports }: GatewayParts): Admitted {
+  const node = nodeOf(call.request, ports);
+  return node === undefined ? call : { ...call, node };
 }
 
-/** Passes a call to the node that has its session. */
-async function passInSession(
-  node: string,
-  call: Call,
-  progress: Progress,
-  parts: GatewayParts,
-): Promise<GatewayAnswer> {
-  const { request } = call;
-  const message =
-    request.method === 'POST'
-      ? await readMessage(request, call.arrived, call.ending.signal)
-      : undefined;
-  if (message) progress.id = message.envelope.id ?? 'null';
-  const proved = await proofOf(request, parts);
-  return passToNode(node, call, { proved, body: message?.body }, parts.ports);
+/** A span of its own, if the operator wants traces. */
+function trace(call: Admitted, { ports: { tracing } }: GatewayParts): Admitted {
+  if (!tracing) return call;
+  return { ...call, headers: call.metering.trace(tracing, call.request) };
 }
 
-/** Passes a response to the node that waits for it. If that node is gone, the call that it belongs to is, too. */
-async function passResponse(
-  node: string,
-  call: Call,
-  body: Buffer,
-  parts: GatewayParts,
-): Promise<GatewayAnswer> {
-  try {
-    const proved = await proofOf(call.request, parts);
-    return await passToNode(node, call, { proved, body }, parts.ports);
-  } catch (cause) {
-    const isGone = cause instanceof GatewayRefusal && cause.code === 'unknown_session';
-    throw isGone ? new GatewayRefusal('not_theirs', { detail: 'requestState', cause }) : cause;
-  }
-}
-
-/** A message whose body took its time: what the caller may do is looked up again, because it may have changed meanwhile. */
-async function passLateMessage(
-  read: Message,
-  call: Call,
-  progress: Progress,
-  parts: GatewayParts,
-): Promise<GatewayAnswer> {
-  const { request, owner } = call;
-  const admission = await admissionOf(request, parts);
-  // Another server has taken over the name.
-  if (ownerOf(admission.principal, admission.endpoint.id) !== owner) {
-    throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
-  }
-  const upstream = call.held.counted(
-    parts.ports.upstreamOf(admission.endpoint.target, owner, admission),
-  );
-  return passMessage(
-    read,
-    { ...call, admission, target: admission.endpoint.target, upstream },
-    progress,
-    parts,
-  );
-}
-
-/** Ends a call that failed. Returns the error that its caller gets. */
-export function givenUp({ ending, finish }: Call, error: unknown): unknown {
-  finish();
-  const wasEnded = ending.signal.aborted;
-  // Nothing reads what the upstream still sends.
-  ending.abort();
-  if (!wasEnded || !isBreak(error)) return error;
-  return slownessIn(ending.signal) ?? new GatewayRefusal('cancelled', { cause: error });
-}
-
-function passMessage(
-  read: Message,
-  call: Call,
-  progress: Progress,
-  parts: GatewayParts,
-): Awaitable<GatewayAnswer> {
-  const { envelope } = read;
-  progress.id = envelope.id ?? 'null';
-  progress.metering.read(envelope);
-  if (envelope.kind !== 'response') {
-    progress.era = eraOf(envelope, call.request.headers);
-    const { method = '' } = envelope;
-    if (progress.era === 'modern' && legacyOnlyMethods.has(method)) {
-      throw new GatewayRefusal('unknown_method', { detail: method });
-    }
-    authorize(envelope, read.body, call.admission);
-  }
-  const unsealed = unsealMessage(read, call.seal);
-  const node =
-    progress.era === 'modern' ? nodeOfResponse(unsealed, call.request, parts.ports) : undefined;
-  if (node !== undefined) {
-    progress.metering.passedOn();
-    return passResponse(node, call, read.body, parts);
-  }
-  const { limits } = call.admission.endpoint;
-  if (limits) call.afterwards.push(parts.limits.begin(call, envelope, read.body, limits).over);
-  const message: MessageCall = {
-    ...call,
-    ...unsealed,
-    upstream: adapted(call, progress.era, parts),
-  };
-  return whenReady(presentationFor(message, parts), (presentation) =>
-    forward(message, progress.era, parts, (forwarded) =>
-      passAnswer(forwarded, message, presentation, { progress, parts }),
-    ),
-  );
-}
-
-function passAnswer(
-  forwarded: Forwarded,
-  call: MessageCall,
-  presentation: Presentation | undefined,
-  { progress, parts }: { readonly progress: Progress; readonly parts: GatewayParts },
-): Awaitable<GatewayAnswer> {
-  const { answer, headers, abandon } = forwarded;
-  const { envelope } = call;
-  const { limits } = call.admission.endpoint;
-  const { hiddenTools } = call.target;
-  const filters = answerFilters(call, forwarded, presentation);
-  const options = replyOptions(call, { progress, parts, limits: isCall(envelope) && limits });
-  const hides = envelope.method === 'tools/list' && hiddenTools.length > 0;
-  const replyOrThrow = () =>
-    reply(answer, {
-      ...options,
-      accepts: forwarded.accepts,
-      // Those of a stream run when its head was sent.
-      filters: abandon
-        ? filters.map((filter) => (message) => orElse(() => filter(message), abandon))
-        : filters,
-      ownId: forwarded.ownId,
-      isSingle: hides,
-      isHeldWhole: hides || presentation !== undefined || forwarded.restore !== undefined,
-      isAlways200: forwarded.isAlways200,
-      stream: forwarded.stream,
-    });
-  const replied = abandon ? orElse(replyOrThrow, abandon) : replyOrThrow();
-  if (!headers) return replied;
-  return whenReady(replied, (made) => ({ ...made, headers: { ...made.headers, ...headers } }));
-}
-
-/** The result of `act`. Calls `failed` if it throws or rejects. */
-function orElse<Result>(act: () => Result, failed: () => void): Result {
-  try {
-    const result = act();
-    if (result instanceof Promise) result.catch(failed);
-    return result;
-  } catch (error) {
-    failed();
-    throw error;
-  }
-}
-
-/** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
-function answerFilters(
-  { admission, target, envelope, seal }: MessageCall,
-  { answer, ownId, restore }: Forwarded,
-  presentation: Presentation | undefined,
-): Filter[] {
-  const filters: (Filter | undefined)[] = [
-    allowedNotifications(admission.scopes),
-    presentation && answer.status === 200 ? presented(presentation) : undefined,
-    envelope.method === 'tools/list' ? hideTools(target.hiddenTools) : undefined,
-    ownId && ownResponse(ownId.id),
-    restore,
-    sealed(seal),
-  ];
-  return filters.filter((filter) => filter !== undefined);
-}
-
-/** `GET` listens and `DELETE` ends a session; both only in sessions of the legacy era. */
-function passStream(call: Call, progress: Progress, parts: GatewayParts): Promise<GatewayAnswer> {
-  const { limits } = call.admission.endpoint;
-  if (limits && call.request.method === 'GET') {
-    call.afterwards.push(parts.limits.listen(call.admission, limits).over);
-  }
-  const listening = { ...call, upstream: adapted(call, 'legacy', parts) };
-  return forwardStream(listening, parts.legacy.sessions, {
-    ...replyOptions(call, { progress, parts, limits: false }),
-    filters: [allowedNotifications(call.admission.scopes), sealed(call.seal)].filter(
-      (filter) => filter !== undefined,
-    ),
-  });
-}
-
-function checkTransport({ method, headers }: GatewayRequest, { ports }: GatewayParts): void {
-  if (!ports.isAllowedOrigin(headers.origin)) {
-    throw new GatewayRefusal('foreign_origin', { detail: headers.origin?.slice(0, 200) ?? '' });
-  }
-  const inSession = headers['mcp-session-id'] !== undefined;
-  const known = method === 'POST' || (inSession && (method === 'GET' || method === 'DELETE'));
-  if (!known) throw new GatewayRefusal('method_not_allowed');
-}
-
-function admissionOf(request: GatewayRequest, parts: GatewayParts): Awaitable<Admission> {
-  const proof = proofOf(request, parts);
-  // Something may be written while it is waited for, so it is read again then.
-  const asOf = proof instanceof Promise ? undefined : parts.changeToken;
-  return whenReady(proof, (proved) => admitProved(proved, request, parts.ports, asOf));
-}
-
-function proofOf(
-  { proved, rawHeaders }: GatewayRequest,
-  { ports }: GatewayParts,
-): Awaitable<ProvedCredential> {
-  return proved ?? prove(presentedCredential(rawHeaders), ports);
-}
-
-function noteAdmitted(
-  request: GatewayRequest,
-  admission: Admission,
-  progress: Progress,
-  { ports }: GatewayParts,
-): void {
+/** That the credential was used. A call for another node counts there. */
+function noteUse(call: Admitted, { ports }: GatewayParts): Admitted {
+  const { request, metering, admission, node } = call;
+  if (node !== undefined) return call;
   const { credential, grantId } = admission;
-  if (request.method === 'POST') progress.metering.admitted(admission);
+  if (request.method === 'POST') metering.admitted(admission);
   const now = ports.clock.now();
   if (credential.type !== 'person') {
     ports.used({ type: credential.type, id: credential.id }, now);
   }
   if (grantId !== undefined) ports.used({ type: 'grant', id: grantId }, now);
+  return call;
 }
 
-/** Adds the call to those that are open, which end when the caller loses access. */
-function begun(
-  { request, headers, admission }: Pick<Call, 'request' | 'headers' | 'admission'>,
-  { metering }: Progress,
-  { ports, open, reaper, memory, answerMemory }: GatewayParts,
-): Call {
-  if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
-    throw new GatewayRefusal('too_many_requests', {
-      detail: `this credential already has ${maxOpenPerCredential} open requests`,
-      retryAfterSeconds: 1,
-    });
-  }
-  const ending = new AbortController();
-  const owner = ownerOf(admission.principal, admission.endpoint.id);
-  reaper.note(owner, admission.access);
-  const { target } = admission.endpoint;
-  const upstream = ports.upstreamOf(target, owner, admission);
-  const { over, endless } = open.add(whileConnected(admission, upstream), ending);
-  const holder = { organization: admission.endpoint.organization, caller: countedFor(admission) };
-  const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
-  const { take: arrived, release } = memory.body(holder, held.giveUp);
-  const afterwards = [over, release];
-  const finish = (outcome?: AnsweredOutcome) => {
-    for (const act of afterwards.splice(0)) act();
-    held.over();
-    if (outcome) metering.answered(outcome);
-  };
-  const seal = principalSeal(owner, ports.mac);
-  const handles = { arrived, held, endless, afterwards, finish };
-  return {
-    request,
-    headers,
-    admission,
-    target,
-    upstream: held.counted(upstream),
-    ending,
-    owner,
-    seal,
-    ...handles,
-  };
+/** The body of a POST, read and scanned once. */
+function readBody(call: Call): Awaitable<Call | MessageCall> {
+  const { request, arrived, ending } = call;
+  if (request.method !== 'POST') return call;
+  const message = readMessage(request, arrived, ending.signal);
+  return message instanceof Promise
+    ? message.then((late) => withMessage(call, late, true))
+    : withMessage(call, message, false);
 }
 
-/** An admission that also ends when the account at the upstream is disconnected. */
-function whileConnected(admission: Admission, { isConnected }: Upstream): Admission {
-  if (!isConnected) return admission;
-  const scopesNow = async () => {
-    const scopes = await admission.scopesNow();
-    return scopes && (await isConnected()) ? scopes : undefined;
-  };
-  return { ...admission, scopesNow };
+function withMessage(call: Call, { body, envelope }: Message, isLate: boolean): MessageCall {
+  return { ...call, body, envelope, received: body, isLate, era: 'legacy' };
 }
 
-function presentationFor(
-  { admission, envelope }: MessageCall,
+/** A call in the session of another node goes there once, and is admitted there again. */
+function passToItsNode(
+  call: Call | MessageCall,
   { ports }: GatewayParts,
-): Awaitable<Presentation | undefined> {
-  if (!presentingMethods.has(envelope.method ?? '')) return undefined;
-  return ports.presentationOf(admission.endpoint).then(
-    (said) => (said?.title || said?.instructions ? said : undefined),
+): Awaitable<Call | MessageCall | GatewayAnswer> {
+  if (call.node === undefined) return call;
+  return passToNode(call.node, call, 'body' in call ? call.body : undefined, ports);
+}
+
+/** `GET` listens and `DELETE` ends a session; both only in sessions of the legacy era. */
+function answerStream(
+  call: Call | MessageCall,
+  parts: GatewayParts,
+): MessageCall | Promise<GatewayAnswer> {
+  if ('body' in call) return call;
+  const { limits } = call.admission.endpoint;
+  if (limits && call.request.method === 'GET') {
+    call.afterwards.push(parts.limits.listen(call.admission, limits).over);
+  }
+  return forwardStream(
+    { ...call, upstream: adapted(call, 'legacy', parts) },
+    parts.legacy.sessions,
+    {
+      ...replyOptions(call, parts, undefined),
+      filters: listeningFilters(call),
+    },
+  );
+}
+
+/** What the caller may do is looked up again if the body took its time, because it may have changed meanwhile. */
+function admitAgain(call: MessageCall, { ports }: GatewayParts): Awaitable<MessageCall> {
+  if (!call.isLate) return call;
+  return whenReady(admitProved(call.proved, call.request, ports), (admission) => {
+    const { endpoint, principal } = admission;
+    if (ownerOf(principal, endpoint.id) !== call.owner) {
+      throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
+    }
+    const { target } = endpoint;
+    const upstream = call.held.counted(ports.upstreamOf(target, call.owner, admission));
+    return { ...call, admission, target, upstream };
+  });
+}
+
+/** The era that the caller speaks. Responses belong to the legacy era. */
+function findEra(call: MessageCall): MessageCall {
+  const { envelope, metering, request } = call;
+  metering.read(envelope);
+  const isModern = envelope.kind !== 'response' && eraOf(envelope, request.headers) === 'modern';
+  return isModern ? { ...call, era: 'modern' } : call;
+}
+
+/** Its method and tool, by the caller's scopes. */
+function authorizeMessage(call: MessageCall): MessageCall {
+  const { envelope, era, body, admission } = call;
+  const { kind, method = '' } = envelope;
+  if (kind === 'response') return call;
+  if (era === 'modern' && legacyOnlyMethods.has(method)) {
+    throw new GatewayRefusal('unknown_method', { detail: method });
+  }
+  authorize(envelope, body, admission);
+  return call;
+}
+
+/** Ids and states that the upstream gave this caller. */
+function unseal(call: MessageCall): MessageCall {
+  const { body, envelope } = unsealMessage(call, call.seal);
+  return body === call.body ? call : { ...call, body, envelope };
+}
+
+/**
+ * A response to a question of another node's upstream goes to that node. If the node is gone, the call that the response
+ * belongs to is, too.
+ */
+function passToAskingNode(
+  call: MessageCall,
+  { ports }: GatewayParts,
+): MessageCall | Promise<GatewayAnswer> {
+  const { era, request, received, metering } = call;
+  const node = era === 'modern' ? nodeOfResponse(call, request, ports) : undefined;
+  if (node === undefined) return call;
+  metering.passedOn();
+  return passToNode(node, call, received, ports).catch((cause: unknown) => {
+    const isGone = cause instanceof GatewayRefusal && cause.code === 'unknown_session';
+    throw isGone ? new GatewayRefusal('not_theirs', { detail: 'requestState', cause }) : cause;
+  });
+}
+
+/** The limits of the endpoint. */
+function beginLimits(call: MessageCall, parts: GatewayParts): MessageCall {
+  const { limits } = call.admission.endpoint;
+  if (limits) {
+    call.afterwards.push(parts.limits.begin(call, call.envelope, call.received, limits).over);
+  }
+  return call;
+}
+
+/** The operator's title and instructions, for a client that connects. */
+function readPresentation(call: MessageCall, { ports }: GatewayParts): Awaitable<MessageCall> {
+  if (!presentingMethods.has(call.envelope.method ?? '')) return call;
+  return ports.presentationOf(call.admission.endpoint).then(
+    (presentation) =>
+      presentation?.title || presentation?.instructions ? { ...call, presentation } : call,
     (cause: unknown) => {
       throw new GatewayRefusal('unavailable', { cause });
     },
   );
 }
 
+/** The way to the upstream for a caller of this era. */
+function adaptUpstream(call: MessageCall, parts: GatewayParts): MessageCall {
+  return { ...call, upstream: adapted(call, call.era, parts) };
+}
+
 /** The upstream of a call for a caller of `era`: requests pass the adapters, and what those send passes the steps below. */
 function adapted(
   { upstream, owner, admission, target }: Call,
   era: Era,
-  parts: GatewayParts,
+  { ports, mirrored }: GatewayParts,
 ): Upstream {
-  const { ports, mirrored } = parts;
   const pinned = (request: UpstreamRequest) => {
     const answer = upstream.send(request);
     return asksForTools(request) ? answer.then((list) => ports.pinned(list, target)) : answer;
@@ -407,29 +288,26 @@ function adapted(
   return { send: (request) => ports.eras.send(era, request, call) };
 }
 
+/** In its session, or with the handshake that the upstream needs. A caller without an account at the upstream is asked to connect one. */
 function forward(
-  message: MessageCall,
-  era: Era,
+  call: MessageCall,
   { legacy }: GatewayParts,
-  step: (forwarded: Forwarded) => Awaitable<GatewayAnswer>,
-): Awaitable<GatewayAnswer> {
+): Awaitable<ForwardedCall | GatewayAnswer> {
+  const { era } = call;
   const askOrThrow = (error: unknown): GatewayAnswer => {
     if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
-    const inSession = era === 'legacy' && sessionOf(message, legacy.sessions)?.showsUrls;
-    const asked = askForAccount(error, message, { era, inSession });
-    message.finish('ok');
+    const inSession = era === 'legacy' && sessionOf(call, legacy.sessions)?.showsUrls;
+    const asked = askForAccount(error, call, { era, inSession });
+    call.finish('ok');
     return asked;
   };
-  let forwarded: Awaitable<Forwarded>;
   try {
-    forwarded =
-      era === 'modern'
-        ? forwardModern({ ...message, ...withoutConnectResponse(message) })
-        : forwardLegacy(message, legacy);
+    const forwarded = era === 'modern' ? forwardModern(call) : forwardLegacy(call, legacy);
+    if (!(forwarded instanceof Promise)) return { ...call, forwarded };
+    return forwarded.then((answered) => ({ ...call, forwarded: answered }), askOrThrow);
   } catch (error) {
     return askOrThrow(error);
   }
-  return forwarded instanceof Promise ? forwarded.then(step, askOrThrow) : step(forwarded);
 }
 
 /**
@@ -438,7 +316,8 @@ function forward(
  * MCP 2026-07-28 transports
  */
 function forwardModern(call: MessageCall): Promise<Forwarded> {
-  const { request, envelope, upstream, body, ending } = call;
+  const { request, upstream, ending } = call;
+  const { body, envelope } = withoutConnectResponse(call);
   if (envelope.method === 'subscriptions/listen') call.endless();
   whenGone(request, () => ending.abort());
   const headers = modernHeaders(envelope, call.headers);
@@ -451,37 +330,4 @@ function forwardModern(call: MessageCall): Promise<Forwarded> {
       ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
     }),
   );
-}
-
-interface ReplyTo {
-  readonly progress: Progress;
-  readonly parts: GatewayParts;
-  readonly limits: ServerLimits | undefined | false;
-}
-
-function replyOptions(
-  { request, ending, held, finish }: Call,
-  { progress, parts, limits }: ReplyTo,
-): Omit<ReplyOptions, 'accepts' | 'filters'> {
-  const report = (cause: unknown) => {
-    const isKnown = cause instanceof UpstreamError || cause instanceof GatewayRefusal;
-    if (!isKnown) return undefined;
-    const refusal = cause instanceof GatewayRefusal ? cause : answerBrokeOff(cause);
-    const { body } = parts.refuse(refusal, request, progress);
-    return typeof body === 'string' ? body : '';
-  };
-  return {
-    maxBytes: (limits && limits.answerBytes) || Infinity,
-    signal: ending.signal,
-    held,
-    finish,
-    // A listening stream has no response.
-    report: progress.id === 'null' ? undefined : report,
-    cut: (refusal) => void parts.refuse(refusal, request, progress),
-  };
-}
-
-/** Whether the error only says that the answer broke off, as it does when the call was ended. */
-function isBreak(error: unknown): boolean {
-  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
 }

@@ -1,0 +1,105 @@
+import { type Admission, ownerOf } from './admission.ts';
+import type { Admitted, Arrived, Call, MessageCall } from './call.ts';
+import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
+import { GatewayRefusal } from './gateway-refusal.ts';
+import { HeldAnswers } from './held-answers.ts';
+import type { AnsweredOutcome } from './metering.ts';
+import { countedFor } from './open-answers.ts';
+import { slownessIn } from './reply.ts';
+import { principalSeal } from './seal.ts';
+import type { Upstream } from './upstream.ts';
+
+const maxOpenPerCredential = 1024;
+
+/**
+ * Adds the call to those that are open, which end when the caller loses access.
+ *
+ * @throws {GatewayRefusal} `too_many_requests`
+ */
+export function openCall(
+  { request, metering, proved, admission, headers, node }: Admitted,
+  { ports, open, reaper, memory, answerMemory }: GatewayParts,
+): Call {
+  if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
+    throw new GatewayRefusal('too_many_requests', {
+      detail: `this credential already has ${maxOpenPerCredential} open requests`,
+      retryAfterSeconds: 1,
+    });
+  }
+  const ending = new AbortController();
+  const owner = ownerOf(admission.principal, admission.endpoint.id);
+  reaper.note(owner, admission.access);
+  const { target } = admission.endpoint;
+  const upstream = ports.upstreamOf(target, owner, admission);
+  const { over, endless } = open.add(whileConnected(admission, upstream), ending);
+  const holder = { organization: admission.endpoint.organization, caller: countedFor(admission) };
+  const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
+  const { take: arrived, release } = memory.body(holder, held.giveUp);
+  const afterwards = [over, release];
+  const finish = (outcome?: AnsweredOutcome) => {
+    for (const act of afterwards.splice(0)) act();
+    held.over();
+    if (outcome) metering.answered(outcome);
+  };
+  return {
+    request,
+    metering,
+    proved,
+    admission,
+    headers,
+    node,
+    target,
+    upstream: held.counted(upstream),
+    ending,
+    owner,
+    seal: principalSeal(owner, ports.mac),
+    arrived,
+    held,
+    endless,
+    afterwards,
+    finish,
+  };
+}
+
+/** An admission that also ends when the account at the upstream is disconnected. */
+function whileConnected(admission: Admission, { isConnected }: Upstream): Admission {
+  if (!isConnected) return admission;
+  const scopesNow = async () => {
+    const scopes = await admission.scopesNow();
+    return scopes && (await isConnected()) ? scopes : undefined;
+  };
+  return { ...admission, scopesNow };
+}
+
+/** Ends a call that failed, if it was open. Returns the refusal that its caller gets. */
+export function endFailed(call: Arrived | Call, error: unknown): GatewayRefusal {
+  const cause = 'ending' in call ? endOpen(call, error) : error;
+  const refusal = cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
+  call.metering.failed(refusal);
+  return refusal;
+}
+
+function endOpen({ ending, finish }: Call, error: unknown): unknown {
+  finish();
+  const wasEnded = ending.signal.aborted;
+  // Nothing reads what the upstream still sends.
+  ending.abort();
+  if (!wasEnded || !isBreak(error)) return error;
+  return slownessIn(ending.signal) ?? new GatewayRefusal('cancelled', { cause: error });
+}
+
+/** Whether the error only says that the answer broke off, as it does when the call was ended. */
+function isBreak(error: unknown): boolean {
+  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
+}
+
+/** The caller of a request, as far as its steps have found out. */
+export function callerOf(call: Arrived): RefusedCaller {
+  const { request, admission, envelope, era } = call as Arrived & Partial<MessageCall>;
+  return {
+    request,
+    id: envelope?.id ?? 'null',
+    era: era ?? 'legacy',
+    principal: admission?.principal,
+  };
+}
