@@ -1,9 +1,7 @@
 import { modernHeaders, traceHeaders } from 'latchkey-mcp/headers';
-import { changedObject } from 'latchkey-mcp/json-edit';
-import { type Message, messageOf, readMessage, valueAt } from 'latchkey-mcp/message';
+import { type Message, readMessage } from 'latchkey-mcp/message';
 import { messageEvent } from 'latchkey-mcp/sse';
-import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
-import { discardAnswer, eventsIn, wholeBody } from './answers.ts';
+import { eventsIn, wholeBody } from './answers.ts';
 import { orSilence } from './live-stream.ts';
 import type { GiveUp, HeldBody } from './body-memory.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
@@ -254,54 +252,6 @@ export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): I
     },
   });
   return inbox;
-}
-
-const timeoutMs = 30_000;
-
-/** The client description when the gateway makes requests of its own. */
-export const gatewayClient: ClientDescription = {
-  capabilities: '{}',
-  clientInfo: JSON.stringify({ name: 'latchkey-server', version: '1' }),
-  logLevel: undefined,
-};
-
-/**
- * The upstream's answer to `server/discover`: the response if it speaks our modern revision; `refused` if it does not
- * know the method; `unclear` if it is busy or wants something else first.
- */
-export type Discovered =
-  | { readonly outcome: 'modern'; readonly answer: Message }
-  | { readonly outcome: 'refused' | 'unclear' };
-
-/**
- * MCP 2026-07-28 server/discover
- *
- * @throws {UpstreamError} if the request fails
- */
-export async function discover(
-  upstream: Upstream,
-  client: ClientDescription = gatewayClient,
-  signal: AbortSignal = AbortSignal.timeout(timeoutMs),
-): Promise<Discovered> {
-  const nothing = Buffer.alloc(0);
-  const meta = changedObject(nothing, undefined, metaOf(client));
-  const request = messageOf(
-    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${meta}}}`,
-  );
-  const answer = await upstream.send(modernPost(request, signal));
-  if (!carriesMessages(answer)) {
-    await discardAnswer(answer);
-    const { status } = answer;
-    const isUnclear = status === 401 || status === 403 || status === 429 || status >= 500;
-    return { outcome: isUnclear ? 'unclear' : 'refused' };
-  }
-  for await (const message of messagesOf(answer, maxKeptBytes)) {
-    if (message.envelope.kind !== 'response') continue;
-    const versions = valueAt(message, 'result', 'supportedVersions');
-    const isModern = Array.isArray(versions) && versions.includes(modernVersion);
-    return isModern ? { outcome: 'modern', answer: message } : { outcome: 'refused' };
-  }
-  return { outcome: 'refused' };
 }
 
 /** The POST that carries a modern message; `callers` are the headers of the request that caused it. */

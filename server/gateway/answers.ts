@@ -124,14 +124,20 @@ export function unfinished(cause: unknown): Error {
 }
 
 /**
- * The one response in a stream of messages, for a caller that accepts JSON only. Notifications before it are dropped.
+ * The bytes of an answer's one response: all of JSON, or the response among the messages of an event stream.
  *
- * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
+ * @throws {GatewayRefusal} `upstream_failed` if it breaks off, or has more than `maxBytes`
  */
-export async function responseIn(body: Body): Promise<Uint8Array> {
-  for await (const { data } of eventsIn(body)) {
+export async function responseBytes(
+  { mediaType, body }: Pick<UpstreamAnswer, 'mediaType' | 'body'>,
+  maxBytes = maxEventBytes,
+): Promise<Buffer> {
+  if (mediaType !== 'text/event-stream') return wholeBody(body, maxBytes);
+  for await (const { data } of eventsIn(body, maxBytes)) {
     const scan = scanMessage(data);
-    if (scan.outcome === 'message' && scan.envelope.kind === 'response') return data;
+    if (scan.outcome === 'message' && scan.envelope.kind === 'response') {
+      return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+    }
   }
   throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
 }

@@ -4,13 +4,13 @@ import { LimitedMap } from '#model/limited-map';
 import type { Era } from 'latchkey-mcp/headers';
 import { type Message, readMessage, stringAt } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
-import { discover } from './adapter-messages.ts';
 import { discardAnswer, endFailedHandshake, wholeBody } from './answers.ts';
 import { LegacyAdapter } from './legacy-adapter.ts';
 import { ModernAdapter } from './modern-adapter.ts';
 import type { AdaptedCall } from './call.ts';
 import { upstreamLocation } from '#model/upstream-kinds';
 import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { discover } from './upstream-handshake.ts';
 
 const maxInitializeBytes = 64 * 1024;
 

@@ -27,7 +27,6 @@ import {
 import {
   answerOf,
   carriesMessages,
-  discover,
   emptyAnswer,
   jsonOf,
   messagesOf,
@@ -37,6 +36,7 @@ import {
 import { ChangeStream } from './change-stream.ts';
 import type { AdaptedCall } from './call.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { discover } from './upstream-handshake.ts';
 
 const sessionIdBytes = 24;
 

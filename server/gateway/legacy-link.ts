@@ -1,13 +1,5 @@
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
-import {
-  type Message,
-  errorTo,
-  messageOf,
-  resultTo,
-  stringAt,
-  textAt,
-  valueAt,
-} from 'latchkey-mcp/message';
+import { type Message, errorTo, messageOf, resultTo, textAt, valueAt } from 'latchkey-mcp/message';
 import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import { Inbox, carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
@@ -18,16 +10,7 @@ import type { GatewayRefusal } from './gateway-refusal.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
-
-/** The result of a handshake with a legacy upstream. */
-export interface Handshake {
-  readonly upstream: Upstream;
-  readonly client: ClientDescription;
-  /** The upstream's answer to `initialize`. */
-  readonly initialized: Message;
-  /** Absent if the upstream keeps no sessions. */
-  readonly sessionId: string | undefined;
-}
+import { type Handshake, handshakeHeaders, initializedNotification } from './upstream-handshake.ts';
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
@@ -79,7 +62,8 @@ export class LegacyLink {
   #listening: Promise<boolean> | undefined;
   #lastId = 0;
 
-  constructor({ upstream, client, initialized, sessionId }: Handshake) {
+  constructor(handshake: Handshake) {
+    const { upstream, client, initialized, sessionId } = handshake;
     const can: object = JSON.parse(client.capabilities);
     this.client = client;
     this.initialized = initialized;
@@ -87,8 +71,7 @@ export class LegacyLink {
     this.#hasSession = sessionId !== undefined;
     this.#headers = {
       ...postHeaders,
-      'mcp-protocol-version': stringAt(initialized, 'result', 'protocolVersion') ?? '',
-      ...(sessionId !== undefined && { 'mcp-session-id': sessionId }),
+      ...handshakeHeaders(handshake),
     };
     this.#canAsk = new Set(
       Object.keys(askable).filter((method) => Object.hasOwn(can, askable[method] ?? '')),
@@ -98,7 +81,7 @@ export class LegacyLink {
 
   /** Completes the handshake and sets the log level. */
   async begin(): Promise<void> {
-    await this.#post(messageOf('{"jsonrpc":"2.0","method":"notifications/initialized"}'));
+    await this.#post(messageOf(initializedNotification));
     const { logLevel: level } = this.client;
     const canLog = valueAt(this.initialized, 'result', 'capabilities', 'logging') !== undefined;
     if (level === undefined || !canLog) return;

@@ -1,14 +1,11 @@
 import { createHash } from 'node:crypto';
 import type { Clock, EpochSeconds } from '#model/clock';
-import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
-import { type Message, stringAt } from 'latchkey-mcp/message';
 import type { ClientDescription } from 'latchkey-mcp/translation';
-import { carriesMessages, gatewayClient, maxKeptBytes, messagesOf } from './adapter-messages.ts';
-import { discardAnswer, endFailedHandshake, failure } from './answers.ts';
 import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import { LegacyLink, type Handshake } from './legacy-link.ts';
-import type { Upstream, UpstreamAnswer } from './upstream.ts';
+import { LegacyLink } from './legacy-link.ts';
+import type { Upstream } from './upstream.ts';
+import { initialize } from './upstream-handshake.ts';
 import type { Target } from '#model/endpoints';
 
 const idleSeconds = 300;
@@ -145,9 +142,9 @@ async function open(
   upstream: Upstream,
   client: ClientDescription,
 ): Promise<LegacyLink | undefined> {
-  const handshake = await legacyHandshake(upstream, client);
-  if (!handshake) return undefined;
-  const link = new LegacyLink(handshake);
+  const initialized = await initialize(upstream, client);
+  if (initialized.outcome === 'refused') return undefined;
+  const link = new LegacyLink(initialized.handshake);
   try {
     await link.begin();
   } catch (error) {
@@ -155,56 +152,4 @@ async function open(
     throw error;
   }
   return link;
-}
-
-const timeoutMs = 30_000;
-
-/**
- * Sends `initialize` for a modern client; `undefined` if the upstream refuses it.
- *
- * MCP 2025-11-25 lifecycle
- *
- * @throws {UpstreamError} if it cannot be reached
- */
-export async function legacyHandshake(
-  upstream: Upstream,
-  client: ClientDescription,
-): Promise<Handshake | undefined> {
-  const clientInfo = client.clientInfo ?? gatewayClient.clientInfo;
-  const params = `{"protocolVersion":"${legacyVersions[0]}","capabilities":${client.capabilities},"clientInfo":${clientInfo}}`;
-  const answer = await upstream.send({
-    method: 'POST',
-    headers: postHeaders,
-    body: Buffer.from(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":${params}}`),
-    signal: AbortSignal.timeout(timeoutMs),
-  });
-  let handshake: Handshake | undefined;
-  try {
-    const initialized = await responseOf(answer);
-    const version = initialized && stringAt(initialized, 'result', 'protocolVersion');
-    if (initialized && version !== undefined && legacyVersions.includes(version)) {
-      handshake = { upstream, client, initialized, sessionId: answer.sessionId };
-    }
-    return handshake;
-  } finally {
-    if (!handshake) await endFailedHandshake(upstream, answer);
-  }
-}
-
-/** @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era, or is too long */
-async function responseOf(answer: UpstreamAnswer): Promise<Message | undefined> {
-  if (!carriesMessages(answer)) {
-    const { status } = answer;
-    await discardAnswer(answer);
-    if (status === 401 || status === 403 || status === 429 || status >= 500) throw failure(answer);
-    return undefined;
-  }
-  for await (const message of messagesOf(answer, maxKeptBytes)) {
-    if (message.envelope.kind !== 'response') continue;
-    if (message.body.length <= maxKeptBytes) return message;
-    throw new GatewayRefusal('upstream_failed', {
-      detail: `its answer to initialize has more than ${maxKeptBytes} bytes`,
-    });
-  }
-  return undefined;
 }

@@ -5,7 +5,7 @@ import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import type { Target } from '#model/endpoints';
 import { LimitedMap } from '#model/limited-map';
 import { upstreamLocation } from '#model/upstream-kinds';
-import { responseIn, wholeBody } from './answers.ts';
+import { responseBytes, wholeBody } from './answers.ts';
 import { messageWithoutTools } from './tool-list.ts';
 import { type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
@@ -82,7 +82,7 @@ export class MirroredArguments {
   async #list(request: UpstreamRequest, send: Send, target: Target): Promise<UpstreamAnswer> {
     const answer = await send(request);
     if (answer.status !== 200) return answer;
-    const message = await wholeMessage(answer);
+    const message = await responseBytes(answer);
     const learned = learn(message);
     this.#toolsOf(target).note(learned, { isFirst: !hasCursor(request) });
     const { invalid } = learned;
@@ -165,7 +165,7 @@ async function relist(
       `{"jsonrpc":"2.0","id":"tools-${page}","method":"tools/list","params":{${params.join()}}}`,
     );
     const answer = await send({ method: 'POST', headers, body: text, signal });
-    const learned = learn(await wholeMessage(answer));
+    const learned = learn(await responseBytes(answer));
     if (!(answer.body instanceof Uint8Array)) answer.body.letGo?.();
     tools.note(learned, { isFirst: page === 0 });
     // Kept here, because others may list, and too many tools are not kept, while this goes on.
@@ -254,9 +254,4 @@ function read(message: Buffer): ReadMessage | undefined {
 
 function textAt(bytes: Buffer, { start, end }: Span): string {
   return bytes.toString('utf8', start, end);
-}
-
-async function wholeMessage({ mediaType, body }: UpstreamAnswer): Promise<Buffer> {
-  const bytes = await (mediaType === 'text/event-stream' ? responseIn(body) : wholeBody(body));
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }

@@ -1,24 +1,20 @@
-import { z } from 'zod';
-
 import type { Clock, EpochSeconds } from '#model/clock';
-import { legacyVersions, modernHeaders, modernVersions, postHeaders } from 'latchkey-mcp/headers';
+import { modernHeaders, postHeaders } from 'latchkey-mcp/headers';
 import { type Envelope, withId, withMeta } from 'latchkey-mcp/message';
-import {
-  discard,
-  endFailedHandshake,
-  endUpstreamSession,
-  failure,
-  responseIn,
-  send,
-  sent,
-  wholeBody,
-} from './answers.ts';
+import { metaOf } from 'latchkey-mcp/translation';
+import { discard, endFailedHandshake, endUpstreamSession, failure, send, sent } from './answers.ts';
 import type { Awaitable } from '#model/awaitable';
 import { underId } from './filters.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
 import { parseAccept } from './read-message.ts';
 import type { Forwarded } from './call.ts';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import {
+  discover,
+  gatewayClient,
+  handshakeHeaders,
+  initialize,
+  initializedNotification,
+} from './upstream-handshake.ts';
 
 interface PlainRequest extends LinkAsked {
   readonly body: Buffer;
@@ -61,8 +57,8 @@ function forwardOver(
   const unique = envelope.idSpan ? withId(body, envelope, id) : body;
   const ownId = ownIdOf(envelope, id);
   const restore = envelope.id === undefined ? undefined : underId(envelope.id);
-  const requestOver = (over: LegacyLink): UpstreamRequest => {
-    const headers = { ...postHeaders, ...linkHeaders(over), ...trace };
+  const requestOver = (over: LegacyPlainLink): UpstreamRequest => {
+    const headers = { ...postHeaders, ...handshakeHeaders(over), ...trace };
     return { method: 'POST', headers, body: unique, signal };
   };
   const forwarded = (answer: UpstreamAnswer): Forwarded => ({ ...plain, answer, ownId, restore });
@@ -86,26 +82,23 @@ function ownIdOf({ kind }: Envelope, id: string | undefined): Forwarded['ownId']
   return kind === 'request' ? { id, isRequest: true } : undefined;
 }
 
-const modernVersion = modernVersions[0] ?? '';
-const handshakeTimeoutMs = 30_000;
+const confirmTimeoutMs = 30_000;
 const idleSeconds = 300;
 
 /** What a modern request must carry in `params._meta`; the values are JSON text. MCP 2026-07-28 */
-export const plainMeta: Readonly<Record<string, string>> = {
-  'io.modelcontextprotocol/protocolVersion': JSON.stringify(modernVersion),
-  'io.modelcontextprotocol/clientInfo': JSON.stringify({ name: 'latchkey-server', version: '1' }),
-  'io.modelcontextprotocol/clientCapabilities': '{}',
-};
+const plainMeta = metaOf(gatewayClient);
 
 /** How the gateway speaks to an upstream on behalf of a caller that made no handshake. */
-export type PlainLink = { readonly era: 'modern' } | LegacyLink;
+export type PlainLink =
+  | { readonly era: 'modern' }
+  | {
+      readonly era: 'legacy';
+      readonly protocolVersion: string;
+      /** Absent if the upstream has no sessions. */
+      readonly sessionId: string | undefined;
+    };
 
-export interface LegacyLink {
-  readonly era: 'legacy';
-  readonly protocolVersion: string;
-  /** Absent if the upstream has no sessions. */
-  readonly sessionId: string | undefined;
-}
+type LegacyPlainLink = Extract<PlainLink, { era: 'legacy' }>;
 
 /** Which caller a link is for, and which upstream it leads to. */
 export interface LinkAsked {
@@ -193,112 +186,34 @@ export class PlainLinks {
   }
 }
 
-/** Asks with `server/discover`, which only the modern era knows, then falls back to `initialize`. */
+/** Asks for the modern era first. */
 async function shakeHands(upstream: Upstream): Promise<PlainLink> {
-  const discovered = await post(
-    upstream,
-    { 'mcp-protocol-version': modernVersion, 'mcp-method': 'server/discover' },
-    `{"jsonrpc":"2.0","id":"discover","method":"server/discover","params":{"_meta":${metaJson()}}}`,
-  );
-  if (discovered.status === 200 && (await messageOf(discovered)).result) return { era: 'modern' };
-  if (discovered.status !== 200) await discard(discovered.body);
-  if (discovered.status === 401 || discovered.status === 403 || discovered.status >= 500) {
-    throw failure(discovered);
-  }
-
-  const params = {
-    protocolVersion: legacyVersions[0],
-    capabilities: {},
-    clientInfo: { name: 'latchkey-server', version: '1' },
-  };
-  const initialized = await post(
-    upstream,
-    {},
-    JSON.stringify({ jsonrpc: '2.0', id: 'initialize', method: 'initialize', params }),
-  );
+  const asked: Upstream = { send: (request) => send(upstream, request) };
+  const discovered = await discover(asked);
+  if (discovered.outcome === 'unclear') throw discovered.refusal;
+  if (discovered.outcome === 'modern') return { era: 'modern' };
+  const initialized = await initialize(asked);
+  if (initialized.outcome === 'refused') throw initialized.refusal;
+  // Nothing else of the handshake is kept: it holds the upstream's answer.
+  const { protocolVersion, sessionId } = initialized.handshake;
+  const link: LegacyPlainLink = { era: 'legacy', protocolVersion, sessionId };
   try {
-    return await initializedLink(upstream, initialized);
+    const confirmed = await asked.send({
+      method: 'POST',
+      headers: { ...postHeaders, ...handshakeHeaders(link) },
+      body: Buffer.from(initializedNotification),
+      signal: AbortSignal.timeout(confirmTimeoutMs),
+    });
+    await discard(confirmed.body);
   } catch (error) {
-    await endFailedHandshake(upstream, initialized);
+    await endFailedHandshake(upstream, { sessionId });
     throw error;
   }
-}
-
-/** Completes the handshake to which `initialized` is the upstream's answer. */
-async function initializedLink(
-  upstream: Upstream,
-  initialized: UpstreamAnswer,
-): Promise<LegacyLink> {
-  if (initialized.status !== 200) {
-    await discard(initialized.body);
-    throw failure(initialized);
-  }
-  const { result } = await messageOf(initialized);
-  // It is kept, and sent with every request.
-  const protocolVersion = legacyVersions.find((version) => version === result?.protocolVersion);
-  if (protocolVersion === undefined) {
-    throw new GatewayRefusal('upstream_failed', { detail: 'it refused the MCP handshake' });
-  }
-  const link: LegacyLink = {
-    era: 'legacy',
-    protocolVersion,
-    sessionId: initialized.sessionId,
-  };
-  const noted = await post(
-    upstream,
-    linkHeaders(link),
-    '{"jsonrpc":"2.0","method":"notifications/initialized"}',
-  );
-  await discard(noted.body);
   return link;
-}
-
-/** The headers that a legacy link adds to a request. */
-export function linkHeaders(link: LegacyLink): Record<string, string> {
-  return {
-    'mcp-protocol-version': link.protocolVersion,
-    ...(link.sessionId !== undefined && { 'mcp-session-id': link.sessionId }),
-  };
 }
 
 async function endLink({ link, upstream }: KeptLink): Promise<void> {
   const made = await link;
   if (made.era === 'modern' || made.sessionId === undefined) return;
-  await endUpstreamSession(upstream, linkHeaders(made));
-}
-
-async function post(
-  upstream: Upstream,
-  headers: Record<string, string>,
-  body: string,
-): Promise<UpstreamAnswer> {
-  return send(upstream, {
-    method: 'POST',
-    headers: { ...postHeaders, ...headers },
-    body: Buffer.from(body),
-    signal: AbortSignal.timeout(handshakeTimeoutMs),
-  });
-}
-
-const handshakeSchema = z.object({
-  result: z.looseObject({ protocolVersion: z.string().optional() }).optional(),
-});
-
-async function messageOf({
-  mediaType,
-  body,
-}: UpstreamAnswer): Promise<z.infer<typeof handshakeSchema>> {
-  const bytes = mediaType === 'text/event-stream' ? await responseIn(body) : await wholeBody(body);
-  try {
-    return handshakeSchema.parse(JSON.parse(Buffer.from(bytes).toString('utf8')));
-  } catch (cause) {
-    throw new GatewayRefusal('upstream_failed', { detail: 'its response is not JSON-RPC', cause });
-  }
-}
-
-function metaJson(): string {
-  const members = Object.entries(plainMeta).map(
-    ([name, json]) => `${JSON.stringify(name)}:${json}`,
-  );
-  return `{${members.join(',')}}`;
+  await endUpstreamSession(upstream, handshakeHeaders(made));
 }

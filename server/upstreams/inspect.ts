@@ -2,7 +2,7 @@
 import { readMessage } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { z } from 'zod';
-import { discard, failure, responseIn, wholeBody } from '#gateway/answers';
+import { discard, failure, responseBytes } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-calls';
 import { toolsIn } from '#gateway/tool-list';
@@ -99,8 +99,8 @@ async function inspectOnce(
   };
   try {
     const link = await links.link(asked);
-    const isSignNeeded = wasKept && !wantsTools;
-    if (isSignNeeded) await call(link.era === 'modern' ? 'server/discover' : 'ping');
+    // A link that was kept says nothing about now.
+    if (wasKept && !wantsTools) await call(link.era === 'modern' ? 'server/discover' : 'ping');
     const tools = wantsTools ? await listTools(call) : undefined;
     const protocolVersion = link.era === 'legacy' ? link.protocolVersion : modernVersion;
     return { wasKept, inspection: { outcome: 'connected', protocolVersion, tools } };
@@ -143,9 +143,7 @@ async function answerTo({ answer }: Awaited<ReturnType<typeof forwardPlain>>): P
     await discard(answer.body);
     throw failure(answer);
   }
-  const isStream = answer.mediaType === 'text/event-stream';
-  const bytes = isStream ? await responseIn(answer.body) : await wholeBody(answer.body, mostBytes);
-  return Buffer.from(bytes);
+  return responseBytes(answer, mostBytes);
 }
 
 const cursorSchema = z.object({

@@ -15,6 +15,10 @@ const answering = (id: Message['id'], rest: object) => ({
   text: JSON.stringify({ jsonrpc: '2.0', id, ...rest }),
 });
 
+/** The answer of a server of the modern era to `server/discover`. */
+export const discoverAnswer =
+  '{"jsonrpc":"2.0","id":"discover","result":{"supportedVersions":["2026-07-28"]}}';
+
 /** An MCP server of the modern era. */
 export function modernServer(): FakeUpstream {
   return fakeUpstream((request) => {

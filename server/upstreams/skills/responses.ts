@@ -1,6 +1,6 @@
 // Reading whole JSON-RPC responses, of upstreams and of the skills themselves, and editing them.
 
-import { responseIn, wholeBody } from '#gateway/answers';
+import { responseBytes } from '#gateway/answers';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 import { type UpstreamAnswer, type UpstreamRequest } from '#gateway/upstream';
 import { type Span } from 'latchkey-mcp/json';
@@ -33,8 +33,7 @@ export async function readResponse({
   const isRefusal = status === 400 || status === 404;
   if (status !== 200 && !isRefusal) return undefined;
   if (mediaType !== 'application/json' && mediaType !== 'text/event-stream') return undefined;
-  const bytes = mediaType === 'application/json' ? await wholeBody(body) : await responseIn(body);
-  const message = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const message = await responseBytes({ mediaType, body });
   const scan = scanMessage(message);
   if (scan.outcome === 'refused' && !isError(message)) {
     const detail = `its response could not be read: ${scan.reason}`;

@@ -18,7 +18,7 @@ import {
 } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
-import { legacyServer, messageOf } from '#support/mcp-servers';
+import { discoverAnswer, legacyServer, messageOf } from '#support/mcp-servers';
 import { someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
@@ -225,8 +225,7 @@ test('notifications/cancelled ends a plain request that is in progress, also at 
   const waiting = new Promise<void>((resolve) => (underWay = resolve));
   let signal: AbortSignal | undefined;
   upstream = fakeUpstream((request) => {
-    if (messageOf(request).method !== 'tools/list')
-      return { text: '{"jsonrpc":"2.0","id":1,"result":{}}' };
+    if (messageOf(request).method !== 'tools/list') return { text: discoverAnswer };
     signal = request.signal;
     underWay();
     return new Promise((_, reject) => {
@@ -247,7 +246,7 @@ test('notifications/cancelled ends a plain request that is in progress, also at 
 describe('a call is counted when it ends', () => {
   const upstreamAnswers = (text: string) => {
     upstream = fakeUpstream(({ text: sent }) =>
-      sent.includes('tools/call') ? { text } : { text: '{"jsonrpc":"2.0","id":1,"result":{}}' },
+      sent.includes('tools/call') ? { text } : { text: discoverAnswer },
     );
   };
   const call = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"query"}}';

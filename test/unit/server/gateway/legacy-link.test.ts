@@ -36,6 +36,7 @@ test('link: a request of the upstream that is never answered is given up and can
     upstream,
     client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
     initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-06-18',
     sessionId: 'session-1',
   });
 
@@ -57,6 +58,7 @@ test('107: link: of several responses to one request, the first counts', async (
     upstream,
     client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
     initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-06-18',
     sessionId: undefined,
   });
   const { signal } = new AbortController();
@@ -92,6 +94,7 @@ test.each([
       upstream,
       client: { capabilities: '{"elicitation":{}}', clientInfo: undefined, logLevel: undefined },
       initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+      protocolVersion: '2025-06-18',
       sessionId: undefined,
     });
     const { signal } = new AbortController();
@@ -116,6 +119,7 @@ function countedLink(script: Parameters<typeof fakeUpstream>[0], sessionId?: str
     upstream: opening.counted(fakeUpstream(script)),
     client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
     initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-06-18',
     sessionId,
   });
   const start = async (giveUp?: () => void) => {

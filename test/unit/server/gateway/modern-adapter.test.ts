@@ -570,6 +570,7 @@ describe('calls that wait for their caller', () => {
     upstream: fakeUpstream(() => ({ status: 202 })),
     client: { capabilities: '{}', clientInfo: undefined, logLevel: undefined },
     initialized: messageOf('{"jsonrpc":"2.0","id":0,"result":{}}'),
+    protocolVersion: '2025-06-18',
     sessionId: undefined,
   });
   const question = messageOf('{"jsonrpc":"2.0","id":1,"method":"elicitation/create"}');

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
-import { PlainLinks, linkHeaders, forwardPlain } from '#server/gateway/plain-calls';
+import { PlainLinks, forwardPlain } from '#server/gateway/plain-calls';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { hideTools } from '#server/gateway/tool-list';
 import { type Upstream, UpstreamError } from '#server/gateway/upstream';
@@ -13,7 +13,7 @@ import {
 } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { replied } from '#support/replied';
-import { legacyServer, messageOf, modernServer } from '#support/mcp-servers';
+import { discoverAnswer, legacyServer, messageOf, modernServer } from '#support/mcp-servers';
 import { scannedMessage } from '#support/scanned-message';
 import { type StillClock, stillClock } from '#support/still-clock';
 
@@ -134,7 +134,7 @@ describe('a plain request', () => {
     const error = '{"jsonrpc":"2.0","id":"mine","error":{"code":-32602,"message":"no"}}';
     const upstream = fakeUpstream((request) =>
       messageOf(request).method === 'server/discover'
-        ? { text: '{"jsonrpc":"2.0","id":1,"result":{}}' }
+        ? { text: discoverAnswer }
         : { status: 400, text: error },
     );
     const answer = await ask(upstream, list);
@@ -183,6 +183,7 @@ describe('a plain request', () => {
       if (method === 'tools/list')
         return { text: JSON.stringify({ jsonrpc: '2.0', id, result: { tools } }) };
       if (method !== hello) return { status: method === 'server/discover' ? 404 : 202 };
+      if (method === 'server/discover') return { text: discoverAnswer };
       return { text: '{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-06-18"}}' };
     });
     const answer = await ask(upstream, list, { hiddenTools: ['drop'] });
@@ -264,11 +265,6 @@ describe('a handshake for plain requests', () => {
     });
 
     expect(link).toEqual({ ...legacyLink, sessionId: undefined });
-    expect(
-      linkHeaders({ era: 'legacy', protocolVersion: '2025-06-18', sessionId: undefined }),
-    ).toEqual({
-      'mcp-protocol-version': '2025-06-18',
-    });
   });
 
   test.each([400, 404, 405])(
@@ -440,7 +436,7 @@ describe('a handshake that fails', () => {
     let up = false;
     const upstream = fakeUpstream(() => {
       if (!up) throw new UpstreamError('unreachable', 'POST');
-      return { text: '{"jsonrpc":"2.0","id":"discover","result":{}}' };
+      return { text: discoverAnswer };
     });
 
     await expect(links.link({ key: 'key:a srv_1', place, upstream })).rejects.toMatchObject({

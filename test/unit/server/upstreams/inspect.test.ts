@@ -225,7 +225,9 @@ test('inspection: a server without tools need not support the method', async () 
   const upstream = fakeUpstream((request): ScriptedAnswer => {
     const { id, method } = messageOf(request);
     const isKnown = method === 'server/discover';
-    const rest = isKnown ? { result: {} } : { error: { code: -32601, message: 'no' } };
+    const rest = isKnown
+      ? { result: { supportedVersions: ['2026-07-28'] } }
+      : { error: { code: -32601, message: 'no' } };
     return { text: JSON.stringify({ jsonrpc: '2.0', id, ...rest }) };
   });
 
