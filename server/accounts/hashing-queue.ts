@@ -99,11 +99,11 @@ class WaitingTurns {
 
   /** Refuses the latest of the largest group, from the name that has most in it, if those are more than `mine`. */
   #makeRoom(own: ReadonlyMap<string, Turn[]>, mine: number): void {
-    const largest = [...this.#groups.values()].reduce((one, other) =>
-      sizeOf(other) > sizeOf(one) ? other : one,
+    const [group, largest] = [...this.#groups].reduce((one, other) =>
+      sizeOf(other[1]) > sizeOf(one[1]) ? other : one,
     );
-    const most = [...largest.values()].reduce((one, other) =>
-      other.length > one.length ? other : one,
+    const [name, most] = [...largest].reduce((one, other) =>
+      other[1].length > one[1].length ? other : one,
     );
     const hasMore =
       largest === own || sizeOf(largest) === sizeOf(own)
@@ -111,6 +111,9 @@ class WaitingTurns {
         : sizeOf(largest) > sizeOf(own) + 1;
     if (!hasMore) throw new AccountRefusal('busy', `${mostWaiting} wait`);
     most.pop()?.refuse(new AccountRefusal('busy', 'others have fewer that wait'));
+    // A name without a turn would be taken for the end of the queue.
+    if (most.length === 0) largest.delete(name);
+    if (largest.size === 0) this.#groups.delete(group);
   }
 }
 

@@ -96,6 +96,14 @@ test('108: hashing: when a hundred wait, the company with most of them makes roo
   expect(refused).toHaveLength(1);
 });
 
+test('108: hashing: all who wait have their turn after others made room', async () => {
+  const people = times(102, (index) => ({ known: `person ${index}`, of: 'evil.example' }));
+  const others = times(3, (index) => ({ known: `other ${index}`, of: 'acme.example' }));
+  const { order, refused } = await verified(...people, ...others);
+
+  expect([order.length, refused.length]).toEqual([102, 3]);
+});
+
 test('108: hashing: networks take turns, so that one with few guesses does not wait for one with many', async () => {
   const { order } = await verified(...times(12, () => network('guesser')), network('other'));
 
