@@ -13,6 +13,7 @@ import { changeIn } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import type { Upstream } from './upstream.ts';
 
+const acknowledgementTimeoutMs = 30_000;
 const maxUris = 1000;
 const maxUriLength = 8192;
 /** Of all URIs of a session together: a caller may have a thousand sessions. */
@@ -28,10 +29,11 @@ interface Reader {
 
 interface Leg {
   readonly cut: AbortController;
-  /** What the upstream accepts; `undefined` if the stream ended before it said so. */
+  /** What the upstream accepts; `undefined` if the stream ended before it said so, or it did not say so in time. */
   readonly honoured: PromiseWithResolvers<Changes | undefined>;
-  /** What it replaces, until it is acknowledged. */
+  /** What it replaces, until it is acknowledged. This one has been acknowledged. */
   before: Leg | undefined;
+  isAcknowledged?: boolean;
   /** What replaces it. */
   after?: Leg;
   isOver?: boolean;
@@ -134,17 +136,21 @@ export class ChangeStream {
 
   /** Opens a stream for the current subscription, which replaces the previous one. */
   #open(isReopened = false): Leg | undefined {
-    const before = this.#current;
+    const current = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
     const reader = this.#reader;
     if (!reader || wanted.lists.length + wanted.uris.length === 0) {
-      this.#cut(before);
+      this.#cut(current);
       this.#current = undefined;
       return undefined;
     }
+    // At most one stream waits to be acknowledged, however often the subscription changes.
+    const isWaiting = current && !current.isAcknowledged && !current.isOver;
+    const before = isWaiting ? current.before : current;
+    if (isWaiting) current.cut.abort();
     const honoured = Promise.withResolvers<Changes | undefined>();
     const leg: Leg = { cut: new AbortController(), honoured, before };
-    if (before) before.after = leg;
+    if (current) current.after = leg;
     this.#current = leg;
     void this.#run(leg, wanted, { upstream: reader.upstream, isReopened });
     return leg;
@@ -157,6 +163,10 @@ export class ChangeStream {
   ): Promise<void> {
     let honoured: Changes | undefined;
     let isRefused = false;
+    const late = setTimeout(
+      () => leg.honoured.resolve(undefined),
+      acknowledgementTimeoutMs,
+    ).unref();
     try {
       const answer = await upstream.send({
         ...modernPost(this.#request(wanted), leg.cut.signal),
@@ -169,6 +179,7 @@ export class ChangeStream {
           honoured = changesIn(objectAt(message, 'params', 'notifications'));
           this.#cut(leg.before);
           leg.before = undefined;
+          leg.isAcknowledged = true;
           this.#pauses.opened();
           leg.honoured.resolve(honoured);
           if (isReopened) allChanged(honoured).forEach((changed) => this.#tell(changed));
@@ -177,6 +188,7 @@ export class ChangeStream {
     } catch {
       // It broke off. It is reopened below if the caller still listens.
     }
+    clearTimeout(late);
     leg.isOver = true;
     leg.honoured.resolve(undefined);
     const { signal } = this.#reader ?? {};

@@ -148,6 +148,36 @@ test('change stream: an upstream that ends each stream at once has its lists ann
   expect(heard.length).toBeLessThan(10);
 });
 
+test('107: change stream: at most two streams are open at an upstream that acknowledges only the first', async () => {
+  const { changes, streams, acknowledge, settled, heard, stream, areOver } = following();
+  await settled();
+  await acknowledge(0);
+
+  for (let n = 1; n <= 20; n += 1) {
+    void changes.subscribe('a:b');
+    await settled();
+    changes.unsubscribe('a:b');
+    await settled();
+  }
+  const open = areOver().filter((isOver) => !isOver).length;
+  await stream(0).say(toolsChanged);
+  await settled();
+
+  expect([streams.length, open]).toEqual([41, 2]);
+  expect(heard).toEqual([toolsChanged.method]);
+});
+
+test('change stream: a subscription that is not acknowledged within 30 seconds is refused', async () => {
+  const { changes, acknowledge, settled } = following();
+  await settled();
+  await acknowledge(0);
+
+  const subscribed = changes.subscribe('a:b');
+  await vi.advanceTimersByTimeAsync(30_000);
+
+  expect(await subscribed).toBe(false);
+});
+
 test('107: of the resources that a session subscribes to, the URIs have a limit together', async () => {
   const client = { capabilities: '{}', clientInfo: undefined, logLevel: undefined };
   const changes = new ChangeStream(() => client);
