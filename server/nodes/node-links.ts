@@ -11,6 +11,8 @@ const protocolVersion = 1;
 const checkEveryMs = 250;
 const maxAcceptedLinks = 1000;
 const maxEarly = 16;
+/** Anybody at the bus may send one, and it is read before its code is checked. */
+const maxSignedBytes = 2048;
 
 /** The instance of a node, as `NodeRegistry` makes it: no other text gets into a subject of NATS. */
 const instanceSchema = z.string().regex(/^[0-9A-Za-z]{16}$/);
@@ -308,6 +310,7 @@ export class NodeLinks {
 
   /** `undefined` for what no node of this installation wrote for this purpose. */
   #verify<Value>(data: Uint8Array, purpose: string, schema: z.ZodType<Value>): Value | undefined {
+    if (data.length > maxSignedBytes) return undefined;
     const signed = signedSchema.safeParse(readJson(Buffer.from(data).toString('utf8')));
     if (!signed.success) return undefined;
     const { text, mac } = signed.data;

@@ -236,6 +236,32 @@ test('114: replayed frames: recorded openings open no link, however often and la
   expect(accepted).toHaveLength(1);
 });
 
+test('107: node links: an opening of more than 2 KiB is not read', async () => {
+  const held: { subject: string; data: Uint8Array }[] = [];
+  const opener = {
+    ...bus.connect(),
+    request(subject: string, data: Uint8Array) {
+      held.push({ subject, data });
+      return Promise.reject(new NodeLinkError('unreachable', 'no answer'));
+    },
+  };
+  const third = node('threethreethree3', key, opener);
+  await third.open(instances.two, {}).catch(() => undefined);
+  const subscriptions = bus.subscriptions;
+
+  for (const { subject, data } of held) {
+    bus.publish(subject, Buffer.concat([data, Buffer.alloc(2048, ' ')]));
+  }
+  await settled();
+  const afterLong = bus.subscriptions;
+  for (const { subject, data } of held) bus.publish(subject, data);
+  await settled();
+
+  expect(afterLong).toBe(subscriptions);
+  expect(bus.subscriptions).toBe(subscriptions + 1);
+  await third.close();
+});
+
 test('114: replayed frames: an opening that was delayed opens no link', async () => {
   const held: { subject: string; data: Uint8Array }[] = [];
   const opener = {
