@@ -93,14 +93,13 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
       pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
     const only = link.openCount === 1 ? link.latest : undefined;
     if (only) only.onMessage(message);
-    else if (listener) listener.push(message);
+    else if (listener?.push(message)) return;
     else if (link.latest) link.latest.onMessage(message);
     else hold(message);
   }
 
   function hold(message: Message): void {
-    if (!hasSession) return;
-    if (listener) return listener.push(message);
+    if (!hasSession || listener?.push(message)) return;
     held.push(message);
     heldBytes += message.bytes.length;
     while (held.length > maxHeldMessages || heldBytes > maxHeldBytes) drop(held.shift());
@@ -131,7 +130,7 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
       usedAt = clock.now();
       const streams = accept === '' || /text\/event-stream|\*\/\*/.test(accept);
       const json = accept === '' || /application\/json|\*\/\*/.test(accept);
-      const stream = answerStream(backlog);
+      const stream = answerStream(backlog, hold);
       let answer: Message | undefined;
       let hasStreamed = false;
       let cancel = () => {};
@@ -140,8 +139,7 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
       cancel = link.request(message, {
         onMessage(other) {
           hasStreamed ||= streams;
-          if (streams) stream.push(other);
-          else hold(other);
+          if (!streams || !stream.push(other)) hold(other);
         },
         onAnswer(received) {
           signal.removeEventListener('abort', stop);
@@ -174,15 +172,15 @@ export function childSession(child: Child, options: ChildSessionOptions): ChildS
     listen(signal) {
       usedAt = clock.now();
       listener?.end();
-      const stream = answerStream(backlog);
+      const stream = answerStream(backlog, hold);
       listener = stream;
       for (const message of held.splice(0)) stream.push(message);
       heldBytes = 0;
       signal.addEventListener(
         'abort',
         () => {
-          stream.close();
           if (listener === stream) listener = undefined;
+          stream.close();
         },
         { once: true },
       );

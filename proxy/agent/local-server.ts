@@ -86,9 +86,9 @@ export interface AnswerStream {
 
   /**
    * Queues a message without waiting. Drops notifications while the listener is far behind, and fails if anything else does not
-   * fit into the backlog.
+   * fit into the backlog. `false` if nobody will read the message.
    */
-  push(message: Message): void;
+  push(message: Message): boolean;
 
   /** Nothing follows what is queued. */
   end(): void;
@@ -105,14 +105,32 @@ export interface Backlog {
   bytes: number;
 }
 
+/** A queued message, and what follows it. */
+interface Waiting {
+  readonly bytes: Buffer;
+  readonly request: Message | undefined;
+  next?: Waiting;
+}
+
+/** What a queued message costs besides its bytes. */
+const messageBytes = 300;
 /** How much may be queued for a listener before notifications are dropped. */
 const backlogBytes = 1024 * 1024;
 /** How much may be in a backlog when another message is added. A single message may be larger. */
 const maxBacklogBytes = 64 * 1024 * 1024;
 
-/** HTML Living Standard §9.2.6 */
-export function answerStream(backlog: Backlog = { bytes: 0 }): AnswerStream {
-  const waiting: Buffer[] = [];
+/**
+ * `unread` gets each request that waits when the stream is closed, because its sender waits for a response.
+ *
+ * HTML Living Standard §9.2.6
+ */
+export function answerStream(
+  backlog: Backlog = { bytes: 0 },
+  unread: (request: Message) => void = () => undefined,
+): AnswerStream {
+  // A list, because taking the first element of a long array moves all others.
+  let first: Waiting | undefined;
+  let last: Waiting | undefined;
   let waitingBytes = 0;
   let hasEnded = false;
   let failure: LocalServerError | undefined;
@@ -126,25 +144,33 @@ export function answerStream(backlog: Backlog = { bytes: 0 }): AnswerStream {
     hasEnded = true;
     backlog.bytes -= waitingBytes;
     waitingBytes = 0;
-    waiting.length = 0;
+    let left = first;
+    first = last = undefined;
     wake();
+    for (; left; left = left.next) if (left.request) unread(left.request);
   };
   return {
     begun: begun.promise,
-    push({ bytes, kind }) {
-      const isFull = backlog.bytes > 0 && backlog.bytes + bytes.length > maxBacklogBytes;
-      const isDropped = kind === 'notification' && (isFull || waitingBytes > backlogBytes);
-      if (hasEnded || isDropped) return;
+    push(message) {
+      const { bytes, kind } = message;
+      const cost = bytes.length + messageBytes;
+      const isFull = backlog.bytes > 0 && backlog.bytes + cost > maxBacklogBytes;
+      if (hasEnded) return false;
+      if (kind === 'notification' && (isFull || waitingBytes > backlogBytes)) return true;
       if (isFull) {
         const limit = `${maxBacklogBytes} bytes`;
         failure = new LocalServerError('busy', `the caller does not read: ${limit} wait for it`);
         close();
-        return;
+        return false;
       }
-      waiting.push(bytes);
-      waitingBytes += bytes.length;
-      backlog.bytes += bytes.length;
+      const added = { bytes, request: kind === 'request' ? message : undefined };
+      if (last) last.next = added;
+      else first = added;
+      last = added;
+      waitingBytes += cost;
+      backlog.bytes += cost;
       wake();
+      return true;
     },
     end() {
       hasEnded = true;
@@ -154,10 +180,12 @@ export function answerStream(backlog: Backlog = { bytes: 0 }): AnswerStream {
     async *events() {
       try {
         for (;;) {
-          const bytes = waiting.shift();
-          if (bytes) {
-            waitingBytes -= bytes.length;
-            backlog.bytes -= bytes.length;
+          if (first) {
+            const { bytes, next } = first;
+            first = next;
+            if (!next) last = undefined;
+            waitingBytes -= bytes.length + messageBytes;
+            backlog.bytes -= bytes.length + messageBytes;
             yield messageEvent(bytes);
           } else if (failure) throw failure;
           else if (hasEnded) return;

@@ -50,6 +50,18 @@ test('narrowed server: events lose tools that are not allowed, and comments are 
   );
 });
 
+test('107: many short messages that a caller does not read count for more than their bytes', async () => {
+  const request = readMessage(Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'));
+  const left: unknown[] = [];
+  const stream = answerStream({ bytes: 0 }, (unread) => left.push(unread));
+  let queued = 0;
+  while (queued < 1_000_000 && stream.push(request)) queued += 1;
+
+  expect(queued).toBeLessThan(200_000);
+  expect(left).toHaveLength(queued);
+  await expect(stream.events().next()).rejects.toMatchObject({ code: 'busy' });
+});
+
 test('107: what the streams of a child hold for a caller that does not read is limited, and what was read no longer counts', async () => {
   const answer = (id: number) =>
     readMessage(

@@ -168,6 +168,24 @@ test('stdio server: notifications go to the caller’s GET stream, and wait for 
   ]);
 });
 
+test('stdio server: a request of the child that a listener left unread goes to the next one', async () => {
+  const { server, child, clock } = serverOfFakes();
+  const dana = localCaller(server);
+  await dana.initialize();
+
+  for (const id of ['r1', 'r2']) {
+    const leaving = new AbortController();
+    await dana.send(undefined, { method: 'GET', signal: leaving.signal });
+    child(0).says({ id, method: 'roots/list' });
+    await clock.settled();
+    leaving.abort();
+  }
+  const listening = messagesIn(await dana.send(undefined, { method: 'GET' }));
+  const heard = [(await listening.next()).value, (await listening.next()).value];
+
+  expect(heard.map((message) => message?.id)).toEqual(['r1', 'r2']);
+});
+
 test('107: stdio server: requests of a child that are too long to be held are refused', async () => {
   const { server, child, clock } = serverOfFakes();
   await localCaller(server).initialize();
