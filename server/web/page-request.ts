@@ -154,8 +154,8 @@ export function seeOther(reply: FastifyReply, path: string): FastifyReply {
 
 /** Options of a response that is a page; all have defaults. */
 export interface PageOptions {
-  /** Default 200. */
-  readonly status?: number;
+  /** Default 422 if the data of the page has `errors`, which a form shows, otherwise 200. */
+  readonly status?: number | undefined;
   /** The signed-in person, for the header and the CSRF token of the forms. See `current-person.ts`. */
   readonly person?: { readonly user: { readonly email: string }; readonly csrfToken: string };
   /** The CSRF token of forms before sign-in. */
@@ -174,12 +174,14 @@ export interface PageOptions {
 }
 
 /** Sends a page that may load, frame and submit only to this server. Never cached. */
-export function sendPage<Data>(
+export function sendPage<Data extends object>(
   reply: FastifyReply,
   page: Page<Data>,
   data: Data,
-  { status = 200, person, csrfToken, scripts = [], formAction, live, dashboard }: PageOptions = {},
+  options: PageOptions = {},
 ): FastifyReply {
+  const { person, csrfToken, scripts = [], formAction, live, dashboard } = options;
+  const { status = hasErrors(data) ? 422 : 200 } = options;
   const html = page(data, {
     requestId: status >= 400 && status !== 422 ? reply.request.id : undefined,
     scripts,
@@ -189,6 +191,10 @@ export function sendPage<Data>(
     dashboard,
   });
   return reply.code(status).headers(pageHeaders(formAction)).send(html.toString());
+}
+
+function hasErrors(data: object): boolean {
+  return 'errors' in data && Array.isArray(data.errors) && data.errors.length > 0;
 }
 
 function pageHeaders(formAction: string | undefined): Record<string, string> {

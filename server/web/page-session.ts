@@ -1,11 +1,12 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { csrfToken, randomToken, type Visit } from '#accounts/sessions';
 import type { Clock } from '#model/clock';
 import { findUser, type User } from '#db/people';
 import { type Session, useSession } from '#db/sessions';
 import type { Db } from '#db/transaction';
+import type { Form } from '#oauth/forms';
 import { hashSecret } from '#secrets/secrets';
-import { readCookie, seeOther, setCookie } from './page-request.ts';
+import { readCookie, readPageForm, seeOther, setCookie } from './page-request.ts';
 
 const cookieSeconds = 24 * 60 * 60;
 
@@ -57,6 +58,57 @@ export function currentPersonOf(base: string, { db, clock }: CurrentPersonPorts)
     const session = await useSession(db, hashSecret(sessionToken), clock.now());
     const user = session && (await findUser(db, session.userId));
     return user && { user, session, sessionToken, csrfToken: csrfToken(sessionToken) };
+  };
+}
+
+/** A request for a page; `params` are the parts of its path by name. */
+export type PageRequest = FastifyRequest<{ Params: Readonly<Record<string, string>> }>;
+
+/** Shows a page to the signed-in person. */
+export type PersonPage<Options> = (
+  person: CurrentPerson,
+  request: PageRequest,
+  reply: FastifyReply,
+  options: Options,
+) => Promise<FastifyReply>;
+
+/** Carries out a form that one of our pages sent to the signed-in person. */
+export type PersonForm<Options> = (
+  person: CurrentPerson,
+  form: Form,
+  request: PageRequest,
+  reply: FastifyReply,
+  options: Options,
+) => Promise<FastifyReply>;
+
+/** Registers pages that require a signed-in person, and the forms on them. */
+export interface PersonGuard<Options> {
+  get(path: string, show: PersonPage<Options>): void;
+  post(path: string, act: PersonForm<Options>): void;
+}
+
+/** Redirects to the sign-in page unless a person is signed in, and hands `options` to every page and form. */
+export function personGuard<Options extends { readonly base: string }>(
+  app: FastifyInstance,
+  ports: CurrentPersonPorts,
+  options: Options,
+): PersonGuard<Options> {
+  const { base } = options;
+  const currentPerson = currentPersonOf(base, ports);
+  return {
+    get(path, show) {
+      app.get(path, async (request: PageRequest, reply) => {
+        const person = await signedIn(request, reply, currentPerson);
+        return person ? show(person, request, reply, options) : reply;
+      });
+    },
+    post(path, act) {
+      app.post(path, async (request: PageRequest, reply) => {
+        const person = await signedIn(request, reply, currentPerson);
+        if (!person) return reply;
+        return act(person, readPageForm(request, base, person), request, reply, options);
+      });
+    },
   };
 }
 

@@ -80,7 +80,7 @@ export function clientFormRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,
         crumbs: crumbsOf(visit, heading),
         record: client,
-        options: { focus: false },
+        shownFields: { focus: false },
       };
     },
     async act(visit, entered, request, reply) {

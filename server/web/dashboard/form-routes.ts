@@ -6,6 +6,7 @@ import { layout, pageHeading, type Crumb, type Frame } from '#web/layout';
 import type { Entered, FieldsOptions, OperationForm } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
 
 /** The page that a form stands on. */
 interface FormPage {
@@ -20,10 +21,10 @@ interface FormPage {
   readonly crumbs: readonly Crumb[];
   /** What it shows at first, for a form that changes a record. */
   readonly record?: object;
-  readonly options?: FieldsOptions;
+  readonly shownFields?: FieldsOptions;
 }
 
-interface FormPageData extends Omit<FormPage, 'record' | 'options'> {
+interface FormPageData extends Omit<FormPage, 'record' | 'shownFields'> {
   readonly action: string;
   readonly fields: Html;
   readonly errors: readonly FieldError[];
@@ -38,12 +39,16 @@ ${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(ver
 }
 
 /** A form on a page of its own, and what sending it does. */
-interface FormRoutes {
+export interface FormRoutes {
   readonly form: OperationForm;
   /** The control that a conflict is about. */
   readonly conflict?: string;
   /** @throws {AdministrationRefusal} */
-  readonly page: (visit: DashboardVisit, request: DashboardRequest) => FormPage | Promise<FormPage>;
+  readonly page: (
+    visit: DashboardVisit,
+    request: DashboardRequest,
+    options: DashboardOptions,
+  ) => FormPage | Promise<FormPage>;
   /**
    * Does it with what was entered, and answers.
    *
@@ -54,6 +59,7 @@ interface FormRoutes {
     input: Readonly<Record<string, unknown>>,
     request: DashboardRequest,
     reply: FastifyReply,
+    options: DashboardOptions,
   ) => Promise<FastifyReply>;
 }
 
@@ -69,23 +75,25 @@ export function formRoutes(
     request: DashboardRequest,
     reply: FastifyReply,
     { entered, errors }: { entered?: Entered; errors: readonly FieldError[] },
+    options: DashboardOptions,
   ) => {
-    const { record, options, ...shown } = await page(visit, request);
+    const { record, shownFields, ...shown } = await page(visit, request, options);
     const { crumbs } = shown;
     const present = record ? form.filled(record) : form.blank;
-    const fields = form.fields(entered ?? present, errors, options);
+    const fields = form.fields(entered ?? present, errors, shownFields);
     const data = { ...shown, action: request.url, fields, errors };
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, formPage, data, { crumbs, status });
+    return sendDashboardPage(reply, visit, formPage, data, { crumbs });
   };
-  guard.get(path, needs, (visit, request, reply) => show(visit, request, reply, { errors: [] }));
-  guard.post(path, needs, async (visit, sent, request, reply) => {
+  guard.get(path, needs, (visit, request, reply, options) =>
+    show(visit, request, reply, { errors: [] }, options),
+  );
+  guard.post(path, needs, async (visit, sent, request, reply, options) => {
     const entered = form.read(sent);
     try {
-      return await act(visit, form.inputOf(entered), request, reply);
+      return await act(visit, form.inputOf(entered), request, reply, options);
     } catch (refusal) {
       const errors = form.errorsOf(refusal, entered, conflict);
-      return show(visit, request, reply, { entered, errors });
+      return show(visit, request, reply, { entered, errors }, options);
     }
   });
 }

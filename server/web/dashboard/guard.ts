@@ -3,22 +3,15 @@ import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#model/roles';
 import { type Actor, mayDo, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
-import type { RefusalLog } from '#audit/counted-refusals';
 import { listMemberships, type Membership as MembershipRecord } from '#db/people';
 import { findServerTitles } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { Form } from '#oauth/forms';
 import type { DashboardSection } from '#web/layout';
-import { readPageForm } from '#web/page-request';
 import type { Titled } from '#web/titles';
-import {
-  type CurrentPerson,
-  currentPersonOf,
-  type CurrentPersonPorts,
-  signedIn,
-  visitOf,
-} from '#web/page-session';
+import { type CurrentPerson, type PageRequest, personGuard, visitOf } from '#web/page-session';
+import type { DashboardOptions } from './ports.ts';
 
 /** The person, organization and role behind a request, as checked a moment ago. */
 export interface DashboardVisit {
@@ -46,38 +39,31 @@ export interface PageNeeds {
   readonly section: DashboardSection;
 }
 
-type Params = Readonly<Record<string, string>>;
-/** A request for a page; `params` are the parts of its path by name. */
-export type DashboardRequest = FastifyRequest<{ Params: Params }>;
-type Answer = Promise<FastifyReply>;
+export type DashboardRequest = PageRequest;
 
-/** Guards the pages of an organization: every route goes through here. */
+/** Shows a page. */
+export type PageHandler = (
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  options: DashboardOptions,
+) => Promise<FastifyReply>;
+
+/** Carries out a form that one of our pages sent to this person. */
+export type FormHandler = (
+  visit: DashboardVisit,
+  form: Form,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  options: DashboardOptions,
+) => Promise<FastifyReply>;
+
+/** Guards the pages of an organization: every route goes through here. `path` follows `/dashboard/:organization`. */
 export interface DashboardGuard {
-  /** `path` follows `/dashboard/:organization`. */
-  get(
-    path: string,
-    needs: PageNeeds,
-    show: (visit: DashboardVisit, request: DashboardRequest, reply: FastifyReply) => Answer,
-  ): void;
-  /** The form must have been sent by our page to this person. */
-  post(
-    path: string,
-    needs: PageNeeds,
-    decide: (
-      visit: DashboardVisit,
-      form: Form,
-      request: DashboardRequest,
-      reply: FastifyReply,
-    ) => Answer,
-  ): void;
+  get(path: string, needs: PageNeeds, show: PageHandler): void;
+  post(path: string, needs: PageNeeds, act: FormHandler): void;
   /** The navigation entry of a route. */
   readonly sectionOf: (route: string) => DashboardSection | undefined;
-}
-
-/** `base` is the public URL. Forms from any other origin are refused. */
-export interface DashboardGuardOptions {
-  readonly base: string;
-  readonly ports: CurrentPersonPorts & MembershipPorts & { readonly refusals: RefusalLog };
 }
 
 /**
@@ -85,13 +71,11 @@ export interface DashboardGuardOptions {
  * the sign-in page; a form was sent by our page; the person is a member, since for others the organization does not
  * exist; and the role has the permission that the page requires.
  */
-export function dashboardGuard(
-  app: FastifyInstance,
-  { base, ports }: DashboardGuardOptions,
-): DashboardGuard {
+export function dashboardGuard(app: FastifyInstance, options: DashboardOptions): DashboardGuard {
+  const { ports } = options;
   const { refusals } = ports;
   const sections = new Map<string, DashboardSection>();
-  const currentPerson = currentPersonOf(base, ports);
+  const guard = personGuard(app, ports, options);
 
   const enter = async (
     person: CurrentPerson,
@@ -139,19 +123,14 @@ export function dashboardGuard(
 
   return {
     get(path, needs, show) {
-      app.get<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
-        const person = await signedIn(request, reply, currentPerson);
-        if (!person) return reply;
-        return show(await enter(person, needs, request), request, reply);
-      });
+      guard.get(routeOf(path, needs), async (person, request, reply) =>
+        show(await enter(person, needs, request), request, reply, options),
+      );
     },
-    post(path, needs, decide) {
-      app.post<{ Params: Params }>(routeOf(path, needs), async (request, reply) => {
-        const person = await signedIn(request, reply, currentPerson);
-        if (!person) return reply;
-        const form = readPageForm(request, base, person);
-        return decide(await enter(person, needs, request), form, request, reply);
-      });
+    post(path, needs, act) {
+      guard.post(routeOf(path, needs), async (person, form, request, reply) =>
+        act(await enter(person, needs, request), form, request, reply, options),
+      );
     },
     sectionOf: (route) => sections.get(route),
   };

@@ -29,7 +29,7 @@ export function invitationRoutes(guard: DashboardGuard, { base, ports }: Dashboa
         verb: 'Create link',
         cancel: home,
         crumbs: [{ text: 'People', href: home }, { text: 'Invite a person' }],
-        options: {
+        shownFields: {
           here: {
             role: { choices: roleChoices(may('owners.manage')) },
             group: { choices: groups },

@@ -8,7 +8,7 @@ import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
 import type { CurrentPerson } from '#web/page-session';
 import type { ChangeStore } from '#db/changes';
-import { type DashboardGuard, type DashboardGuardOptions, membershipOf } from './guard.ts';
+import { type DashboardGuard, membershipOf } from './guard.ts';
 
 /** The stream for the pages of an organization, or of one server of it. */
 export function livePath(organization: string, server?: string): string {
@@ -16,29 +16,22 @@ export function livePath(organization: string, server?: string): string {
   return `${dashboardPath(organization)}/live${query}`;
 }
 
-/** What the live streams need. */
-interface LiveRoutesOptions {
-  readonly ports: DashboardGuardOptions['ports'] & { readonly changes: ChangeStore };
-  readonly streams: LiveStreams;
-}
-
 /** `GET /dashboard/{organization}/live`: server-sent events that announce changes. */
 export function liveRoutes(
   app: FastifyInstance,
   guard: DashboardGuard,
-  { ports, streams }: LiveRoutesOptions,
+  streams: LiveStreams,
 ): void {
-  const { changes } = ports;
   const needs = { permission: 'server.read', section: 'servers' } as const;
 
-  guard.get('/live', needs, async ({ person, organization }, request, reply) => {
+  guard.get('/live', needs, async ({ person, organization }, request, reply, { ports }) => {
     const isAllowed = async () => {
       const membership = await membershipOf(person, organization, ports);
       return membership?.isProved === true && mayDo(membership.role, needs.permission);
     };
     const server = queryText(request, 'server');
     const name = `${organization}/${server ?? ''}`;
-    const readState = () => changes.stateOf(organization, server);
+    const readState = () => ports.changes.stateOf(organization, server);
     return sendLiveStream(reply, person, { name, readState, isAllowed }, { ports, streams });
   });
 

@@ -12,8 +12,8 @@ import { type DashboardVisit, membershipOf, type MembershipPorts } from './guard
 export interface DashboardPageOptions {
   /** The breadcrumb after the organization; the last entry is the page itself. */
   readonly crumbs: readonly Crumb[];
-  /** Default 200. */
-  readonly status?: number;
+  /** As in `PageOptions`. */
+  readonly status?: number | undefined;
   /** The stream that announces changes to the live parts of the page; see `live.ts`. */
   readonly live?: string | undefined;
 }
@@ -24,7 +24,7 @@ export function sendDashboardPage<Data extends object>(
   { person, titled, role, others, mayCreate, section }: DashboardVisit,
   page: Page<Data>,
   data: Data,
-  { crumbs, status = 200, live }: DashboardPageOptions,
+  { crumbs, status, live }: DashboardPageOptions,
 ): FastifyReply {
   return sendPage(reply, page, data, {
     person,

@@ -10,11 +10,10 @@ import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
 import type { Sealing } from '#secrets/master-key';
 import type { AuthorizationClient } from '#upstreams/credentials/authorization-client';
 import type { ChangeStore } from '#db/changes';
-import type { UsageRoutesPorts } from './usage.ts';
 import type { CallServer } from '#console/call-server';
 
 /** What the pages of the dashboard need. */
-export interface DashboardPorts extends AdministrationPorts, UsageRoutesPorts {
+export interface DashboardPorts extends AdministrationPorts {
   /** Calls a server through the gateway. */
   readonly callServer: CallServer;
   readonly changes: ChangeStore;

@@ -4,6 +4,7 @@ import { type Crumb, type Frame, layout } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
+import type { DashboardOptions } from './ports.ts';
 
 /** A confirmation before something is destroyed or resumed. */
 interface QuestionPageData {
@@ -59,14 +60,19 @@ ${postForm(frame, { action }, fields)}
 }
 
 /** A confirmation page and its action. */
-interface Question {
+export interface Question {
   /** @throws {AdministrationRefusal} */
   readonly ask: (
     visit: DashboardVisit,
     request: DashboardRequest,
+    options: DashboardOptions,
   ) => Promise<Omit<QuestionPageData, 'action'> & { readonly crumbs: readonly Crumb[] }>;
   /** Returns where to go afterwards. @throws {AdministrationRefusal} */
-  readonly act: (visit: DashboardVisit, request: DashboardRequest) => Promise<string>;
+  readonly act: (
+    visit: DashboardVisit,
+    request: DashboardRequest,
+    options: DashboardOptions,
+  ) => Promise<string>;
 }
 
 /**
@@ -79,13 +85,13 @@ export function questionRoutes(
   needs: PageNeeds,
   { ask, act }: Question,
 ): void {
-  guard.get(path, needs, async (visit, request, reply) => {
-    const { crumbs, ...question } = await ask(visit, request);
+  guard.get(path, needs, async (visit, request, reply, options) => {
+    const { crumbs, ...question } = await ask(visit, request, options);
     const data = { ...question, action: request.url };
     return sendDashboardPage(reply, visit, questionPage, data, { crumbs });
   });
-  guard.post(path, needs, async (visit, form, request, reply) => {
-    const { crumbs, ...question } = await ask(visit, request);
+  guard.post(path, needs, async (visit, form, request, reply, options) => {
+    const { crumbs, ...question } = await ask(visit, request, options);
     const { typed } = question;
     const value = form.get('typed')?.trim().slice(0, 200) ?? '';
     if (typed && value !== typed.expected) {
@@ -93,8 +99,7 @@ export function questionRoutes(
       const data = { ...question, action: request.url, typed: { ...typed, error, value } };
       return sendDashboardPage(reply, visit, questionPage, data, { crumbs, status: 422 });
     }
-    const next = await act(visit, request);
-    return seeOther(reply, next);
+    return seeOther(reply, await act(visit, request, options));
   });
 }
 

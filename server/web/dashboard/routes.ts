@@ -76,7 +76,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   nodeRoutes(app, options, streams);
   tokenRoutes(app, options);
   for (const routes of guardedRoutes) routes(guard, options);
-  liveRoutes(app, guard, { ports, streams });
+  liveRoutes(app, guard, streams);
   app.get('/dashboard/*', async () => {
     throw notFound('page');
   });

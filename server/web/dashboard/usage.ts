@@ -8,7 +8,7 @@ import {
 } from '#db/rollups';
 import { notFound } from '#admin/refusal';
 import { csvCell } from '#audit/export-audit';
-import type { Clock, EpochSeconds } from '#model/clock';
+import type { EpochSeconds } from '#model/clock';
 import { findOrganization, type Organization } from '#db/organizations';
 import { listServers } from '#db/servers';
 import type { Db } from '#db/transaction';
@@ -41,20 +41,14 @@ import { dataTable, type Table } from '#web/tables';
 import { isoTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
 import type { DashboardGuard, DashboardRequest } from './guard.ts';
-import { type ChangeStore } from '#db/changes';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-
-export interface UsageRoutesPorts {
-  readonly db: Db;
-  readonly changes: Pick<ChangeStore, 'newestChangeToken'>;
-  readonly clock: Clock;
-}
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
 const needs = { permission: 'usage.read', section: 'usage' } as const;
 
 /** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of what the filter selects of it. */
-export function usageRoutes(guard: DashboardGuard, { ports }: { ports: UsageRoutesPorts }): void {
+export function usageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
   const { db, clock } = ports;
   const cached = queryCache(ports.changes);
 
@@ -179,7 +173,7 @@ function serverChoices(
 async function credentialsOf(
   query: UsageQuery,
   { kind, subject }: UsagePageQuery,
-  ports: UsageRoutesPorts,
+  ports: DashboardPorts,
 ): Promise<readonly { readonly label: string; readonly choices: readonly Choice[] }[]> {
   const groups = [];
   for (const one of ['client', 'key'] as const) {
