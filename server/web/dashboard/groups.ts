@@ -29,10 +29,16 @@ import { seeOther } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { titleWithName } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 
 const toRead = { permission: 'people.read', section: 'groups' } as const;
 const toManage = { permission: 'people.manage', section: 'groups' } as const;
@@ -40,153 +46,161 @@ const newForm = formFor(groupCreate);
 const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;
 
-/** What was entered on the page of a group, and what is wrong with it. */
+/** What was entered in a form of the page, and what is wrong with it. */
 interface Refused {
-  /** In the form of a mapping. */
   readonly entered?: Entered;
   readonly errors?: readonly FieldError[];
 }
 
 /** `/groups`: the groups of an organization, their members, and the servers restricted to them. */
-export function groupRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  /** Names servers by their titles. */
-  const serverNames = async (organization: string, names: readonly string[]) => {
-    const titles = await findServerTitles(ports.db, organization, names);
-    return (name: string) => titleWithName({ name, title: titles.get(name) });
-  };
-
-  const list = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    { entered, errors }: { entered: Entered; errors: readonly FieldError[] },
-  ) => {
-    const { organization, actor } = visit;
-    const { items } = await perform(groupList, { organization }, actor, ports);
-    const nameOf = await serverNames(
-      organization,
-      items.flatMap(({ servers }) => servers),
-    );
-    const table: Table = {
-      caption: 'Groups',
-      columns: ['Name', 'People', 'Servers'].map((text) => ({ text })),
-      rows: items.map((group) => ({
-        id: group.id,
-        cells: [
-          { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
-          { kind: 'text', text: String(group.members) },
-          { kind: 'text', text: group.servers.map(nameOf).join(', ') || 'None' },
-        ],
-      })),
-      empty: { text: 'No groups yet. Create one to restrict a server to its members.' },
-      now: ports.clock.now(),
-    };
-    const mayManage = visit.may('people.manage');
-    const data = { table, mayManage, action: homeOf(organization), entered, errors };
-    const status = errors.length > 0 ? 422 : 200;
-    const crumbs = [{ text: 'Groups' }];
-    return sendDashboardPage(reply, visit, groupsPage, data, { crumbs, status });
-  };
-
-  guard.get('/groups', toRead, (visit, _request, reply) =>
-    list(reply, visit, { entered: newForm.blank, errors: [] }),
-  );
-
-  guard.post('/groups', toManage, async (visit, sent, _request, reply) => {
-    const { organization, actor } = visit;
-    const entered = newForm.read(sent);
-    try {
-      const input = { ...newForm.inputOf(entered), organization };
-      const { id } = await perform(groupCreate, input, actor, ports);
-      return seeOther(reply, `${homeOf(organization)}/${id}`);
-    } catch (refusal) {
-      return list(reply, visit, { entered, errors: newForm.errorsOf(refusal, entered, 'name') });
-    }
-  });
-
-  const show = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    groupId: string,
-    { entered = mapForm.blank, errors = [] }: Refused = {},
-  ) => {
-    const { organization, actor } = visit;
-    const group = await perform(groupRead, { organization, groupId }, actor, ports);
-    const home = `${homeOf(organization)}/${groupId}`;
-    const mayManage = visit.may('people.manage');
-    const nameOf = await serverNames(organization, group.servers);
-    const servers = group.servers.map(nameOf);
-    const data = { ...group, servers, home, mayManage, entered, errors };
-    const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, groupPage, data, { crumbs, status });
-  };
-
-  guard.get('/groups/:groupId', toRead, (visit, request, reply) =>
-    show(reply, visit, request.params['groupId'] ?? ''),
-  );
-
-  guard.post('/groups/:groupId/remove-person', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { groupId = '' } = request.params;
-    const input = { organization, groupId, userId: sent.get('userId') ?? '' };
-    await perform(groupRemoveMember, input, actor, ports);
-    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
-  });
-
-  const mapping = (path: string, operation: typeof groupMap) =>
-    guard.post(`/groups/:groupId/${path}`, toManage, async (visit, sent, request, reply) => {
-      const { organization, actor } = visit;
-      const { groupId = '' } = request.params;
-      const entered = mapForm.read(sent);
-      try {
-        const input = { ...mapForm.inputOf(entered), organization, groupId };
-        await perform(operation, input, actor, ports);
-      } catch (refusal) {
-        const errors = mapForm.errorsOf(refusal, entered);
-        return show(reply, visit, groupId, { entered, errors });
-      }
-      return seeOther(reply, `${homeOf(organization)}/${groupId}`);
-    });
-  mapping('map', groupMap);
-  mapping('unmap', groupUnmap);
-
-  guard.post('/groups/:groupId/add-person', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { groupId = '' } = request.params;
-    await perform(groupRead, { organization, groupId }, actor, ports);
-    const user = await findUserByEmail(ports.db, sent.get('email') ?? '');
-    const place = await findOrganization(ports.db, organization);
-    const member = user && place && (await findMember(ports.db, place.id, user.id));
-    if (!member) {
-      const message = 'No member has this e-mail address. Invite the person first.';
-      return show(reply, visit, groupId, { errors: [{ field: 'email', message }] });
-    }
-    const input = { organization, groupId, userId: member.userId };
-    await perform(groupAddMember, input, actor, ports);
-    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
-  });
-
-  questionRoutes(guard, '/groups/:groupId/delete', toManage, {
-    async ask({ organization, actor }, { params: { groupId = '' } }) {
-      const { items } = await perform(groupList, { organization }, actor, ports);
-      const group = items.find(({ id }) => id === groupId);
-      if (!group) throw notFound('group');
-      return {
-        heading: `Delete group ${group.name}?`,
-        consequences: [
-          'The group’s members stay members of the organization. This cannot be undone.',
-        ],
-        verb: 'Delete group',
-        cancel: `${homeOf(organization)}/${groupId}`,
-        crumbs: [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }],
-      };
-    },
-    async act({ organization, actor }, { params: { groupId = '' } }) {
-      await perform(groupDelete, { organization, groupId }, actor, ports);
-      return homeOf(organization);
-    },
-  });
+export function groupRoutes(guard: DashboardGuard): void {
+  guard.get('/groups', toRead, showGroups);
+  guard.post('/groups', toManage, createGroup);
+  guard.get('/groups/:groupId', toRead, showGroup);
+  guard.post('/groups/:groupId/remove-person', toManage, removePerson);
+  guard.post('/groups/:groupId/map', toManage, changeMapping(groupMap));
+  guard.post('/groups/:groupId/unmap', toManage, changeMapping(groupUnmap));
+  guard.post('/groups/:groupId/add-person', toManage, addPerson);
+  questionRoutes(guard, '/groups/:groupId/delete', toManage, deletion);
 }
+
+/** Names servers by their titles. */
+async function serverNames(organization: string, names: readonly string[], { db }: DashboardPorts) {
+  const titles = await findServerTitles(db, organization, names);
+  return (name: string) => titleWithName({ name, title: titles.get(name) });
+}
+
+async function sendGroups(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  { entered = newForm.blank, errors = [] }: Refused,
+  ports: DashboardPorts,
+) {
+  const { organization, actor } = visit;
+  const { items } = await perform(groupList, { organization }, actor, ports);
+  const nameOf = await serverNames(
+    organization,
+    items.flatMap(({ servers }) => servers),
+    ports,
+  );
+  const table: Table = {
+    caption: 'Groups',
+    columns: ['Name', 'People', 'Servers'].map((text) => ({ text })),
+    rows: items.map((group) => ({
+      id: group.id,
+      cells: [
+        { kind: 'name', text: group.name, href: `${homeOf(organization)}/${group.id}` },
+        { kind: 'text', text: String(group.members) },
+        { kind: 'text', text: group.servers.map(nameOf).join(', ') || 'None' },
+      ],
+    })),
+    empty: { text: 'No groups yet. Create one to restrict a server to its members.' },
+    now: ports.clock.now(),
+  };
+  const mayManage = visit.may('people.manage');
+  const data = { table, mayManage, action: homeOf(organization), entered, errors };
+  const crumbs = [{ text: 'Groups' }];
+  return sendDashboardPage(reply, visit, groupsPage, data, { crumbs });
+}
+
+const showGroups: PageHandler = (visit, _request, reply, { ports }) =>
+  sendGroups(visit, reply, {}, ports);
+
+const createGroup: FormHandler = async (visit, sent, _request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const entered = newForm.read(sent);
+  try {
+    const input = { ...newForm.inputOf(entered), organization };
+    const { id } = await perform(groupCreate, input, actor, ports);
+    return seeOther(reply, `${homeOf(organization)}/${id}`);
+  } catch (refusal) {
+    const errors = newForm.errorsOf(refusal, entered, 'name');
+    return sendGroups(visit, reply, { entered, errors }, ports);
+  }
+};
+
+async function sendGroup(
+  visit: DashboardVisit,
+  { params: { groupId = '' } }: DashboardRequest,
+  reply: FastifyReply,
+  { entered = mapForm.blank, errors = [] }: Refused,
+  ports: DashboardPorts,
+) {
+  const { organization, actor } = visit;
+  const group = await perform(groupRead, { organization, groupId }, actor, ports);
+  const home = `${homeOf(organization)}/${groupId}`;
+  const mayManage = visit.may('people.manage');
+  const nameOf = await serverNames(organization, group.servers, ports);
+  const servers = group.servers.map(nameOf);
+  const data = { ...group, servers, home, mayManage, entered, errors };
+  const crumbs = [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }];
+  return sendDashboardPage(reply, visit, groupPage, data, { crumbs });
+}
+
+const showGroup: PageHandler = (visit, request, reply, { ports }) =>
+  sendGroup(visit, request, reply, {}, ports);
+
+const removePerson: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { groupId = '' } = request.params;
+  const input = { organization, groupId, userId: sent.get('userId') ?? '' };
+  await perform(groupRemoveMember, input, actor, ports);
+  return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+};
+
+/** Maps a group of the identity provider to this group, or removes the mapping. */
+const changeMapping =
+  (operation: typeof groupMap): FormHandler =>
+  async (visit, sent, request, reply, { ports }) => {
+    const { organization, actor } = visit;
+    const { groupId = '' } = request.params;
+    const entered = mapForm.read(sent);
+    try {
+      const input = { ...mapForm.inputOf(entered), organization, groupId };
+      await perform(operation, input, actor, ports);
+    } catch (refusal) {
+      const errors = mapForm.errorsOf(refusal, entered);
+      return sendGroup(visit, request, reply, { entered, errors }, ports);
+    }
+    return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+  };
+
+const addPerson: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { groupId = '' } = request.params;
+  await perform(groupRead, { organization, groupId }, actor, ports);
+  const user = await findUserByEmail(ports.db, sent.get('email') ?? '');
+  const place = await findOrganization(ports.db, organization);
+  const member = user && place && (await findMember(ports.db, place.id, user.id));
+  if (!member) {
+    const message = 'No member has this e-mail address. Invite the person first.';
+    return sendGroup(visit, request, reply, { errors: [{ field: 'email', message }] }, ports);
+  }
+  const input = { organization, groupId, userId: member.userId };
+  await perform(groupAddMember, input, actor, ports);
+  return seeOther(reply, `${homeOf(organization)}/${groupId}`);
+};
+
+const deletion: Question = {
+  async ask({ organization, actor }, { params: { groupId = '' } }, { ports }) {
+    const { items } = await perform(groupList, { organization }, actor, ports);
+    const group = items.find(({ id }) => id === groupId);
+    if (!group) throw notFound('group');
+    return {
+      heading: `Delete group ${group.name}?`,
+      consequences: [
+        'The group’s members stay members of the organization. This cannot be undone.',
+      ],
+      verb: 'Delete group',
+      cancel: `${homeOf(organization)}/${groupId}`,
+      crumbs: [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }],
+    };
+  },
+  async act({ organization, actor }, { params: { groupId = '' } }, { ports }) {
+    await perform(groupDelete, { organization, groupId }, actor, ports);
+    return homeOf(organization);
+  },
+};
 
 /** The groups of an organization, and the name entered for a new one. */
 interface GroupsPageData {

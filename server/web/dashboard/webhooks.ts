@@ -26,66 +26,83 @@ import {
   statusNotice,
 } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
-import { queryChoice, queryText, seeOther } from '#web/page-request';
+import { queryChoice, seeOther } from '#web/page-request';
 import { type Cell, dataTable, type Fact, factList, type Table } from '#web/tables';
 import { type Entered, formFor, type OperationForm } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 
-/** The webhooks of an organization. */
-export function webhookRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
+/** `/settings/webhooks`: the webhooks of an organization, and for each its deliveries, a test and settings. */
+export function webhookRoutes(guard: DashboardGuard): void {
+  guard.get(list, toManage, showWebhooks);
+  guard.post(list, toManage, createWebhook);
+  guard.get(path, toManage, showWebhook);
+  guard.post(path, toManage, saveWebhook);
+  guard.post(`${path}/test`, toManage, testWebhook);
+  guard.post(`${path}/rotate`, toManage, rotateSecret);
+  guard.post(`${path}/enable`, toManage, enableWebhook);
+  questionRoutes(guard, `${path}/disable`, toManage, disabling);
+  questionRoutes(guard, `${path}/remove`, toManage, removal);
 }
 
+const list = '/settings/webhooks';
+const path = `${list}/:webhookId`;
 const toManage = { permission: 'webhook.manage', section: 'settings' } as const;
 const newForm = formFor(webhookCreate);
 const changeForm = formFor(webhookUpdate);
+const listNotices: Readonly<Record<string, string>> = { removed: 'Webhook removed.' };
+const notices: Readonly<Record<string, string>> = {
+  saved: 'Saved. The change takes effect on the next event.',
+  enabled: 'Webhook enabled.',
+  disabled: 'Webhook disabled. It receives no events until you enable it again.',
+};
 
-/** `/settings/webhooks`: the webhooks of an organization, and a form for a new one. */
-function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const show = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    { entered = newForm.blank, errors = [], notice }: But,
-  ) => {
-    const { organization, actor } = visit;
-    const { items } = await perform(webhookList, { organization }, actor, ports);
-    const home = webhooksPath(organization);
-    const table = tableOf(items, home, ports.clock.now());
-    const known = await listAuditActions(ports.db, organization);
-    const data = { table, notice, action: home, form: newForm, entered, known, errors };
-    const crumbs = webhookCrumbs(organization);
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, webhooksPage, data, { crumbs, status });
-  };
-
-  guard.get('/settings/webhooks', toManage, (visit, request, reply) =>
-    show(reply, visit, {
-      notice: queryText(request, 'done') === 'removed' ? 'Webhook removed.' : undefined,
-    }),
-  );
-
-  guard.post('/settings/webhooks', toManage, async (visit, sent, _request, reply) => {
-    const { organization, actor } = visit;
-    const entered = newForm.read(sent);
-    try {
-      const input = { ...newForm.inputOf(entered), organization };
-      const made = await perform(webhookCreate, input, actor, ports);
-      const data = {
-        heading: `Webhook to ${hostOf(made)} created`,
-        next: 'The receiver verifies each message with this secret.',
-        secret: oneTimeWebhookSecret(organization, made),
-      };
-      const crumbs = [...webhookCrumbs(organization), { text: hostOf(made) }];
-      return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
-    } catch (refusal) {
-      return show(reply, visit, { entered, errors: newForm.errorsOf(refusal, entered, 'url') });
-    }
-  });
+/** Sends the list, with the form for a new webhook. */
+async function sendWebhooks(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  { entered = newForm.blank, errors = [], notice }: Shown,
+  ports: DashboardPorts,
+) {
+  const { organization, actor } = visit;
+  const { items } = await perform(webhookList, { organization }, actor, ports);
+  const home = webhooksPath(organization);
+  const table = tableOf(items, home, ports.clock.now());
+  const known = await listAuditActions(ports.db, organization);
+  const data = { table, notice, action: home, form: newForm, entered, known, errors };
+  const crumbs = webhookCrumbs(organization);
+  return sendDashboardPage(reply, visit, webhooksPage, data, { crumbs });
 }
+
+const showWebhooks: PageHandler = (visit, request, reply, { ports }) =>
+  sendWebhooks(visit, reply, { notice: queryChoice(request, 'done', listNotices) }, ports);
+
+const createWebhook: FormHandler = async (visit, sent, _request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const entered = newForm.read(sent);
+  try {
+    const input = { ...newForm.inputOf(entered), organization };
+    const made = await perform(webhookCreate, input, actor, ports);
+    const data = {
+      heading: `Webhook to ${hostOf(made)} created`,
+      next: 'The receiver verifies each message with this secret.',
+      secret: oneTimeWebhookSecret(organization, made),
+    };
+    const crumbs = [...webhookCrumbs(organization), { text: hostOf(made) }];
+    return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+  } catch (refusal) {
+    const errors = newForm.errorsOf(refusal, entered, 'url');
+    return sendWebhooks(visit, reply, { entered, errors }, ports);
+  }
+};
 
 function tableOf(webhooks: readonly WebhookView[], home: string, now: number): Table {
   return {
@@ -106,143 +123,139 @@ function tableOf(webhooks: readonly WebhookView[], home: string, now: number): T
   };
 }
 
-const path = '/settings/webhooks/:webhookId';
-const notices: Readonly<Record<string, string>> = {
-  saved: 'Saved. The change takes effect on the next event.',
-  enabled: 'Webhook enabled.',
-  disabled: 'Webhook disabled. It receives no events until you enable it again.',
-};
-
-/** What a page shows besides, or instead of, what is stored. */
-interface But {
+/** What a page shows beside what is stored: what was entered, and messages. */
+interface Shown {
   readonly entered?: Entered;
   readonly errors?: FieldError[];
   readonly notice?: string | undefined;
   readonly warning?: string | undefined;
 }
 
-/** `/settings/webhooks/{webhook}`: deliveries, a test, and settings. */
-function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const idOf = ({ params }: DashboardRequest) => params['webhookId'] ?? '';
-  const placeOf = ({ organization }: DashboardVisit, request: DashboardRequest) => {
-    return { organization, webhookId: idOf(request) };
-  };
-  const homeOf = ({ organization }: DashboardVisit, request: DashboardRequest) =>
-    `${webhooksPath(organization)}/${idOf(request)}`;
-  const read = async (visit: DashboardVisit, request: DashboardRequest) => {
-    const webhook = await perform(webhookRead, placeOf(visit, request), visit.actor, ports);
-    const crumbs = [...webhookCrumbs(visit.organization), { text: hostOf(webhook) }];
-    return { webhook, crumbs };
-  };
-
-  const show = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    request: DashboardRequest,
-    { entered, errors = [], notice, warning }: But = {},
-  ) => {
-    const { webhook, crumbs } = await read(visit, request);
-    const now = ports.clock.now();
-    const data = {
-      heading: hostOf(webhook),
-      badges: [webhookBadge(webhook)],
-      notice,
-      warning: warning ?? disabledWords(webhook),
-      facts: webhookFacts(webhook, now),
-      home: homeOf(visit, request),
-      status: webhook.status,
-      form: changeForm,
-      entered: entered ?? changeForm.filled(webhook),
-      known: await listAuditActions(ports.db, visit.organization),
-      errors,
-      now,
-    };
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, webhookPage, data, { crumbs, status });
-  };
-
-  guard.get(path, toManage, (visit, request, reply) =>
-    show(reply, visit, request, { notice: queryChoice(request, 'done', notices) }),
-  );
-
-  guard.post(path, toManage, async (visit, sent, request, reply) => {
-    const entered = changeForm.read(sent);
-    try {
-      const change = { ...changeForm.inputOf(entered), ...placeOf(visit, request) };
-      await perform(webhookUpdate, change, visit.actor, ports);
-    } catch (refusal) {
-      const errors = changeForm.errorsOf(refusal, entered, 'url');
-      return show(reply, visit, request, { entered, errors });
-    }
-    return seeOther(reply, `${homeOf(visit, request)}?done=saved`);
-  });
-
-  guard.post(`${path}/test`, toManage, async (visit, _sent, request, reply) => {
-    const place = placeOf(visit, request);
-    const { isDelivered, words } = await perform(webhookTest, place, visit.actor, ports);
-    const message = isDelivered
-      ? { notice: `Test delivered: the receiver ${words}.` }
-      : { warning: `Test failed: the receiver ${words}.` };
-    return show(reply, visit, request, message);
-  });
-
-  guard.post(`${path}/rotate`, toManage, async (visit, _sent, request, reply) => {
-    const { crumbs } = await read(visit, request);
-    const made = await perform(webhookRotate, placeOf(visit, request), visit.actor, ports);
-    const data = {
-      heading: `New secret for the webhook to ${hostOf(made)}`,
-      next: 'Enter it at the receiver within a day. Until then, messages are also signed with the previous secret.',
-      secret: oneTimeWebhookSecret(visit.organization, made),
-    };
-    return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
-  });
-
-  guard.post(`${path}/enable`, toManage, async (visit, sent, request, reply) => {
-    const from = sent.get('from') === 'now' ? 'now' : 'where_it_stood';
-    await perform(webhookEnable, { ...placeOf(visit, request), from }, visit.actor, ports);
-    return seeOther(reply, `${homeOf(visit, request)}?done=enabled`);
-  });
-
-  questionRoutes(guard, `${path}/disable`, toManage, {
-    async ask(visit, request) {
-      const { webhook, crumbs } = await read(visit, request);
-      return {
-        heading: `Disable webhook to ${hostOf(webhook)}?`,
-        consequences: [
-          'It receives no events until you enable it again.',
-          'New events stay in the audit log. When you enable the webhook, you can choose to send them.',
-        ],
-        verb: 'Disable webhook',
-        cancel: homeOf(visit, request),
-        crumbs,
-      };
-    },
-    async act(visit, request) {
-      await perform(webhookDisable, placeOf(visit, request), visit.actor, ports);
-      return `${homeOf(visit, request)}?done=disabled`;
-    },
-  });
-
-  questionRoutes(guard, `${path}/remove`, toManage, {
-    async ask(visit, request) {
-      const { webhook, crumbs } = await read(visit, request);
-      return {
-        heading: `Remove webhook to ${hostOf(webhook)}?`,
-        consequences: [
-          'It stops receiving events immediately. This cannot be undone.',
-          'Undelivered events are not sent. They stay in the audit log.',
-        ],
-        verb: 'Remove webhook',
-        cancel: homeOf(visit, request),
-        crumbs,
-      };
-    },
-    async act(visit, request) {
-      await perform(webhookRemove, placeOf(visit, request), visit.actor, ports);
-      return `${webhooksPath(visit.organization)}?done=removed`;
-    },
-  });
+function idOf({ params }: DashboardRequest) {
+  return params['webhookId'] ?? '';
 }
+
+function placeOf({ organization }: DashboardVisit, request: DashboardRequest) {
+  return { organization, webhookId: idOf(request) };
+}
+
+function homeOf({ organization }: DashboardVisit, request: DashboardRequest) {
+  return `${webhooksPath(organization)}/${idOf(request)}`;
+}
+
+async function read(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
+  const webhook = await perform(webhookRead, placeOf(visit, request), visit.actor, ports);
+  const crumbs = [...webhookCrumbs(visit.organization), { text: hostOf(webhook) }];
+  return { webhook, crumbs };
+}
+
+/** Sends the page of one webhook. */
+async function sendWebhook(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  { entered, errors = [], notice, warning }: Shown,
+  ports: DashboardPorts,
+) {
+  const { webhook, crumbs } = await read(visit, request, ports);
+  const now = ports.clock.now();
+  const data = {
+    heading: hostOf(webhook),
+    badges: [webhookBadge(webhook)],
+    notice,
+    warning: warning ?? disabledWords(webhook),
+    facts: webhookFacts(webhook, now),
+    home: homeOf(visit, request),
+    status: webhook.status,
+    form: changeForm,
+    entered: entered ?? changeForm.filled(webhook),
+    known: await listAuditActions(ports.db, visit.organization),
+    errors,
+    now,
+  };
+  return sendDashboardPage(reply, visit, webhookPage, data, { crumbs });
+}
+
+const showWebhook: PageHandler = (visit, request, reply, { ports }) =>
+  sendWebhook(visit, request, reply, { notice: queryChoice(request, 'done', notices) }, ports);
+
+const saveWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const entered = changeForm.read(sent);
+  try {
+    const change = { ...changeForm.inputOf(entered), ...placeOf(visit, request) };
+    await perform(webhookUpdate, change, visit.actor, ports);
+  } catch (refusal) {
+    const errors = changeForm.errorsOf(refusal, entered, 'url');
+    return sendWebhook(visit, request, reply, { entered, errors }, ports);
+  }
+  return seeOther(reply, `${homeOf(visit, request)}?done=saved`);
+};
+
+const testWebhook: FormHandler = async (visit, _sent, request, reply, { ports }) => {
+  const place = placeOf(visit, request);
+  const { isDelivered, words } = await perform(webhookTest, place, visit.actor, ports);
+  const message = isDelivered
+    ? { notice: `Test delivered: the receiver ${words}.` }
+    : { warning: `Test failed: the receiver ${words}.` };
+  return sendWebhook(visit, request, reply, message, ports);
+};
+
+const rotateSecret: FormHandler = async (visit, _sent, request, reply, { ports }) => {
+  const { crumbs } = await read(visit, request, ports);
+  const made = await perform(webhookRotate, placeOf(visit, request), visit.actor, ports);
+  const data = {
+    heading: `New secret for the webhook to ${hostOf(made)}`,
+    next: 'Enter it at the receiver within a day. Until then, messages are also signed with the previous secret.',
+    secret: oneTimeWebhookSecret(visit.organization, made),
+  };
+  return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+};
+
+const enableWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const from = sent.get('from') === 'now' ? 'now' : 'where_it_stood';
+  await perform(webhookEnable, { ...placeOf(visit, request), from }, visit.actor, ports);
+  return seeOther(reply, `${homeOf(visit, request)}?done=enabled`);
+};
+
+const disabling: Question = {
+  async ask(visit, request, { ports }) {
+    const { webhook, crumbs } = await read(visit, request, ports);
+    return {
+      heading: `Disable webhook to ${hostOf(webhook)}?`,
+      consequences: [
+        'It receives no events until you enable it again.',
+        'New events stay in the audit log. When you enable the webhook, you can choose to send them.',
+      ],
+      verb: 'Disable webhook',
+      cancel: homeOf(visit, request),
+      crumbs,
+    };
+  },
+  async act(visit, request, { ports }) {
+    await perform(webhookDisable, placeOf(visit, request), visit.actor, ports);
+    return `${homeOf(visit, request)}?done=disabled`;
+  },
+};
+
+const removal: Question = {
+  async ask(visit, request, { ports }) {
+    const { webhook, crumbs } = await read(visit, request, ports);
+    return {
+      heading: `Remove webhook to ${hostOf(webhook)}?`,
+      consequences: [
+        'It stops receiving events immediately. This cannot be undone.',
+        'Undelivered events are not sent. They stay in the audit log.',
+      ],
+      verb: 'Remove webhook',
+      cancel: homeOf(visit, request),
+      crumbs,
+    };
+  },
+  async act(visit, request, { ports }) {
+    await perform(webhookRemove, placeOf(visit, request), visit.actor, ports);
+    return `${webhooksPath(visit.organization)}?done=removed`;
+  },
+};
 
 /** The secret of a webhook, in the response that creates it. */
 function oneTimeWebhookSecret(
@@ -261,10 +274,12 @@ function oneTimeWebhookSecret(
 }
 
 /** The start of the breadcrumb of a webhook’s pages. */
-const webhookCrumbs = (organization: string) => [
-  { text: 'Settings', href: `${dashboardPath(organization)}/settings` },
-  { text: 'Webhooks', href: webhooksPath(organization) },
-];
+function webhookCrumbs(organization: string) {
+  return [
+    { text: 'Settings', href: `${dashboardPath(organization)}/settings` },
+    { text: 'Webhooks', href: webhooksPath(organization) },
+  ];
+}
 
 export const webhooksPath = (organization: string) =>
   `${dashboardPath(organization)}/settings/webhooks`;
