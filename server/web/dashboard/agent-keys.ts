@@ -6,11 +6,11 @@ import { perform } from '#admin/operation';
 import { dashboardPath } from '#web/layout';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { agentOf, agentPath } from './agents.ts';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { rotationPage, rotationStartPage } from './rotation.ts';
 
 const toManage = { permission: 'agent.manage', section: 'agents' } as const;
@@ -18,98 +18,113 @@ const update =
   'Write the new key to the agent’s key file, which the agent rereads. Or run latchkey agent login again and restart the agent.';
 
 /** `/agents/{agent}/rotate`, `/rotation/{new key}`, and revoking one key of an agent. */
-export function agentKeyRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
-  const crumbs = ({ organization }: DashboardVisit, agent: string, last: string) => [
+export function agentKeyRoutes(guard: DashboardGuard): void {
+  guard.get('/agents/:agent/rotate', toManage, startRotation);
+  guard.post('/agents/:agent/rotate', toManage, rotateKey);
+  guard.get('/agents/:agent/rotation/:keyId', toManage, showRotation);
+  questionRoutes(guard, '/agents/:agent/keys/:keyId/revoke', toManage, keyRevocation);
+}
+
+function crumbsOf({ organization }: DashboardVisit, agent: string, last: string) {
+  return [
     { text: 'Agents', href: `${dashboardPath(organization)}/agents` },
     { text: agent, href: agentPath(organization, agent) },
     { text: last },
   ];
+}
 
-  const show = (
-    visit: DashboardVisit,
-    reply: FastifyReply,
-    agent: { readonly name: string; readonly keys: readonly KeyView[] },
-    made: KeyView,
-    secret: OneTimeSecret | undefined,
-  ) => {
-    const path = agentPath(visit.organization, agent.name);
-    const older = agent.keys.filter(
-      ({ id, createdAt, revokedAt }) =>
-        id !== made.id &&
-        createdAt <= made.createdAt &&
-        (revokedAt === null || revokedAt >= made.createdAt),
-    );
-    const data = {
-      heading: `Rotate the key of agent ${agent.name}`,
-      what: 'key',
-      update,
-      firstUse: 'This page shows when the agent connects with the new key.',
-      secret,
-      made,
-      replaced: older.map(({ id, hint, lastUsedAt, status }) => ({
-        hint,
-        lastUsedAt,
-        revoke: status === 'active' ? `${path}/keys/${id}/revoke` : undefined,
-      })),
-      here: `${path}/rotation/${made.id}`,
-      back: { text: 'View agent', href: path },
-      now: clock.now(),
-    };
-    const at = { crumbs: crumbs(visit, agent.name, 'Rotate'), live: livePath(visit.organization) };
-    return sendDashboardPage(reply, visit, rotationPage, data, at);
+/** Sends the rotation page; `secret` only in the response that creates it. */
+function sendRotation(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  agent: { readonly name: string; readonly keys: readonly KeyView[] },
+  made: KeyView,
+  secret: OneTimeSecret | undefined,
+  { clock }: DashboardPorts,
+) {
+  const path = agentPath(visit.organization, agent.name);
+  const older = agent.keys.filter(
+    ({ id, createdAt, revokedAt }) =>
+      id !== made.id &&
+      createdAt <= made.createdAt &&
+      (revokedAt === null || revokedAt >= made.createdAt),
+  );
+  const data = {
+    heading: `Rotate the key of agent ${agent.name}`,
+    what: 'key',
+    update,
+    firstUse: 'This page shows when the agent connects with the new key.',
+    secret,
+    made,
+    replaced: older.map(({ id, hint, lastUsedAt, status }) => ({
+      hint,
+      lastUsedAt,
+      revoke: status === 'active' ? `${path}/keys/${id}/revoke` : undefined,
+    })),
+    here: `${path}/rotation/${made.id}`,
+    back: { text: 'View agent', href: path },
+    now: clock.now(),
   };
+  const at = { crumbs: crumbsOf(visit, agent.name, 'Rotate'), live: livePath(visit.organization) };
+  return sendDashboardPage(reply, visit, rotationPage, data, at);
+}
 
-  guard.get('/agents/:agent/rotate', toManage, async (visit, request, reply) => {
-    const { name } = await agentOf(visit, request, ports);
-    const cancel = agentPath(visit.organization, name);
-    const heading = `Rotate the key of agent ${name}`;
-    const data = { heading, what: 'key', update, action: `${cancel}/rotate`, cancel };
-    const at = { crumbs: crumbs(visit, name, 'Rotate') };
-    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
-  });
+const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const { name } = await agentOf(visit, request, ports);
+  const cancel = agentPath(visit.organization, name);
+  const heading = `Rotate the key of agent ${name}`;
+  const data = { heading, what: 'key', update, action: `${cancel}/rotate`, cancel };
+  const at = { crumbs: crumbsOf(visit, name, 'Rotate') };
+  return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+};
 
-  guard.post('/agents/:agent/rotate', toManage, async (visit, _form, request, reply) => {
-    const agent = await agentOf(visit, request, ports);
-    const { organization, actor } = visit;
-    const input = { organization, agent: agent.name };
-    const made = await perform(agentKeyCreate, input, actor, ports);
-    return show(visit, reply, agent, made, {
+const rotateKey: FormHandler = async (visit, _form, request, reply, { ports }) => {
+  const agent = await agentOf(visit, request, ports);
+  const { organization, actor } = visit;
+  const input = { organization, agent: agent.name };
+  const made = await perform(agentKeyCreate, input, actor, ports);
+  return sendRotation(
+    visit,
+    reply,
+    agent,
+    made,
+    {
       label: 'New agent key',
       secret: made.key,
       beside: [],
       keep: 'Store it with the agent or in a password manager.',
       done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
-    });
-  });
+    },
+    ports,
+  );
+};
 
-  guard.get('/agents/:agent/rotation/:keyId', toManage, async (visit, request, reply) => {
+const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const agent = await agentOf(visit, request, ports);
+  const made = agent.keys.find(({ id }) => id === request.params['keyId']);
+  if (!made) throw notFound('key');
+  return sendRotation(visit, reply, agent, made, undefined, ports);
+};
+
+const keyRevocation: Question = {
+  async ask(visit, request, { ports }) {
     const agent = await agentOf(visit, request, ports);
-    const made = agent.keys.find(({ id }) => id === request.params['keyId']);
-    if (!made) throw notFound('key');
-    return show(visit, reply, agent, made, undefined);
-  });
-
-  questionRoutes(guard, '/agents/:agent/keys/:keyId/revoke', toManage, {
-    async ask(visit, request) {
-      const agent = await agentOf(visit, request, ports);
-      const key = agent.keys.find(({ id }) => id === request.params['keyId']);
-      if (!key) throw notFound('key');
-      return {
-        heading: `Revoke the key ${key.hint}?`,
-        consequences: [
-          `The agent ${agent.name} can no longer connect with this key. Its connection ends immediately.`,
-        ],
-        verb: 'Revoke key',
-        cancel: agentPath(visit.organization, agent.name),
-        crumbs: crumbs(visit, agent.name, 'Revoke key'),
-      };
-    },
-    async act(visit, request) {
-      const { organization, actor } = visit;
-      const { agent = '', keyId = '' } = request.params;
-      await perform(agentKeyRevoke, { organization, agent, keyId }, actor, ports);
-      return `${agentPath(organization, agent)}?done=key-revoked`;
-    },
-  });
-}
+    const key = agent.keys.find(({ id }) => id === request.params['keyId']);
+    if (!key) throw notFound('key');
+    return {
+      heading: `Revoke the key ${key.hint}?`,
+      consequences: [
+        `The agent ${agent.name} can no longer connect with this key. Its connection ends immediately.`,
+      ],
+      verb: 'Revoke key',
+      cancel: agentPath(visit.organization, agent.name),
+      crumbs: crumbsOf(visit, agent.name, 'Revoke key'),
+    };
+  },
+  async act(visit, request, { ports }) {
+    const { organization, actor } = visit;
+    const { agent = '', keyId = '' } = request.params;
+    await perform(agentKeyRevoke, { organization, agent, keyId }, actor, ports);
+    return `${agentPath(organization, agent)}?done=key-revoked`;
+  },
+};

@@ -9,22 +9,24 @@ import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#w
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, queryText } from '#web/page-request';
 import { dataTable, type Fact, factList, type Table } from '#web/tables';
-import { formRoutes } from './form-routes.ts';
+import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { agentBadge, healthCell, healthOfAll } from './health.ts';
 import { agentKeyDescriptions, keyCells, keyColumns } from './keys.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { counted, questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
 import { serverPath } from './servers.ts';
 
 /** The on-premise agents of an organization. */
-export function agentRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
+export function agentRoutes(guard: DashboardGuard): void {
+  guard.get('/agents', toRead, showAgents);
+  formRoutes(guard, '/new-agent', toManage, newAgent);
+  guard.get('/agents/:agent', toRead, showAgent);
+  questionRoutes(guard, '/agents/:agent/revoke', toManage, revocation);
 }
 
 const toRead = { permission: 'agent.read', section: 'agents' } as const;
@@ -49,210 +51,200 @@ const listNotices: Readonly<Record<string, string>> = {
   revoked: 'Agent and all its keys revoked.',
 };
 
-/** `/agents` and `/new-agent`. */
-function listRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/agents', toRead, async (visit, request, reply) => {
-    const { organization, actor } = visit;
-    const query = listQuery(request, shape);
-    const wanted = { ...query.input, organization };
-    const { items, total } = await perform(agentList, wanted, actor, ports);
-    const create = { text: 'Create agent', href: `${dashboardPath(organization)}/new-agent` };
-    const action = visit.may('agent.manage') ? create : undefined;
-    const rows = items.map((agent) => {
-      const path = agentPath(organization, agent.name);
-      const isOver = agent.revokedAt !== null;
-      const of = agent.name;
-      const actions = [
-        { text: 'Rotate key', href: `${path}/rotate`, of },
-        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
-      ];
-      const status = agentBadge(agent, ports.presenceOf(agent.id));
-      return {
-        id: agent.id,
-        isOver,
-        cells: [
-          { kind: 'name', text: agent.name, href: path },
-          { kind: 'status', status },
-          { kind: 'hint', text: agent.keyHint ?? 'None' },
-          { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' },
-          { kind: 'time', at: agent.createdAt, otherwise: '' },
-          { kind: 'actions', actions: action && !isOver ? actions : [] },
-        ] as const,
-      };
-    });
-    const list = {
-      heading: 'Agents',
-      lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without an open port.',
-      caption: 'Agents',
-      action,
-      tabs: undefined,
-      notice: queryChoice(request, 'done', listNotices),
-      query,
-      rows,
-      total,
-      none: 'No agents yet. Create one to reach MCP servers in a private network.',
-      noneLikeThat: 'No agents match.',
-      now: clock.now(),
+const showAgents: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const query = listQuery(request, shape);
+  const wanted = { ...query.input, organization };
+  const { items, total } = await perform(agentList, wanted, actor, ports);
+  const create = { text: 'Create agent', href: `${dashboardPath(organization)}/new-agent` };
+  const action = visit.may('agent.manage') ? create : undefined;
+  const rows = items.map((agent) => {
+    const path = agentPath(organization, agent.name);
+    const isOver = agent.revokedAt !== null;
+    const of = agent.name;
+    const actions = [
+      { text: 'Rotate key', href: `${path}/rotate`, of },
+      { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
+    ];
+    const status = agentBadge(agent, ports.presenceOf(agent.id));
+    return {
+      id: agent.id,
+      isOver,
+      cells: [
+        { kind: 'name', text: agent.name, href: path },
+        { kind: 'status', status },
+        { kind: 'hint', text: agent.keyHint ?? 'None' },
+        { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' },
+        { kind: 'time', at: agent.createdAt, otherwise: '' },
+        { kind: 'actions', actions: action && !isOver ? actions : [] },
+      ] as const,
     };
-    const at = { crumbs: [{ text: 'Agents' }], live: livePath(organization) };
-    return sendListPage(reply, visit, list, at);
   });
+  const list = {
+    heading: 'Agents',
+    lead: 'An agent runs in your private network and connects MCP servers there to Latchkey, without an open port.',
+    caption: 'Agents',
+    action,
+    tabs: undefined,
+    notice: queryChoice(request, 'done', listNotices),
+    query,
+    rows,
+    total,
+    none: 'No agents yet. Create one to reach MCP servers in a private network.',
+    noneLikeThat: 'No agents match.',
+    now: ports.clock.now(),
+  };
+  const at = { crumbs: [{ text: 'Agents' }], live: livePath(organization) };
+  return sendListPage(reply, visit, list, at);
+};
 
-  formRoutes(guard, '/new-agent', toManage, {
-    form: formFor(agentCreate),
-    conflict: 'name',
-    page({ organization }, request) {
-      const { server } = intendedOf(request);
-      const agents = `${dashboardPath(organization)}/agents`;
-      return {
-        heading: 'Create agent',
-        lead: 'An agent runs in your private network and connects to Latchkey from there. You don’t need to open a port. The next page shows its key once.',
-        refused: 'Not created yet',
-        verb: 'Create agent',
-        cancel: agents,
-        crumbs: [{ text: 'Agents', href: agents }, { text: 'Create agent' }],
-        ...(server && { record: { name: server } }),
-      };
-    },
-    async act(visit, entered, request, reply) {
-      const { organization, actor } = visit;
-      const proxy = await ports.proxy();
-      const made = await perform(agentCreate, { ...entered, organization }, actor, ports);
-      const { server, url } = intendedOf(request);
-      const [servers, urls] = server ? [[server], url ? { [server]: url } : {}] : [[], {}];
-      const query = new URLSearchParams({ done: 'made', ...(server && { server }) });
-      const data = {
-        heading: `Agent ${made.name}`,
-        next: 'Enter this key where the agent runs, as described below. Then create a server that uses this agent.',
-        secret: {
-          label: 'Agent key',
-          secret: made.key,
-          beside: [],
-          steps: agentSteps(base, proxy, servers, urls),
-          proxy,
-          keep: 'Store it with the agent or in a password manager.',
-          done: `${agentPath(organization, made.name)}?${query.toString()}`,
-        },
-      };
-      const agents = { text: 'Agents', href: `${dashboardPath(organization)}/agents` };
-      const crumbs = [agents, { text: made.name }];
-      return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
-    },
-  });
-}
+const newAgent: FormRoutes = {
+  form: formFor(agentCreate),
+  conflict: 'name',
+  page({ organization }, request) {
+    const { server } = intendedOf(request);
+    const agents = `${dashboardPath(organization)}/agents`;
+    return {
+      heading: 'Create agent',
+      lead: 'An agent runs in your private network and connects to Latchkey from there. You don’t need to open a port. The next page shows its key once.',
+      refused: 'Not created yet',
+      verb: 'Create agent',
+      cancel: agents,
+      crumbs: [{ text: 'Agents', href: agents }, { text: 'Create agent' }],
+      ...(server && { record: { name: server } }),
+    };
+  },
+  async act(visit, entered, request, reply, { base, ports }) {
+    const { organization, actor } = visit;
+    const proxy = await ports.proxy();
+    const made = await perform(agentCreate, { ...entered, organization }, actor, ports);
+    const { server, url } = intendedOf(request);
+    const [servers, urls] = server ? [[server], url ? { [server]: url } : {}] : [[], {}];
+    const query = new URLSearchParams({ done: 'made', ...(server && { server }) });
+    const data = {
+      heading: `Agent ${made.name}`,
+      next: 'Enter this key where the agent runs, as described below. Then create a server that uses this agent.',
+      secret: {
+        label: 'Agent key',
+        secret: made.key,
+        beside: [],
+        steps: agentSteps(base, proxy, servers, urls),
+        proxy,
+        keep: 'Store it with the agent or in a password manager.',
+        done: `${agentPath(organization, made.name)}?${query.toString()}`,
+      },
+    };
+    const agents = { text: 'Agents', href: `${dashboardPath(organization)}/agents` };
+    const crumbs = [agents, { text: made.name }];
+    return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+  },
+};
 
 const notices: Readonly<Record<string, string>> = {
   made: 'Agent created. Start it as described below.',
   'key-revoked': 'Key revoked.',
 };
 
-/** One agent at `/agents/{agent}`, and revoking it. */
-function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/agents/:agent', toRead, async (visit, request, reply) => {
-    const { organization } = visit;
-    const agent = await agentOf(visit, request, ports);
-    const path = agentPath(organization, agent.name);
-    const isOver = agent.revokedAt !== null;
-    const may = visit.may('agent.manage') && !isOver;
-    const active = agent.keys.filter(({ status }) => status === 'active').length;
-    const now = clock.now();
-    const describe = await agentKeyDescriptions(agent.keys, now, ports.db);
-    const presence = ports.presenceOf(agent.id);
-    const health = await healthOfAll(agent.servers, ports);
-    const proxy = await ports.proxy();
-    const bound = agent.servers.map(({ name }) => name);
-    const data = {
-      heading: agent.name,
-      notice: queryChoice(request, 'done', notices),
-      facts: [
-        { label: 'Status', cell: { kind: 'status', status: agentBadge(agent, presence) } as const },
-        ...(isOver ? [] : agentFacts(presence, bound)),
-        {
-          label: 'Last connected',
-          cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
-        },
-        { label: 'Created', cell: { kind: 'time', at: agent.createdAt, otherwise: '' } as const },
-      ],
-      keys: {
-        caption: `Keys of ${agent.name}`,
-        columns: [...keyColumns, { text: 'Actions' }].map(({ text }) => ({ text })),
-        rows: agent.keys.map((key) => {
-          const isActive = key.status === 'active';
-          const href = `${path}/keys/${key.id}/revoke`;
-          const revoke = { text: 'Revoke', href, of: key.hint, danger: true };
-          // The last key can only be revoked together with the agent.
-          const actions = may && isActive && active > 1 ? [revoke] : [];
-          const cell = { kind: 'actions', actions } as const;
-          return { id: key.id, isOver: !isActive, cells: [...keyCells(key, describe(key)), cell] };
-        }),
-        empty: { text: 'This agent has no key.' },
-        now,
+const showAgent: PageHandler = async (visit, request, reply, { base, ports }) => {
+  const { organization } = visit;
+  const agent = await agentOf(visit, request, ports);
+  const path = agentPath(organization, agent.name);
+  const isOver = agent.revokedAt !== null;
+  const may = visit.may('agent.manage') && !isOver;
+  const active = agent.keys.filter(({ status }) => status === 'active').length;
+  const now = ports.clock.now();
+  const describe = await agentKeyDescriptions(agent.keys, now, ports.db);
+  const presence = ports.presenceOf(agent.id);
+  const health = await healthOfAll(agent.servers, ports);
+  const proxy = await ports.proxy();
+  const bound = agent.servers.map(({ name }) => name);
+  const data = {
+    heading: agent.name,
+    notice: queryChoice(request, 'done', notices),
+    facts: [
+      { label: 'Status', cell: { kind: 'status', status: agentBadge(agent, presence) } as const },
+      ...(isOver ? [] : agentFacts(presence, bound)),
+      {
+        label: 'Last connected',
+        cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
       },
-      servers: {
-        caption: `Servers of ${agent.name}`,
-        columns: [{ text: 'Name' }, { text: 'Status' }],
-        rows: agent.servers.map((server) => ({
-          id: server.id,
-          cells: [
-            { kind: 'title', of: server, href: serverPath(organization, server.name) },
-            healthCell(health.get(server.id), visit.may('server.manage')),
-          ] as const,
-        })),
-        empty: {
-          text: 'No servers use this agent yet.',
-          action:
-            !isOver && visit.may('server.manage')
-              ? { text: 'Create server', href: newServerPath(organization, agent.name, request) }
-              : undefined,
-        },
-        now,
-      },
-      steps: may && !presence.isOnline ? agentSteps(base, proxy, bound) : undefined,
-      proxy,
-      manage: may ? { rotate: `${path}/rotate`, revoke: `${path}/revoke` } : undefined,
-      here: request.url,
+      { label: 'Created', cell: { kind: 'time', at: agent.createdAt, otherwise: '' } as const },
+    ],
+    keys: {
+      caption: `Keys of ${agent.name}`,
+      columns: [...keyColumns, { text: 'Actions' }].map(({ text }) => ({ text })),
+      rows: agent.keys.map((key) => {
+        const isActive = key.status === 'active';
+        const href = `${path}/keys/${key.id}/revoke`;
+        const revoke = { text: 'Revoke', href, of: key.hint, danger: true };
+        // The last key can only be revoked together with the agent.
+        const actions = may && isActive && active > 1 ? [revoke] : [];
+        const cell = { kind: 'actions', actions } as const;
+        return { id: key.id, isOver: !isActive, cells: [...keyCells(key, describe(key)), cell] };
+      }),
+      empty: { text: 'This agent has no key.' },
       now,
-    };
-    const agents = { text: 'Agents', href: `${dashboardPath(organization)}/agents` };
-    const at = { crumbs: [agents, { text: agent.name }], live: livePath(organization) };
-    return sendDashboardPage(reply, visit, agentPage, data, at);
-  });
+    },
+    servers: {
+      caption: `Servers of ${agent.name}`,
+      columns: [{ text: 'Name' }, { text: 'Status' }],
+      rows: agent.servers.map((server) => ({
+        id: server.id,
+        cells: [
+          { kind: 'title', of: server, href: serverPath(organization, server.name) },
+          healthCell(health.get(server.id), visit.may('server.manage')),
+        ] as const,
+      })),
+      empty: {
+        text: 'No servers use this agent yet.',
+        action:
+          !isOver && visit.may('server.manage')
+            ? { text: 'Create server', href: newServerPath(organization, agent.name, request) }
+            : undefined,
+      },
+      now,
+    },
+    steps: may && !presence.isOnline ? agentSteps(base, proxy, bound) : undefined,
+    proxy,
+    manage: may ? { rotate: `${path}/rotate`, revoke: `${path}/revoke` } : undefined,
+    here: request.url,
+    now,
+  };
+  const agents = { text: 'Agents', href: `${dashboardPath(organization)}/agents` };
+  const at = { crumbs: [agents, { text: agent.name }], live: livePath(organization) };
+  return sendDashboardPage(reply, visit, agentPage, data, at);
+};
 
-  questionRoutes(guard, '/agents/:agent/revoke', toManage, {
-    async ask(visit, request) {
-      const { name, servers, keys } = await agentOf(visit, request, ports);
-      const path = agentPath(visit.organization, name);
-      const active = keys.filter(({ status }) => status === 'active').length;
-      return {
-        heading: `Revoke agent ${name}?`,
-        consequences: [
-          `${counted(active, 'key stops', 'keys stop')} working immediately.`,
-          servers.length === 0
-            ? 'No servers use this agent.'
-            : `${counted(servers.length, 'server uses', 'servers use')} this agent and cannot answer calls until you choose another upstream: ${servers.map((server) => server.name).join(', ')}.`,
-          'This cannot be undone.',
-        ],
-        verb: 'Revoke agent',
-        cancel: path,
-        crumbs: [
-          { text: 'Agents', href: `${dashboardPath(visit.organization)}/agents` },
-          { text: name, href: path },
-          { text: 'Revoke' },
-        ],
-      };
-    },
-    async act(visit, request) {
-      const { organization, actor } = visit;
-      const agent = request.params['agent'] ?? '';
-      await perform(agentRevoke, { organization, agent }, actor, ports);
-      return `${dashboardPath(organization)}/agents?done=revoked`;
-    },
-  });
-}
+const revocation: Question = {
+  async ask(visit, request, { ports }) {
+    const { name, servers, keys } = await agentOf(visit, request, ports);
+    const path = agentPath(visit.organization, name);
+    const active = keys.filter(({ status }) => status === 'active').length;
+    return {
+      heading: `Revoke agent ${name}?`,
+      consequences: [
+        `${counted(active, 'key stops', 'keys stop')} working immediately.`,
+        servers.length === 0
+          ? 'No servers use this agent.'
+          : `${counted(servers.length, 'server uses', 'servers use')} this agent and cannot answer calls until you choose another upstream: ${servers.map((server) => server.name).join(', ')}.`,
+        'This cannot be undone.',
+      ],
+      verb: 'Revoke agent',
+      cancel: path,
+      crumbs: [
+        { text: 'Agents', href: `${dashboardPath(visit.organization)}/agents` },
+        { text: name, href: path },
+        { text: 'Revoke' },
+      ],
+    };
+  },
+  async act(visit, request, { ports }) {
+    const { organization, actor } = visit;
+    const agent = request.params['agent'] ?? '';
+    await perform(agentRevoke, { organization, agent }, actor, ports);
+    return `${dashboardPath(organization)}/agents?done=revoked`;
+  },
+};
 
 /** The state of an agent; `here` is the path of the page, those in `manage` where it is changed, for people who may. */
 interface AgentPageData {

@@ -5,90 +5,92 @@ import { oneTimeSecretPage } from '#web/one-time-secret';
 import { seeOther } from '#web/page-request';
 import { titleText } from '#web/titles';
 import { clientOf, toManage } from './clients.ts';
-import { formRoutes } from './form-routes.ts';
+import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
 /** `/servers/{server}/new-client`, and the settings of one client. */
-export function clientFormRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const crumbsOf = (visit: DashboardVisit, last: string) => {
-    const href = `${serverPath(visit.organization, visit.server.name)}/clients`;
-    return serverCrumbs(visit, { text: 'OAuth clients', href }, { text: last });
-  };
-
-  formRoutes(guard, '/servers/:server/new-client', toManage, {
-    form: formFor(clientCreate),
-    async page(visit, request) {
-      const { name: server } = await serverOf(visit, request, ports);
-      const heading = 'Create OAuth client';
-      return {
-        heading,
-        lead: `An application uses an OAuth client to reach ${titleText(visit.server)}, on behalf of people who consent or on its own behalf.`,
-        refused: 'Not saved yet',
-        verb: heading,
-        cancel: `${serverPath(visit.organization, server)}/clients`,
-        crumbs: crumbsOf(visit, heading),
-      };
-    },
-    async act(visit, entered, request, reply) {
-      const server = await serverOf(visit, request, ports);
-      const { organization, actor } = visit;
-      const proxy = await ports.proxy();
-      const input = { ...entered, organization, server: server.name };
-      const made = await perform(clientCreate, input, actor, ports);
-      const { clientId, clientSecret, scopes } = made;
-      const done = `${serverPath(organization, server.name)}/clients/${clientId}?done=made`;
-      if (clientSecret === null) return seeOther(reply, done);
-      const url = base + server.endpoint;
-      const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
-      const data = {
-        heading: `OAuth client ${made.name}`,
-        next: `The application can now request tokens for ${titleText(visit.server)}.`,
-        secret: {
-          label: 'Client secret',
-          secret: clientSecret,
-          beside: [
-            { label: 'Client ID', text: clientId },
-            { label: 'Endpoint', text: url },
-          ],
-          instructions: connectionInstructions(
-            { organization, name: server.name, url, credential },
-            proxy,
-          ),
-          done,
-        },
-      };
-      const crumbs = serverCrumbs(visit, { text: 'OAuth client' });
-      return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
-    },
-  });
-
-  formRoutes(guard, '/servers/:server/clients/:clientId/settings', toManage, {
-    form: formFor(clientUpdate),
-    async page(visit, request) {
-      const { name: server } = await serverOf(visit, request, ports);
-      const client = await clientOf(visit, request, ports);
-      const heading = 'Change OAuth client';
-      return {
-        heading,
-        lead: 'Removing a scope takes effect on the next call.',
-        refused: 'Not saved yet',
-        verb: 'Save',
-        cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,
-        crumbs: crumbsOf(visit, heading),
-        record: client,
-        shownFields: { focus: false },
-      };
-    },
-    async act(visit, entered, request, reply) {
-      const { name: server } = await serverOf(visit, request, ports);
-      const { clientId } = await clientOf(visit, request, ports);
-      const { organization, actor } = visit;
-      await perform(clientUpdate, { ...entered, organization, clientId }, actor, ports);
-      return seeOther(reply, `${serverPath(organization, server)}/clients/${clientId}?done=saved`);
-    },
-  });
+export function clientFormRoutes(guard: DashboardGuard): void {
+  formRoutes(guard, '/servers/:server/new-client', toManage, newClient);
+  formRoutes(guard, '/servers/:server/clients/:clientId/settings', toManage, clientSettings);
 }
+
+function crumbsOf(visit: DashboardVisit, last: string) {
+  const href = `${serverPath(visit.organization, visit.server.name)}/clients`;
+  return serverCrumbs(visit, { text: 'OAuth clients', href }, { text: last });
+}
+
+const newClient: FormRoutes = {
+  form: formFor(clientCreate),
+  async page(visit, request, { ports }) {
+    const { name: server } = await serverOf(visit, request, ports);
+    const heading = 'Create OAuth client';
+    return {
+      heading,
+      lead: `An application uses an OAuth client to reach ${titleText(visit.server)}, on behalf of people who consent or on its own behalf.`,
+      refused: 'Not saved yet',
+      verb: heading,
+      cancel: `${serverPath(visit.organization, server)}/clients`,
+      crumbs: crumbsOf(visit, heading),
+    };
+  },
+  async act(visit, entered, request, reply, { base, ports }) {
+    const server = await serverOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const proxy = await ports.proxy();
+    const input = { ...entered, organization, server: server.name };
+    const made = await perform(clientCreate, input, actor, ports);
+    const { clientId, clientSecret, scopes } = made;
+    const done = `${serverPath(organization, server.name)}/clients/${clientId}?done=made`;
+    if (clientSecret === null) return seeOther(reply, done);
+    const url = base + server.endpoint;
+    const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
+    const data = {
+      heading: `OAuth client ${made.name}`,
+      next: `The application can now request tokens for ${titleText(visit.server)}.`,
+      secret: {
+        label: 'Client secret',
+        secret: clientSecret,
+        beside: [
+          { label: 'Client ID', text: clientId },
+          { label: 'Endpoint', text: url },
+        ],
+        instructions: connectionInstructions(
+          { organization, name: server.name, url, credential },
+          proxy,
+        ),
+        done,
+      },
+    };
+    const crumbs = serverCrumbs(visit, { text: 'OAuth client' });
+    return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+  },
+};
+
+const clientSettings: FormRoutes = {
+  form: formFor(clientUpdate),
+  async page(visit, request, { ports }) {
+    const { name: server } = await serverOf(visit, request, ports);
+    const client = await clientOf(visit, request, ports);
+    const heading = 'Change OAuth client';
+    return {
+      heading,
+      lead: 'Removing a scope takes effect on the next call.',
+      refused: 'Not saved yet',
+      verb: 'Save',
+      cancel: `${serverPath(visit.organization, server)}/clients/${client.clientId}`,
+      crumbs: crumbsOf(visit, heading),
+      record: client,
+      shownFields: { focus: false },
+    };
+  },
+  async act(visit, entered, request, reply, { ports }) {
+    const { name: server } = await serverOf(visit, request, ports);
+    const { clientId } = await clientOf(visit, request, ports);
+    const { organization, actor } = visit;
+    await perform(clientUpdate, { ...entered, organization, clientId }, actor, ports);
+    return seeOther(reply, `${serverPath(organization, server)}/clients/${clientId}?done=saved`);
+  },
+};

@@ -7,135 +7,157 @@ import { perform } from '#admin/operation';
 import { connectionInstructions } from '#web/instructions';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { clientOf, isActive, type ClientSecretView } from './clients.ts';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { rotationPage, rotationStartPage } from './rotation.ts';
 import { serverCrumbs, serverPath } from './servers.ts';
 
+const client = '/servers/:server/clients/:clientId';
 const toManage = { permission: 'client.manage', section: 'servers' } as const;
 const update =
   'Replace the old secret with the new one in every assistant and application that uses it. The client ID does not change.';
 
 /** `/servers/{server}/clients/{client}/rotate`, `/rotation/{new secret}`, and revoking one secret. */
-export function clientSecretRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-  const client = '/servers/:server/clients/:clientId';
-  const pathOf = ({ organization }: DashboardVisit, { server, clientId }: ClientView) =>
-    `${serverPath(organization, server)}/clients/${clientId}`;
-  const crumbs = (visit: DashboardVisit, shown: ClientView, last: string) =>
-    serverCrumbs(
-      visit,
-      { text: 'OAuth clients', href: `${serverPath(visit.organization, shown.server)}/clients` },
-      { text: shown.name, href: pathOf(visit, shown) },
-      { text: last },
-    );
-  const secretsOf = async ({ organization, actor }: DashboardVisit, { clientId }: ClientView) =>
-    (await perform(clientSecretList, { organization, clientId }, actor, ports)).items;
+export function clientSecretRoutes(guard: DashboardGuard): void {
+  guard.get(`${client}/rotate`, toManage, startRotation);
+  guard.post(`${client}/rotate`, toManage, rotateSecret);
+  guard.get(`${client}/rotation/:secretId`, toManage, showRotation);
+  questionRoutes(guard, `${client}/secrets/:secretId/revoke`, toManage, secretRevocation);
+}
 
-  const show = async (
-    visit: DashboardVisit,
-    reply: FastifyReply,
-    shown: ClientView,
-    made: ClientSecretView,
-    secret: OneTimeSecret | undefined,
-  ) => {
-    const path = pathOf(visit, shown);
-    const now = clock.now();
-    const others = (await secretsOf(visit, shown)).filter(({ id }) => id !== made.id);
-    const older = others.filter(({ createdAt }) => createdAt <= made.createdAt);
-    const data = {
-      heading: `Rotate the secret of “${shown.name}”`,
-      what: 'secret',
-      update,
-      firstUse: 'Use the application now. This page shows the first use of the secret.',
-      secret,
-      made,
-      replaced: older
-        .filter(
-          (one) => isActive(one, now) || one.revokedAt === null || one.revokedAt >= made.createdAt,
-        )
-        .map((one) => ({
-          hint: one.hint,
-          lastUsedAt: one.lastUsedAt,
-          revoke: isActive(one, now) ? `${path}/secrets/${one.id}/revoke` : undefined,
-        })),
-      here: `${path}/rotation/${made.id}`,
-      back: { text: 'View OAuth client', href: path },
-      now,
-    };
-    const live = livePath(visit.organization, shown.server);
-    return sendDashboardPage(reply, visit, rotationPage, data, {
-      crumbs: crumbs(visit, shown, 'Rotate'),
-      live,
-    });
+function pathOf({ organization }: DashboardVisit, { server, clientId }: ClientView) {
+  return `${serverPath(organization, server)}/clients/${clientId}`;
+}
+
+function crumbsOf(visit: DashboardVisit, shown: ClientView, last: string) {
+  return serverCrumbs(
+    visit,
+    { text: 'OAuth clients', href: `${serverPath(visit.organization, shown.server)}/clients` },
+    { text: shown.name, href: pathOf(visit, shown) },
+    { text: last },
+  );
+}
+
+async function secretsOf(
+  { organization, actor }: DashboardVisit,
+  { clientId }: ClientView,
+  ports: DashboardPorts,
+) {
+  return (await perform(clientSecretList, { organization, clientId }, actor, ports)).items;
+}
+
+/** Sends the rotation page; `secret` only in the response that creates it. */
+async function sendRotation(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  shown: ClientView,
+  made: ClientSecretView,
+  secret: OneTimeSecret | undefined,
+  ports: DashboardPorts,
+) {
+  const path = pathOf(visit, shown);
+  const now = ports.clock.now();
+  const others = (await secretsOf(visit, shown, ports)).filter(({ id }) => id !== made.id);
+  const older = others.filter(({ createdAt }) => createdAt <= made.createdAt);
+  const data = {
+    heading: `Rotate the secret of “${shown.name}”`,
+    what: 'secret',
+    update,
+    firstUse: 'Use the application now. This page shows the first use of the secret.',
+    secret,
+    made,
+    replaced: older
+      .filter(
+        (one) => isActive(one, now) || one.revokedAt === null || one.revokedAt >= made.createdAt,
+      )
+      .map((one) => ({
+        hint: one.hint,
+        lastUsedAt: one.lastUsedAt,
+        revoke: isActive(one, now) ? `${path}/secrets/${one.id}/revoke` : undefined,
+      })),
+    here: `${path}/rotation/${made.id}`,
+    back: { text: 'View OAuth client', href: path },
+    now,
   };
-
-  guard.get(`${client}/rotate`, toManage, async (visit, request, reply) => {
-    const shown = await clientOf(visit, request, ports);
-    const cancel = pathOf(visit, shown);
-    const heading = `Rotate the secret of “${shown.name}”`;
-    const data = { heading, what: 'secret', update, action: `${cancel}/rotate`, cancel };
-    const at = { crumbs: crumbs(visit, shown, 'Rotate') };
-    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+  const live = livePath(visit.organization, shown.server);
+  return sendDashboardPage(reply, visit, rotationPage, data, {
+    crumbs: crumbsOf(visit, shown, 'Rotate'),
+    live,
   });
+}
 
-  guard.post(`${client}/rotate`, toManage, async (visit, _form, request, reply) => {
-    const shown = await clientOf(visit, request, ports);
-    const { organization, actor } = visit;
-    const { clientId, server, scopes } = shown;
-    const proxy = await ports.proxy();
-    const made = await perform(clientRotate, { organization, clientId }, actor, ports);
-    const { clientSecret } = made;
-    const url = `${base}/mcp/${organization}/${server}`;
-    const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
-    return show(visit, reply, shown, made, {
+const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const shown = await clientOf(visit, request, ports);
+  const cancel = pathOf(visit, shown);
+  const heading = `Rotate the secret of “${shown.name}”`;
+  const data = { heading, what: 'secret', update, action: `${cancel}/rotate`, cancel };
+  const at = { crumbs: crumbsOf(visit, shown, 'Rotate') };
+  return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+};
+
+const rotateSecret: FormHandler = async (visit, _form, request, reply, { base, ports }) => {
+  const shown = await clientOf(visit, request, ports);
+  const { organization, actor } = visit;
+  const { clientId, server, scopes } = shown;
+  const proxy = await ports.proxy();
+  const made = await perform(clientRotate, { organization, clientId }, actor, ports);
+  const { clientSecret } = made;
+  const url = `${base}/mcp/${organization}/${server}`;
+  const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
+  return sendRotation(
+    visit,
+    reply,
+    shown,
+    made,
+    {
       label: 'New client secret',
       secret: clientSecret,
       beside: [{ label: 'Client ID', text: clientId }],
       instructions: connectionInstructions({ organization, name: server, url, credential }, proxy),
       done: `${pathOf(visit, shown)}/rotation/${made.id}`,
-    });
-  });
+    },
+    ports,
+  );
+};
 
-  guard.get(`${client}/rotation/:secretId`, toManage, async (visit, request, reply) => {
+const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const shown = await clientOf(visit, request, ports);
+  const secrets = await secretsOf(visit, shown, ports);
+  const made = secrets.find(({ id }) => id === request.params['secretId']);
+  if (!made) throw notFound('secret');
+  return sendRotation(visit, reply, shown, made, undefined, ports);
+};
+
+const secretRevocation: Question = {
+  async ask(visit, request, { ports }) {
     const shown = await clientOf(visit, request, ports);
-    const secrets = await secretsOf(visit, shown);
-    const made = secrets.find(({ id }) => id === request.params['secretId']);
-    if (!made) throw notFound('secret');
-    return show(visit, reply, shown, made, undefined);
-  });
-
-  questionRoutes(guard, `${client}/secrets/:secretId/revoke`, toManage, {
-    async ask(visit, request) {
-      const shown = await clientOf(visit, request, ports);
-      const secrets = await secretsOf(visit, shown);
-      const secret = secrets.find(({ id }) => id === request.params['secretId']);
-      if (!secret) throw notFound('secret');
-      const now = clock.now();
-      const others = secrets.filter((one) => one.id !== secret.id && isActive(one, now)).length;
-      return {
-        heading: `Revoke the secret ${secret.hint}?`,
-        consequences: [
-          `It stops working immediately: applications that use it as “${shown.name}” get no new tokens.`,
-          others > 0
-            ? 'The other secret continues to work.'
-            : 'It is the only active secret. The client cannot get tokens until you rotate its secret.',
-        ],
-        verb: 'Revoke secret',
-        cancel: pathOf(visit, shown),
-        crumbs: crumbs(visit, shown, 'Revoke a secret'),
-      };
-    },
-    async act(visit, request) {
-      const shown = await clientOf(visit, request, ports);
-      const { organization, actor } = visit;
-      const secretId = request.params['secretId'] ?? '';
-      const input = { organization, clientId: shown.clientId, secretId };
-      await perform(clientSecretRevoke, input, actor, ports);
-      return `${pathOf(visit, shown)}?done=secret-revoked`;
-    },
-  });
-}
+    const secrets = await secretsOf(visit, shown, ports);
+    const secret = secrets.find(({ id }) => id === request.params['secretId']);
+    if (!secret) throw notFound('secret');
+    const now = ports.clock.now();
+    const others = secrets.filter((one) => one.id !== secret.id && isActive(one, now)).length;
+    return {
+      heading: `Revoke the secret ${secret.hint}?`,
+      consequences: [
+        `It stops working immediately: applications that use it as “${shown.name}” get no new tokens.`,
+        others > 0
+          ? 'The other secret continues to work.'
+          : 'It is the only active secret. The client cannot get tokens until you rotate its secret.',
+      ],
+      verb: 'Revoke secret',
+      cancel: pathOf(visit, shown),
+      crumbs: crumbsOf(visit, shown, 'Revoke a secret'),
+    };
+  },
+  async act(visit, request, { ports }) {
+    const shown = await clientOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const secretId = request.params['secretId'] ?? '';
+    const input = { organization, clientId: shown.clientId, secretId };
+    await perform(clientSecretRevoke, input, actor, ports);
+    return `${pathOf(visit, shown)}?done=secret-revoked`;
+  },
+};

@@ -15,19 +15,20 @@ import { copyable, dataTable, type Fact, factList, type Table } from '#web/table
 import { titleText } from '#web/titles';
 import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { counted, questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 /** The OAuth clients of a server: listing, showing and revoking them. */
-export function clientRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
+export function clientRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/clients', toRead, showClients);
+  guard.get('/servers/:server/clients/:clientId', toRead, showClient);
+  questionRoutes(guard, '/servers/:server/clients/:clientId/revoke', toManage, revocation);
 }
 
 const toRead = { permission: 'client.read', section: 'servers' } as const;
@@ -50,60 +51,55 @@ const listNotices: Readonly<Record<string, string>> = {
   revoked: 'OAuth client and all its tokens revoked.',
 };
 
-/** `/servers/{server}/clients`. */
-function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/servers/:server/clients', toRead, async (visit, request, reply) => {
-    const server = await serverOf(visit, request, ports);
-    const { organization, actor } = visit;
-    const home = serverPath(organization, server.name);
-    const query = listQuery(request, shape);
-    const wanted = { ...query.input, organization, server: server.name };
-    const { items, total } = await perform(clientList, wanted, actor, ports);
-    const create = { text: 'Create OAuth client', href: `${home}/new-client` };
-    const action = visit.may('client.manage') ? create : undefined;
-    const rows = items.map((client) => {
-      const path = `${home}/clients/${client.clientId}`;
-      const isOver = client.revokedAt !== null;
-      const of = client.name;
-      const actions = [
-        ...(client.authentication === 'secret'
-          ? [{ text: 'Rotate', href: `${path}/rotate`, of }]
-          : []),
-        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
-      ];
-      const badges = isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [];
-      return {
-        id: client.clientId,
-        isOver,
-        cells: [
-          { kind: 'name', text: client.name, href: path, badges },
-          { kind: 'id', text: client.clientId },
-          { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' },
-          { kind: 'time', at: client.createdAt, otherwise: '' },
-          { kind: 'actions', actions: action && !isOver ? actions : [] },
-        ] as const,
-      };
-    });
-    const list = {
-      heading: visit.server,
-      caption: `OAuth clients of ${server.name}`,
-      action,
-      tabs: serverTabs(visit, server.name, 'clients'),
-      notice: queryChoice(request, 'done', listNotices),
-      query,
-      rows,
-      total,
-      none: 'No OAuth clients yet. An application needs one to act on behalf of people or on its own behalf.',
-      noneLikeThat: 'No OAuth clients match.',
-      now: clock.now(),
+const showClients: PageHandler = async (visit, request, reply, { ports }) => {
+  const server = await serverOf(visit, request, ports);
+  const { organization, actor } = visit;
+  const home = serverPath(organization, server.name);
+  const query = listQuery(request, shape);
+  const wanted = { ...query.input, organization, server: server.name };
+  const { items, total } = await perform(clientList, wanted, actor, ports);
+  const create = { text: 'Create OAuth client', href: `${home}/new-client` };
+  const action = visit.may('client.manage') ? create : undefined;
+  const rows = items.map((client) => {
+    const path = `${home}/clients/${client.clientId}`;
+    const isOver = client.revokedAt !== null;
+    const of = client.name;
+    const actions = [
+      ...(client.authentication === 'secret'
+        ? [{ text: 'Rotate', href: `${path}/rotate`, of }]
+        : []),
+      { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
+    ];
+    const badges = isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [];
+    return {
+      id: client.clientId,
+      isOver,
+      cells: [
+        { kind: 'name', text: client.name, href: path, badges },
+        { kind: 'id', text: client.clientId },
+        { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' },
+        { kind: 'time', at: client.createdAt, otherwise: '' },
+        { kind: 'actions', actions: action && !isOver ? actions : [] },
+      ] as const,
     };
-    const crumbs = serverCrumbs(visit, { text: 'OAuth clients' });
-    const live = livePath(organization, server.name);
-    return sendListPage(reply, visit, list, { crumbs, live });
   });
-}
+  const list = {
+    heading: visit.server,
+    caption: `OAuth clients of ${server.name}`,
+    action,
+    tabs: serverTabs(visit, server.name, 'clients'),
+    notice: queryChoice(request, 'done', listNotices),
+    query,
+    rows,
+    total,
+    none: 'No OAuth clients yet. An application needs one to act on behalf of people or on its own behalf.',
+    noneLikeThat: 'No OAuth clients match.',
+    now: ports.clock.now(),
+  };
+  const crumbs = serverCrumbs(visit, { text: 'OAuth clients' });
+  const live = livePath(organization, server.name);
+  return sendListPage(reply, visit, list, { crumbs, live });
+};
 
 /** The client that the path names, if the server that it names has it. @throws {AdministrationRefusal} */
 export async function clientOf(
@@ -124,96 +120,91 @@ const notices: Readonly<Record<string, string>> = {
   'secret-revoked': 'Client secret revoked. The application can no longer authenticate with it.',
 };
 
-/** One OAuth client at `/servers/{server}/clients/{id}`, and revoking it. */
-function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
+const showClient: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const client = await clientOf(visit, request, ports);
+  const { clientId, server, name, revokedAt, authentication } = client;
+  const path = `${serverPath(organization, server)}/clients/${clientId}`;
+  const isOver = revokedAt !== null;
+  const may = visit.may('client.manage') && !isOver;
+  const people = await countClientPeople(ports.db, clientId, ports.clock.now());
+  const bySecret = authentication === 'secret';
+  const secrets = await perform(clientSecretList, { organization, clientId }, actor, ports);
+  const creators = await findSecretCreators(ports.db, clientId);
+  const nameOf = await findActorNames(ports.db, creators.values());
+  const creatorOf = (id: string) => {
+    const creator = creators.get(id);
+    return creator === undefined ? '' : nameOf(creator);
+  };
+  const data = {
+    heading: name,
+    badges: isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [],
+    notice: queryChoice(request, 'done', notices),
+    clientId,
+    facts: [
+      {
+        label: 'Authentication',
+        text: bySecret ? 'Client secret' : 'Private key (private_key_jwt)',
+      },
+      { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
+      {
+        label: 'Last used',
+        cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
+      },
+      { label: 'Created', cell: { kind: 'time', at: client.createdAt, otherwise: '' } as const },
+    ],
+    scopes: client.scopes.map(scopeWords),
+    redirectUris: client.redirectUris,
+    secrets: bySecret
+      ? secretTable(secrets.items, { path, may, now: ports.clock.now(), creatorOf })
+      : undefined,
+    manage: may
+      ? {
+          change: `${path}/settings`,
+          rotate: bySecret ? `${path}/rotate` : undefined,
+          revoke: `${path}/revoke`,
+        }
+      : undefined,
+    here: request.url,
+    now: ports.clock.now(),
+  };
+  const clients = { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` };
+  const crumbs = serverCrumbs(visit, clients, { text: name });
+  const live = livePath(organization, server);
+  return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
+};
 
-  guard.get('/servers/:server/clients/:clientId', toRead, async (visit, request, reply) => {
-    const { organization, actor } = visit;
-    const client = await clientOf(visit, request, ports);
-    const { clientId, server, name, revokedAt, authentication } = client;
-    const path = `${serverPath(organization, server)}/clients/${clientId}`;
-    const isOver = revokedAt !== null;
-    const may = visit.may('client.manage') && !isOver;
-    const people = await countClientPeople(ports.db, clientId, clock.now());
-    const bySecret = authentication === 'secret';
-    const secrets = await perform(clientSecretList, { organization, clientId }, actor, ports);
-    const creators = await findSecretCreators(ports.db, clientId);
-    const nameOf = await findActorNames(ports.db, creators.values());
-    const creatorOf = (id: string) => {
-      const creator = creators.get(id);
-      return creator === undefined ? '' : nameOf(creator);
-    };
-    const data = {
-      heading: name,
-      badges: isOver ? [{ text: 'Revoked', tone: 'plain' } as const] : [],
-      notice: queryChoice(request, 'done', notices),
-      clientId,
-      facts: [
-        {
-          label: 'Authentication',
-          text: bySecret ? 'Client secret' : 'Private key (private_key_jwt)',
-        },
-        { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
-        {
-          label: 'Last used',
-          cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
-        },
-        { label: 'Created', cell: { kind: 'time', at: client.createdAt, otherwise: '' } as const },
+const revocation: Question = {
+  async ask(visit, request, { ports }) {
+    const { clientId, name, server } = await clientOf(visit, request, ports);
+    const people = await countClientPeople(ports.db, clientId, ports.clock.now());
+    const home = `${serverPath(visit.organization, server)}/clients`;
+    return {
+      heading: `Revoke OAuth client “${name}”?`,
+      consequences: [
+        `The client loses access to ${titleText(visit.server)}, and all its tokens stop working immediately.`,
+        people === 0
+          ? 'No person uses it.'
+          : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access immediately.`,
+        'This cannot be undone. If the application still needs access, create a new client.',
       ],
-      scopes: client.scopes.map(scopeWords),
-      redirectUris: client.redirectUris,
-      secrets: bySecret
-        ? secretTable(secrets.items, { path, may, now: clock.now(), creatorOf })
-        : undefined,
-      manage: may
-        ? {
-            change: `${path}/settings`,
-            rotate: bySecret ? `${path}/rotate` : undefined,
-            revoke: `${path}/revoke`,
-          }
-        : undefined,
-      here: request.url,
-      now: clock.now(),
+      verb: 'Revoke client',
+      cancel: `${home}/${clientId}`,
+      crumbs: serverCrumbs(
+        visit,
+        { text: 'OAuth clients', href: home },
+        { text: name, href: `${home}/${clientId}` },
+        { text: 'Revoke' },
+      ),
     };
-    const clients = { text: 'OAuth clients', href: `${serverPath(organization, server)}/clients` };
-    const crumbs = serverCrumbs(visit, clients, { text: name });
-    const live = livePath(organization, server);
-    return sendDashboardPage(reply, visit, clientPage, data, { crumbs, live });
-  });
-
-  questionRoutes(guard, '/servers/:server/clients/:clientId/revoke', toManage, {
-    async ask(visit, request) {
-      const { clientId, name, server } = await clientOf(visit, request, ports);
-      const people = await countClientPeople(ports.db, clientId, clock.now());
-      const home = `${serverPath(visit.organization, server)}/clients`;
-      return {
-        heading: `Revoke OAuth client “${name}”?`,
-        consequences: [
-          `The client loses access to ${titleText(visit.server)}, and all its tokens stop working immediately.`,
-          people === 0
-            ? 'No person uses it.'
-            : `${counted(people, 'person uses', 'people use')} it; ${people === 1 ? 'that person loses' : 'they lose'} access immediately.`,
-          'This cannot be undone. If the application still needs access, create a new client.',
-        ],
-        verb: 'Revoke client',
-        cancel: `${home}/${clientId}`,
-        crumbs: serverCrumbs(
-          visit,
-          { text: 'OAuth clients', href: home },
-          { text: name, href: `${home}/${clientId}` },
-          { text: 'Revoke' },
-        ),
-      };
-    },
-    async act(visit, request) {
-      const { clientId, server } = await clientOf(visit, request, ports);
-      const { organization, actor } = visit;
-      await perform(clientRevoke, { organization, clientId }, actor, ports);
-      return `${serverPath(organization, server)}/clients?done=revoked`;
-    },
-  });
-}
+  },
+  async act(visit, request, { ports }) {
+    const { clientId, server } = await clientOf(visit, request, ports);
+    const { organization, actor } = visit;
+    await perform(clientRevoke, { organization, clientId }, actor, ports);
+    return `${serverPath(organization, server)}/clients?done=revoked`;
+  },
+};
 
 /** Whom a client acts for now. A client that asks no one for consent acts only for itself. */
 export function actsFor(people: number, redirectUris: readonly string[]): string {

@@ -15,26 +15,36 @@ import { queryChoice } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList } from '#web/tables';
 import { titleText } from '#web/titles';
 import { type ActorName, findActorNames } from './actors.ts';
-import { formRoutes } from './form-routes.ts';
+import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor, scopeList, scopeWords } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { rotationOf, rotationPage, rotationsAmong, rotationStartPage } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 /** The API keys of a server: listing, generating, rotating and revoking them. */
-export function keyRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
-  generateAndRevokeRoutes(guard, options);
-  rotationRoutes(guard, options);
+export function keyRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/keys', toRead, showKeys);
+  guard.get('/servers/:server/keys/:keyId', toRead, showKey);
+  formRoutes(guard, '/servers/:server/new-key', toManage, newKey);
+  questionRoutes(guard, '/servers/:server/keys/:keyId/revoke', toManage, revocation);
+  guard.get('/servers/:server/keys/:keyId/rotate', toManage, startRotation);
+  guard.post('/servers/:server/keys/:keyId/rotate', toManage, rotateKey);
+  guard.get('/servers/:server/keys/:keyId/rotation/:newKeyId', toManage, showRotation);
 }
 
 const toRead = { permission: 'key.read', section: 'servers' } as const;
+const toManage = { permission: 'key.manage', section: 'servers' } as const;
 /** The columns of key lists, without the actions. */
 export const keyColumns = [
   { text: 'Name', sort: 'name' },
@@ -61,53 +71,48 @@ const notices: Readonly<Record<string, string>> = {
   revoked: 'The API key is revoked. It no longer works.',
 };
 
-/** `/servers/{server}/keys`. */
-function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/servers/:server/keys', toRead, async (visit, request, reply) => {
-    const server = await serverOf(visit, request, ports);
-    const { organization, actor } = visit;
-    const home = serverPath(organization, server.name);
-    const query = listQuery(request, shape);
-    const wanted = { ...query.input, organization, server: server.name };
-    const { items, total } = await perform(keyList, wanted, actor, ports);
-    const generate = { text: 'Generate API key', href: `${home}/new-key` };
-    const action = visit.may('key.manage') ? generate : undefined;
-    const describe = await keyDescriptions(items, clock.now(), ports.db);
-    const rows = items.map((key) => {
-      const of = `${key.name} ${key.hint}`;
-      const path = `${home}/keys/${key.id}`;
-      const actions = [
-        { text: 'Rotate', href: `${path}/rotate`, of },
-        { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
-      ];
-      const isActive = key.status === 'active';
-      const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
-      return {
-        id: key.id,
-        isOver: !isActive,
-        cells: [...keyCells(key, describe(key), path), cell],
-      };
-    });
-    const list = {
-      heading: visit.server,
-      caption: `API keys of ${server.name}`,
-      action,
-      tabs: serverTabs(visit, server.name, 'keys'),
-      notice: queryChoice(request, 'done', notices),
-      query,
-      rows,
-      total,
-      none: 'No API keys yet. An assistant or a script can use this server with an API key.',
-      noneLikeThat: 'No API keys match.',
-      now: clock.now(),
+const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
+  const server = await serverOf(visit, request, ports);
+  const { organization, actor } = visit;
+  const home = serverPath(organization, server.name);
+  const query = listQuery(request, shape);
+  const wanted = { ...query.input, organization, server: server.name };
+  const { items, total } = await perform(keyList, wanted, actor, ports);
+  const generate = { text: 'Generate API key', href: `${home}/new-key` };
+  const action = visit.may('key.manage') ? generate : undefined;
+  const describe = await keyDescriptions(items, ports.clock.now(), ports.db);
+  const rows = items.map((key) => {
+    const of = `${key.name} ${key.hint}`;
+    const path = `${home}/keys/${key.id}`;
+    const actions = [
+      { text: 'Rotate', href: `${path}/rotate`, of },
+      { text: 'Revoke', href: `${path}/revoke`, of, danger: true },
+    ];
+    const isActive = key.status === 'active';
+    const cell = { kind: 'actions', actions: isActive && action ? actions : [] } as const;
+    return {
+      id: key.id,
+      isOver: !isActive,
+      cells: [...keyCells(key, describe(key), path), cell],
     };
-    const crumbs = serverCrumbs(visit, { text: 'API keys' });
-    const live = livePath(organization, server.name);
-    return sendListPage(reply, visit, list, { crumbs, live });
   });
-}
+  const list = {
+    heading: visit.server,
+    caption: `API keys of ${server.name}`,
+    action,
+    tabs: serverTabs(visit, server.name, 'keys'),
+    notice: queryChoice(request, 'done', notices),
+    query,
+    rows,
+    total,
+    none: 'No API keys yet. An assistant or a script can use this server with an API key.',
+    noneLikeThat: 'No API keys match.',
+    now: ports.clock.now(),
+  };
+  const crumbs = serverCrumbs(visit, { text: 'API keys' });
+  const live = livePath(organization, server.name);
+  return sendListPage(reply, visit, list, { crumbs, live });
+};
 
 /** The age at which the list recommends a rotation. */
 const rotateAfterDays = 90;
@@ -202,45 +207,41 @@ function scopeName(scope: string): string {
   return scope.replace(/^mcp:/, '');
 }
 
-/** `/servers/{server}/keys/{key}`. */
-function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
-  guard.get('/servers/:server/keys/:keyId', toRead, async (visit, request, reply) => {
-    const { organization } = visit;
-    const { name: server } = await serverOf(visit, request, ports);
-    const key = await keyOf(visit, request, ports);
-    const list = `${serverPath(organization, server)}/keys`;
-    const time = (at: number | null, otherwise: string) =>
-      ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
-    const isManaged = key.status === 'active' && visit.may('key.manage');
-    const describe = await keyDescriptions([key], clock.now(), ports.db);
-    const { badges, rotation, createdBy } = describe(key);
-    const data = {
-      heading: key.name,
-      badges,
-      rotation,
-      keyId: key.id,
-      facts: [
-        { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
-        { label: 'Last used', cell: time(key.lastUsedAt, 'Never') },
-        { label: 'Created', cell: time(key.createdAt, '') },
-        ...(createdBy ? [{ label: 'Created by', text: createdBy }] : []),
-        { label: 'Expires', cell: time(key.expiresAt, 'Never') },
-        ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
-      ],
-      scopes: key.scopes.map(scopeWords),
-      manage: isManaged
-        ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
-        : undefined,
-      here: request.url,
-      now: clock.now(),
-    };
-    const keys = { text: 'API keys', href: list };
-    const crumbs = serverCrumbs(visit, keys, { text: key.name });
-    const live = livePath(organization, server);
-    return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
-  });
-}
+const showKey: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization } = visit;
+  const { name: server } = await serverOf(visit, request, ports);
+  const key = await keyOf(visit, request, ports);
+  const list = `${serverPath(organization, server)}/keys`;
+  const time = (at: number | null, otherwise: string) =>
+    ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
+  const isManaged = key.status === 'active' && visit.may('key.manage');
+  const describe = await keyDescriptions([key], ports.clock.now(), ports.db);
+  const { badges, rotation, createdBy } = describe(key);
+  const data = {
+    heading: key.name,
+    badges,
+    rotation,
+    keyId: key.id,
+    facts: [
+      { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
+      { label: 'Last used', cell: time(key.lastUsedAt, 'Never') },
+      { label: 'Created', cell: time(key.createdAt, '') },
+      ...(createdBy ? [{ label: 'Created by', text: createdBy }] : []),
+      { label: 'Expires', cell: time(key.expiresAt, 'Never') },
+      ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
+    ],
+    scopes: key.scopes.map(scopeWords),
+    manage: isManaged
+      ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
+      : undefined,
+    here: request.url,
+    now: ports.clock.now(),
+  };
+  const keys = { text: 'API keys', href: list };
+  const crumbs = serverCrumbs(visit, keys, { text: key.name });
+  const live = livePath(organization, server);
+  return sendDashboardPage(reply, visit, keyPage, data, { crumbs, live });
+};
 
 /** The state of a key; `here` is the path of the page, those in `manage` where it is changed. */
 interface KeyPageData {
@@ -289,80 +290,73 @@ async function keyOf(
   return key;
 }
 
-const toManage = { permission: 'key.manage', section: 'servers' } as const;
+const newKey: FormRoutes = {
+  form: formFor(keyCreate),
+  async page(visit, request, { ports }) {
+    const { name: server } = await serverOf(visit, request, ports);
+    const keys = `${serverPath(visit.organization, server)}/keys`;
+    return {
+      heading: 'Generate API key',
+      lead: `Anyone with this key can use ${titleText(visit.server)}. The next page shows the key once.`,
+      refused: 'Not generated yet',
+      verb: 'Generate API key',
+      cancel: keys,
+      crumbs: serverCrumbs(visit, { text: 'API keys', href: keys }, { text: 'Generate' }),
+    };
+  },
+  async act(visit, entered, request, reply, { base, ports }) {
+    const server = await serverOf(visit, request, ports);
+    const { organization, actor } = visit;
+    const proxy = await ports.proxy();
+    const input = { ...entered, organization, server: server.name };
+    const made = await perform(keyCreate, input, actor, ports);
+    const url = base + server.endpoint;
+    const credential = { kind: 'key', apiKey: made.key } as const;
+    const data = {
+      heading: `API key ${made.name}`,
+      next: `Anyone with this key can use ${titleText(visit.server)}.`,
+      secret: {
+        label: 'API key',
+        secret: made.key,
+        beside: [{ label: 'Endpoint', text: url }],
+        instructions: connectionInstructions(
+          { organization, name: server.name, url, credential },
+          proxy,
+        ),
+        done: `${serverPath(organization, server.name)}/keys?done=made`,
+      },
+    };
+    const crumbs = serverCrumbs(visit, { text: 'API key' });
+    return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
+  },
+};
 
-/** `/servers/{server}/new-key`, and revoking one of its keys. */
-function generateAndRevokeRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  formRoutes(guard, '/servers/:server/new-key', toManage, {
-    form: formFor(keyCreate),
-    async page(visit, request) {
-      const { name: server } = await serverOf(visit, request, ports);
-      const keys = `${serverPath(visit.organization, server)}/keys`;
-      return {
-        heading: 'Generate API key',
-        lead: `Anyone with this key can use ${titleText(visit.server)}. The next page shows the key once.`,
-        refused: 'Not generated yet',
-        verb: 'Generate API key',
-        cancel: keys,
-        crumbs: serverCrumbs(visit, { text: 'API keys', href: keys }, { text: 'Generate' }),
-      };
-    },
-    async act(visit, entered, request, reply) {
-      const server = await serverOf(visit, request, ports);
-      const { organization, actor } = visit;
-      const proxy = await ports.proxy();
-      const input = { ...entered, organization, server: server.name };
-      const made = await perform(keyCreate, input, actor, ports);
-      const url = base + server.endpoint;
-      const credential = { kind: 'key', apiKey: made.key } as const;
-      const data = {
-        heading: `API key ${made.name}`,
-        next: `Anyone with this key can use ${titleText(visit.server)}.`,
-        secret: {
-          label: 'API key',
-          secret: made.key,
-          beside: [{ label: 'Endpoint', text: url }],
-          instructions: connectionInstructions(
-            { organization, name: server.name, url, credential },
-            proxy,
-          ),
-          done: `${serverPath(organization, server.name)}/keys?done=made`,
-        },
-      };
-      const crumbs = serverCrumbs(visit, { text: 'API key' });
-      return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
-    },
-  });
-
-  questionRoutes(guard, '/servers/:server/keys/:keyId/revoke', toManage, {
-    async ask(visit, request) {
-      const server = await serverOf(visit, request, ports);
-      const key = await keyOf(visit, request, ports);
-      const used =
-        key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, clock.now());
-      const home = `${serverPath(visit.organization, server.name)}/keys`;
-      return {
-        heading: `Revoke the API key “${key.name}”?`,
-        consequences: [
-          `${key.hint} stops working immediately.`,
-          used,
-          'This cannot be undone. Anyone who still needs access needs a new key.',
-        ],
-        verb: 'Revoke key',
-        cancel: home,
-        crumbs: serverCrumbs(visit, { text: 'API keys', href: home }, { text: 'Revoke' }),
-      };
-    },
-    async act(visit, request) {
-      const { server, id: keyId } = await keyOf(visit, request, ports);
-      const { organization, actor } = visit;
-      await perform(keyRevoke, { organization, keyId }, actor, ports);
-      return `${serverPath(organization, server ?? '')}/keys?done=revoked`;
-    },
-  });
-}
+const revocation: Question = {
+  async ask(visit, request, { ports }) {
+    const server = await serverOf(visit, request, ports);
+    const key = await keyOf(visit, request, ports);
+    const used =
+      key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, ports.clock.now());
+    const home = `${serverPath(visit.organization, server.name)}/keys`;
+    return {
+      heading: `Revoke the API key “${key.name}”?`,
+      consequences: [
+        `${key.hint} stops working immediately.`,
+        used,
+        'This cannot be undone. Anyone who still needs access needs a new key.',
+      ],
+      verb: 'Revoke key',
+      cancel: home,
+      crumbs: serverCrumbs(visit, { text: 'API keys', href: home }, { text: 'Revoke' }),
+    };
+  },
+  async act(visit, request, { ports }) {
+    const { server, id: keyId } = await keyOf(visit, request, ports);
+    const { organization, actor } = visit;
+    await perform(keyRevoke, { organization, keyId }, actor, ports);
+    return `${serverPath(organization, server ?? '')}/keys?done=revoked`;
+  },
+};
 
 function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number): string {
   const days = Math.floor((now - (lastUsedAt ?? now)) / 86_400);
@@ -372,93 +366,86 @@ function usedLately({ lastUsedAt }: { lastUsedAt: number | null }, now: number):
 
 const update = 'Replace the old key with the new one in every assistant and script that uses it.';
 
-/** `/servers/{server}/keys/{key}/rotate`, and `/rotation/{new key}`: the guided rotation of an API key. */
-function rotationRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-  const crumbs = (visit: DashboardVisit) => {
-    const href = `${serverPath(visit.organization, visit.server.name)}/keys`;
-    return serverCrumbs(visit, { text: 'API keys', href }, { text: 'Rotate' });
-  };
-
-  const show = (
-    visit: DashboardVisit,
-    reply: FastifyReply,
-    shown: {
-      server: ServerView;
-      old: KeyView;
-      made: KeyView;
-      secret: OneTimeSecret | undefined;
-    },
-  ) => {
-    const { server, old, made, secret } = shown;
-    const keys = `${serverPath(visit.organization, server.name)}/keys`;
-    const isInForce = old.status === 'active';
-    const data = {
-      heading: `Rotate the API key “${old.name}”`,
-      what: 'key',
-      update,
-      firstUse: 'Use the application now. This page shows the first use of the key.',
-      secret,
-      made,
-      replaced: [
-        {
-          hint: old.hint,
-          lastUsedAt: old.lastUsedAt,
-          revoke: isInForce ? `${keys}/${old.id}/revoke` : undefined,
-        },
-      ],
-      here: `${keys}/${old.id}/rotation/${made.id}`,
-      back: { text: 'View API keys', href: keys },
-      now: clock.now(),
-    };
-    const live = livePath(visit.organization, server.name);
-    const at = { crumbs: crumbs(visit), live };
-    return sendDashboardPage(reply, visit, rotationPage, data, at);
-  };
-
-  guard.get('/servers/:server/keys/:keyId/rotate', toManage, async (visit, request, reply) => {
-    const { name } = await serverOf(visit, request, ports);
-    const key = await keyOf(visit, request, ports);
-    const keys = `${serverPath(visit.organization, name)}/keys`;
-    const heading = `Rotate the API key “${key.name}”`;
-    const action = `${keys}/${key.id}/rotate`;
-    const data = { heading, what: 'key', update, action, cancel: keys };
-    const at = { crumbs: crumbs(visit) };
-    return sendDashboardPage(reply, visit, rotationStartPage, data, at);
-  });
-
-  guard.post(
-    '/servers/:server/keys/:keyId/rotate',
-    toManage,
-    async (visit, _form, request, reply) => {
-      const { organization, actor } = visit;
-      const server = await serverOf(visit, request, ports);
-      const old = await keyOf(visit, request, ports);
-      const input = { organization, keyId: old.id };
-      const proxy = await ports.proxy();
-      const made = await perform(keyRotate, input, actor, ports);
-      const url = base + server.endpoint;
-      const credential = { kind: 'key', apiKey: made.key } as const;
-      const keys = `${serverPath(organization, server.name)}/keys`;
-      const secret = {
-        label: 'New API key',
-        secret: made.key,
-        beside: [],
-        instructions: connectionInstructions(
-          { organization, name: server.name, url, credential },
-          proxy,
-        ),
-        done: `${keys}/${old.id}/rotation/${made.id}`,
-      };
-      return show(visit, reply, { server, old, made, secret });
-    },
-  );
-
-  const rotation = '/servers/:server/keys/:keyId/rotation/:newKeyId';
-  guard.get(rotation, toManage, async (visit, request, reply) => {
-    const server = await serverOf(visit, request, ports);
-    const old = await keyOf(visit, request, ports);
-    const made = await keyOf(visit, request, ports, 'newKeyId');
-    return show(visit, reply, { server, old, made, secret: undefined });
-  });
+function rotationCrumbs(visit: DashboardVisit) {
+  const href = `${serverPath(visit.organization, visit.server.name)}/keys`;
+  return serverCrumbs(visit, { text: 'API keys', href }, { text: 'Rotate' });
 }
+
+/** Sends the rotation page; `secret` only in the response that creates it. */
+function sendRotation(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  shown: {
+    server: ServerView;
+    old: KeyView;
+    made: KeyView;
+    secret: OneTimeSecret | undefined;
+  },
+  { clock }: DashboardPorts,
+) {
+  const { server, old, made, secret } = shown;
+  const keys = `${serverPath(visit.organization, server.name)}/keys`;
+  const isActive = old.status === 'active';
+  const data = {
+    heading: `Rotate the API key “${old.name}”`,
+    what: 'key',
+    update,
+    firstUse: 'Use the application now. This page shows the first use of the key.',
+    secret,
+    made,
+    replaced: [
+      {
+        hint: old.hint,
+        lastUsedAt: old.lastUsedAt,
+        revoke: isActive ? `${keys}/${old.id}/revoke` : undefined,
+      },
+    ],
+    here: `${keys}/${old.id}/rotation/${made.id}`,
+    back: { text: 'View API keys', href: keys },
+    now: clock.now(),
+  };
+  const live = livePath(visit.organization, server.name);
+  const at = { crumbs: rotationCrumbs(visit), live };
+  return sendDashboardPage(reply, visit, rotationPage, data, at);
+}
+
+const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const { name } = await serverOf(visit, request, ports);
+  const key = await keyOf(visit, request, ports);
+  const keys = `${serverPath(visit.organization, name)}/keys`;
+  const heading = `Rotate the API key “${key.name}”`;
+  const action = `${keys}/${key.id}/rotate`;
+  const data = { heading, what: 'key', update, action, cancel: keys };
+  const at = { crumbs: rotationCrumbs(visit) };
+  return sendDashboardPage(reply, visit, rotationStartPage, data, at);
+};
+
+const rotateKey: FormHandler = async (visit, _form, request, reply, { base, ports }) => {
+  const { organization, actor } = visit;
+  const server = await serverOf(visit, request, ports);
+  const old = await keyOf(visit, request, ports);
+  const input = { organization, keyId: old.id };
+  const proxy = await ports.proxy();
+  const made = await perform(keyRotate, input, actor, ports);
+  const url = base + server.endpoint;
+  const credential = { kind: 'key', apiKey: made.key } as const;
+  const keys = `${serverPath(organization, server.name)}/keys`;
+  const secret = {
+    label: 'New API key',
+    secret: made.key,
+    beside: [],
+    instructions: connectionInstructions(
+      { organization, name: server.name, url, credential },
+      proxy,
+    ),
+    done: `${keys}/${old.id}/rotation/${made.id}`,
+  };
+  return sendRotation(visit, reply, { server, old, made, secret }, ports);
+};
+
+const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
+  const server = await serverOf(visit, request, ports);
+  const old = await keyOf(visit, request, ports);
+  const made = await keyOf(visit, request, ports, 'newKeyId');
+  return sendRotation(visit, reply, { server, old, made, secret: undefined }, ports);
+};
