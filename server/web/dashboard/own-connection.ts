@@ -30,10 +30,16 @@ import { redirectPage } from '#web/messages';
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import { type Fact, factList } from '#web/tables';
 import { type Titled, titleText, titleWithName } from '#web/titles';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const needs = { permission: 'server.read', section: 'servers' } as const;
@@ -49,160 +55,167 @@ const problems: Readonly<Record<string, string>> = {
 };
 
 /** `/servers/{server}/account`: a person's own account at the upstream, connected by their consent there. */
-export function ownConnectionRoutes(
-  guard: DashboardGuard,
-  { base, ports }: DashboardOptions,
-): void {
-  const { authorizationClientOf, db, clock, sealing, cleanUpCredentials } = ports;
+export function ownConnectionRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/account', needs, showAccount);
+  guard.post('/servers/:server/account', needs, connectAccount);
+  guard.get('/servers/:server/account/callback', needs, finishConnection);
+  questionRoutes(guard, '/servers/:server/account/disconnect', needs, disconnection);
+}
 
-  /** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
-  const accessFor = async (visit: DashboardVisit, request: DashboardRequest) => {
-    const { name } = await serverOf(visit, request, ports);
-    const { organization, person } = visit;
-    if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
-      const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
-      throw new AdministrationRefusal('forbidden', words);
-    }
-    const access = await accessOf(organization, name, ports);
-    return access?.kind === 'authorization_code' ? access : undefined;
-  };
-  const here = ({ organization }: DashboardVisit, { params }: DashboardRequest) =>
-    accountPath({ organization, name: params['server'] ?? '' });
-  const connectingOf = (access: UpstreamAccess, { person }: DashboardVisit) => ({
+/** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
+async function accessFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
+  const { name } = await serverOf(visit, request, ports);
+  const { organization, person } = visit;
+  if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
+    const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
+    throw new AdministrationRefusal('forbidden', words);
+  }
+  const access = await accessOf(organization, name, ports);
+  return access?.kind === 'authorization_code' ? access : undefined;
+}
+
+function here({ organization }: DashboardVisit, { params }: DashboardRequest) {
+  return accountPath({ organization, name: params['server'] ?? '' });
+}
+
+function connectingOf(access: UpstreamAccess, { person }: DashboardVisit) {
+  return {
     access,
     userId: person.user.id,
     sessionToken: person.sessionToken,
-  });
-  const note = (
-    { organization, actor, person }: DashboardVisit,
-    { params }: DashboardRequest,
-    outcome: 'done' | 'refused',
-  ) => {
-    const happened = {
-      actor: `user:${person.user.id}`,
-      organization,
-      action: 'connection.create',
-      target: `server:${organization}/${params['server'] ?? ''}`,
-      address: actor.address,
-      requestId: actor.requestId,
-    };
-    // Another site can make a browser repeat this endlessly, so refusals are counted.
-    if (outcome === 'refused') return ports.refusals.note(happened);
-    return insertAuditEvent(ports.db, { ...happened, at: clock.now(), outcome });
   };
-
-  guard.get('/servers/:server/account', needs, async (visit, request, reply) => {
-    const { organization, actor, person } = visit;
-    const { name } = await serverOf(visit, request, ports);
-    const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
-    const home = serverPath(organization, name);
-    const host = own.issuer === null ? '' : new URL(own.issuer).host;
-    const data = {
-      heading: visit.server,
-      tabs: serverTabs(visit, name, 'connect'),
-      notice: queryChoice(request, 'done', notices),
-      problem: queryChoice(request, 'problem', problems),
-      isNeeded: own.isNeeded,
-      state: own.state,
-      host,
-      email: person.user.email,
-      facts: [
-        { label: 'Sign in at', text: host },
-        { label: 'Requested scopes', text: own.scopes.join(', ') || 'Chosen by that server' },
-        { label: 'Used for calls of', text: person.user.email },
-        ...(own.createdAt === null
-          ? []
-          : [
-              {
-                label: 'Connected',
-                cell: { kind: 'time', at: own.createdAt, otherwise: '' } as const,
-              },
-            ]),
-      ],
-      action: `${home}/account`,
-      disconnect: `${home}/account/disconnect`,
-      now: clock.now(),
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Your account' });
-    return sendDashboardPage(reply, visit, ownConnectionPage, data, { crumbs });
-  });
-
-  guard.post('/servers/:server/account', needs, async (visit, _form, request, reply) => {
-    const access = await accessFor(visit, request);
-    const page = here(visit, request);
-    if (!access) return reply.redirect(page, 303);
-    const { organization, person, actor } = visit;
-    const redirectUri = `${base}${page}/callback`;
-    const client = authorizationClientOf(access);
-    const connecting = connectingOf(access, visit);
-    const begun = beginConnecting(connecting, redirectUri, { client, sealing, clock });
-    const there = await begun.catch((error: unknown) => problemOf(error, request));
-    if (!(there instanceof URL)) return seeOther(reply, `${page}?problem=${there}`);
-    if (await findUpstreamConnection(db, access.id, person.user.id)) {
-      // Some authorization servers revoke all grants of a person with one token, so revoke before the new consent.
-      const at = { organization, server: request.params['server'] ?? '' };
-      await perform(ownConnectionEnd, at, actor, ports);
-      await cleanUpCredentials();
-    }
-    const { host } = new URL(access.metadata.issuer);
-    return sendPage(reply, redirectPage, { heading: `To ${host}`, path: there.href });
-  });
-
-  guard.get('/servers/:server/account/callback', needs, async (visit, request, reply) => {
-    const access = await accessFor(visit, request);
-    const page = here(visit, request);
-    const back = (query: string) => seeOther(reply, `${page}${query}`);
-    if (!access) return back('');
-    const { person, organization } = visit;
-    const client = authorizationClientOf(access);
-    try {
-      const callback = new URL(request.url, base);
-      const connecting = connectingOf(access, visit);
-      const tokens = await finishConnecting(connecting, callback, { client, db, sealing, clock });
-      const place = await findOrganization(ports.db, organization);
-      const of = { targetId: access.targetId, accessId: access.id, userId: person.user.id };
-      const kept = await replaceUpstreamConnection(db, {
-        ...of,
-        id: `upc_${randomBase62(16)}`,
-        organizationId: place?.id ?? '',
-        sealedTokens: sealing.seal(tokensPurpose(of), tokensText(tokens)),
-        createdAt: clock.now(),
-      });
-      if (!kept) {
-        await client.revoke(tokens).catch(() => undefined);
-        throw new UpstreamAccessError('refused', 'the access or the membership ended meanwhile');
-      }
-      await note(visit, request, 'done');
-      return back('?done=connected');
-    } catch (error) {
-      const problem = problemOf(error, request);
-      await note(visit, request, 'refused');
-      return back(`?problem=${problem}`);
-    }
-  });
-
-  questionRoutes(guard, '/servers/:server/account/disconnect', needs, {
-    async ask(visit, request) {
-      const { name } = await serverOf(visit, request, ports);
-      const home = serverPath(visit.organization, name);
-      return {
-        heading: `Disconnect your account from ${titleWithName(visit.server)}?`,
-        consequences: [
-          'Your calls to this server fail until you connect an account again.',
-          'Latchkey revokes the tokens at the authorization server.',
-        ],
-        verb: 'Disconnect account',
-        cancel: `${home}/account`,
-        crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '' } = params;
-      await perform(ownConnectionEnd, { organization, server }, actor, ports);
-      return `${accountPath({ organization, name: server })}?done=disconnected`;
-    },
-  });
 }
+
+function note(
+  { organization, actor, person }: DashboardVisit,
+  { params }: DashboardRequest,
+  outcome: 'done' | 'refused',
+  ports: DashboardPorts,
+) {
+  const happened = {
+    actor: `user:${person.user.id}`,
+    organization,
+    action: 'connection.create',
+    target: `server:${organization}/${params['server'] ?? ''}`,
+    address: actor.address,
+    requestId: actor.requestId,
+  };
+  // Another site can make a browser repeat this endlessly, so refusals are counted.
+  if (outcome === 'refused') return ports.refusals.note(happened);
+  return insertAuditEvent(ports.db, { ...happened, at: ports.clock.now(), outcome });
+}
+
+const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor, person } = visit;
+  const { name } = await serverOf(visit, request, ports);
+  const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+  const home = serverPath(organization, name);
+  const host = own.issuer === null ? '' : new URL(own.issuer).host;
+  const data = {
+    heading: visit.server,
+    tabs: serverTabs(visit, name, 'connect'),
+    notice: queryChoice(request, 'done', notices),
+    problem: queryChoice(request, 'problem', problems),
+    isNeeded: own.isNeeded,
+    state: own.state,
+    host,
+    email: person.user.email,
+    facts: [
+      { label: 'Sign in at', text: host },
+      { label: 'Requested scopes', text: own.scopes.join(', ') || 'Chosen by that server' },
+      { label: 'Used for calls of', text: person.user.email },
+      ...(own.createdAt === null
+        ? []
+        : [
+            {
+              label: 'Connected',
+              cell: { kind: 'time', at: own.createdAt, otherwise: '' } as const,
+            },
+          ]),
+    ],
+    action: `${home}/account`,
+    disconnect: `${home}/account/disconnect`,
+    now: ports.clock.now(),
+  };
+  const crumbs = serverCrumbs(visit, { text: 'Your account' });
+  return sendDashboardPage(reply, visit, ownConnectionPage, data, { crumbs });
+};
+
+const connectAccount: FormHandler = async (visit, _form, request, reply, { base, ports }) => {
+  const access = await accessFor(visit, request, ports);
+  const page = here(visit, request);
+  if (!access) return reply.redirect(page, 303);
+  const { organization, person, actor } = visit;
+  const redirectUri = `${base}${page}/callback`;
+  const client = ports.authorizationClientOf(access);
+  const connecting = connectingOf(access, visit);
+  const begun = beginConnecting(connecting, redirectUri, { ...ports, client });
+  const there = await begun.catch((error: unknown) => problemOf(error, request));
+  if (!(there instanceof URL)) return seeOther(reply, `${page}?problem=${there}`);
+  if (await findUpstreamConnection(ports.db, access.id, person.user.id)) {
+    // Some authorization servers revoke all grants of a person with one token, so revoke before the new consent.
+    const at = { organization, server: request.params['server'] ?? '' };
+    await perform(ownConnectionEnd, at, actor, ports);
+    await ports.cleanUpCredentials();
+  }
+  const { host } = new URL(access.metadata.issuer);
+  return sendPage(reply, redirectPage, { heading: `To ${host}`, path: there.href });
+};
+
+const finishConnection: PageHandler = async (visit, request, reply, { base, ports }) => {
+  const access = await accessFor(visit, request, ports);
+  const page = here(visit, request);
+  const back = (query: string) => seeOther(reply, `${page}${query}`);
+  if (!access) return back('');
+  const { person, organization } = visit;
+  const client = ports.authorizationClientOf(access);
+  try {
+    const callback = new URL(request.url, base);
+    const connecting = connectingOf(access, visit);
+    const tokens = await finishConnecting(connecting, callback, { ...ports, client });
+    const place = await findOrganization(ports.db, organization);
+    const of = { targetId: access.targetId, accessId: access.id, userId: person.user.id };
+    const kept = await replaceUpstreamConnection(ports.db, {
+      ...of,
+      id: `upc_${randomBase62(16)}`,
+      organizationId: place?.id ?? '',
+      sealedTokens: ports.sealing.seal(tokensPurpose(of), tokensText(tokens)),
+      createdAt: ports.clock.now(),
+    });
+    if (!kept) {
+      await client.revoke(tokens).catch(() => undefined);
+      throw new UpstreamAccessError('refused', 'the access or the membership ended meanwhile');
+    }
+    await note(visit, request, 'done', ports);
+    return back('?done=connected');
+  } catch (error) {
+    const problem = problemOf(error, request);
+    await note(visit, request, 'refused', ports);
+    return back(`?problem=${problem}`);
+  }
+};
+
+const disconnection: Question = {
+  async ask(visit, request, { ports }) {
+    const { name } = await serverOf(visit, request, ports);
+    const home = serverPath(visit.organization, name);
+    return {
+      heading: `Disconnect your account from ${titleWithName(visit.server)}?`,
+      consequences: [
+        'Your calls to this server fail until you connect an account again.',
+        'Latchkey revokes the tokens at the authorization server.',
+      ],
+      verb: 'Disconnect account',
+      cancel: `${home}/account`,
+      crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '' } = params;
+    await perform(ownConnectionEnd, { organization, server }, actor, ports);
+    return `${accountPath({ organization, name: server })}?done=disconnected`;
+  },
+};
 
 /** Which problem the page explains. Errors that are not the authorization server's are thrown again. */
 function problemOf(error: unknown, request: DashboardRequest): string {

@@ -9,6 +9,7 @@ import {
   serverEnable,
   serverRead,
   serverUpdate,
+  type ServerView,
 } from '#admin/servers';
 import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
@@ -22,11 +23,17 @@ import {
   testUrl,
   testSaved,
 } from './connection-test.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
-import { counted, questionRoutes } from './questions.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
 import {
   newServer,
   serverAsTyped,
@@ -38,64 +45,62 @@ import {
 } from './server-form.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 
-/** Creating a server, changing it, and what else can be done to it. */
-export function serverSettingsRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  createRoutes(guard, options);
-  changeRoutes(guard, options);
+/** `/new-server`, and `/servers/{server}/settings`, with `/disable`, `/enable` and `/delete`. */
+export function serverSettingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  const agentsFor = activeAgents(ports);
+  guard.get('/new-server', toManage, showNewServer(agentsFor));
+  guard.post('/new-server', toManage, createServer(agentsFor));
+  guard.get('/servers/:server/settings', toManage, showSettings(agentsFor));
+  guard.post('/servers/:server/settings', toManage, saveSettings(agentsFor));
+  questionRoutes(guard, '/servers/:server/disable', toManage, disabling);
+  questionRoutes(guard, '/servers/:server/enable', toManage, enabling);
+  questionRoutes(guard, '/servers/:server/delete', toManage, deletion);
 }
 
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
 
-/** `/new-server`. */
-function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const agentsFor = activeAgents(ports);
-  const form = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    typed: TypedServer,
-    {
-      errors = [],
-      test,
-      status = errors.length > 0 ? 422 : 200,
-    }: {
-      errors?: FieldError[];
-      test?: ConnectionTest | undefined;
-      status?: number;
-    },
-  ) => {
-    const { organization } = visit;
-    const home = dashboardPath(organization);
-    const data = {
-      isNew: true,
-      heading: 'Create server',
-      tabs: undefined,
-      notice: undefined,
-      action: `${home}/new-server`,
-      cancel: `${home}/servers`,
-      typed,
-      agents: await agentsFor(visit),
-      newAgent: `${home}/new-agent`,
-      errors,
-      test,
-      isDisabled: false,
-      dangers: [],
-    };
-    const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
-    return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+/** Sends the form of a new server. */
+async function sendNewServer(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  { typed, errors = [], test, status }: Shown,
+  agentsFor: AgentsFor,
+) {
+  const { organization } = visit;
+  const home = dashboardPath(organization);
+  const data = {
+    isNew: true,
+    heading: 'Create server',
+    tabs: undefined,
+    notice: undefined,
+    action: `${home}/new-server`,
+    cancel: `${home}/servers`,
+    typed,
+    agents: await agentsFor(visit),
+    newAgent: `${home}/new-agent`,
+    errors,
+    test,
+    isDisabled: false,
+    dangers: [],
+  };
+  const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
+  return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+}
+
+const showNewServer =
+  (agentsFor: AgentsFor): PageHandler =>
+  (visit, request, reply) => {
+    const typed = newServer((name) => queryText(request, name));
+    return sendNewServer(visit, reply, { typed }, agentsFor);
   };
 
-  guard.get('/new-server', toManage, async (visit, request, reply) =>
-    form(
-      reply,
-      visit,
-      newServer((name) => queryText(request, name)),
-      {},
-    ),
-  );
-
-  guard.post('/new-server', toManage, async (visit, sent, _request, reply) => {
+const createServer =
+  (agentsFor: AgentsFor): FormHandler =>
+  async (visit, sent, _request, reply, { ports }) => {
     const typed = typedServer(sent, true);
     const { organization, actor } = visit;
+    const again = (shown: Omit<Shown, 'typed'>) =>
+      sendNewServer(visit, reply, { typed, ...shown }, agentsFor);
     try {
       const input = { ...serverInput(typed), organization };
       const { name: wantedName, upstream } = checkedInput(serverCreate.input, input);
@@ -104,23 +109,21 @@ function createRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       const test = found && connectionTest(found, { organization, name: wantedName, url });
       if (url !== undefined && ports.upstreamSetup.isForbidden(new URL(url))) {
         const errors = serverErrors(privateNetworkRefusal(), typed, 'name');
-        return await form(reply, visit, typed, { errors, test });
+        return await again({ errors, test });
       }
       const step = sent.get('step');
       const isFailed = found && !['connected', 'sign-in-required'].includes(found.outcome);
       if (step === 'test' || (isFailed && step !== 'anyway')) {
-        return await form(reply, visit, typed, { test, status: step === 'test' ? 200 : 422 });
+        return await again({ test, status: step === 'test' ? 200 : 422 });
       }
       const { name, id } = await perform(serverCreate, input, actor, ports);
       if (found) await ports.learnHealth(id, found);
       const page = found?.outcome === 'sign-in-required' ? '/upstream' : '';
-      const next = `${serverPath(organization, name)}${page}?done=created`;
-      return seeOther(reply, next);
+      return seeOther(reply, `${serverPath(organization, name)}${page}?done=created`);
     } catch (refusal) {
-      return form(reply, visit, typed, { errors: serverErrors(refusal, typed, 'name') });
+      return again({ errors: serverErrors(refusal, typed, 'name') });
     }
-  });
-}
+  };
 
 const notices: Readonly<Record<string, string>> = {
   saved: 'Saved.',
@@ -137,76 +140,86 @@ const stale = {
 /** The form values, entered or stored, and messages about them. */
 interface Shown {
   readonly typed: TypedServer;
-  readonly errors: readonly FieldError[];
-  readonly notice: string | undefined;
+  readonly errors?: readonly FieldError[];
+  readonly notice?: string | undefined;
   readonly test?: ConnectionTest | undefined;
-  /** Default 200. */
+  /** Default 422 if there are errors. */
   readonly status?: number;
 }
 
-/** `/servers/{server}/settings`, and `/disable`, `/enable`, `/delete`. */
-function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const agentsFor = activeAgents(ports);
-  const read = ({ organization, actor }: DashboardVisit, { params }: DashboardRequest) =>
-    perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
+function read(
+  { organization, actor }: DashboardVisit,
+  { params }: DashboardRequest,
+  ports: DashboardPorts,
+) {
+  return perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
+}
 
-  const form = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    server: Awaited<ReturnType<typeof read>>,
-    { status = 200, test, ...shown }: Shown,
-  ) => {
-    const { organization } = visit;
-    const { name, disabledAt } = server;
-    const home = serverPath(organization, name);
-    const isDisabled = disabledAt !== null;
-    const data = {
-      ...shown,
-      isNew: false,
-      heading: visit.server,
-      tabs: serverTabs(visit, name, 'settings'),
-      action: `${home}/settings`,
-      cancel: home,
-      agents: await agentsFor(visit),
-      newAgent: `${dashboardPath(organization)}/new-agent`,
-      test,
-      isDisabled,
-      dangers: [
-        isDisabled
-          ? {
-              text: 'Enable',
-              help: 'Accept calls again, with the same clients and keys.',
-              href: `${home}/enable`,
-              isHarmless: true,
-            }
-          : {
-              text: 'Disable',
-              help: 'Refuse all calls until the server is enabled again.',
-              href: `${home}/disable`,
-              isHarmless: false,
-            },
-        {
-          text: 'Delete',
-          help: 'Delete the server with its clients and keys. This cannot be undone.',
-          href: `${home}/delete`,
-          isHarmless: false,
-        },
-      ],
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Settings' });
-    return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+/** Sends the settings of a server. */
+async function sendSettings(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  { name, disabledAt }: ServerView,
+  { typed, errors = [], notice, test, status }: Shown,
+  agentsFor: AgentsFor,
+) {
+  const { organization } = visit;
+  const home = serverPath(organization, name);
+  const isDisabled = disabledAt !== null;
+  const data = {
+    typed,
+    errors,
+    notice,
+    isNew: false,
+    heading: visit.server,
+    tabs: serverTabs(visit, name, 'settings'),
+    action: `${home}/settings`,
+    cancel: home,
+    agents: await agentsFor(visit),
+    newAgent: `${dashboardPath(organization)}/new-agent`,
+    test,
+    isDisabled,
+    dangers: [
+      isDisabled
+        ? {
+            text: 'Enable',
+            help: 'Accept calls again, with the same clients and keys.',
+            href: `${home}/enable`,
+            isHarmless: true,
+          }
+        : {
+            text: 'Disable',
+            help: 'Refuse all calls until the server is enabled again.',
+            href: `${home}/disable`,
+            isHarmless: false,
+          },
+      {
+        text: 'Delete',
+        help: 'Delete the server with its clients and keys. This cannot be undone.',
+        href: `${home}/delete`,
+        isHarmless: false,
+      },
+    ],
   };
+  const crumbs = serverCrumbs(visit, { text: 'Settings' });
+  return sendDashboardPage(reply, visit, serverFormPage, data, { crumbs, status });
+}
 
-  guard.get('/servers/:server/settings', toManage, async (visit, request, reply) => {
-    const server = await read(visit, request);
+const showSettings =
+  (agentsFor: AgentsFor): PageHandler =>
+  async (visit, request, reply, { ports }) => {
+    const server = await read(visit, request, ports);
     const notice = queryChoice(request, 'done', notices);
     const home = serverPath(visit.organization, server.name);
     const test = notice === undefined ? undefined : await testSaved(visit, home, ports);
-    return form(reply, visit, server, { typed: serverAsTyped(server), errors: [], notice, test });
-  });
+    const typed = serverAsTyped(server);
+    return sendSettings(visit, reply, server, { typed, notice, test }, agentsFor);
+  };
 
-  guard.post('/servers/:server/settings', toManage, async (visit, sent, request, reply) => {
-    const server = await read(visit, request);
+const saveSettings =
+  (agentsFor: AgentsFor): FormHandler =>
+  async (visit, sent, request, reply, { ports }) => {
+    const server = await read(visit, request, ports);
     const { organization, actor } = visit;
     const typed = typedServer(sent, false);
     let done = 'saved';
@@ -215,85 +228,85 @@ function changeRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void 
       const { removedHeaders } = await perform(serverUpdate, change, actor, ports);
       if (removedHeaders.length > 0) done = 'without-headers';
     } catch (refusal) {
-      const now = await read(visit, request);
+      const now = await read(visit, request, ports);
       const revision = String(now.revision);
       const isStale = isConflict(refusal) && typed.revision !== revision;
       // Overwriting another change requires that the page has reported it.
       const shown = isStale
         ? { typed: { ...typed, revision }, errors: [stale], status: 409 }
-        : { typed, errors: serverErrors(refusal, typed, ''), status: 422 };
-      return form(reply, visit, now, { ...shown, notice: undefined });
+        : { typed, errors: serverErrors(refusal, typed, '') };
+      return sendSettings(visit, reply, now, shown, agentsFor);
     }
-    const next = `${serverPath(organization, server.name)}/settings?done=${done}`;
-    return seeOther(reply, next);
-  });
+    return seeOther(reply, `${serverPath(organization, server.name)}/settings?done=${done}`);
+  };
 
-  questionRoutes(guard, '/servers/:server/disable', toManage, {
-    async ask(visit, request) {
-      const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
-      const home = serverPath(visit.organization, name);
-      return {
-        heading: `Disable the server ${titleWithName(visit.server)}?`,
-        consequences: [
-          ...lostWith({ activeClients, activeKeys, activeGrants }),
-          'Calls in progress end. Everything works again when you enable the server.',
-        ],
-        verb: 'Disable server',
-        cancel: `${home}/settings`,
-        crumbs: serverCrumbs(visit, { text: 'Disable' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '' } = params;
-      await perform(serverDisable, { organization, server }, actor, ports);
-      return `${serverPath(organization, server)}?done=disabled`;
-    },
-  });
+const disabling: Question = {
+  async ask(visit, request, { ports }) {
+    const { name, activeClients, activeKeys, activeGrants } = await read(visit, request, ports);
+    const home = serverPath(visit.organization, name);
+    return {
+      heading: `Disable the server ${titleWithName(visit.server)}?`,
+      consequences: [
+        ...lostWith({ activeClients, activeKeys, activeGrants }),
+        'Calls in progress end. Everything works again when you enable the server.',
+      ],
+      verb: 'Disable server',
+      cancel: `${home}/settings`,
+      crumbs: serverCrumbs(visit, { text: 'Disable' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '' } = params;
+    await perform(serverDisable, { organization, server }, actor, ports);
+    return `${serverPath(organization, server)}?done=disabled`;
+  },
+};
 
-  questionRoutes(guard, '/servers/:server/enable', toManage, {
-    async ask(visit, request) {
-      const { name } = await read(visit, request);
-      return {
-        heading: `Enable the server ${titleWithName(visit.server)}?`,
-        consequences: ['Its active clients, keys and consents work again immediately.'],
-        verb: 'Enable server',
-        isHarmless: true,
-        cancel: `${serverPath(visit.organization, name)}/settings`,
-        crumbs: serverCrumbs(visit, { text: 'Enable' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '' } = params;
-      await perform(serverEnable, { organization, server }, actor, ports);
-      return `${serverPath(organization, server)}?done=enabled`;
-    },
-  });
+const enabling: Question = {
+  async ask(visit, request, { ports }) {
+    const { name } = await read(visit, request, ports);
+    return {
+      heading: `Enable the server ${titleWithName(visit.server)}?`,
+      consequences: ['Its active clients, keys and consents work again immediately.'],
+      verb: 'Enable server',
+      isHarmless: true,
+      cancel: `${serverPath(visit.organization, name)}/settings`,
+      crumbs: serverCrumbs(visit, { text: 'Enable' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '' } = params;
+    await perform(serverEnable, { organization, server }, actor, ports);
+    return `${serverPath(organization, server)}?done=enabled`;
+  },
+};
 
-  questionRoutes(guard, '/servers/:server/delete', toManage, {
-    async ask(visit, request) {
-      const { name, activeClients, activeKeys, activeGrants } = await read(visit, request);
-      return {
-        heading: `Delete the server ${titleWithName(visit.server)}?`,
-        consequences: [
-          ...lostWith({ activeClients, activeKeys, activeGrants }),
-          'This cannot be undone. The audit log keeps its entries.',
-        ],
-        verb: 'Delete server',
-        typed: { label: `Type ${name} to confirm`, expected: name, error: undefined },
-        cancel: `${serverPath(visit.organization, name)}/settings`,
-        crumbs: serverCrumbs(visit, { text: 'Delete' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      await perform(serverDelete, { organization, server: params['server'] ?? '' }, actor, ports);
-      return `${dashboardPath(organization)}/servers?done=deleted`;
-    },
-  });
-}
+const deletion: Question = {
+  async ask(visit, request, { ports }) {
+    const { name, activeClients, activeKeys, activeGrants } = await read(visit, request, ports);
+    return {
+      heading: `Delete the server ${titleWithName(visit.server)}?`,
+      consequences: [
+        ...lostWith({ activeClients, activeKeys, activeGrants }),
+        'This cannot be undone. The audit log keeps its entries.',
+      ],
+      verb: 'Delete server',
+      typed: { label: `Type ${name} to confirm`, expected: name, error: undefined },
+      cancel: `${serverPath(visit.organization, name)}/settings`,
+      crumbs: serverCrumbs(visit, { text: 'Delete' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    await perform(serverDelete, { organization, server: params['server'] ?? '' }, actor, ports);
+    return `${dashboardPath(organization)}/servers?done=deleted`;
+  },
+};
 
 const aPage = 200;
 /** A longer list would be of no use. */
 const mostPages = 10;
+
+type AgentsFor = ReturnType<typeof activeAgents>;
 
 /** The names of the agents that a server can be bound to, sorted. */
 function activeAgents(ports: DashboardPorts) {

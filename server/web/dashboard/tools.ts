@@ -24,12 +24,14 @@ import {
 import { queryChoice, seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
-import type { DashboardGuard } from './guard.ts';
+import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
 import { type ListedTool, listedTools, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 
+const toRead = { permission: 'server.read', section: 'servers' } as const;
+const toManage = { permission: 'server.manage', section: 'servers' } as const;
 const notices: Readonly<Record<string, string>> = {
   accepted: 'Change accepted.',
   saved: 'Saved.',
@@ -44,11 +46,15 @@ const mostTries = 3;
 
 /** `/servers/{server}/tools`: the tools of a server, which of them are hidden, and how they changed since they were accepted. */
 export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const toRead = { permission: 'server.read', section: 'servers' } as const;
-  const toManage = { permission: 'server.manage', section: 'servers' } as const;
-  const inspectionFor = toolInspections(ports);
+  guard.get('/servers/:server/tools', toRead, showTools(toolInspections(ports)));
+  guard.post('/servers/:server/tools/visibility', toManage, changeVisibility);
+  guard.post('/servers/:server/tools/accept', toManage, acceptChange);
+  guard.post('/servers/:server/tools/rule', toManage, changeRule);
+}
 
-  guard.get('/servers/:server/tools', toRead, async (visit, request, reply) => {
+const showTools =
+  (inspectionFor: ReturnType<typeof toolInspections>): PageHandler =>
+  async (visit, request, reply, { ports }) => {
     const { organization, actor, may } = visit;
     const { server: name = '' } = request.params;
     const at = { organization, server: name };
@@ -94,47 +100,46 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
     };
     const crumbs = serverCrumbs(visit, { text: 'Tools' });
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
-  });
+  };
 
-  guard.post('/servers/:server/tools/visibility', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const tool = sent.get('name') ?? '';
-    const isHidden = sent.get('hidden') === 'true';
-    const at = { organization, server };
-    for (let tries = 1; ; tries += 1) {
-      const { hiddenTools: before, revision } = await perform(serverRead, at, actor, ports);
-      const others = before.filter((name) => name !== tool);
-      const hiddenTools = isHidden ? [...others, tool] : others;
-      try {
-        await perform(serverUpdate, { ...at, hiddenTools, revision }, actor, ports);
-        break;
-      } catch (refusal) {
-        if (!isConflict(refusal) || tries === mostTries) throw refusal;
-      }
+const changeVisibility: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const tool = sent.get('name') ?? '';
+  const isHidden = sent.get('hidden') === 'true';
+  const at = { organization, server };
+  for (let tries = 1; ; tries += 1) {
+    const { hiddenTools: before, revision } = await perform(serverRead, at, actor, ports);
+    const others = before.filter((name) => name !== tool);
+    const hiddenTools = isHidden ? [...others, tool] : others;
+    try {
+      await perform(serverUpdate, { ...at, hiddenTools, revision }, actor, ports);
+      break;
+    } catch (refusal) {
+      if (!isConflict(refusal) || tries === mostTries) throw refusal;
     }
-    const done = isHidden ? 'hidden' : 'visible';
-    return seeOther(reply, `${serverPath(organization, server)}/tools?done=${done}`);
-  });
+  }
+  const done = isHidden ? 'hidden' : 'visible';
+  return seeOther(reply, `${serverPath(organization, server)}/tools?done=${done}`);
+};
 
-  guard.post('/servers/:server/tools/accept', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const tools = [{ name: sent.get('name') ?? '', digest: sent.get('digest') ?? '' }];
-    await perform(toolAccept, { organization, server, tools }, actor, ports);
-    const next = `${serverPath(organization, server)}/tools?done=accepted`;
-    return seeOther(reply, next);
-  });
+const acceptChange: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const tools = [{ name: sent.get('name') ?? '', digest: sent.get('digest') ?? '' }];
+  await perform(toolAccept, { organization, server, tools }, actor, ports);
+  const next = `${serverPath(organization, server)}/tools?done=accepted`;
+  return seeOther(reply, next);
+};
 
-  guard.post('/servers/:server/tools/rule', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const changedTools = sent.get('changedTools');
-    await perform(serverUpdate, { organization, server, changedTools }, actor, ports);
-    const next = `${serverPath(organization, server)}/tools?done=saved`;
-    return seeOther(reply, next);
-  });
-}
+const changeRule: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const changedTools = sent.get('changedTools');
+  await perform(serverUpdate, { organization, server, changedTools }, actor, ports);
+  const next = `${serverPath(organization, server)}/tools?done=saved`;
+  return seeOther(reply, next);
+};
 
 /** Why the list is not the current one, and what to do about it. */
 function problemOf(inspection: Inspection, home: string, mayManage: boolean): Problem | undefined {

@@ -31,9 +31,15 @@ import { queryText } from '#web/page-request';
 import { visitOf } from '#web/page-session';
 import { type Titled, titleText } from '#web/titles';
 import { agentPath } from './agents.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardPorts } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 
 /** The entered values and the result. */
@@ -50,105 +56,104 @@ const mostTools = 200;
 const outsideItsGroups = { outcome: 'none' } as const;
 
 /** `/servers/{server}/try`: lists the tools of a server and calls them as the signed-in person. */
-export function tryRoutes(
-  guard: DashboardGuard,
-  { ports }: { readonly ports: DashboardOptions['ports'] },
-): void {
-  const { db, callServer, clock } = ports;
-
-  const place = async (visit: DashboardVisit, request: DashboardRequest) => {
-    const { id, params } = request;
-    const { organization, actor, person } = visit;
-    const { server = '' } = params;
-    const shown = await perform(serverRead, { organization, server }, actor, ports);
-    const { address } = visitOf(request);
-    const caller = { userId: person.user.id, organization, server, address, requestId: id };
-    const here = { server, shown, caller };
-    // The gateway would only refuse; a member may be told that the server is restricted to groups.
-    const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
-    if (!isTheirs) return { ...here, list: outsideItsGroups };
-    return { ...here, list: await listTools(caller, callServer) };
-  };
-
-  const show = (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    { server, shown, list }: Awaited<ReturnType<typeof place>>,
-    { tool: name, typed, problems, result }: Tried,
-  ) => {
-    const path = `${serverPath(visit.organization, server)}/try`;
-    const tools = list.outcome === 'tools' ? list.tools : [];
-    const tool = tools.find((one) => one.name === name);
-    const fields = tool
-      ? toolFields(tool).map((field, index) => toolFormField(field, index, { typed, problems }))
-      : [];
-    const data = {
-      server,
-      heading: visit.server,
-      tabs: serverTabs(visit, server, 'try'),
-      problem:
-        list.outcome === 'error'
-          ? { ...list, nextLook: whereCallsEnd(list, shown, visit) }
-          : undefined,
-      groupsPath:
-        list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
-      tools: tools.slice(0, mostTools).map((one) => ({
-        name: one.name,
-        text: displayName(one.name),
-        href: `${path}?tool=${encodeURIComponent(one.name)}`,
-        isHere: one === tool,
-      })),
-      tool: tool && {
-        name: tool.name,
-        description: (tool.description ?? '').slice(0, 4000),
-        fields,
-      },
-      action: path,
-      errors: fields
-        .filter(({ error }) => error !== '')
-        .map(({ id, error }) => ({ field: id, message: error })),
-      result,
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Try it' });
-    const status = problems.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, tryPage, data, { crumbs, status });
-  };
-
-  guard.get('/servers/:server/try', needs, async (visit, request, reply) => {
-    const tool = queryText(request, 'tool');
-    const nothing = { typed: new Map<string, string>(), problems: [], result: undefined };
-    return show(reply, visit, await place(visit, request), { tool, ...nothing });
-  });
-
-  guard.post('/servers/:server/try', needs, async (visit, form, request, reply) => {
-    const here = await place(visit, request);
-    const { caller, list, server } = here;
-    const typed = new Map(
-      [...form]
-        .filter(([name]) => name.startsWith('argument.'))
-        .map(([name, value]) => [name.slice('argument.'.length), value] as const),
-    );
-    const name = form.get('tool') ?? '';
-    const tool = list.outcome === 'tools' ? list.tools.find((one) => one.name === name) : undefined;
-    const tried = { tool: name, typed, problems: [], result: undefined };
-    if (!tool) return show(reply, visit, here, tried);
-    const { values, problems } = typedArguments(toolFields(tool), typed);
-    if (problems.length > 0) return show(reply, visit, here, { ...tried, problems });
-    const params = { name, arguments: values };
-    const answer = answerResult(await callServer({ ...caller, method: 'tools/call', params }));
-    await insertAuditEvent(db, {
-      at: clock.now(),
-      actor: `user:${caller.userId}`,
-      organization: visit.organization,
-      action: 'server.try',
-      target: `server:${visit.organization}/${server} tool:${name.slice(0, 128)}`,
-      address: visit.actor.address,
-      requestId: request.id,
-      outcome: answer.outcome === 'result' ? 'done' : 'refused',
-    });
-    return show(reply, visit, here, { ...tried, result: toResultView(answer) });
-  });
+export function tryRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/try', needs, showTools);
+  guard.post('/servers/:server/try', needs, callTool);
 }
+
+/** The server in the path, who calls it, and its tools. */
+async function openServer(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
+  const { id, params } = request;
+  const { organization, actor, person } = visit;
+  const { server = '' } = params;
+  const shown = await perform(serverRead, { organization, server }, actor, ports);
+  const { address } = visitOf(request);
+  const caller = { userId: person.user.id, organization, server, address, requestId: id };
+  const here = { server, shown, caller };
+  // The gateway would only refuse; a member may be told that the server is restricted to groups.
+  const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
+  if (!isTheirs) return { ...here, list: outsideItsGroups };
+  return { ...here, list: await listTools(caller, ports.callServer) };
+}
+
+function show(
+  reply: FastifyReply,
+  visit: DashboardVisit,
+  { server, shown, list }: Awaited<ReturnType<typeof openServer>>,
+  { tool: name, typed, problems, result }: Tried,
+) {
+  const path = `${serverPath(visit.organization, server)}/try`;
+  const tools = list.outcome === 'tools' ? list.tools : [];
+  const tool = tools.find((one) => one.name === name);
+  const fields = tool
+    ? toolFields(tool).map((field, index) => toolFormField(field, index, { typed, problems }))
+    : [];
+  const data = {
+    server,
+    heading: visit.server,
+    tabs: serverTabs(visit, server, 'try'),
+    problem:
+      list.outcome === 'error'
+        ? { ...list, nextLook: whereCallsEnd(list, shown, visit) }
+        : undefined,
+    groupsPath:
+      list === outsideItsGroups ? `${serverPath(visit.organization, server)}/access` : undefined,
+    tools: tools.slice(0, mostTools).map((one) => ({
+      name: one.name,
+      text: displayName(one.name),
+      href: `${path}?tool=${encodeURIComponent(one.name)}`,
+      isHere: one === tool,
+    })),
+    tool: tool && {
+      name: tool.name,
+      description: (tool.description ?? '').slice(0, 4000),
+      fields,
+    },
+    action: path,
+    errors: fields
+      .filter(({ error }) => error !== '')
+      .map(({ id, error }) => ({ field: id, message: error })),
+    result,
+  };
+  const crumbs = serverCrumbs(visit, { text: 'Try it' });
+  const status = problems.length > 0 ? 422 : 200;
+  return sendDashboardPage(reply, visit, tryPage, data, { crumbs, status });
+}
+
+const showTools: PageHandler = async (visit, request, reply, { ports }) => {
+  const tool = queryText(request, 'tool');
+  const nothing = { typed: new Map<string, string>(), problems: [], result: undefined };
+  return show(reply, visit, await openServer(visit, request, ports), { tool, ...nothing });
+};
+
+const callTool: FormHandler = async (visit, form, request, reply, { ports }) => {
+  const here = await openServer(visit, request, ports);
+  const { caller, list, server } = here;
+  const typed = new Map(
+    [...form]
+      .filter(([name]) => name.startsWith('argument.'))
+      .map(([name, value]) => [name.slice('argument.'.length), value] as const),
+  );
+  const name = form.get('tool') ?? '';
+  const tool = list.outcome === 'tools' ? list.tools.find((one) => one.name === name) : undefined;
+  const tried = { tool: name, typed, problems: [], result: undefined };
+  if (!tool) return show(reply, visit, here, tried);
+  const { values, problems } = typedArguments(toolFields(tool), typed);
+  if (problems.length > 0) return show(reply, visit, here, { ...tried, problems });
+  const params = { name, arguments: values };
+  const answer = answerResult(await ports.callServer({ ...caller, method: 'tools/call', params }));
+  await insertAuditEvent(ports.db, {
+    at: ports.clock.now(),
+    actor: `user:${caller.userId}`,
+    organization: visit.organization,
+    action: 'server.try',
+    target: `server:${visit.organization}/${server} tool:${name.slice(0, 128)}`,
+    address: visit.actor.address,
+    requestId: request.id,
+    outcome: answer.outcome === 'result' ? 'done' : 'refused',
+  });
+  return show(reply, visit, here, { ...tried, result: toResultView(answer) });
+};
 
 /** An argument of a tool, with what was entered for it. Its name and texts come from the upstream. */
 interface ToolFormField {

@@ -20,10 +20,16 @@ import { copyButton, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import { type ConnectionTest, connectionTestSection, testSaved } from './connection-test.ts';
 import { type Entered, formFor } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 import {
   headerForm,
@@ -50,107 +56,112 @@ const tested: ReadonlySet<string> = new Set(['saved', 'header', 'restored', 'rem
 /**
  * `/servers/{server}/upstream`: how calls authenticate to the MCP server, and which people have connected an account.
  */
-export function upstreamAccessRoutes(
-  guard: DashboardGuard,
-  { base, ports }: DashboardOptions,
-): void {
-  const show = async (
-    visit: DashboardVisit,
-    request: DashboardRequest,
-    reply: FastifyReply,
-    { entered, header, errors, status = errors.length > 0 ? 422 : 200 }: Shown,
-  ) => {
-    const { organization, actor } = visit;
-    const server = await serverOf(visit, request, ports);
-    const { name } = server;
-    const at = { organization, server: name };
-    const access = await perform(accessRead, at, actor, ports);
-    const { items } = await perform(connectionList, at, actor, ports);
-    const headers = await perform(headerList, at, actor, ports);
-    const home = serverPath(organization, name);
-    const url = credentialsUrl(server.upstream);
-    const done = queryText(request, 'done') ?? '';
-    const isTested = tested.has(done) || queryText(request, 'test') === 'now';
-    const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
-    const data = {
-      heading: visit.server,
-      tabs: serverTabs(visit, name, 'upstream'),
-      notice: queryChoice(request, 'done', notices),
-      test: isTested && errors.length === 0 ? await testSaved(visit, home, ports) : undefined,
-      action: `${home}/upstream`,
-      cancel: home,
-      entered: entered ?? accessForm.filled(access),
-      hasSecret: access.hasClientSecret,
-      redirectUri: base + access.redirectPath,
-      jwksUri: `${base}/.well-known/jwks.json`,
-      facts: factsOf(access),
-      connections: items.map(({ userId, email, failedAt }) => ({
-        email,
-        state: failedAt === null ? 'Connected' : 'Sign-in required',
-        href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
-      })),
-      takesCredentials: url !== undefined,
-      headers: {
-        ...headers,
-        origin: url === undefined ? '' : new URL(url).origin,
-        action: `${home}/upstream/headers`,
-        entered: header?.entered ?? headerForm.filled({ name: replaced }),
-        typedRevision: header?.revision ?? String(headers.revision),
-        isReplacing: replaced !== undefined && errors.length === 0,
-      },
-      now: ports.clock.now(),
-      errors,
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Upstream authentication' });
-    return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
-  };
-
-  guard.get('/servers/:server/upstream', toManage, (visit, request, reply) =>
-    show(visit, request, reply, { errors: [] }),
+export function upstreamAccessRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/upstream', toManage, showAccess);
+  guard.post('/servers/:server/upstream', toManage, saveAccess);
+  headerRoutes(guard, sendAccess);
+  questionRoutes(
+    guard,
+    '/servers/:server/upstream/connections/:userId/end',
+    toManage,
+    disconnection,
   );
-
-  guard.post('/servers/:server/upstream', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const entered = accessForm.read(sent);
-    try {
-      const input = { ...accessForm.inputOf(entered), organization, server };
-      await perform(accessSet, input, actor, ports);
-    } catch (refusal) {
-      const errors = accessForm.errorsOf(refusal, entered, 'kind');
-      return show(visit, request, reply, { entered, errors });
-    }
-    const next = `${serverPath(organization, server)}/upstream?done=saved`;
-    return seeOther(reply, next);
-  });
-
-  headerRoutes(guard, ports, show);
-
-  questionRoutes(guard, '/servers/:server/upstream/connections/:userId/end', toManage, {
-    async ask(visit, request) {
-      const { organization, actor } = visit;
-      const { name: server } = await serverOf(visit, request, ports);
-      const { items } = await perform(connectionList, { organization, server }, actor, ports);
-      const one = items.find(({ userId }) => userId === request.params['userId']);
-      if (!one) throw notFound('connection');
-      return {
-        heading: `Disconnect the account of ${one.email}?`,
-        consequences: [
-          'Their calls to this server fail until they connect an account again.',
-          'Latchkey revokes the tokens at the authorization server.',
-        ],
-        verb: 'Disconnect account',
-        cancel: `${serverPath(organization, server)}/upstream`,
-        crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '', userId = '' } = params;
-      await perform(connectionEnd, { organization, server, userId }, actor, ports);
-      return `${serverPath(organization, server)}/upstream?done=disconnected`;
-    },
-  });
 }
+
+/** Sends the page with what is stored or was entered. */
+async function sendAccess(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  { entered, header, errors, status }: Shown,
+  { base, ports }: DashboardOptions,
+): Promise<FastifyReply> {
+  const { organization, actor } = visit;
+  const server = await serverOf(visit, request, ports);
+  const { name } = server;
+  const at = { organization, server: name };
+  const access = await perform(accessRead, at, actor, ports);
+  const { items } = await perform(connectionList, at, actor, ports);
+  const headers = await perform(headerList, at, actor, ports);
+  const home = serverPath(organization, name);
+  const url = credentialsUrl(server.upstream);
+  const done = queryText(request, 'done') ?? '';
+  const isTested = tested.has(done) || queryText(request, 'test') === 'now';
+  const replaced = headers.items.find((one) => one.name === queryText(request, 'header'))?.name;
+  const data = {
+    heading: visit.server,
+    tabs: serverTabs(visit, name, 'upstream'),
+    notice: queryChoice(request, 'done', notices),
+    test: isTested && errors.length === 0 ? await testSaved(visit, home, ports) : undefined,
+    action: `${home}/upstream`,
+    cancel: home,
+    entered: entered ?? accessForm.filled(access),
+    hasSecret: access.hasClientSecret,
+    redirectUri: base + access.redirectPath,
+    jwksUri: `${base}/.well-known/jwks.json`,
+    facts: factsOf(access),
+    connections: items.map(({ userId, email, failedAt }) => ({
+      email,
+      state: failedAt === null ? 'Connected' : 'Sign-in required',
+      href: `${home}/upstream/connections/${encodeURIComponent(userId)}/end`,
+    })),
+    takesCredentials: url !== undefined,
+    headers: {
+      ...headers,
+      origin: url === undefined ? '' : new URL(url).origin,
+      action: `${home}/upstream/headers`,
+      entered: header?.entered ?? headerForm.filled({ name: replaced }),
+      typedRevision: header?.revision ?? String(headers.revision),
+      isReplacing: replaced !== undefined && errors.length === 0,
+    },
+    now: ports.clock.now(),
+    errors,
+  };
+  const crumbs = serverCrumbs(visit, { text: 'Upstream authentication' });
+  return sendDashboardPage(reply, visit, upstreamAccessPage, data, { crumbs, status });
+}
+
+const showAccess: PageHandler = (visit, request, reply, options) =>
+  sendAccess(visit, request, reply, { errors: [] }, options);
+
+const saveAccess: FormHandler = async (visit, sent, request, reply, options) => {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const entered = accessForm.read(sent);
+  try {
+    const input = { ...accessForm.inputOf(entered), organization, server };
+    await perform(accessSet, input, actor, options.ports);
+  } catch (refusal) {
+    const errors = accessForm.errorsOf(refusal, entered, 'kind');
+    return sendAccess(visit, request, reply, { entered, errors }, options);
+  }
+  return seeOther(reply, `${serverPath(organization, server)}/upstream?done=saved`);
+};
+
+const disconnection: Question = {
+  async ask(visit, request, { ports }) {
+    const { organization, actor } = visit;
+    const { name: server } = await serverOf(visit, request, ports);
+    const { items } = await perform(connectionList, { organization, server }, actor, ports);
+    const one = items.find(({ userId }) => userId === request.params['userId']);
+    if (!one) throw notFound('connection');
+    return {
+      heading: `Disconnect the account of ${one.email}?`,
+      consequences: [
+        'Their calls to this server fail until they connect an account again.',
+        'Latchkey revokes the tokens at the authorization server.',
+      ],
+      verb: 'Disconnect account',
+      cancel: `${serverPath(organization, server)}/upstream`,
+      crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '', userId = '' } = params;
+    await perform(connectionEnd, { organization, server, userId }, actor, ports);
+    return `${serverPath(organization, server)}/upstream?done=disconnected`;
+  },
+};
 
 function factsOf({ issuer, clientId, resource, scopes }: AccessView) {
   if (issuer === null) return [];

@@ -15,9 +15,9 @@ import type { Frame } from '#web/layout';
 import { seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, FormHandler } from './guard.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
 const headerPath = '/servers/:server/upstream/headers/:header';
@@ -138,106 +138,110 @@ ${postForm(frame, { action: `${path}/restore` }, restore)}
 </li>`;
 }
 
-/** Shows the authorization page of a server, which contains its headers, with the entered values. */
-type ShowAccess = (
+/** Sends the page of a server that contains its headers, with the entered values. */
+type SendAccess = (
   visit: DashboardVisit,
   request: DashboardRequest,
   reply: FastifyReply,
   shown: Shown,
+  options: DashboardOptions,
 ) => Promise<FastifyReply>;
 
 /** Setting, restoring, removing and forgetting fixed headers. */
-export function headerRoutes(
-  guard: DashboardGuard,
-  ports: DashboardOptions['ports'],
-  show: ShowAccess,
-): void {
-  guard.post('/servers/:server/upstream/headers', toManage, async (visit, sent, request, reply) => {
+export function headerRoutes(guard: DashboardGuard, sendAccess: SendAccess): void {
+  guard.post('/servers/:server/upstream/headers', toManage, setHeader(sendAccess));
+  guard.post(`${headerPath}/restore`, toManage, restoreHeader(sendAccess));
+  questionRoutes(guard, `${headerPath}/remove`, toManage, removal);
+  questionRoutes(guard, `${headerPath}/forget`, toManage, forgettingPrevious);
+}
+
+const setHeader =
+  (sendAccess: SendAccess): FormHandler =>
+  async (visit, sent, request, reply, options) => {
+    const { ports } = options;
     const { organization, actor } = visit;
     const { server = '' } = request.params;
     const entered = headerForm.read(sent);
     const revision = sent.get('revision') ?? '';
+    const show = (shown: Shown) => sendAccess(visit, request, reply, shown, options);
     try {
-      const input = {
-        ...headerForm.inputOf(entered),
-        ...revisionIn(revision),
-        organization,
-        server,
-      };
-      await perform(headerSet, input, actor, ports);
+      const change = { ...headerForm.inputOf(entered), ...revisionIn(revision) };
+      await perform(headerSet, { ...change, organization, server }, actor, ports);
     } catch (refusal) {
       const now = await perform(headerList, { organization, server }, actor, ports);
       if (isConflict(refusal) && revision !== String(now.revision)) {
-        return show(visit, request, reply, { header: { entered }, errors: [stale], status: 409 });
+        return show({ header: { entered }, errors: [stale], status: 409 });
       }
       const errors = headerForm.errorsOf(refusal, entered, 'headerName');
-      return show(visit, request, reply, { header: { entered, revision }, errors });
+      return show({ header: { entered, revision }, errors });
     }
     return seeOther(reply, `${serverPath(organization, server)}/upstream?done=header`);
-  });
+  };
 
-  guard.post(`${headerPath}/restore`, toManage, async (visit, sent, request, reply) => {
+const restoreHeader =
+  (sendAccess: SendAccess): FormHandler =>
+  async (visit, sent, request, reply, options) => {
     const { organization, actor } = visit;
     const { server = '', header = '' } = request.params;
     const input = { organization, server, header, ...revisionIn(sent.get('revision') ?? '') };
     try {
-      await perform(headerRestore, input, actor, ports);
+      await perform(headerRestore, input, actor, options.ports);
     } catch (refusal) {
       if (!isConflict(refusal)) throw refusal;
-      return show(visit, request, reply, { errors: [stale], status: 409 });
+      return sendAccess(visit, request, reply, { errors: [stale], status: 409 }, options);
     }
     return seeOther(reply, `${serverPath(organization, server)}/upstream?done=restored`);
-  });
-
-  const headerOf = async (visit: DashboardVisit, request: DashboardRequest) => {
-    const { organization, actor } = visit;
-    const { name: server } = await serverOf(visit, request, ports);
-    const { items } = await perform(headerList, { organization, server }, actor, ports);
-    const header = items.find(({ name }) => name === request.params['header']);
-    if (!header) throw notFound('header');
-    return { header, cancel: `${serverPath(organization, server)}/upstream` };
   };
 
-  questionRoutes(guard, `${headerPath}/remove`, toManage, {
-    async ask(visit, request) {
-      const { header, cancel } = await headerOf(visit, request);
-      return {
-        heading: `Remove the header ${header.name}?`,
-        consequences: [
-          'Latchkey no longer sends the header, starting with the next call.',
-          'Its values are deleted. This cannot be undone.',
-        ],
-        verb: 'Remove header',
-        cancel,
-        crumbs: serverCrumbs(visit, { text: 'Remove' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '', header = '' } = params;
-      await perform(headerRemove, { organization, server, header }, actor, ports);
-      return `${serverPath(organization, server)}/upstream?done=removed`;
-    },
-  });
-
-  questionRoutes(guard, `${headerPath}/forget`, toManage, {
-    async ask(visit, request) {
-      const { header, cancel } = await headerOf(visit, request);
-      if (!header.previous) throw notFound('previous value');
-      return {
-        heading: `Delete the previous value of ${header.name}?`,
-        consequences: [
-          'Calls fail if the MCP server refuses the new value.',
-          'This cannot be undone.',
-        ],
-        verb: 'Delete previous value',
-        cancel,
-        crumbs: serverCrumbs(visit, { text: 'Delete' }),
-      };
-    },
-    async act({ organization, actor }, { params }) {
-      const { server = '', header = '' } = params;
-      await perform(headerForgetPrevious, { organization, server, header }, actor, ports);
-      return `${serverPath(organization, server)}/upstream?done=forgotten`;
-    },
-  });
+/** The header that the path names. @throws {AdministrationRefusal} `not_found` */
+async function headerOf(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
+  const { organization, actor } = visit;
+  const { name: server } = await serverOf(visit, request, ports);
+  const { items } = await perform(headerList, { organization, server }, actor, ports);
+  const header = items.find(({ name }) => name === request.params['header']);
+  if (!header) throw notFound('header');
+  return { header, cancel: `${serverPath(organization, server)}/upstream` };
 }
+
+const removal: Question = {
+  async ask(visit, request, { ports }) {
+    const { header, cancel } = await headerOf(visit, request, ports);
+    return {
+      heading: `Remove the header ${header.name}?`,
+      consequences: [
+        'Latchkey no longer sends the header, starting with the next call.',
+        'Its values are deleted. This cannot be undone.',
+      ],
+      verb: 'Remove header',
+      cancel,
+      crumbs: serverCrumbs(visit, { text: 'Remove' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '', header = '' } = params;
+    await perform(headerRemove, { organization, server, header }, actor, ports);
+    return `${serverPath(organization, server)}/upstream?done=removed`;
+  },
+};
+
+const forgettingPrevious: Question = {
+  async ask(visit, request, { ports }) {
+    const { header, cancel } = await headerOf(visit, request, ports);
+    if (!header.previous) throw notFound('previous value');
+    return {
+      heading: `Delete the previous value of ${header.name}?`,
+      consequences: [
+        'Calls fail if the MCP server refuses the new value.',
+        'This cannot be undone.',
+      ],
+      verb: 'Delete previous value',
+      cancel,
+      crumbs: serverCrumbs(visit, { text: 'Delete' }),
+    };
+  },
+  async act({ organization, actor }, { params }, { ports }) {
+    const { server = '', header = '' } = params;
+    await perform(headerForgetPrevious, { organization, server, header }, actor, ports);
+    return `${serverPath(organization, server)}/upstream?done=forgotten`;
+  },
+};
