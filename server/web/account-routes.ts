@@ -62,8 +62,7 @@ export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions
   ) => {
     const data = await accountData(person, options);
     const scripts = data.passkeys ? [pageAssets().passkeys.path] : [];
-    const status = errors.length > 0 ? 422 : 200;
-    return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts, status });
+    return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts });
   };
 
   const note = (

@@ -46,7 +46,7 @@ function setUpRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
     const asksOrganization = firstOrganization === undefined;
     const data = { ...typed, action, asksOrganization, errors };
     const csrfToken = browserCsrfToken(request, reply, base);
-    return sendPage(reply, setUpPage, data, { csrfToken, status: errors.length > 0 ? 422 : 200 });
+    return sendPage(reply, setUpPage, data, { csrfToken });
   };
 
   app.get<Link>('/set-up/:linkToken', async (request, reply) => {
@@ -164,10 +164,9 @@ export function invitationRoutes(app: FastifyInstance, options: PeopleRoutesOpti
       provider: provider?.name,
       errors,
     };
-    const status = errors.length > 0 ? 422 : 200;
-    if (person) return sendPage(reply, invitationPage, data, { person, status });
+    if (person) return sendPage(reply, invitationPage, data, { person });
     const csrfToken = browserCsrfToken(request, reply, base);
-    return sendPage(reply, invitationPage, data, { csrfToken, status });
+    return sendPage(reply, invitationPage, data, { csrfToken });
   };
 
   app.get<InvitationLink>('/invitation/:linkToken', async (request, reply) => send(request, reply));

@@ -53,7 +53,7 @@ export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOp
       secret: inGroups(secret),
       errors,
     };
-    return sendPage(reply, enrolPage, data, { person, status: errors.length > 0 ? 422 : 200 });
+    return sendPage(reply, enrolPage, data, { person });
   };
 
   const showCodes = (

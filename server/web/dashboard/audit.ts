@@ -15,118 +15,118 @@ import { queryText } from '#web/page-request';
 import { titleMarkup } from '#web/titles';
 import { dataTable, type Table } from '#web/tables';
 import { findActorNames } from './actors.ts';
-import type { DashboardGuard, DashboardRequest } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardPorts } from './ports.ts';
 
 const needs = { permission: 'audit.read', section: 'audit' } as const;
 const daySeconds = 86_400;
 
 /** `/audit`: the audit log of an organization, also as a file. */
-export function auditRoutes(
-  guard: DashboardGuard,
-  { ports, auditRetentionDays }: DashboardOptions,
-): void {
-  /** The filter in the URL, with a person's e-mail address resolved to the actor. */
-  const asked = async (request: DashboardRequest) => {
-    const text = (name: string) => queryText(request, name)?.trim() || undefined;
-    const who = text('actor');
-    const user = who?.includes('@') ? await findUserByEmail(ports.db, who) : undefined;
-    const outcome = text('outcome');
-    const day = (name: string, more = 0) => {
-      const at = Date.parse(`${text(name) ?? ''}T00:00:00Z`);
-      return Number.isNaN(at) ? undefined : at / 1000 + more;
-    };
-    return {
-      actor: user ? `user:${user.id}` : who?.slice(0, 200),
-      action: text('action')?.slice(0, 100),
-      target: text('target')?.slice(0, 400),
-      outcome: outcome === 'done' || outcome === 'refused' ? outcome : undefined,
-      from: day('from'),
-      until: day('until', daySeconds),
-    } as const;
-  };
-
-  guard.get('/audit', needs, async (visit, request, reply) => {
-    const { organization, actor } = visit;
-    const path = `${dashboardPath(organization)}/audit`;
-    const after = queryText(request, 'after');
-    const filter = await asked(request);
-    const input = { organization, ...filter, ...(after && { after }) };
-    const { items, next, actions } = await perform(auditRead, input, actor, ports);
-    const sentenceOf = await auditSentencesOf(organization, items, ports.db);
-    const typed = (name: string) => queryText(request, name) ?? '';
-    const query = (more: Record<string, string>) => {
-      const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
-      const kept = names.filter((name) => typed(name) !== '').map((name) => [name, typed(name)]);
-      return new URLSearchParams({ ...Object.fromEntries(kept), ...more }).toString();
-    };
-    const table: Table = {
-      caption: 'Audit log',
-      columns: ['What happened', 'When'].map((text) => ({ text })),
-      rows: items.map((event) => ({
-        id: event.id,
-        cells: [
-          {
-            kind: 'sentence',
-            sentence: sentenceOf(event),
-            badges: badgesOf(event),
-            facts: detailsOf(event),
-          },
-          { kind: 'time', at: event.at, otherwise: '' },
-        ],
-      })),
-      empty: { text: 'No entries match.' },
-      now: ports.clock.now(),
-    };
-    const chosen = (name: string, values: readonly string[], all: string) =>
-      ['', ...values].map((value) => ({
-        value,
-        text: value || all,
-        isChosen: value === typed(name),
-      }));
-    const outcomeChoices = [
-      { value: '', text: 'Any outcome', isChosen: typed('outcome') === '' },
-      { value: 'done', text: 'Done', isChosen: typed('outcome') === 'done' },
-      { value: 'refused', text: 'Denied', isChosen: typed('outcome') === 'refused' },
-    ];
-    const data = {
-      path,
-      retentionDays: auditRetentionDays,
-      typed: {
-        actor: typed('actor'),
-        target: typed('target'),
-        from: typed('from'),
-        until: typed('until'),
-      },
-      actions: chosen('action', actions, 'All actions'),
-      outcomes: outcomeChoices,
-      table,
-      next: next === null ? undefined : `${path}?${query({ after: next })}`,
-      exports: [
-        { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
-        { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
-      ],
-    };
-    return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
-  });
-
-  guard.get('/audit/export', needs, async ({ organization, actor }, request, reply) => {
-    const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
-    const filter = await asked(request);
-    await perform(auditExport, { organization, ...filter, format }, actor, ports);
-    const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
-    const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
-    return reply
-      .headers({
-        'Content-Type': `${type}; charset=utf-8`,
-        'Content-Disposition': `attachment; filename="audit-${organization}-${day}.${format}"`,
-        'Cache-Control': 'no-store',
-        'X-Content-Type-Options': 'nosniff',
-      })
-      .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
-  });
+export function auditRoutes(guard: DashboardGuard): void {
+  guard.get('/audit', needs, showAudit);
+  guard.get('/audit/export', needs, exportAuditLog);
 }
+
+/** The filter in the URL, with a person's e-mail address resolved to the actor. */
+async function asked(request: DashboardRequest, { db }: DashboardPorts) {
+  const text = (name: string) => queryText(request, name)?.trim() || undefined;
+  const who = text('actor');
+  const user = who?.includes('@') ? await findUserByEmail(db, who) : undefined;
+  const outcome = text('outcome');
+  const day = (name: string, more = 0) => {
+    const at = Date.parse(`${text(name) ?? ''}T00:00:00Z`);
+    return Number.isNaN(at) ? undefined : at / 1000 + more;
+  };
+  return {
+    actor: user ? `user:${user.id}` : who?.slice(0, 200),
+    action: text('action')?.slice(0, 100),
+    target: text('target')?.slice(0, 400),
+    outcome: outcome === 'done' || outcome === 'refused' ? outcome : undefined,
+    from: day('from'),
+    until: day('until', daySeconds),
+  } as const;
+}
+
+const showAudit: PageHandler = async (visit, request, reply, { ports, auditRetentionDays }) => {
+  const { organization, actor } = visit;
+  const path = `${dashboardPath(organization)}/audit`;
+  const after = queryText(request, 'after');
+  const filter = await asked(request, ports);
+  const input = { organization, ...filter, ...(after && { after }) };
+  const { items, next, actions } = await perform(auditRead, input, actor, ports);
+  const sentenceOf = await auditSentencesOf(organization, items, ports.db);
+  const typed = (name: string) => queryText(request, name) ?? '';
+  const query = (more: Record<string, string>) => {
+    const names = ['actor', 'action', 'target', 'outcome', 'from', 'until'];
+    const kept = names.filter((name) => typed(name) !== '').map((name) => [name, typed(name)]);
+    return new URLSearchParams({ ...Object.fromEntries(kept), ...more }).toString();
+  };
+  const table: Table = {
+    caption: 'Audit log',
+    columns: ['What happened', 'When'].map((text) => ({ text })),
+    rows: items.map((event) => ({
+      id: event.id,
+      cells: [
+        {
+          kind: 'sentence',
+          sentence: sentenceOf(event),
+          badges: badgesOf(event),
+          facts: detailsOf(event),
+        },
+        { kind: 'time', at: event.at, otherwise: '' },
+      ],
+    })),
+    empty: { text: 'No entries match.' },
+    now: ports.clock.now(),
+  };
+  const chosen = (name: string, values: readonly string[], all: string) =>
+    ['', ...values].map((value) => ({
+      value,
+      text: value || all,
+      isChosen: value === typed(name),
+    }));
+  const outcomeChoices = [
+    { value: '', text: 'Any outcome', isChosen: typed('outcome') === '' },
+    { value: 'done', text: 'Done', isChosen: typed('outcome') === 'done' },
+    { value: 'refused', text: 'Denied', isChosen: typed('outcome') === 'refused' },
+  ];
+  const data = {
+    path,
+    retentionDays: auditRetentionDays,
+    typed: {
+      actor: typed('actor'),
+      target: typed('target'),
+      from: typed('from'),
+      until: typed('until'),
+    },
+    actions: chosen('action', actions, 'All actions'),
+    outcomes: outcomeChoices,
+    table,
+    next: next === null ? undefined : `${path}?${query({ after: next })}`,
+    exports: [
+      { text: 'Export as CSV', href: `${path}/export?${query({ format: 'csv' })}` },
+      { text: 'Export as JSON lines', href: `${path}/export?${query({ format: 'jsonl' })}` },
+    ],
+  };
+  return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
+};
+
+const exportAuditLog: PageHandler = async ({ organization, actor }, request, reply, { ports }) => {
+  const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
+  const filter = await asked(request, ports);
+  await perform(auditExport, { organization, ...filter, format }, actor, ports);
+  const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
+  const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
+  return reply
+    .headers({
+      'Content-Type': `${type}; charset=utf-8`,
+      'Content-Disposition': `attachment; filename="audit-${organization}-${day}.${format}"`,
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+    })
+    .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
+};
 
 /** What a sentence is made of. */
 type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;

@@ -6,12 +6,11 @@ import { applicationName } from '#web/consent';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
 import type { Table } from '#web/tables';
-import type { DashboardGuard } from './guard.ts';
+import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
 import { peopleTabs } from './people.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import { questionRoutes, type Question } from './questions.ts';
 
 const toRead = { permission: 'grants.read', section: 'people' } as const;
 const toManage = { permission: 'grants.manage', section: 'people' } as const;
@@ -24,98 +23,101 @@ const shape = {
 } as const;
 
 /** `/consents`: the grants of people in an organization, including those to self-registered applications. */
-export function consentRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
+export function consentRoutes(guard: DashboardGuard): void {
+  guard.get('/consents', toRead, showConsents);
+  questionRoutes(guard, '/consents/:grantId/withdraw', toManage, withdrawal);
+}
 
-  guard.get('/consents', toRead, async (visit, request, reply) => {
-    const { organization, actor, may } = visit;
-    const query = listQuery(request, shape);
-    const { sort: _, ...input } = query.input;
-    const { items, total } = await perform(grantList, { organization, ...input }, actor, ports);
-    const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
-    const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
-    const table: Table = {
-      caption: 'Consents',
-      columns: query.columns,
-      rows: items.map((grant) => {
-        const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
-        return {
-          id: grant.id,
-          cells: [
-            {
-              kind: 'name',
-              text: client,
-              badges: grant.isOpenClient ? [{ text: 'Self-registered', tone: 'care' }] : [],
-            },
-            { kind: 'text', text: grant.email },
-            {
-              kind: 'title',
-              of: { name: serverOf(grant), title: titles.get(serverOf(grant)) },
-            },
-            {
-              kind: 'text',
-              text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
-            },
-            { kind: 'time', at: grant.createdAt, otherwise: '' },
-            {
-              kind: 'actions',
-              actions: may('grants.manage')
-                ? [
-                    {
-                      text: 'Withdraw',
-                      href: `${homeOf(organization)}/${grant.id}/withdraw`,
-                      of: `the consent of ${grant.email} to ${client}`,
-                      danger: true,
-                    },
-                  ]
-                : [],
-            },
-          ],
-        };
-      }),
-      empty: {
-        text: 'No consents yet. A consent appears here when a person connects an application.',
-      },
-      now: ports.clock.now(),
-    };
-    const isDone = queryText(request, 'done') === 'withdrawn';
-    const data = {
-      heading: 'People',
-      lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
-      action: undefined,
-      tabs: peopleTabs(visit, 'consents'),
-      notice: isDone ? 'Consent withdrawn. The application has lost access.' : undefined,
-      list: query.frame(total),
-      isSearchable: true,
-      table,
-      here: request.url,
-    };
-    return sendDashboardPage(reply, visit, listPage, data, {
-      crumbs: [
-        { text: 'People', href: `${dashboardPath(organization)}/people` },
-        { text: 'Consents' },
-      ],
-    });
-  });
+const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
 
-  questionRoutes(guard, '/consents/:grantId/withdraw', toManage, {
-    async ask({ organization, actor }, { params: { grantId = '' } }) {
-      const grant = await perform(grantRead, { organization, grantId }, actor, ports);
+const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor, may } = visit;
+  const query = listQuery(request, shape);
+  const { sort: _, ...input } = query.input;
+  const { items, total } = await perform(grantList, { organization, ...input }, actor, ports);
+  const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
+  const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
+  const table: Table = {
+    caption: 'Consents',
+    columns: query.columns,
+    rows: items.map((grant) => {
       const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
       return {
-        heading: `Withdraw the consent of ${grant.email} to ${client}?`,
-        consequences: ['The application loses access immediately. It has to ask the person again.'],
-        verb: 'Withdraw consent',
-        cancel: homeOf(organization),
-        crumbs: [{ text: 'Consents', href: homeOf(organization) }],
+        id: grant.id,
+        cells: [
+          {
+            kind: 'name',
+            text: client,
+            badges: grant.isOpenClient ? [{ text: 'Self-registered', tone: 'care' }] : [],
+          },
+          { kind: 'text', text: grant.email },
+          {
+            kind: 'title',
+            of: { name: serverOf(grant), title: titles.get(serverOf(grant)) },
+          },
+          {
+            kind: 'text',
+            text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
+          },
+          { kind: 'time', at: grant.createdAt, otherwise: '' },
+          {
+            kind: 'actions',
+            actions: may('grants.manage')
+              ? [
+                  {
+                    text: 'Withdraw',
+                    href: `${homeOf(organization)}/${grant.id}/withdraw`,
+                    of: `the consent of ${grant.email} to ${client}`,
+                    danger: true,
+                  },
+                ]
+              : [],
+          },
+        ],
       };
+    }),
+    empty: {
+      text: 'No consents yet. A consent appears here when a person connects an application.',
     },
-    async act({ organization, actor }, { params: { grantId = '' } }) {
-      await perform(grantWithdraw, { organization, grantId }, actor, ports);
-      return `${homeOf(organization)}?done=withdrawn`;
-    },
+    now: ports.clock.now(),
+  };
+  const isDone = queryText(request, 'done') === 'withdrawn';
+  const data = {
+    heading: 'People',
+    lead: 'What people allow applications to do on their behalf. You or the person can withdraw each consent.',
+    action: undefined,
+    tabs: peopleTabs(visit, 'consents'),
+    notice: isDone ? 'Consent withdrawn. The application has lost access.' : undefined,
+    list: query.frame(total),
+    isSearchable: true,
+    table,
+    here: request.url,
+  };
+  return sendDashboardPage(reply, visit, listPage, data, {
+    crumbs: [
+      { text: 'People', href: `${dashboardPath(organization)}/people` },
+      { text: 'Consents' },
+    ],
   });
-}
+};
+
+const withdrawal: Question = {
+  async ask({ organization, actor }, { params: { grantId = '' } }, { ports }) {
+    const grant = await perform(grantRead, { organization, grantId }, actor, ports);
+    const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
+    return {
+      heading: `Withdraw the consent of ${grant.email} to ${client}?`,
+      consequences: ['The application loses access immediately. It has to ask the person again.'],
+      verb: 'Withdraw consent',
+      cancel: homeOf(organization),
+      crumbs: [{ text: 'Consents', href: homeOf(organization) }],
+    };
+  },
+  async act({ organization, actor }, { params: { grantId = '' } }, { ports }) {
+    await perform(grantWithdraw, { organization, grantId }, actor, ports);
+    return `${homeOf(organization)}?done=withdrawn`;
+  },
+};
 
 /** The scopes as one sentence: `See the tools; use them`. */
 function sentence([first = '', ...rest]: readonly string[]): string {

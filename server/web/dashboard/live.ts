@@ -234,6 +234,8 @@ export function queryCache({ newestChangeToken }: Pick<ChangeStore, 'newestChang
   };
 }
 
+export type QueryCache = ReturnType<typeof queryCache>;
+
 /** Changes of what is only known in memory: which agents are connected, and which servers answer. */
 interface HealthChanges {
   /** A number that changes with the state of one organization, or of any. */

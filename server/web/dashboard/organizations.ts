@@ -72,9 +72,8 @@ export function organizationRoutes(app: FastifyInstance, { base, ports }: Dashbo
     entered: Entered,
     errors: readonly FieldError[],
   ) => {
-    const status = errors.length > 0 ? 422 : 200;
     const scripts = dashboardScripts();
-    return sendPage(reply, organizationFormPage, { entered, errors }, { person, status, scripts });
+    return sendPage(reply, organizationFormPage, { entered, errors }, { person, scripts });
   };
 
   app.get('/new-organization', async (request, reply) => {
@@ -172,9 +171,8 @@ export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOption
       notice,
       errors,
     };
-    const status = errors.length > 0 ? 422 : 200;
     const crumbs = [{ text: 'Settings' }];
-    return sendDashboardPage(reply, visit, settingsPage, data, { crumbs, status });
+    return sendDashboardPage(reply, visit, settingsPage, data, { crumbs });
   };
 
   guard.get('/settings', toRead, (visit, request, reply) =>

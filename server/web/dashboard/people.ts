@@ -30,31 +30,35 @@ import {
 import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table } from '#web/tables';
 import { formFor } from './forms.ts';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
-import { queryCache } from './live.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
+import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { questionRoutes } from './questions.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import { questionRoutes, type Question } from './questions.ts';
 
-/** The people of an organization. */
-export function peopleRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
+/** `/people`: the members of an organization, its pending invitations, and for each member their role and other actions. */
+export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  guard.get('/people', toRead, showPeople(queryCache(ports.changes)));
+  questionRoutes(guard, '/people/invitations/:invitationId/revoke', toManage, invitationRevocation);
+  guard.get('/people/:userId', toRead, showPerson);
+  guard.post('/people/:userId/role', toManage, changeRole);
+  for (const asked of personQuestions) {
+    const needs = { permission: asked.needs, section: 'people' } as const;
+    questionRoutes(guard, `/people/:userId/${asked.path}`, needs, personQuestion(asked));
+  }
 }
 
 const toRead = { permission: 'people.read', section: 'people' } as const;
 const toManage = { permission: 'people.manage', section: 'people' } as const;
-const notices: Readonly<Record<string, string>> = {
+const notices = {
   removed: 'Member removed. Their consents in this organization are withdrawn.',
   role: 'Role changed. The change takes effect on the next request.',
   revoked: 'Invitation revoked. Its link no longer works.',
 };
 
-/** `/people`: the members of an organization and its pending invitations. */
-function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const cached = queryCache(ports.changes);
-
-  guard.get('/people', toRead, async (visit, request, reply) => {
+const showPeople =
+  (cached: QueryCache): PageHandler =>
+  async (visit, request, reply, { ports }) => {
     const { organization, actor, may } = visit;
     const path = `${dashboardPath(organization)}/people`;
     const text = queryText(request, 'filter') ?? '';
@@ -91,65 +95,67 @@ function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
       filter: { path, text },
       people,
       next: next === null ? undefined : `${path}?${query.toString()}`,
-      invitations: mayInvite ? await invitationsOf(visit) : undefined,
+      invitations: mayInvite ? await invitationsOf(visit, ports) : undefined,
     };
     return sendDashboardPage(reply, visit, peoplePage, data, { crumbs: [{ text: 'People' }] });
-  });
-
-  const invitationsOf = async ({ organization, actor }: DashboardVisit): Promise<Table> => {
-    const { items } = await perform(invitationList, { organization }, actor, ports);
-    const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
-    const groups = isGrouped ? await perform(groupList, { organization }, actor, ports) : undefined;
-    const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
-    const path = `${dashboardPath(organization)}/people/invitations`;
-    return {
-      caption: 'Pending invitations',
-      columns: ['For', 'Role', 'Groups', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
-      rows: items.map(({ id, note, role, groupIds, createdAt, expiresAt }) => ({
-        id,
-        cells: [
-          { kind: 'name', text: note || 'Anyone with the link' },
-          { kind: 'text', text: role },
-          { kind: 'text', text: groupIds.map((group) => nameOf.get(group) ?? '').join(', ') },
-          { kind: 'time', at: createdAt, otherwise: '' },
-          { kind: 'text', text: new Date(expiresAt * 1000).toISOString().slice(0, 10) },
-          {
-            kind: 'actions',
-            actions: [
-              {
-                text: 'Revoke',
-                href: `${path}/${id}/revoke`,
-                of: `the invitation for ${note || 'anyone with the link'}`,
-                danger: true,
-              },
-            ],
-          },
-        ],
-      })),
-      empty: { text: 'No pending invitations. People you invite appear here until they join.' },
-      now: ports.clock.now(),
-    };
   };
 
-  questionRoutes(guard, '/people/invitations/:invitationId/revoke', toManage, {
-    async ask({ organization, actor }, { params: { invitationId = '' } }) {
-      const { items } = await perform(invitationList, { organization }, actor, ports);
-      const invitation = items.find(({ id }) => id === invitationId);
-      if (!invitation) throw notFound('invitation');
-      return {
-        heading: `Revoke the invitation for ${invitation.note || 'anyone with the link'}?`,
-        consequences: ['The link stops working immediately. This cannot be undone.'],
-        verb: 'Revoke invitation',
-        cancel: `${dashboardPath(organization)}/people`,
-        crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
-      };
-    },
-    async act({ organization, actor }, { params: { invitationId = '' } }) {
-      await perform(invitationRevoke, { organization, invitationId }, actor, ports);
-      return `${dashboardPath(organization)}/people?done=revoked`;
-    },
-  });
+async function invitationsOf(
+  { organization, actor }: DashboardVisit,
+  ports: DashboardPorts,
+): Promise<Table> {
+  const { items } = await perform(invitationList, { organization }, actor, ports);
+  const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
+  const groups = isGrouped ? await perform(groupList, { organization }, actor, ports) : undefined;
+  const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
+  const path = `${dashboardPath(organization)}/people/invitations`;
+  return {
+    caption: 'Pending invitations',
+    columns: ['For', 'Role', 'Groups', 'Created', 'Expires', 'Actions'].map((text) => ({ text })),
+    rows: items.map(({ id, note, role, groupIds, createdAt, expiresAt }) => ({
+      id,
+      cells: [
+        { kind: 'name', text: note || 'Anyone with the link' },
+        { kind: 'text', text: role },
+        { kind: 'text', text: groupIds.map((group) => nameOf.get(group) ?? '').join(', ') },
+        { kind: 'time', at: createdAt, otherwise: '' },
+        { kind: 'text', text: new Date(expiresAt * 1000).toISOString().slice(0, 10) },
+        {
+          kind: 'actions',
+          actions: [
+            {
+              text: 'Revoke',
+              href: `${path}/${id}/revoke`,
+              of: `the invitation for ${note || 'anyone with the link'}`,
+              danger: true,
+            },
+          ],
+        },
+      ],
+    })),
+    empty: { text: 'No pending invitations. People you invite appear here until they join.' },
+    now: ports.clock.now(),
+  };
 }
+
+const invitationRevocation: Question = {
+  async ask({ organization, actor }, { params: { invitationId = '' } }, { ports }) {
+    const { items } = await perform(invitationList, { organization }, actor, ports);
+    const invitation = items.find(({ id }) => id === invitationId);
+    if (!invitation) throw notFound('invitation');
+    return {
+      heading: `Revoke the invitation for ${invitation.note || 'anyone with the link'}?`,
+      consequences: ['The link stops working immediately. This cannot be undone.'],
+      verb: 'Revoke invitation',
+      cancel: `${dashboardPath(organization)}/people`,
+      crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
+    };
+  },
+  async act({ organization, actor }, { params: { invitationId = '' } }, { ports }) {
+    await perform(invitationRevoke, { organization, invitationId }, actor, ports);
+    return `${dashboardPath(organization)}/people?done=revoked`;
+  },
+};
 
 /** The requested people, and the pending invitations. */
 interface PeoplePageData {
@@ -254,77 +260,62 @@ const personQuestions: readonly PersonQuestion[] = [
 
 const roleForm = formFor(personSetRole);
 
-/** `/people/{id}`: one member, their role, and other actions. */
-function pageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const homeOf = (organization: string, userId: string) =>
-    `${dashboardPath(organization)}/people/${userId}`;
-  const crumbsOf = (organization: string, email: string) => [
-    { text: 'People', href: `${dashboardPath(organization)}/people` },
-    { text: email },
-  ];
-
-  guard.get('/people/:userId', toRead, async (visit, request, reply) => {
-    const { organization, actor, may } = visit;
-    const { userId = '' } = request.params;
-    const person = await perform(personRead, { organization, userId }, actor, ports);
-    const mayChange = may('people.manage') && (person.role !== 'owner' || may('owners.manage'));
-    const done = queryText(request, 'done');
-    const notice =
-      done === 'role'
-        ? 'Role changed. The change takes effect on the next request.'
-        : personQuestions.find(({ path }) => path === done)?.done;
-    const data = {
-      ...person,
-      groups: person.groups.map(({ name }) => name),
-      now: ports.clock.now(),
-      notice,
-      roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
-      home: homeOf(organization, userId),
-      questions: personQuestions.filter(({ needs }) => may(needs)),
-    };
-    const crumbs = crumbsOf(organization, person.email);
-    return sendDashboardPage(reply, visit, personPage, data, { crumbs });
-  });
-
-  guard.post(
-    '/people/:userId/role',
-    toManage,
-    async ({ organization, actor }, sent, request, reply) => {
-      const { userId = '' } = request.params;
-      // A person of another organization is not found, whatever was sent.
-      await perform(personRead, { organization, userId }, actor, ports);
-      const input = { ...roleForm.inputOf(roleForm.read(sent)), organization, userId };
-      await perform(personSetRole, input, actor, ports);
-      const next = `${homeOf(organization, userId)}?done=role`;
-      return seeOther(reply, next);
-    },
-  );
-
-  for (const { path, text, heading, consequences, operation, needs } of personQuestions) {
-    questionRoutes(
-      guard,
-      `/people/:userId/${path}`,
-      { permission: needs, section: 'people' },
-      {
-        async ask({ organization, actor }, { params: { userId = '' } }) {
-          const { email } = await perform(personRead, { organization, userId }, actor, ports);
-          return {
-            heading: heading(email),
-            consequences,
-            verb: text,
-            cancel: homeOf(organization, userId),
-            crumbs: crumbsOf(organization, email),
-          };
-        },
-        async act({ organization, actor }, { params: { userId = '' } }) {
-          await perform(operation, { organization, userId }, actor, ports);
-          if (path === 'remove') return `${dashboardPath(organization)}/people?done=removed`;
-          return `${homeOf(organization, userId)}?done=${path}`;
-        },
-      },
-    );
-  }
+function personPath(organization: string, userId: string) {
+  return `${dashboardPath(organization)}/people/${userId}`;
 }
+
+function personCrumbs(organization: string, email: string) {
+  return [{ text: 'People', href: `${dashboardPath(organization)}/people` }, { text: email }];
+}
+
+const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor, may } = visit;
+  const { userId = '' } = request.params;
+  const person = await perform(personRead, { organization, userId }, actor, ports);
+  const mayChange = may('people.manage') && (person.role !== 'owner' || may('owners.manage'));
+  const done = queryText(request, 'done');
+  const data = {
+    ...person,
+    groups: person.groups.map(({ name }) => name),
+    now: ports.clock.now(),
+    notice:
+      done === 'role' ? notices.role : personQuestions.find(({ path }) => path === done)?.done,
+    roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
+    home: personPath(organization, userId),
+    questions: personQuestions.filter(({ needs }) => may(needs)),
+  };
+  const crumbs = personCrumbs(organization, person.email);
+  return sendDashboardPage(reply, visit, personPage, data, { crumbs });
+};
+
+const changeRole: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { userId = '' } = request.params;
+  // A person of another organization is not found, whatever was sent.
+  await perform(personRead, { organization, userId }, actor, ports);
+  const input = { ...roleForm.inputOf(roleForm.read(sent)), organization, userId };
+  await perform(personSetRole, input, actor, ports);
+  return seeOther(reply, `${personPath(organization, userId)}?done=role`);
+};
+
+/** Asks about one member, and does it. */
+const personQuestion = (asked: PersonQuestion): Question => ({
+  async ask({ organization, actor }, { params: { userId = '' } }, { ports }) {
+    const { email } = await perform(personRead, { organization, userId }, actor, ports);
+    return {
+      heading: asked.heading(email),
+      consequences: asked.consequences,
+      verb: asked.text,
+      cancel: personPath(organization, userId),
+      crumbs: personCrumbs(organization, email),
+    };
+  },
+  async act({ organization, actor }, { params: { userId = '' } }, { ports }) {
+    await perform(asked.operation, { organization, userId }, actor, ports);
+    if (asked.path === 'remove') return `${dashboardPath(organization)}/people?done=removed`;
+    return `${personPath(organization, userId)}?done=${asked.path}`;
+  },
+});
 
 /** A member of an organization, and what can be changed. */
 interface PersonPageData {

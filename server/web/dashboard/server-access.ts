@@ -59,8 +59,7 @@ export function serverAccessRoutes(guard: DashboardGuard, options: DashboardOpti
       errors,
     };
     const crumbs = serverCrumbs(visit, { text: 'Access' });
-    const status = errors.length > 0 ? 422 : 200;
-    return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs, status });
+    return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
   };
 
   // Back from the review, the page shows what was chosen.

@@ -94,8 +94,7 @@ export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOpti
       entered,
       errors,
     };
-    const status = errors.length > 0 ? 422 : 200;
-    return sendPage(reply, tokensPage, data, { person, status, scripts });
+    return sendPage(reply, tokensPage, data, { person, scripts });
   };
 
   app.get(home, async (request, reply) => {
