@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#model/roles';
 import { type Actor, mayDo, type Permission } from '#admin/operation';
@@ -10,7 +10,14 @@ import type { Db } from '#db/transaction';
 import type { Form } from '#oauth/forms';
 import type { DashboardSection } from '#web/layout';
 import type { Titled } from '#web/titles';
-import { type CurrentPerson, type PageRequest, personGuard, visitOf } from '#web/page-session';
+import {
+  type CurrentPerson,
+  type PageRequest,
+  type PersonForm,
+  type PersonGuard,
+  type PersonPage,
+  visitOf,
+} from '#web/page-session';
 import type { DashboardOptions } from './ports.ts';
 
 /** The person, organization and role behind a request, as checked a moment ago. */
@@ -58,6 +65,10 @@ export type FormHandler = (
   options: DashboardOptions,
 ) => Promise<FastifyReply>;
 
+/** As `PageHandler` and `FormHandler`, for pages of a person outside of any organization. */
+export type PersonPageHandler = PersonPage<DashboardOptions>;
+export type PersonFormHandler = PersonForm<DashboardOptions>;
+
 /** Guards the pages of an organization: every route goes through here. `path` follows `/dashboard/:organization`. */
 export interface DashboardGuard {
   get(path: string, needs: PageNeeds, show: PageHandler): void;
@@ -71,11 +82,12 @@ export interface DashboardGuard {
  * the sign-in page; a form was sent by our page; the person is a member, since for others the organization does not
  * exist; and the role has the permission that the page requires.
  */
-export function dashboardGuard(app: FastifyInstance, options: DashboardOptions): DashboardGuard {
-  const { ports } = options;
+export function dashboardGuard(
+  guard: PersonGuard<DashboardOptions>,
+  { ports }: DashboardOptions,
+): DashboardGuard {
   const { refusals } = ports;
   const sections = new Map<string, DashboardSection>();
-  const guard = personGuard(app, ports, options);
 
   const enter = async (
     person: CurrentPerson,
@@ -123,12 +135,12 @@ export function dashboardGuard(app: FastifyInstance, options: DashboardOptions):
 
   return {
     get(path, needs, show) {
-      guard.get(routeOf(path, needs), async (person, request, reply) =>
+      guard.get(routeOf(path, needs), async (person, request, reply, options) =>
         show(await enter(person, needs, request), request, reply, options),
       );
     },
     post(path, needs, act) {
-      guard.post(routeOf(path, needs), async (person, form, request, reply) =>
+      guard.post(routeOf(path, needs), async (person, form, request, reply, options) =>
         act(await enter(person, needs, request), form, request, reply, options),
       );
     },

@@ -1,11 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { ownsEveryOrganization } from '#db/organizations';
 import { mostSkewMs, type NodeRecord } from '#nodes/node-registry';
 import { html, type Html } from '#web/html';
 import { breadcrumbOf, type Frame, layout, pageHeading } from '#web/layout';
 import { sendPage } from '#web/page-request';
-import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
+import type { CurrentPerson, PersonGuard } from '#web/page-session';
 import { type Cell, dataTable, type Table } from '#web/tables';
 import { renewedPart } from './lists.ts';
 import { type LiveStreams, sendLiveStream } from './live.ts';
@@ -19,23 +18,16 @@ const path = '/nodes';
  * people than the owners of all organizations, neither exists.
  */
 export function nodeRoutes(
-  app: FastifyInstance,
-  { base, ports }: DashboardOptions,
+  guard: PersonGuard<DashboardOptions>,
+  { ports }: DashboardOptions,
   streams: LiveStreams,
 ): void {
   const { db, clock, listNodes } = ports;
   if (!listNodes) return;
-  const currentPerson = currentPersonOf(base, ports);
   const isAllowed = ({ user }: CurrentPerson) => ownsEveryOrganization(db, user.id);
-  const administrator = async (request: FastifyRequest, reply: FastifyReply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (person && !(await isAllowed(person))) throw notFound('page');
-    return person;
-  };
 
-  app.get(path, async (request, reply) => {
-    const person = await administrator(request, reply);
-    if (!person) return reply;
+  guard.get(path, async (person, _request, reply) => {
+    if (!(await isAllowed(person))) throw notFound('page');
     const nodes = await listNodes();
     const rows = nodes.map((node) => ({
       id: node.instance,
@@ -54,9 +46,8 @@ export function nodeRoutes(
     return sendPage(reply, nodesPage, data, { person, live, scripts: dashboardScripts() });
   });
 
-  app.get(`${path}/live`, async (request, reply) => {
-    const person = await administrator(request, reply);
-    if (!person) return reply;
+  guard.get(`${path}/live`, async (person, _request, reply) => {
+    if (!(await isAllowed(person))) throw notFound('page');
     const readState = async () => stateOf(await listNodes());
     const topic = { name: path, readState, isAllowed: () => isAllowed(person) };
     return sendLiveStream(reply, person, topic, { ports, streams });

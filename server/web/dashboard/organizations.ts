@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply } from 'fastify';
+import type { FastifyReply } from 'fastify';
 
 import { perform } from '#admin/operation';
 import {
@@ -15,91 +15,84 @@ import { isSlug, slugOf } from '#model/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
-import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
-import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
+import { queryText, seeOther, sendPage } from '#web/page-request';
+import type { CurrentPerson, PersonGuard } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
-import { type DashboardGuard, type DashboardVisit, personActor, titledOf } from './guard.ts';
+import {
+  type DashboardGuard,
+  type DashboardVisit,
+  type FormHandler,
+  type PageHandler,
+  personActor,
+  type PersonFormHandler,
+  type PersonPageHandler,
+  titledOf,
+} from './guard.ts';
 import { dashboardScripts, sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { counted, questionPage } from './questions.ts';
 import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
 
 /** `/dashboard`, which redirects to the person's organization, `/organizations`, and creating one. */
-export function organizationRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
-  const { db, clock } = ports;
-  const currentPerson = currentPersonOf(base, ports);
-
-  app.get('/dashboard', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const [first] = await listMemberships(db, person.user.id);
-    return seeOther(reply, first ? dashboardPath(first.organization) : '/organizations');
-  });
-
-  app.get('/organizations', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const memberships = await listMemberships(db, person.user.id);
-    const rows = memberships.map((membership) => ({
-      id: membership.organization,
-      cells: [
-        {
-          kind: 'title',
-          of: titledOf(membership),
-          href: dashboardPath(membership.organization),
-        },
-        { kind: 'text', text: membership.role },
-      ] as const,
-    }));
-    const empty = {
-      text: 'You do not belong to an organization. Ask an owner to invite you with the e-mail address of your account.',
-      action: { text: 'Your account', href: '/account' },
-    };
-    const columns = [{ text: 'Name' }, { text: 'Your role' }];
-    const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
-    const mayCreate = memberships.some(({ role }) => role === 'owner');
-    const hasNodes = ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
-    const nodes = hasNodes ? '/nodes' : undefined;
-    return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
-  });
-
-  const form = (
-    reply: FastifyReply,
-    person: CurrentPerson,
-    entered: Entered,
-    errors: readonly FieldError[],
-  ) => {
-    const scripts = dashboardScripts();
-    return sendPage(reply, organizationFormPage, { entered, errors }, { person, scripts });
-  };
-
-  app.get('/new-organization', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    return form(reply, person, newForm.blank, []);
-  });
-
-  app.post('/new-organization', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const sent = readPageForm(request, base, person);
-    const entered = withSlug(newForm.read(sent));
-    try {
-      const { name } = await perform(
-        organizationCreate,
-        newForm.inputOf(entered),
-        personActor(person, request),
-        ports,
-      );
-      return seeOther(reply, dashboardPath(name));
-    } catch (refusal) {
-      return form(reply, person, entered, newForm.errorsOf(refusal, entered, 'name'));
-    }
-  });
+export function organizationRoutes(guard: PersonGuard<DashboardOptions>): void {
+  guard.get('/dashboard', goToDashboard);
+  guard.get('/organizations', showOrganizations);
+  guard.get('/new-organization', showNewOrganization);
+  guard.post('/new-organization', createOrganization);
 }
+
+const goToDashboard: PersonPageHandler = async ({ user }, _request, reply, { ports }) => {
+  const [first] = await listMemberships(ports.db, user.id);
+  return seeOther(reply, first ? dashboardPath(first.organization) : '/organizations');
+};
+
+const showOrganizations: PersonPageHandler = async (person, _request, reply, { ports }) => {
+  const { db, clock } = ports;
+  const memberships = await listMemberships(db, person.user.id);
+  const rows = memberships.map((membership) => ({
+    id: membership.organization,
+    cells: [
+      { kind: 'title', of: titledOf(membership), href: dashboardPath(membership.organization) },
+      { kind: 'text', text: membership.role },
+    ] as const,
+  }));
+  const empty = {
+    text: 'You do not belong to an organization. Ask an owner to invite you with the e-mail address of your account.',
+    action: { text: 'Your account', href: '/account' },
+  };
+  const columns = [{ text: 'Name' }, { text: 'Your role' }];
+  const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
+  const mayCreate = memberships.some(({ role }) => role === 'owner');
+  const hasNodes = ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
+  const nodes = hasNodes ? '/nodes' : undefined;
+  return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
+};
+
+function sendNewOrganization(
+  person: CurrentPerson,
+  reply: FastifyReply,
+  data: OrganizationFormData,
+): FastifyReply {
+  return sendPage(reply, organizationFormPage, data, { person, scripts: dashboardScripts() });
+}
+
+const showNewOrganization: PersonPageHandler = async (person, _request, reply) =>
+  sendNewOrganization(person, reply, { entered: newForm.blank, errors: [] });
+
+const createOrganization: PersonFormHandler = async (person, sent, request, reply, { ports }) => {
+  const entered = withSlug(newForm.read(sent));
+  try {
+    const input = newForm.inputOf(entered);
+    const { name } = await perform(organizationCreate, input, personActor(person, request), ports);
+    return seeOther(reply, dashboardPath(name));
+  } catch (refusal) {
+    const errors = newForm.errorsOf(refusal, entered, 'name');
+    return sendNewOrganization(person, reply, { entered, errors });
+  }
+};
 
 /** The name as URLs contain it; if that differs from what was entered, the latter becomes the title unless there is one. */
 function withSlug(entered: Entered): Entered {
@@ -148,63 +141,64 @@ ${postForm(frame, { action: '/new-organization', novalidate: true }, fields)}`;
 
 const settingsForm = formFor(settingsUpdate, ['title']);
 
+const toRead = { permission: 'organization.settings', section: 'settings' } as const;
+const toManage = { permission: 'organization.manage', section: 'settings' } as const;
+
 /** `/settings`: title and rules of an organization. */
-export function settingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const toRead = { permission: 'organization.settings', section: 'settings' } as const;
-  const toManage = { permission: 'organization.manage', section: 'settings' } as const;
-  const show = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    shown: { notice: string | undefined } | { entered: Entered; errors: readonly FieldError[] },
-  ) => {
-    const { organization, actor, may } = visit;
-    const { title } = await perform(organizationRead, { organization }, actor, ports);
-    const rules = await perform(settingsRead, { organization }, actor, ports);
-    const unchanged = { entered: settingsForm.filled({ ...rules, title }), errors: [] };
-    const { notice, entered, errors } = { notice: undefined, ...unchanged, ...shown };
-    const data = {
-      action: `${dashboardPath(organization)}/settings`,
-      entered,
-      mayManage: may('organization.manage'),
-      webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
-      connected: rules.connected,
-      notice,
-      errors,
-    };
-    const crumbs = [{ text: 'Settings' }];
-    return sendDashboardPage(reply, visit, settingsPage, data, { crumbs });
-  };
-
-  guard.get('/settings', toRead, (visit, request, reply) =>
-    show(reply, visit, {
-      notice: queryText(request, 'done') === 'saved' ? 'Settings saved.' : undefined,
-    }),
-  );
-
-  guard.post('/settings', toManage, async (visit, sent, _request, reply) => {
-    const { organization, actor } = visit;
-    const entered = settingsForm.read(sent);
-    try {
-      const change = { ...settingsForm.inputOf(entered), organization };
-      const before = await perform(settingsRead, { organization }, actor, ports);
-      const stopped = stoppedBy(change, before);
-      if (stopped.length > 0 && sent.get(confirmed) === undefined) {
-        const question = settingsQuestion(`${dashboardPath(organization)}/settings`, {
-          stopped,
-          entered,
-        });
-        const crumbs = [{ text: 'Settings' }];
-        return sendDashboardPage(reply, visit, questionPage, question, { crumbs });
-      }
-      await perform(settingsUpdate, change, actor, ports);
-    } catch (refusal) {
-      const errors = settingsForm.errorsOf(refusal, entered, 'rule');
-      return show(reply, visit, { entered, errors });
-    }
-    const next = `${dashboardPath(organization)}/settings?done=saved`;
-    return seeOther(reply, next);
-  });
+export function settingsRoutes(guard: DashboardGuard): void {
+  guard.get('/settings', toRead, showSettings);
+  guard.post('/settings', toManage, saveSettings);
 }
+
+async function sendSettings(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  shown: { notice: string | undefined } | { entered: Entered; errors: readonly FieldError[] },
+  ports: DashboardPorts,
+) {
+  const { organization, actor, may } = visit;
+  const { title } = await perform(organizationRead, { organization }, actor, ports);
+  const rules = await perform(settingsRead, { organization }, actor, ports);
+  const unchanged = { entered: settingsForm.filled({ ...rules, title }), errors: [] };
+  const { notice, entered, errors } = { notice: undefined, ...unchanged, ...shown };
+  const data = {
+    action: `${dashboardPath(organization)}/settings`,
+    entered,
+    mayManage: may('organization.manage'),
+    webhooks: may('webhook.manage') ? webhooksPath(organization) : undefined,
+    connected: rules.connected,
+    notice,
+    errors,
+  };
+  const crumbs = [{ text: 'Settings' }];
+  return sendDashboardPage(reply, visit, settingsPage, data, { crumbs });
+}
+
+const showSettings: PageHandler = (visit, request, reply, { ports }) => {
+  const notice = queryText(request, 'done') === 'saved' ? 'Settings saved.' : undefined;
+  return sendSettings(visit, reply, { notice }, ports);
+};
+
+const saveSettings: FormHandler = async (visit, sent, _request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const home = `${dashboardPath(organization)}/settings`;
+  const entered = settingsForm.read(sent);
+  try {
+    const change = { ...settingsForm.inputOf(entered), organization };
+    const before = await perform(settingsRead, { organization }, actor, ports);
+    const stopped = stoppedBy(change, before);
+    if (stopped.length > 0 && sent.get(confirmed) === undefined) {
+      const question = settingsQuestion(home, { stopped, entered });
+      const crumbs = [{ text: 'Settings' }];
+      return sendDashboardPage(reply, visit, questionPage, question, { crumbs });
+    }
+    await perform(settingsUpdate, change, actor, ports);
+  } catch (refusal) {
+    const errors = settingsForm.errorsOf(refusal, entered, 'rule');
+    return sendSettings(visit, reply, { entered, errors }, ports);
+  }
+  return seeOther(reply, `${home}?done=saved`);
+};
 
 /** The field of a form whose consequences were shown. */
 const confirmed = 'confirmed';

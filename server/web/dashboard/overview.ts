@@ -18,9 +18,9 @@ import { dataTable, type Table } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
-import { livePath, queryCache } from './live.ts';
+import { livePath, queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { applicationsOf, serverPath } from './servers.ts';
@@ -31,13 +31,15 @@ const day = { range: '24h', kind: 'server' } as const;
 const minute = 60;
 
 /** `/dashboard/{organization}`: its endpoints with the last 24 hours, old keys and refusals. */
-export function overviewRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-  const cached = queryCache(ports.changes);
+export function overviewRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  guard.get('', needs, showOverview(queryCache(ports.changes)));
+}
 
-  guard.get('', needs, async (visit, _request, reply) => {
+const showOverview =
+  (cached: QueryCache): PageHandler =>
+  async (visit, _request, reply, { base, ports }) => {
     const { organization, role, may } = visit;
-    const now = clock.now();
+    const now = ports.clock.now();
     if (!may('server.manage')) {
       const own = await ownServers(visit, ports);
       const at = { crumbs: [], live: livePath(organization) };
@@ -67,8 +69,7 @@ export function overviewRoutes(guard: DashboardGuard, { base, ports }: Dashboard
       refusals: refusals && refusalTable(refusals, now),
     };
     return sendDashboardPage(reply, visit, overviewPage, data, { crumbs: [] });
-  });
-}
+  };
 
 /** A denied request as the overview shows it. */
 interface RefusedEvent {

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
 import { takeForms } from '#web/page-request';
+import { personGuard } from '#web/page-session';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
 import { auditRoutes } from './audit.ts';
@@ -65,16 +66,17 @@ const maxFormBytes = 128 * 1024;
 export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
   const { base, ports } = options;
   takeForms(app, maxFormBytes);
-  const guard = dashboardGuard(app, options);
+  const forPerson = personGuard(app, ports, options);
+  const guard = dashboardGuard(forPerson, options);
   app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, guard.sectionOf, ports)));
   const streams = new LiveStreams({
     changes: ports.changes,
     clock: ports.clock,
     failed: (err) => app.log.error({ err }, 'live pages not told'),
   });
-  organizationRoutes(app, options);
-  nodeRoutes(app, options, streams);
-  tokenRoutes(app, options);
+  organizationRoutes(forPerson);
+  nodeRoutes(forPerson, options, streams);
+  tokenRoutes(forPerson);
   for (const routes of guardedRoutes) routes(guard, options);
   liveRoutes(app, guard, streams);
   app.get('/dashboard/*', async () => {

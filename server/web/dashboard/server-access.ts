@@ -19,10 +19,16 @@ import {
 import { queryText, seeOther } from '#web/page-request';
 import { type Titled, titleText } from '#web/titles';
 import { type Entered, formFor } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type {
+  DashboardGuard,
+  DashboardRequest,
+  DashboardVisit,
+  FormHandler,
+  PageHandler,
+} from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
-import { counted, questionRoutes } from './questions.ts';
+import type { DashboardPorts } from './ports.ts';
+import { counted, questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const accessForm = formFor(serverGroupsSet);
@@ -30,88 +36,89 @@ const toRead = { permission: 'people.read', section: 'servers' } as const;
 const toManage = { permission: 'server.manage', section: 'servers' } as const;
 
 /** `/servers/{server}/access`: who may use a server. A change that takes or gives access to anyone is confirmed first. */
-export function serverAccessRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  const { ports } = options;
-  reviewRoutes(guard, options);
-  const show = async (
-    reply: FastifyReply,
-    visit: DashboardVisit,
-    request: DashboardRequest,
-    { entered, errors = [] }: { entered?: Entered; errors?: readonly FieldError[] } = {},
-  ) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
-    const { items } = await perform(groupList, { organization }, actor, ports);
-    const present = { access: rule.access, groupIds: rule.groups.map(({ id }) => id) };
-    const data = {
-      heading: visit.server,
-      tabs: serverTabs(visit, server, 'access'),
-      notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
-      action: `${serverPath(organization, server)}/access`,
-      groupsPage: `${dashboardPath(organization)}/groups`,
-      groups: items.map(({ id, name, members }) => ({
-        value: id,
-        text: name,
-        help: members === 0 ? 'No members' : counted(members, 'person', 'people'),
-      })),
-      entered: entered ?? accessForm.filled(present),
-      errors,
-    };
-    const crumbs = serverCrumbs(visit, { text: 'Access' });
-    return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
+export function serverAccessRoutes(guard: DashboardGuard): void {
+  guard.get('/servers/:server/access', toRead, showAccess);
+  guard.post('/servers/:server/access', toManage, saveAccess);
+  questionRoutes(guard, '/servers/:server/access/review', toManage, review);
+}
+
+async function sendAccess(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  { entered, errors = [] }: { entered?: Entered; errors?: readonly FieldError[] },
+  ports: DashboardPorts,
+) {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
+  const { items } = await perform(groupList, { organization }, actor, ports);
+  const present = { access: rule.access, groupIds: rule.groups.map(({ id }) => id) };
+  const data = {
+    heading: visit.server,
+    tabs: serverTabs(visit, server, 'access'),
+    notice: queryText(request, 'done') === 'saved' ? 'Saved.' : undefined,
+    action: `${serverPath(organization, server)}/access`,
+    groupsPage: `${dashboardPath(organization)}/groups`,
+    groups: items.map(({ id, name, members }) => ({
+      value: id,
+      text: name,
+      help: members === 0 ? 'No members' : counted(members, 'person', 'people'),
+    })),
+    entered: entered ?? accessForm.filled(present),
+    errors,
   };
-
-  // Back from the review, the page shows what was chosen.
-  guard.get('/servers/:server/access', toRead, (visit, request, reply) => {
-    const { access, groupIds } = chosen(visit, request);
-    const entered = access === null ? {} : { entered: { access, group: groupIds } };
-    return show(reply, visit, request, entered);
-  });
-
-  guard.post('/servers/:server/access', toManage, async (visit, sent, request, reply) => {
-    const { organization, actor } = visit;
-    const { server = '' } = request.params;
-    const home = `${serverPath(organization, server)}/access`;
-    const entered = accessForm.read(sent);
-    try {
-      const input = { ...accessForm.inputOf(entered), organization, server };
-      const { gains, loses } = await perform(serverGroupsPreview, input, actor, ports);
-      if (gains.count + loses.count > 0) return seeOther(reply, `${home}/review?${query(entered)}`);
-      await perform(serverGroupsSet, input, actor, ports);
-    } catch (refusal) {
-      const errors = accessForm.errorsOf(refusal, entered);
-      return show(reply, visit, request, { entered, errors });
-    }
-    return seeOther(reply, `${home}?done=saved`);
-  });
+  const crumbs = serverCrumbs(visit, { text: 'Access' });
+  return sendDashboardPage(reply, visit, serverAccessPage, data, { crumbs });
 }
 
-/** `/servers/{server}/access/review`: who gains and who loses access by a change, before it is made. */
-function reviewRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  questionRoutes(guard, '/servers/:server/access/review', toManage, {
-    async ask(visit, request) {
-      await serverOf(visit, request, ports);
-      const input = chosen(visit, request);
-      const preview = await perform(serverGroupsPreview, input, visit.actor, ports);
-      const isForEveryone = input.access === 'everyone';
-      const title = titleText(visit.server);
-      const home = `${serverPath(visit.organization, input.server)}/access`;
-      return {
-        heading: isForEveryone ? `Open ${title} to everyone?` : `Change who can use ${title}?`,
-        consequences: consequencesOf(preview, isForEveryone),
-        verb: isForEveryone ? 'Open to everyone' : 'Change access',
-        cancel: `${home}?${query({ access: input.access ?? '', group: input.groupIds })}`,
-        crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
-      };
-    },
-    async act(visit, request) {
-      const input = chosen(visit, request);
-      await perform(serverGroupsSet, input, visit.actor, ports);
-      return `${serverPath(visit.organization, input.server)}/access?done=saved`;
-    },
-  });
-}
+// Back from the review, the page shows what was chosen.
+const showAccess: PageHandler = (visit, request, reply, { ports }) => {
+  const { access, groupIds } = chosen(visit, request);
+  const entered = access === null ? {} : { entered: { access, group: groupIds } };
+  return sendAccess(visit, request, reply, entered, ports);
+};
+
+const saveAccess: FormHandler = async (visit, sent, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const { server = '' } = request.params;
+  const home = `${serverPath(organization, server)}/access`;
+  const entered = accessForm.read(sent);
+  try {
+    const input = { ...accessForm.inputOf(entered), organization, server };
+    const { gains, loses } = await perform(serverGroupsPreview, input, actor, ports);
+    if (gains.count + loses.count > 0) return seeOther(reply, `${home}/review?${query(entered)}`);
+    await perform(serverGroupsSet, input, actor, ports);
+  } catch (refusal) {
+    const errors = accessForm.errorsOf(refusal, entered);
+    return sendAccess(visit, request, reply, { entered, errors }, ports);
+  }
+  return seeOther(reply, `${home}?done=saved`);
+};
+
+/** Who gains and who loses access by a change, before it is made. */
+const review: Question = {
+  async ask(visit, request, { ports }) {
+    await serverOf(visit, request, ports);
+    const input = chosen(visit, request);
+    const preview = await perform(serverGroupsPreview, input, visit.actor, ports);
+    const isForEveryone = input.access === 'everyone';
+    const title = titleText(visit.server);
+    const home = `${serverPath(visit.organization, input.server)}/access`;
+    return {
+      heading: isForEveryone ? `Open ${title} to everyone?` : `Change who can use ${title}?`,
+      consequences: consequencesOf(preview, isForEveryone),
+      verb: isForEveryone ? 'Open to everyone' : 'Change access',
+      cancel: `${home}?${query({ access: input.access ?? '', group: input.groupIds })}`,
+      crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
+    };
+  },
+  async act(visit, request, { ports }) {
+    const input = chosen(visit, request);
+    await perform(serverGroupsSet, input, visit.actor, ports);
+    return `${serverPath(visit.organization, input.server)}/access?done=saved`;
+  },
+};
 
 /** The choice that the query of a link contains. */
 function chosen({ organization }: DashboardVisit, request: DashboardRequest) {

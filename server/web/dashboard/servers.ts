@@ -27,17 +27,17 @@ import {
 import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
-import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import type { DashboardPorts } from './ports.ts';
 
 /** The servers of an organization, and the page of each. */
-export function serverRoutes(guard: DashboardGuard, options: DashboardOptions): void {
-  listRoutes(guard, options);
-  pageRoutes(guard, options);
+export function serverRoutes(guard: DashboardGuard): void {
+  guard.get('/servers', toRead, showServers);
+  guard.get('/servers/:server', toRead, showServer);
 }
 
 const toRead = { permission: 'server.read', section: 'servers' } as const;
@@ -56,109 +56,99 @@ const shape = {
   usual: { sort: 'name', order: 'asc' },
 } as const;
 
-/** `/servers`. */
-function listRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/servers', toRead, async (visit, request, reply) => {
-    const { organization, actor } = visit;
-    const query = listQuery(request, shape);
-    const wanted = { ...query.input, organization };
-    const { items, total } = await perform(serverList, wanted, actor, ports);
-    const health = await healthOfAll(items, ports);
-    const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
-    const rows = items.map((server) => ({
-      id: server.id,
-      // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
-      isOver: false,
-      cells: [
-        { kind: 'title', of: server, href: serverPath(organization, server.name) },
-        healthCell(health.get(server.id), false),
-        { kind: 'text', text: describeUpstream(server.upstream) },
-        { kind: 'time', at: server.createdAt, otherwise: '' },
-      ] as const,
-    }));
-    const list = {
-      heading: 'Servers',
-      lead: 'A server is an MCP endpoint with its own OAuth clients and API keys.',
-      caption: 'Servers',
-      action: visit.may('server.manage') ? create : undefined,
-      tabs: undefined,
-      notice: queryText(request, 'done') === 'deleted' ? 'Server deleted.' : undefined,
-      query,
-      rows,
-      total,
-      none: 'No servers yet. A server is an MCP endpoint that assistants call.',
-      noneLikeThat: 'No servers match.',
-      now: clock.now(),
-    };
-    const at = { crumbs: [{ text: 'Servers' }], live: livePath(organization) };
-    return sendListPage(reply, visit, list, at);
-  });
-}
+const showServers: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, actor } = visit;
+  const query = listQuery(request, shape);
+  const wanted = { ...query.input, organization };
+  const { items, total } = await perform(serverList, wanted, actor, ports);
+  const health = await healthOfAll(items, ports);
+  const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
+  const rows = items.map((server) => ({
+    id: server.id,
+    // A disabled server may be enabled again: its status is enough, and its name still leads to its page.
+    isOver: false,
+    cells: [
+      { kind: 'title', of: server, href: serverPath(organization, server.name) },
+      healthCell(health.get(server.id), false),
+      { kind: 'text', text: describeUpstream(server.upstream) },
+      { kind: 'time', at: server.createdAt, otherwise: '' },
+    ] as const,
+  }));
+  const list = {
+    heading: 'Servers',
+    lead: 'A server is an MCP endpoint with its own OAuth clients and API keys.',
+    caption: 'Servers',
+    action: visit.may('server.manage') ? create : undefined,
+    tabs: undefined,
+    notice: queryText(request, 'done') === 'deleted' ? 'Server deleted.' : undefined,
+    query,
+    rows,
+    total,
+    none: 'No servers yet. A server is an MCP endpoint that assistants call.',
+    noneLikeThat: 'No servers match.',
+    now: ports.clock.now(),
+  };
+  const at = { crumbs: [{ text: 'Servers' }], live: livePath(organization) };
+  return sendListPage(reply, visit, list, at);
+};
 
 const notices: Readonly<Record<string, string>> = {
   created: 'Server created. Connect an assistant to it below.',
   enabled: 'Server enabled.',
 };
 
-/** `/servers/{server}`. */
-function pageRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-
-  guard.get('/servers/:server', toRead, async (visit, request, reply) => {
-    const { organization, actor, may } = visit;
-    const { server: name = '' } = request.params;
-    const server = await perform(serverRead, { organization, server: name }, actor, ports);
-    const health = await ports.serverHealth(server.id);
-    const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
-    const applications = await applicationsOf(visit.person.user.id, clock.now(), ports);
-    const home = serverPath(organization, name);
-    const endpoint = base + server.endpoint;
-    const credential = { kind: 'person' } as const;
-    const made = { organization, name, url: endpoint, credential };
-    const data = {
-      heading: server,
-      description: server.description,
-      tabs: serverTabs(visit, name, 'connect'),
-      notice: queryChoice(request, 'done', notices),
-      isDisabled: server.disabledAt !== null,
-      settings: may('server.manage') ? `${home}/settings` : undefined,
-      endpoint,
-      problem: health && problemOf(health, server, visit),
-      here: request.url,
-      facts: [
-        { label: 'Status', cell: healthCell(health, may('server.manage')) },
-        {
-          label: 'You use it with',
-          text: applications.get(`${organization}/${name}`) ?? 'No application yet',
-        },
-        ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
-        ...(may('server.manage') ? administrationFacts(server, health) : []),
-      ],
-      instructions: connectionInstructions(made, await ports.proxy(), {
-        isForAdministrators: may('server.manage'),
-      }),
-      makes: [
-        {
-          permission: 'client.manage',
-          text: 'Create OAuth client',
-          help: 'For an application that signs people in, or that acts on its own behalf.',
-          href: `${home}/new-client`,
-        } as const,
-        {
-          permission: 'key.manage',
-          text: 'Generate API key',
-          help: 'For an assistant or a script that sends a header.',
-          href: `${home}/new-key`,
-        } as const,
-      ].filter(({ permission }) => may(permission)),
-      now: clock.now(),
-    };
-    const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
-    return sendDashboardPage(reply, visit, serverPage, data, at);
-  });
-}
+const showServer: PageHandler = async (visit, request, reply, { base, ports }) => {
+  const { organization, actor, may } = visit;
+  const { server: name = '' } = request.params;
+  const server = await perform(serverRead, { organization, server: name }, actor, ports);
+  const health = await ports.serverHealth(server.id);
+  const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+  const applications = await applicationsOf(visit.person.user.id, ports.clock.now(), ports);
+  const home = serverPath(organization, name);
+  const endpoint = base + server.endpoint;
+  const credential = { kind: 'person' } as const;
+  const made = { organization, name, url: endpoint, credential };
+  const data = {
+    heading: server,
+    description: server.description,
+    tabs: serverTabs(visit, name, 'connect'),
+    notice: queryChoice(request, 'done', notices),
+    isDisabled: server.disabledAt !== null,
+    settings: may('server.manage') ? `${home}/settings` : undefined,
+    endpoint,
+    problem: health && problemOf(health, server, visit),
+    here: request.url,
+    facts: [
+      { label: 'Status', cell: healthCell(health, may('server.manage')) },
+      {
+        label: 'You use it with',
+        text: applications.get(`${organization}/${name}`) ?? 'No application yet',
+      },
+      ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
+      ...(may('server.manage') ? administrationFacts(server, health) : []),
+    ],
+    instructions: connectionInstructions(made, await ports.proxy(), {
+      isForAdministrators: may('server.manage'),
+    }),
+    makes: [
+      {
+        permission: 'client.manage',
+        text: 'Create OAuth client',
+        help: 'For an application that signs people in, or that acts on its own behalf.',
+        href: `${home}/new-client`,
+      } as const,
+      {
+        permission: 'key.manage',
+        text: 'Generate API key',
+        help: 'For an assistant or a script that sends a header.',
+        href: `${home}/new-key`,
+      } as const,
+    ].filter(({ permission }) => may(permission)),
+    now: ports.clock.now(),
+  };
+  const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
+  return sendDashboardPage(reply, visit, serverPage, data, at);
+};
 
 /** What the people who manage a server can do about it when calls do not succeed. */
 function problemOf(

@@ -1,3 +1,4 @@
+import type { FastifyReply } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import type {
   EmailProof,
@@ -22,88 +23,103 @@ import { redirectPage } from '#web/messages';
 import { queryText, sendPage } from '#web/page-request';
 import { providerCallbackPath } from '#web/provider-routes';
 import { copyable, type Fact, factList } from '#web/tables';
-import type { DashboardGuard, DashboardVisit } from './guard.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
 const needs = { permission: 'people.manage', section: 'single-sign-on' } as const;
 
 /** `/single-sign-on`: the OpenID provider of the whole server, and a test of it that does not sign anyone in. */
-export function singleSignOnRoutes(guard: DashboardGuard, { base, ports }: DashboardOptions): void {
-  const { identityProvider: provider, db, sealing, clock } = ports;
+export function singleSignOnRoutes(guard: DashboardGuard): void {
+  guard.get('/single-sign-on', needs, showProvider);
+  guard.post('/single-sign-on/test', needs, testProvider);
+  guard.get('/single-sign-on/result', needs, showResult);
+}
 
-  const show = (
-    reply: Parameters<typeof sendDashboardPage>[0],
-    visit: DashboardVisit,
-    result?: TestResult,
-  ) => {
-    const data = {
-      home: `${dashboardPath(visit.organization)}/single-sign-on`,
-      provider,
-      redirectUri: base + providerCallbackPath,
-      email: visit.person.user.email,
-      result,
-      now: clock.now(),
-    };
-    const crumbs = [{ text: 'Single sign-on' }];
-    return sendDashboardPage(reply, visit, singleSignOnPage, data, { crumbs });
+const showProvider: PageHandler = async (visit, _request, reply, options) =>
+  sendProvider(visit, reply, undefined, options);
+
+function sendProvider(
+  visit: DashboardVisit,
+  reply: FastifyReply,
+  result: TestResult | undefined,
+  { base, ports }: DashboardOptions,
+) {
+  const data = {
+    home: `${dashboardPath(visit.organization)}/single-sign-on`,
+    provider: ports.identityProvider,
+    redirectUri: base + providerCallbackPath,
+    email: visit.person.user.email,
+    result,
+    now: ports.clock.now(),
   };
-  const note = ({ person, actor }: DashboardVisit, outcome: 'done' | 'refused') =>
-    insertAuditEvent(db, {
-      at: clock.now(),
-      actor: `user:${person.user.id}`,
-      organization: undefined,
-      action: 'identity.test',
-      target: provider?.issuer,
-      address: actor.address,
-      requestId: actor.requestId,
-      outcome,
-    });
+  const crumbs = [{ text: 'Single sign-on' }];
+  return sendDashboardPage(reply, visit, singleSignOnPage, data, { crumbs });
+}
 
-  guard.get('/single-sign-on', needs, async (visit, _request, reply) => show(reply, visit));
-
-  guard.post('/single-sign-on/test', needs, async (visit, _form, _request, reply) => {
-    if (!provider) throw notFound('provider');
-    const check = await provider.check();
-    if (check.outcome === 'failed') return show(reply, visit, checkFailed(check, provider));
-    const start = {
-      purpose: 'test',
-      next: visit.organization,
-      cookieToken: visit.person.sessionToken,
-    } as const;
-    try {
-      const { href } = await beginUpstreamSignIn(start, { provider, db, sealing, clock });
-      return await sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
-    } catch (error) {
-      if (!(error instanceof AccountRefusal)) throw error;
-      return show(reply, visit, answerInvalid(providerFault(error.cause), provider));
-    }
-  });
-
-  guard.get('/single-sign-on/result', needs, async (visit, request, reply) => {
-    if (!provider) throw notFound('provider');
-    const callback = new URL(providerCallbackPath + new URL(request.url, base).search, base);
-    const cookieToken = visit.person.sessionToken;
-    try {
-      if (upstreamPurpose(queryText(request, 'state')) !== 'test') {
-        throw new AccountRefusal('state_unknown', 'the state of a sign-in');
-      }
-      const answer = { callback, cookieToken };
-      const { identity } = await finishUpstreamSignIn(answer, { provider, db, sealing, clock });
-      const userId = await findUserIdByIdentity(db, identity.issuer, identity.subject);
-      const account = userId === undefined ? undefined : (await findUser(db, userId))?.email;
-      await note(visit, 'done');
-      return show(reply, visit, answered(identity, account));
-    } catch (error) {
-      if (!(error instanceof AccountRefusal)) throw error;
-      request.log.info({ code: error.code, reason: error.message }, 'test of single sign-on');
-      // Any page can lead a browser here with an unknown state, endlessly.
-      if (error.code === 'state_unknown') return show(reply, visit, unknownState);
-      await note(visit, 'refused');
-      return show(reply, visit, answerInvalid(providerFault(error.cause), provider));
-    }
+function note(
+  { person, actor }: DashboardVisit,
+  outcome: 'done' | 'refused',
+  { db, clock, identityProvider }: DashboardPorts,
+) {
+  return insertAuditEvent(db, {
+    at: clock.now(),
+    actor: `user:${person.user.id}`,
+    organization: undefined,
+    action: 'identity.test',
+    target: identityProvider?.issuer,
+    address: actor.address,
+    requestId: actor.requestId,
+    outcome,
   });
 }
+
+const testProvider: FormHandler = async (visit, _form, _request, reply, options) => {
+  const { identityProvider: provider, ...ports } = options.ports;
+  if (!provider) throw notFound('provider');
+  const show = (result: TestResult) => sendProvider(visit, reply, result, options);
+  const check = await provider.check();
+  if (check.outcome === 'failed') return show(checkFailed(check, provider));
+  const start = {
+    purpose: 'test',
+    next: visit.organization,
+    cookieToken: visit.person.sessionToken,
+  } as const;
+  try {
+    const { href } = await beginUpstreamSignIn(start, { ...ports, provider });
+    return await sendPage(reply, redirectPage, { heading: `To ${provider.name}`, path: href });
+  } catch (error) {
+    if (!(error instanceof AccountRefusal)) throw error;
+    return show(answerInvalid(providerFault(error.cause), provider));
+  }
+};
+
+const showResult: PageHandler = async (visit, request, reply, options) => {
+  const { base, ports } = options;
+  const { identityProvider: provider, db } = ports;
+  if (!provider) throw notFound('provider');
+  const show = (result: TestResult) => sendProvider(visit, reply, result, options);
+  const callback = new URL(providerCallbackPath + new URL(request.url, base).search, base);
+  const cookieToken = visit.person.sessionToken;
+  try {
+    if (upstreamPurpose(queryText(request, 'state')) !== 'test') {
+      throw new AccountRefusal('state_unknown', 'the state of a sign-in');
+    }
+    const answer = { callback, cookieToken };
+    const { identity } = await finishUpstreamSignIn(answer, { ...ports, provider });
+    const userId = await findUserIdByIdentity(db, identity.issuer, identity.subject);
+    const account = userId === undefined ? undefined : (await findUser(db, userId))?.email;
+    await note(visit, 'done', ports);
+    return show(answered(identity, account));
+  } catch (error) {
+    if (!(error instanceof AccountRefusal)) throw error;
+    request.log.info({ code: error.code, reason: error.message }, 'test of single sign-on');
+    // Any page can lead a browser here with an unknown state, endlessly.
+    if (error.code === 'state_unknown') return show(unknownState);
+    await note(visit, 'refused', ports);
+    return show(answerInvalid(providerFault(error.cause), provider));
+  }
+};
 
 /** What a test found out, and what to do about it. */
 interface TestResult {

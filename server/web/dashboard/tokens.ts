@@ -1,159 +1,155 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply } from 'fastify';
+import type { z } from 'zod';
 
 import { isRecentProof } from '#accounts/sessions';
 import { findTokenCreators } from '#db/personal-tokens';
 import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { tokenCreate, tokenList, tokenRevoke } from '#admin/tokens';
+import type { EpochSeconds } from '#model/clock';
 import { errorSummary, postForm, type FieldError } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { breadcrumbOf, type Frame, layout, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
-import { queryText, readPageForm, seeOther, sendPage } from '#web/page-request';
-import { type CurrentPerson, currentPersonOf, signedIn } from '#web/page-session';
+import { queryChoice, seeOther, sendPage } from '#web/page-request';
+import type { CurrentPerson, PageRequest, PersonGuard } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
 import { findActorNames } from './actors.ts';
 import { formFor, type Entered } from './forms.ts';
-import { personActor } from './guard.ts';
+import { personActor, type PersonFormHandler, type PersonPageHandler } from './guard.ts';
 import { dashboardScripts } from './page.ts';
-import type { DashboardOptions } from './ports.ts';
+import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { questionPage } from './questions.ts';
 
 const home = '/account/tokens';
 const form = formFor(tokenCreate);
+const notices: Readonly<Record<string, string>> = {
+  revoked: 'The token is revoked. It no longer works.',
+};
 
 /** `/account/tokens`: a person's access tokens for the admin API. */
-export function tokenRoutes(app: FastifyInstance, { base, ports }: DashboardOptions): void {
-  const { clock } = ports;
-  const currentPerson = currentPersonOf(base, ports);
-  const scripts = dashboardScripts();
-  const listed = async (person: CurrentPerson, request: FastifyRequest) =>
-    (await perform(tokenList, {}, personActor(person, request), ports)).items;
+export function tokenRoutes(guard: PersonGuard<DashboardOptions>): void {
+  guard.get(home, showTokens);
+  guard.post(home, createToken);
+  guard.get(`${home}/:id/revoke`, askToRevoke);
+  guard.post(`${home}/:id/revoke`, revokeToken);
+}
 
-  const tokenTable = async (person: CurrentPerson, request: FastifyRequest): Promise<Table> => {
-    const now = clock.now();
-    const creators = await findTokenCreators(ports.db, person.user.id);
-    const nameOf = await findActorNames(ports.db, creators.values());
-    const rows = (await listed(person, request)).map((token) => {
-      const { id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt } = token;
+const showTokens: PersonPageHandler = (person, request, reply, { ports }) =>
+  sendTokens(person, request, reply, { entered: form.blank, errors: [] }, ports);
+
+const createToken: PersonFormHandler = async (person, sent, request, reply, options) => {
+  const { base, ports } = options;
+  const entered = form.read(sent);
+  try {
+    const input = form.inputOf(entered);
+    const made = await perform(tokenCreate, input, personActor(person, request), ports);
+    const data = {
+      heading: `Personal token ${made.name}`,
+      next: 'Send it with every request to the admin API, in the header Authorization: Bearer.',
+      secret: {
+        label: 'Personal token',
+        secret: made.token,
+        beside: [{ label: 'Admin API', text: `${base}/api/admin` }],
+        done: home,
+      },
+    };
+    return sendPage(reply, oneTimeSecretPage, data, { person, scripts: dashboardScripts() });
+  } catch (refusal) {
+    const errors = form.errorsOf(refusal, entered, 'name');
+    return sendTokens(person, request, reply, { entered, errors }, ports);
+  }
+};
+
+const askToRevoke: PersonPageHandler = async (person, request, reply, { ports }) => {
+  const { id: tokenId } = request.params;
+  const { items } = await perform(tokenList, {}, personActor(person, request), ports);
+  const token = items.find(({ id }) => id === tokenId);
+  if (!token) throw notFound('token');
+  const data = {
+    heading: `Revoke the personal token “${token.name}”?`,
+    consequences: [
+      'It stops working immediately: programs that use it lose access.',
+      'This cannot be undone.',
+    ],
+    action: `${home}/${token.id}/revoke`,
+    verb: 'Revoke token',
+    cancel: home,
+  };
+  return sendPage(reply, questionPage, data, { person, scripts: dashboardScripts() });
+};
+
+const revokeToken: PersonFormHandler = async (person, _form, request, reply, { ports }) => {
+  const { id: tokenId = '' } = request.params;
+  await perform(tokenRevoke, { tokenId }, personActor(person, request), ports);
+  return seeOther(reply, `${home}?done=revoked`);
+};
+
+/** Sends the list of tokens, with the form for a new one. */
+async function sendTokens(
+  person: CurrentPerson,
+  request: PageRequest,
+  reply: FastifyReply,
+  entered: Pick<TokensData, 'entered' | 'errors'>,
+  ports: DashboardPorts,
+) {
+  const now = ports.clock.now();
+  const { items } = await perform(tokenList, {}, personActor(person, request), ports);
+  const creators = await findTokenCreators(ports.db, person.user.id);
+  const nameOf = await findActorNames(ports.db, creators.values());
+  const creatorOf = (id: string) => {
+    const creator = creators.get(id);
+    return creator === undefined ? '' : nameOf(creator);
+  };
+  const data = {
+    table: tokenTable(items, creatorOf, now),
+    isRecent: isRecentProof(person.session, now),
+    notice: queryChoice(request, 'done', notices),
+    ...entered,
+  };
+  return sendPage(reply, tokensPage, data, { person, scripts: dashboardScripts() });
+}
+
+function tokenTable(
+  tokens: z.output<typeof tokenList.output>['items'],
+  creatorOf: (id: string) => string,
+  now: EpochSeconds,
+): Table {
+  const columns = [
+    'Name',
+    'Token',
+    'Permissions',
+    'Last used',
+    'Created',
+    'Created by',
+    'Expires',
+    'Actions',
+  ];
+  return {
+    caption: 'Personal tokens',
+    columns: columns.map((text) => ({ text })),
+    rows: tokens.map(({ id, name, hint, createdAt, expiresAt, lastUsedAt, revokedAt }) => {
       const state = revokedAt !== null ? 'Revoked' : expiresAt <= now ? 'Expired' : undefined;
-      const creator = creators.get(id);
-      const question = { text: 'Revoke', href: `${home}/${id}/revoke`, of: name, danger: true };
+      const revoke = { text: 'Revoke', href: `${home}/${id}/revoke`, of: name, danger: true };
+      const badges = state === undefined ? [] : [{ text: state, tone: 'bad' } as const];
       return {
         id,
         isOver: state !== undefined,
         cells: [
-          {
-            kind: 'name',
-            text: name,
-            badges: state === undefined ? [] : [{ text: state, tone: 'bad' as const }],
-          },
+          { kind: 'name', text: name, badges },
           { kind: 'hint', text: hint },
           { kind: 'text', text: 'Same as yours' },
           { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' },
           { kind: 'time', at: createdAt, otherwise: '' },
-          { kind: 'text', text: creator === undefined ? '' : nameOf(creator) },
+          { kind: 'text', text: creatorOf(id) },
           { kind: 'time', at: expiresAt, otherwise: '' },
-          { kind: 'actions', actions: state === undefined ? [question] : [] },
-        ] as const,
+          { kind: 'actions', actions: state === undefined ? [revoke] : [] },
+        ],
       };
-    });
-    const columns = [
-      'Name',
-      'Token',
-      'Permissions',
-      'Last used',
-      'Created',
-      'Created by',
-      'Expires',
-      'Actions',
-    ];
-    return {
-      caption: 'Personal tokens',
-      columns: columns.map((text) => ({ text })),
-      rows,
-      empty: { text: 'No personal tokens yet.' },
-      now,
-    };
+    }),
+    empty: { text: 'No personal tokens yet.' },
+    now,
   };
-
-  const show = async (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    person: CurrentPerson,
-    entered: Entered,
-    errors: readonly FieldError[],
-  ) => {
-    const data = {
-      table: await tokenTable(person, request),
-      isRecent: isRecentProof(person.session, clock.now()),
-      notice:
-        queryText(request, 'done') === 'revoked'
-          ? 'The token is revoked. It no longer works.'
-          : undefined,
-      entered,
-      errors,
-    };
-    return sendPage(reply, tokensPage, data, { person, scripts });
-  };
-
-  app.get(home, async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    return show(request, reply, person, form.blank, []);
-  });
-
-  app.post(home, async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const sent = readPageForm(request, base, person);
-    const entered = form.read(sent);
-    try {
-      const input = form.inputOf(entered);
-      const made = await perform(tokenCreate, input, personActor(person, request), ports);
-      const data = {
-        heading: `Personal token ${made.name}`,
-        next: 'Send it with every request to the admin API, in the header Authorization: Bearer.',
-        secret: {
-          label: 'Personal token',
-          secret: made.token,
-          beside: [{ label: 'Admin API', text: `${base}/api/admin` }],
-          done: home,
-        },
-      };
-      return sendPage(reply, oneTimeSecretPage, data, { person, scripts });
-    } catch (refusal) {
-      return show(request, reply, person, entered, form.errorsOf(refusal, entered, 'name'));
-    }
-  });
-
-  app.get<{ Params: { id: string } }>(`${home}/:id/revoke`, async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const { id: tokenId } = request.params;
-    const token = (await listed(person, request)).find(({ id }) => id === tokenId);
-    if (!token) throw notFound('token');
-    const data = {
-      heading: `Revoke the personal token “${token.name}”?`,
-      consequences: [
-        'It stops working immediately: programs that use it lose access.',
-        'This cannot be undone.',
-      ],
-      action: `${home}/${tokenId}/revoke`,
-      verb: 'Revoke token',
-      cancel: home,
-    };
-    return sendPage(reply, questionPage, data, { person, scripts });
-  });
-
-  app.post<{ Params: { id: string } }>(`${home}/:id/revoke`, async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    const { id: tokenId } = request.params;
-    await perform(tokenRevoke, { tokenId }, personActor(person, request), ports);
-    return seeOther(reply, `${home}?done=revoked`);
-  });
 }
 
 /** A person's tokens, and the form for a new one. */

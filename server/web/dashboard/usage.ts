@@ -40,8 +40,8 @@ import { callWords, msWords, shareWords, usageNumbers, usagePlots } from '#web/p
 import { dataTable, type Table } from '#web/tables';
 import { isoTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
-import type { DashboardGuard, DashboardRequest } from './guard.ts';
-import { queryCache } from './live.ts';
+import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
+import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
@@ -49,104 +49,109 @@ const needs = { permission: 'usage.read', section: 'usage' } as const;
 
 /** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of what the filter selects of it. */
 export function usageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
+  guard.get('/usage', needs, showUsage(queryCache(ports.changes)));
+  guard.get('/usage.csv', needs, exportUsage);
+}
+
+/** Reads what the filter selects. Ids typed into the URL must not reveal names from another organization. */
+async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts) {
   const { db, clock } = ports;
-  const cached = queryCache(ports.changes);
+  const organization = await findOrganization(db, name);
+  if (!organization) throw notFound('organization');
+  const servers = await serversOf(organization, db);
+  const { kind, serverId, subject } = shown;
+  const isCounted = (of: Partial<CallSubject>, by = kind) =>
+    hasCountedCalls(db, organization.id, { kind: by, ...of }, clock.now());
+  if (
+    serverId !== undefined &&
+    !servers.has(serverId) &&
+    !(await isCounted({ serverId }, 'server'))
+  ) {
+    throw notFound('usage');
+  }
+  if (subject !== undefined && !(await isCounted({ subject }))) throw notFound('usage');
+  const query = { organizationId: organization.id, range: shown.range, of: shown };
+  const reading = await readUsage(query, clock.now(), ports);
+  return { query, servers, reading, nameOf: await namesOf(reading, shown, servers, db) };
+}
 
-  /** Reads what the filter selects. Ids typed into the URL must not reveal names from another organization. */
-  const read = async (name: string, shown: UsagePageQuery) => {
-    const organization = await findOrganization(db, name);
-    if (!organization) throw notFound('organization');
-    const servers = await serversOf(organization, db);
-    const { kind, serverId, subject } = shown;
-    const isCounted = (of: Partial<CallSubject>, by = kind) =>
-      hasCountedCalls(db, organization.id, { kind: by, ...of }, clock.now());
-    if (
-      serverId !== undefined &&
-      !servers.has(serverId) &&
-      !(await isCounted({ serverId }, 'server'))
-    ) {
-      throw notFound('usage');
-    }
-    if (subject !== undefined && !(await isCounted({ subject }))) throw notFound('usage');
-    const query = { organizationId: organization.id, range: shown.range, of: shown };
-    const reading = await readUsage(query, clock.now(), ports);
-    return { query, servers, reading, nameOf: await namesOf(reading, shown, servers, db) };
+async function pageData(organization: string, shown: UsagePageQuery, ports: DashboardPorts) {
+  const { query, servers, reading, nameOf } = await read(organization, shown, ports);
+  const { kind, subject } = shown;
+  const { many } = kindWords[kind];
+  const here = (but: Partial<UsagePageQuery>) => usagePath(organization, { ...shown, ...but });
+  const credentials = await credentialsOf(query, shown, ports);
+  const isEmpty = reading.total.calls === 0;
+  const name = subject === undefined ? undefined : nameOf.subject(subject);
+  return {
+    name,
+    heading: name ?? 'Usage',
+    lead: leadOf(reading, shown),
+    filter: {
+      path: `${dashboardPath(organization)}/usage`,
+      ranges: rangesInOrder.map((range) => {
+        return { value: range, text: rangeWords[range], isChosen: range === shown.range };
+      }),
+      servers: serverChoices(servers, shown),
+      credentials,
+      hidden: hiddenFields(shown),
+    },
+    kinds: callKinds.map((one) => ({
+      text: kindWords[one].many,
+      href: here({ kind: one }),
+      isHere: one === kind,
+    })),
+    back:
+      subject === undefined
+        ? undefined
+        : { text: `All ${inSentence(many)}`, href: here({ subject: undefined }) },
+    plots: isEmpty ? [] : usagePlots(reading),
+    numbers: isEmpty ? undefined : usageNumbers(reading),
+    subjects: usageTable(organization, shown, reading, nameOf.of, ports.clock.now()),
+    csv: usagePath(organization, shown, '/usage.csv'),
   };
+}
 
-  const page = async (organization: string, shown: UsagePageQuery) => {
-    const { query, servers, reading, nameOf } = await read(organization, shown);
-    const { kind, subject } = shown;
-    const { many } = kindWords[kind];
-    const here = (but: Partial<UsagePageQuery>) => usagePath(organization, { ...shown, ...but });
-    const credentials = await credentialsOf(query, shown, ports);
-    const isEmpty = reading.total.calls === 0;
-    const name = subject === undefined ? undefined : nameOf.subject(subject);
-    return {
-      name,
-      heading: name ?? 'Usage',
-      lead: leadOf(reading, shown),
-      filter: {
-        path: `${dashboardPath(organization)}/usage`,
-        ranges: rangesInOrder.map((range) => {
-          return { value: range, text: rangeWords[range], isChosen: range === shown.range };
-        }),
-        servers: serverChoices(servers, shown),
-        credentials,
-        hidden: hiddenFields(shown),
-      },
-      kinds: callKinds.map((one) => ({
-        text: kindWords[one].many,
-        href: here({ kind: one }),
-        isHere: one === kind,
-      })),
-      back:
-        subject === undefined
-          ? undefined
-          : { text: `All ${inSentence(many)}`, href: here({ subject: undefined }) },
-      plots: isEmpty ? [] : usagePlots(reading),
-      numbers: isEmpty ? undefined : usageNumbers(reading),
-      subjects: usageTable(organization, shown, reading, nameOf.of, clock.now()),
-      csv: usagePath(organization, shown, '/usage.csv'),
-    };
-  };
-
-  guard.get('/usage', needs, async (visit, request, reply) => {
+const showUsage =
+  (cached: QueryCache): PageHandler =>
+  async (visit, request, reply, { ports }) => {
     const { organization } = visit;
     const shown = readUsagePageQuery(request);
-    const { until } = rangeAt(shown.range, clock.now());
-    const data = await cached([organization, shown, until], () => page(organization, shown));
+    const { until } = rangeAt(shown.range, ports.clock.now());
+    const data = await cached([organization, shown, until], () =>
+      pageData(organization, shown, ports),
+    );
     const whole = usagePath(organization, { ...shown, subject: undefined });
     const crumbs =
       data.name === undefined
         ? [{ text: 'Usage' }]
         : [{ text: 'Usage', href: whole }, { text: `${kindWords[shown.kind].one} ${data.name}` }];
     return sendDashboardPage(reply, visit, usagePage, data, { crumbs });
-  });
+  };
 
-  guard.get('/usage.csv', needs, async ({ organization }, request, reply) => {
-    const shown = readUsagePageQuery(request);
-    const { query, reading, nameOf } = await read(organization, shown);
-    const name = shown.subject === undefined ? organization : nameOf.subject(shown.subject);
-    const lines =
-      shown.subject === undefined
-        ? await readBusiestOverTime(query, reading, clock.now(), ports)
-        : [];
-    const file = `usage-${organization}-${shown.range}-${shown.kind}.csv`;
-    return reply
-      .headers({
-        'Content-Type': 'text/csv; charset=utf-8',
-        'Content-Disposition': `attachment; filename="${file}"`,
-        'X-Content-Type-Options': 'nosniff',
-        'Cache-Control': 'no-store',
-      })
-      .send(
-        usageCsv([
-          { name, points: reading.points },
-          ...lines.map((line) => ({ name: nameOf.of(line), points: line.points })),
-        ]),
-      );
-  });
-}
+const exportUsage: PageHandler = async ({ organization }, request, reply, { ports }) => {
+  const shown = readUsagePageQuery(request);
+  const { query, reading, nameOf } = await read(organization, shown, ports);
+  const name = shown.subject === undefined ? organization : nameOf.subject(shown.subject);
+  const lines =
+    shown.subject === undefined
+      ? await readBusiestOverTime(query, reading, ports.clock.now(), ports)
+      : [];
+  const file = `usage-${organization}-${shown.range}-${shown.kind}.csv`;
+  return reply
+    .headers({
+      'Content-Type': 'text/csv; charset=utf-8',
+      'Content-Disposition': `attachment; filename="${file}"`,
+      'X-Content-Type-Options': 'nosniff',
+      'Cache-Control': 'no-store',
+    })
+    .send(
+      usageCsv([
+        { name, points: reading.points },
+        ...lines.map((line) => ({ name: nameOf.of(line), points: line.points })),
+      ]),
+    );
+};
 
 const mostServers = 200;
 
