@@ -1,11 +1,10 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyInstance, FastifyReply } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { passkeyDomain } from '#accounts/passkeys';
 import { passwordProblem, setPassword } from '#accounts/passwords';
 import { browserInWords, isRecentProof } from '#accounts/sessions';
 import { signIn } from '#accounts/sign-in';
 import type { Clock } from '#model/clock';
-import { insertAuditEvent } from '#db/audit';
 import { countRecoveryCodes, findPasswordHash, findTotp, listPasskeys } from '#db/authenticators';
 import { listGrantsOfPerson } from '#db/grants';
 import { hasIdentity, listMemberships } from '#db/people';
@@ -19,17 +18,21 @@ import { scopeSentence } from '#model/scopes';
 import { applicationName } from './consent.ts';
 import type { FieldError } from './forms.ts';
 import { pageErrors } from './page-errors.ts';
-import { queryChoice, readPageForm, sendPage, takeForms } from './page-request.ts';
+import { queryChoice, sendPage, takeForms } from './page-request.ts';
 import {
   type CurrentPerson,
-  currentPersonOf,
   type CurrentPersonPorts,
-  signedIn,
+  type PersonForm,
+  personGuard,
   visitOf,
 } from './page-session.ts';
 import { knownPerson } from '#accounts/hashing-queue';
 import {
+  type AccountForm,
+  type AccountGuards,
+  type AccountPage,
   deviceTokenOf,
+  noteAccountEvent,
   type PeoplePorts,
   type PeopleRoutesOptions,
   sendOnward,
@@ -51,127 +54,108 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 /** `/account`: the person's details, sessions and grants, and the forms that change them. */
-export function accountRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+export function accountRoutes(guard: AccountGuards['person']): void {
+  guard.get('/account', showAccount);
+  guard.post('/account/password', changePassword);
+  guard.post('/account/sessions/:id/end', signOutSession);
+  guard.post('/account/sessions/end-others', signOutOthers);
+}
+
+const showAccount: AccountPage = (person, request, reply, options) =>
+  sendAccount(person, reply, { notice: queryChoice(request, 'done', notices) }, options);
+
+async function sendAccount(
+  person: CurrentPerson,
+  reply: FastifyReply,
+  { errors = [], notice }: { errors?: FieldError[]; notice?: string | undefined },
+  options: PeopleRoutesOptions,
+) {
+  const data = await accountData(person, options);
+  const scripts = data.passkeys ? [pageAssets().passkeys.path] : [];
+  return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts });
+}
+
+const changePassword: AccountForm = async (person, form, request, reply, options) => {
   const { base, people } = options;
   const { db, clock } = people;
-  const currentPerson = currentPersonOf(base, people);
-  const show = async (
-    reply: FastifyReply,
-    person: CurrentPerson,
-    { errors = [], notice }: { errors?: FieldError[]; notice?: string | undefined },
-  ) => {
-    const data = await accountData(person, options);
-    const scripts = data.passkeys ? [pageAssets().passkeys.path] : [];
-    return sendPage(reply, accountPage, { ...data, errors, notice }, { person, scripts });
-  };
-
-  const note = (
-    request: FastifyRequest,
-    { user }: CurrentPerson,
-    what: { action: string; target: string },
-    tx: Db,
-  ) => {
-    const { address, requestId } = visitOf(request);
-    const where = { organization: undefined, address, requestId };
-    const actor = `user:${user.id}`;
-    return insertAuditEvent(tx, {
-      at: clock.now(),
-      actor,
-      ...what,
-      ...where,
-      outcome: 'done',
-    });
-  };
-
-  app.get('/account', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    return show(reply, person, { notice: queryChoice(request, 'done', notices) });
-  });
-
-  app.post('/account/password', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const form = readPageForm(request, base, person);
-    const { user } = person;
-    const password = form.get('password') ?? '';
-    const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
-    if (problem !== undefined) {
-      return show(reply, person, { errors: [{ field: 'password', message: problem }] });
-    }
-    const deviceToken = deviceTokenOf(request, base);
-    const typed = { email: user.email, password: form.get('current') ?? '', deviceToken };
-    const proof = await signIn(typed, visitOf(request), people);
-    if (proof.outcome !== 'signed-in') {
-      const message =
-        proof.outcome === 'wait'
-          ? `Too many failed attempts. Wait ${waitInWords(proof.waitSeconds)}, then try again.`
-          : 'The current password is incorrect.';
-      return show(reply, person, { errors: [{ field: 'current', message }] });
-    }
-    const hash = await people.hashing.hash(password, knownPerson(user));
-    await transaction(db, (tx) => setPassword(user, hash, visitOf(request), { db: tx, clock }));
-    const [userId, next] = [user.id, '/account?done=password'];
-    // A new session counts as a proof of two factors, but here only the password was checked.
-    if (person.session.factors === 1 || !isRecentProof(person.session, clock.now())) {
-      return signInAfterPassword(request, reply, { userId, next }, options);
-    }
-    await signInBrowser(request, reply, { userId, factors: 2 }, options);
-    return sendOnward(reply, next, base);
-  });
-
-  app.post<{ Params: { id: string } }>('/account/sessions/:id/end', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    const target = request.params.id;
-    await transaction(db, async (tx) => {
-      if (!(await endSession(tx, person.user.id, target))) throw new AccountRefusal('not_found');
-      await note(request, person, { action: 'session.end', target }, tx);
-    });
-    return sendOnward(reply, '/account?done=session', base);
-  });
-
-  app.post('/account/sessions/end-others', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    const target = person.session.id;
-    await transaction(db, async (tx) => {
-      await endSessions(tx, person.user.id, target);
-      await note(request, person, { action: 'session.end-others', target }, tx);
-    });
-    return sendOnward(reply, '/account?done=sessions', base);
-  });
-
-  async function accountData({ user, session }: CurrentPerson, { people: ports }: typeof options) {
-    const { identityProvider: provider } = ports;
-    const list = await listSessions(db, user.id, clock.now());
-    return {
-      now: clock.now(),
-      email: user.email,
-      memberships: (await listMemberships(ports.db, user.id)).map(
-        ({ organization: name, title, role }) => ({ organization: { name, title }, role }),
-      ),
-      isRecent: isRecentProof(session, clock.now()),
-      hasPassword: (await findPasswordHash(db, user.id)) !== undefined,
-      sessions: list.map(({ id, userAgent, address, createdAt, usedAt }) => ({
-        id,
-        address,
-        createdAt,
-        usedAt,
-        browser: browserInWords(userAgent),
-        isThis: id === session.id,
-      })),
-      passkeys: passkeyDomain(base) === undefined ? undefined : await listPasskeys(db, user.id),
-      grants: await ports.grantsOf?.(user.id),
-      secondFactor: await secondFactor(user.id, session.factors, ports),
-      provider: provider && {
-        name: provider.name,
-        isLinked: await hasIdentity(db, provider.issuer, user.id),
-      },
-    };
+  const { user } = person;
+  const again = (field: string, message: string) =>
+    sendAccount(person, reply, { errors: [{ field, message }] }, options);
+  const password = form.get('password') ?? '';
+  const problem = passwordProblem(password, form.get('repeated') ?? '', user.email);
+  if (problem !== undefined) return again('password', problem);
+  const deviceToken = deviceTokenOf(request, base);
+  const typed = { email: user.email, password: form.get('current') ?? '', deviceToken };
+  const proof = await signIn(typed, visitOf(request), people);
+  if (proof.outcome === 'wait') {
+    const wait = waitInWords(proof.waitSeconds);
+    return again('current', `Too many failed attempts. Wait ${wait}, then try again.`);
   }
+  if (proof.outcome === 'refused') return again('current', 'The current password is incorrect.');
+  const hash = await people.hashing.hash(password, knownPerson(user));
+  await transaction(db, (tx) => setPassword(user, hash, visitOf(request), { db: tx, clock }));
+  const [userId, next] = [user.id, '/account?done=password'];
+  // A new session counts as a proof of two factors, but here only the password was checked.
+  if (person.session.factors === 1 || !isRecentProof(person.session, clock.now())) {
+    return signInAfterPassword(request, reply, { userId, next }, options);
+  }
+  await signInBrowser(request, reply, { userId, factors: 2 }, options);
+  return sendOnward(reply, next, base);
+};
+
+const signOutSession: AccountForm = async (person, _form, request, reply, { base, people }) => {
+  const userId = person.user.id;
+  const { id: target = '' } = request.params;
+  await transaction(people.db, async (tx) => {
+    if (!(await endSession(tx, userId, target))) throw new AccountRefusal('not_found');
+    const event = { userId, action: 'session.end', target, outcome: 'done' } as const;
+    await noteAccountEvent(request, event, { ...people, db: tx });
+  });
+  return sendOnward(reply, '/account?done=session', base);
+};
+
+const signOutOthers: AccountForm = async (person, _form, request, reply, { base, people }) => {
+  const { id: target, userId } = person.session;
+  await transaction(people.db, async (tx) => {
+    await endSessions(tx, userId, target);
+    const event = { userId, action: 'session.end-others', target, outcome: 'done' } as const;
+    await noteAccountEvent(request, event, { ...people, db: tx });
+  });
+  return sendOnward(reply, '/account?done=sessions', base);
+};
+
+/** What the account page shows. */
+async function accountData(
+  { user, session }: CurrentPerson,
+  { base, people }: PeopleRoutesOptions,
+) {
+  const { identityProvider: provider, db } = people;
+  const now = people.clock.now();
+  const list = await listSessions(db, user.id, now);
+  return {
+    now,
+    email: user.email,
+    memberships: (await listMemberships(db, user.id)).map(
+      ({ organization: name, title, role }) => ({ organization: { name, title }, role }),
+    ),
+    isRecent: isRecentProof(session, now),
+    hasPassword: (await findPasswordHash(db, user.id)) !== undefined,
+    sessions: list.map(({ id, userAgent, address, createdAt, usedAt }) => ({
+      id,
+      address,
+      createdAt,
+      usedAt,
+      browser: browserInWords(userAgent),
+      isThis: id === session.id,
+    })),
+    passkeys: passkeyDomain(base) === undefined ? undefined : await listPasskeys(db, user.id),
+    grants: await people.grantsOf?.(user.id),
+    secondFactor: await secondFactor(user.id, session.factors, people),
+    provider: provider && {
+      name: provider.name,
+      isLinked: await hasIdentity(db, provider.issuer, user.id),
+    },
+  };
 }
 
 async function secondFactor(userId: string, factors: 1 | 2, { db }: PeoplePorts) {
@@ -200,18 +184,21 @@ export function accountGrantRoutes(
 ): void {
   takeForms(app);
   app.setErrorHandler(pageErrors(base, ports));
-  const currentPerson = currentPersonOf(base, ports);
-  app.post<{ Params: { id: string } }>('/account/grants/:id/withdraw', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    const { id: grantId } = request.params;
-    const source = visitOf(request);
-    const isDone = await withdrawGrant(grantId, person.user.id, { ...ports, source });
-    if (!isDone) throw new AccountRefusal('not_found');
-    return sendOnward(reply, '/account?done=withdrawn', base);
-  });
+  personGuard(app, ports, { base, ports }).post('/account/grants/:id/withdraw', withdrawOwnGrant);
 }
+
+const withdrawOwnGrant: PersonForm<AccountGrantRoutesOptions> = async (
+  { user },
+  _form,
+  request,
+  reply,
+  { base, ports },
+) => {
+  const { id = '' } = request.params;
+  const isDone = await withdrawGrant(id, user.id, { ...ports, source: visitOf(request) });
+  if (!isDone) throw new AccountRefusal('not_found');
+  return sendOnward(reply, '/account?done=withdrawn', base);
+};
 
 /** The grants of a person, for the account page. */
 export function accountGrantsOf(db: Db, clock: Clock) {

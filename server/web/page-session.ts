@@ -112,11 +112,49 @@ export function personGuard<Options extends { readonly base: string }>(
   };
 }
 
+/** Shows a page to a browser, whether or not a person is signed in. */
+export type VisitorPage<Options> = (
+  request: PageRequest,
+  reply: FastifyReply,
+  options: Options,
+) => Promise<FastifyReply>;
+
+/** Carries out a form that a page sent before sign-in. */
+export type VisitorForm<Options> = (
+  form: Form,
+  request: PageRequest,
+  reply: FastifyReply,
+  options: Options,
+) => Promise<FastifyReply>;
+
+/** Registers pages that do not require a signed-in person, and the forms on them. */
+export interface VisitorGuard<Options> {
+  get(path: string, show: VisitorPage<Options>): void;
+  post(path: string, act: VisitorForm<Options>): void;
+}
+
+/** Requires that a form comes from a page of this browser, and hands `options` to every page and form. */
+export function visitorGuard<Options extends { readonly base: string }>(
+  app: FastifyInstance,
+  options: Options,
+): VisitorGuard<Options> {
+  return {
+    get(path, show) {
+      app.get(path, async (request: PageRequest, reply) => show(request, reply, options));
+    },
+    post(path, act) {
+      app.post(path, async (request: PageRequest, reply) =>
+        act(readPageForm(request, options.base, undefined), request, reply, options),
+      );
+    },
+  };
+}
+
 /**
  * The signed-in person, for pages that require one. If there is none, returns `undefined` and redirects to the
  * sign-in page, and from there back to a page that was requested by GET.
  */
-export async function signedIn(
+async function signedIn(
   request: FastifyRequest,
   reply: FastifyReply,
   currentPerson: CurrentPersonOf,

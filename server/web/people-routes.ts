@@ -3,6 +3,7 @@ import { accountRoutes } from './account-routes.ts';
 import { invitationRoutes, linkRoutes } from './link-routes.ts';
 import { pageErrors } from './page-errors.ts';
 import { takeForms } from './page-request.ts';
+import { personGuard, visitorGuard } from './page-session.ts';
 import { providerRoutes } from './provider-routes.ts';
 import { passkeyRoutes, secondFactorRoutes } from './second-factor-routes.ts';
 import { type PeopleRoutesOptions, signInRoutes } from './sign-in-routes.ts';
@@ -11,11 +12,13 @@ import { type PeopleRoutesOptions, signInRoutes } from './sign-in-routes.ts';
 export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
   takeForms(app);
   app.setErrorHandler(pageErrors(options.base, options.people));
-  signInRoutes(app, options);
-  linkRoutes(app, options);
-  invitationRoutes(app, options);
-  accountRoutes(app, options);
-  secondFactorRoutes(app, options);
-  passkeyRoutes(app, options);
+  const person = personGuard(app, options.people, options);
+  const visitor = visitorGuard(app, options);
+  signInRoutes(app, visitor, options);
+  linkRoutes(visitor);
+  invitationRoutes({ person, visitor }, options);
+  accountRoutes(person);
+  secondFactorRoutes(person);
+  passkeyRoutes(app, person, options);
   providerRoutes(app, options);
 }

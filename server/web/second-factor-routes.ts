@@ -16,192 +16,185 @@ import {
   verifyPasskeySignIn,
 } from '#accounts/passkeys';
 import { checkSecondFactorFirst } from '#accounts/second-factor';
-import { isRecentProof } from '#accounts/sessions';
 import { ownPath } from '#accounts/sign-in';
-import { insertAuditEvent } from '#db/audit';
 import { deletePasskey } from '#db/authenticators';
 import { transaction } from '#db/transaction';
 import { enrolPage, recoveryCodesPage, type RecoveryCodesPageData } from './account.ts';
 import { pageAssets } from './assets.ts';
 import type { FieldError } from './forms.ts';
 import { trustedHtml } from './html.ts';
-import { readCookie, readPageForm, readPageJson, sendPage } from './page-request.ts';
+import { readCookie, readPageJson, sendPage } from './page-request.ts';
+import { browserToken, type CurrentPerson, currentPersonOf, visitOf } from './page-session.ts';
 import {
-  browserToken,
-  type CurrentPerson,
-  currentPersonOf,
-  signedIn,
-  visitOf,
-} from './page-session.ts';
-import { type PeopleRoutesOptions, sendOnward, signInBrowser } from './sign-in-routes.ts';
+  type AccountForm,
+  type AccountGuards,
+  checkRecentProof,
+  noteAccountEvent,
+  type PeopleRoutesOptions,
+  sendOnward,
+  signInBrowser,
+} from './sign-in-routes.ts';
 
 /** `/account/second-factor`: adding and removing the authenticator app, and its recovery codes. */
-export function secondFactorRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+export function secondFactorRoutes(guard: AccountGuards['person']): void {
+  guard.post('/account/second-factor', startEnrolment);
+  guard.post('/account/second-factor/confirm', confirmEnrolment);
+  guard.post('/account/second-factor/recovery-codes', replaceRecoveryCodes);
+  guard.post('/account/second-factor/remove', removeApp);
+}
+
+const startEnrolment: AccountForm = async (person, _form, _request, reply, { base, people }) => {
+  await checkSecondFactorFirst(person.session, people);
+  return sendEnrolment(person, reply, await beginTotp(person, issuerOf(base), people));
+};
+
+const confirmEnrolment: AccountForm = async (person, form, request, reply, options) => {
   const { base, people } = options;
-  const currentPerson = currentPersonOf(base, people);
-  const issuer = `Latchkey ${new URL(base).hostname}`;
-  const enrol = (
-    reply: FastifyReply,
-    person: CurrentPerson,
-    { secret, uri }: TotpEnrolment,
-    errors: FieldError[] = [],
-  ) => {
-    const image = encodeQR(uri, 'svg', { ecc: 'medium', border: 3, optimize: true });
-    const data = {
-      email: person.user.email,
-      qr: trustedHtml(image),
-      secret: inGroups(secret),
-      errors,
-    };
-    return sendPage(reply, enrolPage, data, { person });
-  };
+  await checkSecondFactorFirst(person.session, people);
+  const typed = { code: form.get('code') ?? '', issuer: issuerOf(base) };
+  const confirmed = await confirmTotp(person, typed, visitOf(request), people);
+  if (confirmed.outcome === 'wrong') {
+    const message = 'The code is incorrect. Check the clock of your phone, then enter a new code.';
+    return sendEnrolment(person, reply, confirmed.enrolment, [{ field: 'code', message }]);
+  }
+  const who = { userId: person.user.id, factors: 2 } as const;
+  const renewed = await signInBrowser(request, reply, who, options);
+  return sendCodes({ ...person, ...renewed }, reply, { codes: confirmed.codes, isNew: true });
+};
 
-  const showCodes = (
-    reply: FastifyReply,
-    person: Pick<CurrentPerson, 'user' | 'csrfToken'>,
-    data: RecoveryCodesPageData,
-  ) => sendPage(reply, recoveryCodesPage, data, { person, scripts: [pageAssets().copy.path] });
+const replaceRecoveryCodes: AccountForm = async (person, _form, request, reply, { people }) => {
+  const codes = await renewRecoveryCodes(person, visitOf(request), people);
+  return sendCodes(person, reply, { codes, isNew: false });
+};
 
-  app.post('/account/second-factor', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    await checkSecondFactorFirst(person.session, people);
-    return enrol(reply, person, await beginTotp(person, issuer, people));
-  });
+const removeApp: AccountForm = async (person, _form, request, reply, { base, people }) => {
+  await removeTotp(person, visitOf(request), people);
+  return sendOnward(reply, '/account?done=totp-removed', base);
+};
 
-  app.post('/account/second-factor/confirm', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    const code = readPageForm(request, base, person).get('code') ?? '';
-    await checkSecondFactorFirst(person.session, people);
-    const confirmed = await confirmTotp(person, { code, issuer }, visitOf(request), people);
-    if (confirmed.outcome === 'wrong') {
-      const message =
-        'The code is incorrect. Check the clock of your phone, then enter a new code.';
-      return enrol(reply, person, confirmed.enrolment, [{ field: 'code', message }]);
-    }
-    const renewed = await signInBrowser(
-      request,
-      reply,
-      { userId: person.user.id, factors: 2 },
-      options,
-    );
-    const { codes } = confirmed;
-    return showCodes(reply, { ...person, ...renewed }, { codes, isNew: true });
-  });
+/** What authenticator apps call this server. */
+function issuerOf(base: string): string {
+  return `Latchkey ${new URL(base).hostname}`;
+}
 
-  app.post('/account/second-factor/recovery-codes', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    const codes = await renewRecoveryCodes(person, visitOf(request), people);
-    return showCodes(reply, person, { codes, isNew: false });
-  });
-
-  app.post('/account/second-factor/remove', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    await removeTotp(person, visitOf(request), people);
-    return sendOnward(reply, '/account?done=totp-removed', base);
-  });
+function sendEnrolment(
+  person: CurrentPerson,
+  reply: FastifyReply,
+  { secret, uri }: TotpEnrolment,
+  errors: FieldError[] = [],
+) {
+  const image = encodeQR(uri, 'svg', { ecc: 'medium', border: 3, optimize: true });
+  const { email } = person.user;
+  const data = { email, qr: trustedHtml(image), secret: inGroups(secret), errors };
+  return sendPage(reply, enrolPage, data, { person });
 }
 
 function inGroups(secret: string): string {
   return secret.replaceAll(/(.{4})(?=.)/g, '$1 ');
 }
 
+function sendCodes(
+  person: Pick<CurrentPerson, 'user' | 'csrfToken'>,
+  reply: FastifyReply,
+  data: RecoveryCodesPageData,
+) {
+  return sendPage(reply, recoveryCodesPage, data, { person, scripts: [pageAssets().copy.path] });
+}
+
+/** Answers a script of ours in JSON. */
+type ScriptAnswer = (
+  request: FastifyRequest,
+  reply: FastifyReply,
+  options: PeopleRoutesOptions,
+) => Promise<object>;
+
 /** What our script calls to add a passkey and to sign in with one. */
-export function passkeyRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
-  const { base, people } = options;
-  if (passkeyDomain(base) === undefined) return;
-  const site = { ...people, base };
-  const currentPerson = currentPersonOf(base, people);
-  const mustPerson = async (request: FastifyRequest): Promise<CurrentPerson> => {
-    const person = await currentPerson(request);
-    if (!person) throw new AccountRefusal('csrf_invalid', 'not signed in');
-    return person;
-  };
-  const mustBeRecent = async ({ session }: Pick<CurrentPerson, 'session'>) => {
-    if (!isRecentProof(session, people.clock.now()))
-      throw new AccountRefusal('reauthentication_required');
-    await checkSecondFactorFirst(session, people);
-  };
-  const note = (
-    request: FastifyRequest,
-    what: { userId: string; action: string; ok: boolean },
-    db = people.db,
-  ) => {
-    const { address, requestId } = visitOf(request);
-    const actor = `user:${what.userId}`;
-    const where = { organization: undefined, target: 'passkey', address, requestId };
-    const happened = { actor, action: what.action, ...where };
-    // Anyone who knows the id of a passkey can fail endlessly to fill the log, so failures are counted.
-    if (!what.ok) return people.refusals.note(happened);
-    return insertAuditEvent(db, { ...happened, at: people.clock.now(), outcome: 'done' });
-  };
-
-  app.post('/account/passkeys/options', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    const person = await mustPerson(request);
-    readPageJson(request, base, person);
-    await mustBeRecent(person);
-    return passkeyRegistrationOptions(person.user, person.sessionToken, site);
-  });
-
-  app.post('/account/passkeys', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    const { user, ...person } = await mustPerson(request);
-    const { name, credential: answer } = readPageJson(request, base, person);
-    await mustBeRecent(person);
-    const made = { user, name: typeof name === 'string' ? name : '', answer };
-    const happened = { userId: user.id, action: 'passkey.add' };
-    const ok = await registerPasskey(made, person.sessionToken, site, (tx) =>
-      note(request, { ...happened, ok: true }, tx),
+export function passkeyRoutes(
+  app: FastifyInstance,
+  guard: AccountGuards['person'],
+  options: PeopleRoutesOptions,
+): void {
+  if (passkeyDomain(options.base) === undefined) return;
+  const script = (path: string, answer: ScriptAnswer) =>
+    app.post(path, (request, reply) =>
+      answer(request, reply.header('Cache-Control', 'no-store'), options),
     );
-    if (!ok) {
-      await note(request, { ...happened, ok });
-      throw new AccountRefusal('passkey_invalid', 'registration not proven');
-    }
-    return {};
-  });
+  script('/account/passkeys/options', registrationOptions);
+  script('/account/passkeys', addPasskey);
+  guard.post('/account/passkeys/:id/remove', removePasskey);
+  script('/sign-in/passkey/options', signInOptions);
+  script('/sign-in/passkey', signInByPasskey);
+}
 
-  app.post<{ Params: { id: string } }>('/account/passkeys/:id/remove', async (request, reply) => {
-    const person = await signedIn(request, reply, currentPerson);
-    if (!person) return reply;
-    readPageForm(request, base, person);
-    await checkSecondFactorFirst(person.session, people);
-    const userId = person.user.id;
-    const ok = await transaction(people.db, async (tx) => {
-      const isDeleted = await deletePasskey(tx, userId, request.params.id);
-      if (isDeleted) await note(request, { userId, action: 'passkey.remove', ok: true }, tx);
-      return isDeleted;
-    });
-    if (!ok) {
-      await note(request, { userId, action: 'passkey.remove', ok });
-      throw new AccountRefusal('not_found');
-    }
-    return sendOnward(reply, '/account?done=passkey-removed', base);
-  });
+const registrationOptions: ScriptAnswer = async (request, _reply, { base, people }) => {
+  const person = await mustPerson(request, { base, people });
+  readPageJson(request, base, person);
+  await checkRecentProof(person, people);
+  return passkeyRegistrationOptions(person.user, person.sessionToken, { ...people, base });
+};
 
-  app.post('/sign-in/passkey/options', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    readPageJson(request, base, undefined);
-    return passkeySignInOptions(browserToken(request, reply, base), site);
-  });
+const addPasskey: ScriptAnswer = async (request, _reply, { base, people }) => {
+  const { user, ...person } = await mustPerson(request, { base, people });
+  const { name, credential: answer } = readPageJson(request, base, person);
+  await checkRecentProof(person, people);
+  const made = { user, name: typeof name === 'string' ? name : '', answer };
+  const event = { userId: user.id, action: 'passkey.add', target: 'passkey' };
+  const ok = await registerPasskey(made, person.sessionToken, { ...people, base }, (tx) =>
+    noteAccountEvent(request, { ...event, outcome: 'done' }, { ...people, db: tx }),
+  );
+  if (!ok) {
+    await noteAccountEvent(request, { ...event, outcome: 'refused' }, people);
+    throw new AccountRefusal('passkey_invalid', 'registration not proven');
+  }
+  return {};
+};
 
-  app.post('/sign-in/passkey', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    const { next, credential } = readPageJson(request, base, undefined);
-    const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
-    const { userId, isProven } = await verifyPasskeySignIn(credential, cookieToken, site);
-    // Attempts with an unknown passkey could fill the log, so they are not recorded.
-    if (userId !== undefined) await note(request, { userId, action: 'sign-in', ok: isProven });
-    if (userId === undefined || !isProven) {
-      throw new AccountRefusal('passkey_invalid', 'assertion not proven');
-    }
-    await signInBrowser(request, reply, { userId, factors: 2 }, options);
-    return { location: ownPath(typeof next === 'string' ? next : undefined, base) };
+const removePasskey: AccountForm = async (person, _form, request, reply, { base, people }) => {
+  await checkSecondFactorFirst(person.session, people);
+  const userId = person.user.id;
+  const event = { userId, action: 'passkey.remove', target: 'passkey' };
+  const ok = await transaction(people.db, async (tx) => {
+    const isDeleted = await deletePasskey(tx, userId, request.params['id'] ?? '');
+    const within = { ...people, db: tx };
+    if (isDeleted) await noteAccountEvent(request, { ...event, outcome: 'done' }, within);
+    return isDeleted;
   });
+  if (!ok) {
+    await noteAccountEvent(request, { ...event, outcome: 'refused' }, people);
+    throw new AccountRefusal('not_found');
+  }
+  return sendOnward(reply, '/account?done=passkey-removed', base);
+};
+
+const signInOptions: ScriptAnswer = async (request, reply, { base, people }) => {
+  readPageJson(request, base, undefined);
+  return passkeySignInOptions(browserToken(request, reply, base), { ...people, base });
+};
+
+const signInByPasskey: ScriptAnswer = async (request, reply, options) => {
+  const { base, people } = options;
+  const { next, credential } = readPageJson(request, base, undefined);
+  const cookieToken = readCookie(request.headers.cookie, 'latchkey-browser', base) ?? '';
+  const site = { ...people, base };
+  const { userId, isProven } = await verifyPasskeySignIn(credential, cookieToken, site);
+  if (userId !== undefined) {
+    const outcome = isProven ? 'done' : 'refused';
+    const event = { userId, action: 'sign-in', target: 'passkey', outcome } as const;
+    await noteAccountEvent(request, event, people);
+  }
+  // Attempts with an unknown passkey could fill the log, so they are not recorded.
+  if (userId === undefined || !isProven) {
+    throw new AccountRefusal('passkey_invalid', 'assertion not proven');
+  }
+  await signInBrowser(request, reply, { userId, factors: 2 }, options);
+  return { location: ownPath(typeof next === 'string' ? next : undefined, base) };
+};
+
+async function mustPerson(
+  request: FastifyRequest,
+  { base, people }: Pick<PeopleRoutesOptions, 'base' | 'people'>,
+): Promise<CurrentPerson> {
+  const person = await currentPersonOf(base, people)(request);
+  if (!person) throw new AccountRefusal('csrf_invalid', 'not signed in');
+  return person;
 }

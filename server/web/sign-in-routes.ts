@@ -6,8 +6,12 @@ import type { IdentityProvider } from '#accounts/openid-provider';
 import { passkeyDomain } from '#accounts/passkeys';
 import type { PasswordHashing } from '#accounts/passwords';
 import type { Sealing } from '#secrets/master-key';
-import { askSecondFactor, proveSecondFactor } from '#accounts/second-factor';
-import { csrfToken, startSession } from '#accounts/sessions';
+import {
+  askSecondFactor,
+  checkSecondFactorFirst,
+  proveSecondFactor,
+} from '#accounts/second-factor';
+import { csrfToken, isRecentProof, startSession } from '#accounts/sessions';
 import { ownPath, signIn } from '#accounts/sign-in';
 import type { RefusalLog } from '#audit/counted-refusals';
 import type { Clock } from '#model/clock';
@@ -29,115 +33,125 @@ import {
   sendPage,
   setCookie,
 } from './page-request.ts';
-import { browserCsrfToken, browserToken, currentPersonOf, visitOf } from './page-session.ts';
+import {
+  browserCsrfToken,
+  browserToken,
+  type CurrentPerson,
+  currentPersonOf,
+  type PersonForm,
+  type PersonGuard,
+  type PersonPage,
+  visitOf,
+  type VisitorForm,
+  type VisitorGuard,
+  type VisitorPage,
+} from './page-session.ts';
 import { codePage, type CodePageData, signInPage } from './sign-in.ts';
 
 const notices: Readonly<Record<string, string>> = {
   'signed-out': 'You are signed out.',
 };
 
-const nobodyYet =
+const noAccountYet =
   'No account exists yet. When the server started, it printed a link that creates the first owner. Restart the server to get a new link.';
 
-/** `/sign-in`, by password, and `/sign-out`. */
-export function signInRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
+/** `/sign-in`, by password and a code, and `/sign-out`. */
+export function signInRoutes(
+  app: FastifyInstance,
+  guard: AccountGuards['visitor'],
+  options: PeopleRoutesOptions,
+): void {
+  guard.get('/', goToStart);
+  guard.get('/sign-in', showSignIn);
+  guard.post('/sign-in', signInByPassword);
+  guard.post('/sign-in/code', signInByCode);
+  // Not through the guard: whose form it is depends on whether a person is still signed in.
+  app.post('/sign-out', (request, reply) => signOut(request, reply, options));
+}
+
+const goToStart: SignInPage = async (request, reply, { base, people }) =>
+  seeOther(reply, (await currentPersonOf(base, people)(request)) ? '/dashboard' : '/sign-in');
+
+const showSignIn: SignInPage = async (request, reply, options) => {
   const { base, people } = options;
-  const currentPerson = currentPersonOf(base, people);
+  const next = ownPath(queryText(request, 'next'), base);
+  // A signed-in person comes here to sign in again before adding another way to sign in.
+  const isAgain = queryText(request, 'again') !== undefined;
+  if (!isAgain && (await currentPersonOf(base, people)(request))) return seeOther(reply, next);
+  const notice = (await hasUsers(people.db)) ? queryChoice(request, 'done', notices) : noAccountYet;
+  return sendSignIn(request, reply, { next, notice }, options);
+};
+
+const signInByPassword: SignInForm = async (form, request, reply, options) => {
+  const { base, people } = options;
+  const next = ownPath(form.get('next'), base);
+  const email = form.get('email') ?? '';
+  const password = form.get('password') ?? '';
+  const typed = { email, password, deviceToken: deviceTokenOf(request, base) };
+  const again = (message: string, status: number) =>
+    sendSignIn(request, reply, { email, next, message, status }, options);
+  const result = await signIn(typed, visitOf(request), people);
+  switch (result.outcome) {
+    case 'signed-in':
+      return signInAfterPassword(request, reply, { userId: result.user.id, next }, options);
+    case 'refused':
+      return again('The e-mail address or the password is incorrect.', 422);
+    case 'wait': {
+      const event = { action: 'sign-in.wait', target: 'password', outcome: 'refused' } as const;
+      await noteAccountEvent(request, { userId: undefined, ...event }, people);
+      void reply.header('Retry-After', result.waitSeconds);
+      const wait = waitInWords(result.waitSeconds);
+      return again(`Too many failed attempts. Wait ${wait}, then try again.`, 429);
+    }
+  }
+};
+
+interface SignInShown {
+  readonly email?: string;
+  readonly next: string;
+  readonly notice?: string | undefined;
+  /** What is wrong, shown beside the password. */
+  readonly message?: string;
+  readonly status?: number;
+}
+
+function sendSignIn(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { email = '', next, notice, message, status }: SignInShown,
+  { base, people }: PeopleRoutesOptions,
+): FastifyReply {
   const passkeys = passkeyDomain(base) !== undefined;
-  const send = (
-    request: FastifyRequest,
-    reply: FastifyReply,
-    data: { email?: string; next: string; error?: FieldError; notice?: string | undefined },
-    status = 200,
-  ) => {
-    const { email = '', next, error, notice } = data;
-    const provider = people.identityProvider?.name;
-    return sendPage(
-      reply,
-      signInPage,
-      { email, next, errors: error ? [error] : [], notice, passkeys, provider },
-      {
-        status,
-        csrfToken: browserCsrfToken(request, reply, base),
-        scripts: passkeys ? [pageAssets().passkeys.path] : [],
-      },
-    );
-  };
-
-  app.get('/', async (request, reply) => {
-    const person = await currentPerson(request);
-    return seeOther(reply, person ? '/dashboard' : '/sign-in');
+  const errors = message === undefined ? [] : [{ field: 'password', message }];
+  const provider = people.identityProvider?.name;
+  const data = { email, next, errors, notice, passkeys, provider };
+  const scripts = passkeys ? [pageAssets().passkeys.path] : [];
+  return sendPage(reply, signInPage, data, {
+    status,
+    csrfToken: browserCsrfToken(request, reply, base),
+    scripts,
   });
+}
 
-  app.get('/sign-in', async (request, reply) => {
-    const next = ownPath(queryText(request, 'next'), base);
-    // A signed-in person comes here to sign in again before adding another way to sign in.
-    const isAgain = queryText(request, 'again') !== undefined;
-    if (!isAgain && (await currentPerson(request))) {
-      return seeOther(reply, next);
-    }
-    const notice = (await hasUsers(people.db)) ? queryChoice(request, 'done', notices) : nobodyYet;
-    return send(request, reply, { next, notice });
-  });
-
-  app.post('/sign-in', async (request, reply) => {
-    const form = readPageForm(request, base, undefined);
-    const next = ownPath(form.get('next'), base);
-    const email = form.get('email') ?? '';
-    const password = form.get('password') ?? '';
-    const typed = { email, password, deviceToken: deviceTokenOf(request, base) };
-    const result = await signIn(typed, visitOf(request), people);
-    switch (result.outcome) {
-      case 'signed-in':
-        return signInAfterPassword(request, reply, { userId: result.user.id, next }, options);
-      case 'refused': {
-        const message = 'The e-mail address or the password is incorrect.';
-        return send(request, reply, { email, next, error: { field: 'password', message } }, 422);
-      }
-      case 'wait': {
-        const { address, requestId } = visitOf(request);
-        await people.refusals.note({
-          actor: 'anonymous',
-          organization: undefined,
-          action: 'sign-in.wait',
-          target: 'password',
-          address,
-          requestId,
-        });
-        const message = `Too many failed attempts. Wait ${waitInWords(result.waitSeconds)}, then try again.`;
-        void reply.header('Retry-After', result.waitSeconds);
-        return send(request, reply, { email, next, error: { field: 'password', message } }, 429);
-      }
-    }
-  });
-
-  codeRoute(app, options);
-
-  app.post('/sign-out', async (request, reply) => {
-    const person = await currentPerson(request);
-    let next = '/';
-    if (person) {
-      next = ownPath(readPageForm(request, base, person).get('next'), base);
-      const { user, session } = person;
-      const { address, requestId } = visitOf(request);
-      await transaction(people.db, async (tx) => {
-        await endSession(tx, user.id, session.id);
-        await insertAuditEvent(tx, {
-          at: people.clock.now(),
-          actor: `user:${user.id}`,
-          organization: undefined,
-          action: 'sign-out',
-          target: session.id,
-          address,
-          requestId,
-          outcome: 'done',
-        });
-      });
-      void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
-    }
-    // A page that needs an account asks for it; an invitation also lets a person create one.
-    return seeOther(reply, next === '/' ? '/sign-in?done=signed-out' : next);
-  });
+async function signOut(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { base, people }: PeopleRoutesOptions,
+): Promise<FastifyReply> {
+  const person = await currentPersonOf(base, people)(request);
+  let next = '/';
+  if (person) {
+    next = ownPath(readPageForm(request, base, person).get('next'), base);
+    const { id: target, userId } = person.session;
+    await transaction(people.db, async (tx) => {
+      await endSession(tx, userId, target);
+      const event = { userId, action: 'sign-out', target, outcome: 'done' } as const;
+      await noteAccountEvent(request, event, { ...people, db: tx });
+    });
+    void reply.header('Set-Cookie', setCookie('latchkey', '', { base, maxAgeSeconds: 0 }));
+  }
+  // A page that needs an account asks for it; an invitation also lets a person create one.
+  return seeOther(reply, next === '/' ? '/sign-in?done=signed-out' : next);
 }
 
 interface Ports {
@@ -223,42 +237,70 @@ function sendCodePage(
   return sendPage(reply, codePage, data, page);
 }
 
-/** `POST /sign-in/code`: the second factor, from the page that follows the password. */
-function codeRoute(app: FastifyInstance, options: PeopleRoutesOptions): void {
+/** The second factor, from the page that follows the password. */
+const signInByCode: SignInForm = async (form, request, reply, options) => {
   const { base, people } = options;
-  app.post('/sign-in/code', async (request, reply) => {
-    const form = readPageForm(request, base, undefined);
-    const userId = form.get('user') ?? '';
-    const next = ownPath(form.get('next'), base);
-    const typed = {
-      userId,
-      code: form.get('code') ?? '',
-      challenge: form.get('challenge') ?? '',
-      deviceToken: deviceTokenOf(request, base),
-    };
-    const cookieToken = browserToken(request, reply, base);
-    const proof = await proveSecondFactor(typed, cookieToken, visitOf(request), people);
-    const again = async (message: string, status: number) => {
-      const challenge = await askSecondFactor(userId, cookieToken, people);
-      // A refused code must not sign in, even if the app is removed at the same moment.
-      if (challenge === undefined) throw new AccountRefusal('sign_in_expired', 'no app any more');
-      const errors: FieldError[] = [{ field: 'code', message }];
-      return sendCodePage(request, reply, { challenge, userId, next, errors }, base, status);
-    };
-    switch (proof.outcome) {
-      case 'proved':
-        await signInBrowser(request, reply, { userId, factors: 2 }, options);
-        return sendOnward(reply, next, base);
-      case 'refused':
-        return again('The code is incorrect, expired or already used. Enter a new code.', 422);
-      case 'wait':
-        void reply.header('Retry-After', proof.waitSeconds);
-        return again(
-          `Too many incorrect codes. Wait ${waitInWords(proof.waitSeconds)}, then try again.`,
-          429,
-        );
+  const userId = form.get('user') ?? '';
+  const next = ownPath(form.get('next'), base);
+  const typed = {
+    userId,
+    code: form.get('code') ?? '',
+    challenge: form.get('challenge') ?? '',
+    deviceToken: deviceTokenOf(request, base),
+  };
+  const cookieToken = browserToken(request, reply, base);
+  const proof = await proveSecondFactor(typed, cookieToken, visitOf(request), people);
+  const again = async (message: string, status: number) => {
+    const challenge = await askSecondFactor(userId, cookieToken, people);
+    // A refused code must not sign in, even if the app is removed at the same moment.
+    if (challenge === undefined) throw new AccountRefusal('sign_in_expired', 'no app any more');
+    const errors: FieldError[] = [{ field: 'code', message }];
+    return sendCodePage(request, reply, { challenge, userId, next, errors }, base, status);
+  };
+  switch (proof.outcome) {
+    case 'proved':
+      await signInBrowser(request, reply, { userId, factors: 2 }, options);
+      return sendOnward(reply, next, base);
+    case 'refused':
+      return again('The code is incorrect, expired or already used. Enter a new code.', 422);
+    case 'wait': {
+      void reply.header('Retry-After', proof.waitSeconds);
+      const wait = waitInWords(proof.waitSeconds);
+      return again(`Too many incorrect codes. Wait ${wait}, then try again.`, 429);
     }
-  });
+  }
+};
+
+/** What a person, or somebody who is not signed in, did to an account. */
+interface AccountEvent {
+  readonly userId: string | undefined;
+  readonly action: string;
+  readonly target: string;
+  readonly outcome: 'done' | 'refused';
+}
+
+/** Records an event in the audit log. Anyone can cause refusals endlessly to fill the log, so they are counted. */
+export async function noteAccountEvent(
+  request: FastifyRequest,
+  { userId, outcome, ...event }: AccountEvent,
+  { db, clock, refusals }: Pick<PeoplePorts, 'db' | 'clock' | 'refusals'>,
+): Promise<void> {
+  const { address, requestId } = visitOf(request);
+  const actor = userId === undefined ? 'anonymous' : `user:${userId}`;
+  const happened = { actor, organization: undefined, ...event, address, requestId };
+  if (outcome === 'refused') await refusals.note(happened);
+  else await insertAuditEvent(db, { ...happened, at: clock.now(), outcome });
+}
+
+/** @throws {AccountRefusal} unless the person signed in a moment ago, with a second factor if they have one */
+export async function checkRecentProof(
+  { session }: Pick<CurrentPerson, 'session'>,
+  people: PeoplePorts,
+): Promise<void> {
+  if (!isRecentProof(session, people.clock.now())) {
+    throw new AccountRefusal('reauthentication_required');
+  }
+  await checkSecondFactorFirst(session, people);
 }
 
 /** A waiting time in words. */
@@ -286,3 +328,14 @@ export interface PeopleRoutesOptions {
   readonly firstOrganization: string | undefined;
   readonly people: PeoplePorts;
 }
+
+/** How account pages are registered. */
+export interface AccountGuards {
+  readonly visitor: VisitorGuard<PeopleRoutesOptions>;
+  readonly person: PersonGuard<PeopleRoutesOptions>;
+}
+
+export type SignInPage = VisitorPage<PeopleRoutesOptions>;
+export type SignInForm = VisitorForm<PeopleRoutesOptions>;
+export type AccountPage = PersonPage<PeopleRoutesOptions>;
+export type AccountForm = PersonForm<PeopleRoutesOptions>;
