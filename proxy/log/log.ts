@@ -1,5 +1,13 @@
 // Lines of the log and of the terminal: `redact` removes secrets, `printable` what could act on a terminal.
-import { constants, fchmodSync, fstatSync, mkdirSync, openSync, writeSync } from 'node:fs';
+import {
+  constants,
+  existsSync,
+  fchmodSync,
+  fstatSync,
+  mkdirSync,
+  openSync,
+  writeSync,
+} from 'node:fs';
 import { dirname } from 'node:path';
 
 export const logLevels = ['error', 'warn', 'info', 'debug'] as const;
@@ -32,7 +40,7 @@ export function jsonLinesLog(level: LogLevel, write: (line: string) => void): Lo
  * @throws {Error} the system's error if the file cannot be opened
  */
 export function openLogFile(path: string): (line: string) => void {
-  mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  makeFolder(dirname(path));
   const { O_WRONLY, O_APPEND, O_CREAT, O_NONBLOCK } = constants;
   // A pipe without a reader is an error instead of a wait. Windows has no O_NONBLOCK.
   const file = openSync(path, O_WRONLY | O_APPEND | O_CREAT | (O_NONBLOCK ?? 0), 0o600);
@@ -47,6 +55,19 @@ export function openLogFile(path: string): (line: string) => void {
       // The disk is full, or the reader of a pipe disconnected.
     }
   };
+}
+
+/** Creates one folder after the other, because Node's recursive `mkdir` never returns in /proc, which refuses new folders with ENOENT. */
+function makeFolder(folder: string): void {
+  if (existsSync(folder)) return;
+  const parent = dirname(folder);
+  if (parent !== folder) makeFolder(parent);
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process may have created it.
+    if (!existsSync(folder)) throw error;
+  }
 }
 
 const unsafe = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

@@ -1,4 +1,4 @@
-import { chmodSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { jsonLinesLog, openLogFile } from '#proxy/log/log';
@@ -43,4 +43,19 @@ test('log file: a folder cannot be opened', async () => {
   await using folder = await temporaryFolder('log');
 
   expect(() => openLogFile(folder.path)).toThrow('EISDIR');
+});
+
+test.skipIf(!existsSync('/proc/self'))(
+  'log file: in /proc, where nothing can be created, it is refused and does not hang',
+  () => {
+    expect(() => openLogFile('/proc/latchkey/log/latchkey.log')).toThrow('ENOENT');
+  },
+);
+
+test('log file: a folder inside a file is refused', async () => {
+  await using folder = await temporaryFolder('log');
+  const file = join(folder.path, 'file');
+  writeFileSync(file, '');
+
+  expect(() => openLogFile(join(file, 'log', 'latchkey.log'))).toThrow('ENOTDIR');
 });
