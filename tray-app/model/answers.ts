@@ -116,7 +116,7 @@ function connectionAnswers({
         signIns.forget(name);
         return renamedOutcome(name, to, assistants);
       } catch (error) {
-        return refused(error, name);
+        return refused(error, name, to);
       }
     },
     reconnect: async ({ name }) =>
@@ -201,7 +201,10 @@ function assistantAnswers({
         name,
       ),
     uninstall: async ({ assistant, name }) =>
-      outcomeOf(accounts.uninstall(assistant, name).then(({ did }) => uninstalledWords[did])),
+      outcomeOf(
+        accounts.uninstall(assistant, name).then(({ did }) => uninstalledWords[did]),
+        name,
+      ),
     async importEntry({ assistant, entry }) {
       const file = (await accounts.assistants()).find(({ id }) => id === assistant)?.file;
       if (file === undefined) return no('The assistant was not found.', '');
@@ -213,6 +216,7 @@ function assistantAnswers({
               ? `${entry} now starts Latchkey. Sign in to it again: the sign-in of mcp-remote is not carried over.`
               : `${entry} now starts Latchkey.`,
           ),
+        entry,
       );
     },
     async openAssistantFile({ assistant }) {

@@ -212,7 +212,7 @@ export function menuActions({
       case 'reconnect':
       case 'openDashboard':
         return void answers[action.do]({ name: action.name })
-          .catch((error: unknown) => failureOf(error, report))
+          .catch((error: unknown) => failureOf(error, report, action.name))
           .then((outcome) => {
             if (!outcome.ok) show(action.name, outcome);
           });

@@ -2,16 +2,16 @@ import { AccountsError } from 'latchkey/accounts';
 import type { Failed, Outcome } from './contract.ts';
 
 /**
- * The words for an error of the accounts service. The name of the connection that they are `about` keeps its case.
+ * The words for an error of the accounts service. The `names` of the connections that it may be about keep their case.
  *
  * @throws any other error, which is a bug
  */
-export function refused(error: unknown, about = ''): Failed {
+export function refused(error: unknown, ...names: string[]): Failed {
   if (!(error instanceof AccountsError)) throw error;
   return {
     ok: false,
-    problem: sentence(error.message, about),
-    remedy: sentence(error.hint, about),
+    problem: sentence(error.message, names),
+    remedy: sentence(error.hint, names),
   };
 }
 
@@ -22,8 +22,8 @@ export type Report = (error: unknown) => void;
  * The words for any error. One that is unexpected is reported; its own text is not shown, because it is for developers and may
  * contain a secret.
  */
-export function failureOf(error: unknown, report: Report): Failed {
-  if (error instanceof AccountsError) return refused(error);
+export function failureOf(error: unknown, report: Report, ...names: string[]): Failed {
+  if (error instanceof AccountsError) return refused(error, ...names);
   report(error);
   const kind = error instanceof Error ? error.name : typeof error;
   return {
@@ -33,20 +33,25 @@ export function failureOf(error: unknown, report: Report): Failed {
   };
 }
 
-/** The outcome of `work`, which resolves with what it did. `about` is the name of its connection. */
-export async function outcomeOf(work: Promise<string>, about?: string): Promise<Outcome> {
+/** The outcome of `work`, which resolves with what it did to the connections with these names. */
+export async function outcomeOf(work: Promise<string>, ...names: string[]): Promise<Outcome> {
   try {
     return { ok: true, message: await work };
   } catch (error) {
-    return refused(error, about);
+    return refused(error, ...names);
   }
 }
 
+/** Programs that a message, or a command in a remedy, may begin with. */
+const programs = ['latchkey', 'node', 'npx', 'openssl'];
+
 /** The words of the terminal with a capital, unless they begin with an address or a name, and a period. */
-function sentence(words: string, about: string): string {
+function sentence(words: string, names: string[]): string {
   if (words === '') return '';
   const capital = words.replace(/^[a-z]+(?=[\s,’'])/, (first) =>
-    first === about ? first : first.charAt(0).toUpperCase() + first.slice(1),
+    [...names, ...programs].includes(first)
+      ? first
+      : first.charAt(0).toUpperCase() + first.slice(1),
   );
   return /[.!?]$/.test(capital) ? capital : `${capital}.`;
 }

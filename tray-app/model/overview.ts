@@ -70,7 +70,11 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
         try {
           await followOnce(signal);
         } catch (error) {
-          const { problem, remedy } = failureOf(error, report);
+          const { problem, remedy } = failureOf(
+            error,
+            report,
+            ...connections.map(({ name }) => name),
+          );
           trouble = { problem, remedy };
           changed(now());
           await sleep(retryMs, signal);

@@ -58,7 +58,7 @@ export function openSignIns({ now, changed, report }: SignInsPorts): SignIns {
         signIn.address = page;
         note(signIn, { phase: 'waiting', browserOpened });
       },
-    }).catch((error: unknown) => failureOf(error, report));
+    }).catch((error: unknown) => failureOf(error, report, signIn.view.name));
     signIn.address = undefined;
     if (outcome.ok) note(signIn, { phase: 'done' });
     else if (signal.aborted) note(signIn, { phase: 'cancelled', problem: '', remedy: '' });

@@ -99,8 +99,8 @@ test.each([
   },
 );
 
-/** The answers over an accounts service that has only the operation `rename`. */
-function renaming(assistants: Renamed['assistants']) {
+/** The answers over an accounts service that has only the operation `rename`, which may fail. */
+function renaming(assistants: Renamed['assistants'], failure?: AccountsError) {
   const renamed: string[][] = [];
   const forgotten: string[] = [];
   const unused = () => {
@@ -110,6 +110,7 @@ function renaming(assistants: Renamed['assistants']) {
     accounts: Object.assign(Object.create(null), {
       async rename(...names: string[]) {
         renamed.push(names);
+        if (failure) throw failure;
         return { url: 'https://acme.example/mcp', assistants };
       },
     }),
@@ -140,6 +141,15 @@ test('rename: says which assistants to restart, and forgets the sign-in under th
   expect(outcome).toEqual({ ok: true, message: 'sales is now sales-eu. Restart Cursor.' });
   expect(renamed).toEqual([['sales', 'sales-eu']]);
   expect(forgotten).toEqual(['sales']);
+});
+
+test('rename: the new name keeps its case at the start of a problem', async () => {
+  const { all } = renaming([], new AccountsError('usage', 'crm already exists', ''));
+  const input = { name: 'sales', to: 'crm' };
+
+  const outcome = await answer({ operation: 'rename', input }, all, recorder().report);
+
+  expect(outcome).toMatchObject({ problem: 'crm already exists.' });
 });
 
 test('rename: an assistant whose file stays as it is, is a failure that can be repeated', async () => {
