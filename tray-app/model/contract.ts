@@ -20,7 +20,7 @@ const assistant = z.string().regex(/^[a-z-]{1,32}$/);
 export const connectionView = z.strictObject({
   name: z.string(),
   /** Empty if the connection cannot be read; `detail` says why. */
-  url: z.string(),
+  url: z.string().refine((url) => url === '' || URL.canParse(url)),
   /** The kind of credential. */
   as: z.enum(['person', 'client', 'api_key']),
   state: z.enum(['ready', 'connecting', 'needs_sign_in', 'needs_key', 'trouble', 'offline']),

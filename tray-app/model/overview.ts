@@ -1,5 +1,10 @@
 import type { AccountsService, ConnectionView as Connection } from 'latchkey/accounts';
-import type { ConnectionView, MenuFailure, Overview } from './contract.ts';
+import {
+  connectionView,
+  type ConnectionView,
+  type MenuFailure,
+  type Overview,
+} from './contract.ts';
 import { failureOf, type Report } from './outcome.ts';
 import type { SignIns } from './sign-ins.ts';
 import { notices, type Notice } from './state.ts';
@@ -51,7 +56,7 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
   async function followOnce(signal: AbortSignal): Promise<void> {
     const titles = new Map((await accounts.assistants()).map(({ id, title }) => [id, title]));
     for await (const seen of accounts.watch(signal)) {
-      connections = seen.map((one) => toConnectionView(one, (id) => titles.get(id) ?? id));
+      connections = seen.map((one) => checkedView(one, (id) => titles.get(id) ?? id));
       known = true;
       trouble = undefined;
       const overview = now();
@@ -82,6 +87,23 @@ export function liveOverview(ports: LiveOverviewPorts): LiveOverview {
       }
     },
   };
+}
+
+/** A connection as it is shown; if its data is invalid, with only its name and the problem, so that the others are shown as usual. */
+function checkedView(
+  connection: Connection,
+  titleOf: (assistant: string) => string,
+): ConnectionView {
+  const view = toConnectionView(connection, titleOf);
+  const problem = connectionView.safeParse(view).error?.issues[0]?.path.join('.');
+  if (problem === undefined) return view;
+  const { name, source } = connection;
+  const reason = `its ${problem} is invalid`;
+  const known = { name, url: '', source, as: 'person', renewable: false } as const;
+  return toConnectionView(
+    { ...known, state: 'trouble', reason, proxies: [], startedBy: [] },
+    titleOf,
+  );
 }
 
 /** A connection as the pages and the menu show it. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { AccountsError } from '#proxy/connections/accounts-service';
+import { AccountsError, type ConnectionView } from '#proxy/connections/accounts-service';
 import { fakeClock } from '#support/fake-clock';
-import type { Overview } from '#tray/model/contract';
+import { overview, type Overview } from '#tray/model/contract';
 import { menu } from '#tray/model/menu';
 import { liveOverview, toConnectionView, type LiveOverviewPorts } from '#tray/model/overview';
 import { trayStatus } from '#tray/model/state';
@@ -13,6 +13,7 @@ const unreadable = () => new AccountsError('io', 'the file cannot be read', 'loo
 function following(
   fails: { assistants?: number; watch?: number },
   failure: () => Error = unreadable,
+  connections: ConnectionView[] = [],
 ) {
   const reported: unknown[] = [];
   const left = { assistants: 0, watch: 0, ...fails };
@@ -27,7 +28,7 @@ function following(
       return [];
     },
     async *watch() {
-      yield [];
+      yield connections;
       if (left.watch-- > 0) throw failure();
       await ended.promise;
     },
@@ -96,6 +97,38 @@ test('live overview: an error is shown by the icon, its tooltip and the first li
   });
   expect(overview && menu(overview)[0]).toMatchObject({ label: `▲ ${problem}` });
 });
+
+const sales: ConnectionView = {
+  name: 'sales',
+  url: 'https://acme.example/mcp',
+  source: { file: '', own: true },
+  as: 'person',
+  state: 'ready',
+  renewable: true,
+  proxies: [],
+  startedBy: [],
+};
+
+test.each([
+  ['expiresAt', { expiresAt: 0.5 }, 'its tokenExpiresAt is invalid'],
+  ['url', { url: 'acme' }, 'its url is invalid'],
+])(
+  'live overview: a connection whose %s is invalid is shown with that problem, and the others as usual',
+  async (_, fault, detail) => {
+    const faulty = { ...sales, ...fault, name: 'faulty' };
+    const { clock, seen, stop, done } = following({}, unreadable, [faulty, sales]);
+    await clock.settled();
+    stop.abort();
+    await done;
+
+    const shown = overview.parse(seen.at(-1));
+    expect(shown.connections).toMatchObject([
+      { name: 'faulty', url: '', state: 'trouble', detail },
+      { name: 'sales', state: 'ready', detail: '' },
+    ]);
+    expect(menu(shown)[0]).toMatchObject({ label: '▲ faulty — Error' });
+  },
+);
 
 test('live overview: a connection that cannot be read is shown with the reason and nothing else', () => {
   const facts = toConnectionView(
