@@ -43,25 +43,6 @@ type HeldSessionPorts = {
   log: Log;
 };
 
-/** The session of legacy requests. */
-export interface HeldSession {
-  current(): LegacySession;
-
-  set(session: LegacySession): void;
-
-  /** Aborts when another session replaces the current one. */
-  readonly replaced: AbortSignal;
-
-  /** The handshake of a new session, while it is in progress. */
-  revival(): Promise<void> | undefined;
-
-  /** Repeats the handshake, once for all requests that found the session with that id forgotten. */
-  revive(forgotten: string): Promise<void>;
-
-  /** Starts no more sessions, and returns the current one. */
-  close(): LegacySession;
-}
-
 /** Ends the handshake. */
 export const initialized = readMessage(
   Buffer.from('{"jsonrpc":"2.0","method":"notifications/initialized"}'),
@@ -69,33 +50,80 @@ export const initialized = readMessage(
 
 const reviveTimeoutMs = 30_000;
 
-export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSession {
-  const life = new AbortController();
-  let session: LegacySession = {};
-  let revival: Promise<void> | undefined;
-  let latestId: string | undefined;
-  let reign = new AbortController();
+/** The session of legacy requests. */
+export class HeldSession {
+  readonly #ports: HeldSessionPorts;
+  readonly #life = new AbortController();
+  #session: LegacySession = {};
+  #revival: Promise<void> | undefined;
+  #latestId: string | undefined;
+  #reign = new AbortController();
 
-  async function repeatHandshake(before: LegacySession, initialize: Message): Promise<void> {
+  constructor(ports: HeldSessionPorts) {
+    this.#ports = ports;
+  }
+
+  current(): LegacySession {
+    return this.#session;
+  }
+
+  set(next: LegacySession): void {
+    this.#session = next;
+    if (next.id === undefined || next.id === this.#latestId) return;
+    this.#latestId = next.id;
+    this.#reign.abort();
+    this.#reign = new AbortController();
+  }
+
+  /** Aborts when another session replaces the current one. */
+  get replaced(): AbortSignal {
+    return this.#reign.signal;
+  }
+
+  /** The handshake of a new session, while it is in progress. */
+  revival(): Promise<void> | undefined {
+    return this.#revival;
+  }
+
+  /** Repeats the handshake, once for all requests that found the session with that id forgotten. */
+  async revive(forgotten: string): Promise<void> {
+    if (this.#revival) return this.#revival;
+    const { id, initialize } = this.#session;
+    if (id !== forgotten || !initialize) return undefined;
+    this.#revival = this.#repeatHandshake(this.#session, initialize);
+    return this.#revival;
+  }
+
+  /** Starts no more sessions, and returns the current one. */
+  close(): LegacySession {
+    this.#life.abort();
+    const before = this.#session;
+    this.#session = {};
+    return before;
+  }
+
+  async #repeatHandshake(before: LegacySession, initialize: Message): Promise<void> {
+    const { send, settings, log } = this.#ports;
     // Other requests wait for it too, so it does not end with the request that started it.
-    const signal = AbortSignal.any([life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
+    const signal = AbortSignal.any([this.#life.signal, AbortSignal.timeout(reviveTimeoutMs)]);
     log.info('session forgotten by the server, starting another');
     try {
       await send(initialize, signal);
       await send(initialized, signal);
-      for (const setting of settings()) await repeat(setting, signal);
+      for (const setting of settings()) await this.#repeat(setting, signal);
     } catch (error) {
       // The next request gets a 404 again and repeats the attempt.
-      session = before;
+      this.#session = before;
       throw error;
     } finally {
-      revival = undefined;
+      this.#revival = undefined;
     }
   }
 
   /** Errors are only logged: a session without a setting is better than none. */
-  async function repeat(setting: Message, signal: AbortSignal): Promise<void> {
+  async #repeat(setting: Message, signal: AbortSignal): Promise<void> {
     if (signal.aborted) return;
+    const { send, log } = this.#ports;
     await send(setting, signal).catch((error: unknown) =>
       log.warn('setting not repeated in the new session', {
         what: setting.method,
@@ -103,67 +131,31 @@ export function heldSession({ send, settings, log }: HeldSessionPorts): HeldSess
       }),
     );
   }
-
-  return {
-    current: () => session,
-    set(next) {
-      session = next;
-      if (next.id === undefined || next.id === latestId) return;
-      latestId = next.id;
-      reign.abort();
-      reign = new AbortController();
-    },
-    get replaced() {
-      return reign.signal;
-    },
-    revival: () => revival,
-    async revive(forgotten) {
-      if (revival) return revival;
-      const { id, initialize } = session;
-      if (id !== forgotten || !initialize) return undefined;
-      revival = repeatHandshake(session, initialize);
-      return revival;
-    },
-    close() {
-      life.abort();
-      const before = session;
-      session = {};
-      return before;
-    },
-  };
 }
 
-/** The settings that an assistant made in its session, to repeat them in a new one. */
-interface SessionSettings {
-  /** Records a request that the server has accepted. */
-  learn(request: Message): void;
-
-  /** The requests to repeat. */
-  all(): readonly Message[];
-
-  /** Forgets everything, because the assistant starts a new session. */
-  forget(): void;
-}
-
-const most = 1000;
+const maxSettings = 1000;
 
 /**
- * The last log level, and the active subscriptions to resources, at most a thousand.
+ * The settings that an assistant made in its session, to repeat them in a new one: the last log level, and the active
+ * subscriptions to resources, at most a thousand.
  *
  * MCP 2025-11-25 logging; resources, "Subscriptions"
  */
-export function sessionSettings(): SessionSettings {
+export function sessionSettings() {
   const settings = new Map<string, Message>();
   return {
-    learn(request) {
+    /** Records a request that the server has accepted. */
+    learn(request: Message): void {
       const { method } = request;
       const subscription = `uri ${stringAt(request, 'params', 'uri') ?? ''}`;
       if (method === 'logging/setLevel') settings.set('level', request);
       if (method === 'resources/unsubscribe') settings.delete(subscription);
-      if (method === 'resources/subscribe' && settings.size < most)
+      if (method === 'resources/subscribe' && settings.size < maxSettings)
         settings.set(subscription, request);
     },
-    all: () => [...settings.values()],
+    /** The requests to repeat. */
+    all: (): readonly Message[] => [...settings.values()],
+    /** Forgets everything, because the assistant starts a new session. */
     forget: () => settings.clear(),
   };
 }

@@ -16,7 +16,7 @@ import {
   mayRetry,
 } from './retry.ts';
 import { sessionStream } from './session-stream.ts';
-import { heldSession, agreedSession, sessionHeaders, sessionSettings } from './session.ts';
+import { agreedSession, HeldSession, sessionHeaders, sessionSettings } from './session.ts';
 import { UpstreamError, type Deliver, type Upstream } from './upstream.ts';
 
 export type StreamableHttpOptions = {
@@ -62,200 +62,231 @@ function exceptLost(deliver: Deliver, mayRepeat: () => boolean): Deliver {
  * since 2026-07-28. The message determines the era.
  */
 export function streamableHttp(options: StreamableHttpOptions): Upstream {
-  const { url, clock, log, maxMessageBytes, tracing } = options;
-  /** The `traceparent` below the spans of requests under way. */
-  const traces = new WeakMap<Message, string>();
-  const http = tracing ? tracedHttp(options.http, tracing) : options.http;
-  const repeatable = repeatableRequests();
-  const accepted = recurringEvent();
-  const settings = sessionSettings();
-  const session = heldSession({
-    send: async (message, signal) => {
-      const asking = { signal, deadlineAt: deadline(), isOurs: true };
-      await exchange(message, () => Promise.resolve(), asking);
-    },
-    settings: () => settings.all(),
-    log,
-  });
+  const { tracing } = options;
+  if (!tracing) return new StreamableHttp(options);
+  const traces: Traces = new WeakMap();
+  return tracedUpstream(new StreamableHttp(options, traces), tracing, traces);
+}
 
-  const deadline = (): EpochSeconds => clock.now() + assistantTimeoutSeconds;
+/** The `traceparent` below the spans of requests under way. */
+type Traces = WeakMap<Message, string>;
 
-  function postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
-    const traceparent = traces.get(message);
+class StreamableHttp implements Upstream {
+  readonly #options: StreamableHttpOptions;
+  readonly #traces: Traces | undefined;
+  /** The options of POST requests, the only ones with spans. */
+  readonly #posting: StreamableHttpOptions;
+  readonly #repeatable = repeatableRequests();
+  readonly #accepted = recurringEvent();
+  readonly #settings = sessionSettings();
+  readonly #session: HeldSession;
+
+  constructor(options: StreamableHttpOptions, traces?: Traces) {
+    this.#options = options;
+    this.#traces = traces;
+    const { tracing, http } = options;
+    this.#posting = tracing ? { ...options, http: tracedHttp(http, tracing) } : options;
+    this.#session = new HeldSession({
+      send: async (message, signal) => {
+        const asking = { signal, deadlineAt: this.#deadline(), isOurs: true };
+        await this.#exchange(message, () => Promise.resolve(), asking);
+      },
+      settings: () => this.#settings.all(),
+      log: options.log,
+    });
+  }
+
+  async send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const deadlineAt = this.#deadline();
+    const revival = this.#session.revival();
+    if (revival) await revival.catch(() => undefined);
+    const mayRepeat = () =>
+      this.#repeatable.has(message) && !signal.aborted && this.#options.clock.now() < deadlineAt;
+    let taking = exceptLost(deliver, mayRepeat);
+    await retryBrokenAnswer(async () => {
+      const first = taking;
+      taking = deliver;
+      await this.#exchange(message, first, { signal, deadlineAt });
+    }, mayRepeat);
+  }
+
+  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const get = async (lastEventId: string | undefined, within: AbortSignal) =>
+      this.#get(lastEventId, within);
+    const ports = { ...this.#options, session: this.#session, accepted: this.#accepted, get };
+    return sessionStream(ports, deliver, signal);
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    const ended = this.#session.close();
+    if (ended.id === undefined) return;
+    const { url, log } = this.#options;
+    const headers = sessionHeaders(ended);
+    await authorizedRequest({ url, method: 'DELETE', headers, signal }, this.#options).then(
+      (response) => response.resume(),
+      (error: unknown) => log.debug('session not ended', { reason: String(error) }),
+    );
+  }
+
+  #deadline(): EpochSeconds {
+    return this.#options.clock.now() + assistantTimeoutSeconds;
+  }
+
+  #postOnce(message: Message, signal: AbortSignal): Promise<IncomingMessage> {
+    const { url, toolHeaders } = this.#options;
+    const traceparent = this.#traces?.get(message);
     const modern = modernHeaders(message);
     const headers = {
       'content-type': 'application/json',
       accept: 'application/json, text/event-stream',
       ...(modern
-        ? { ...modern, ...options.toolHeaders?.(message) }
-        : sessionHeaders(session.current())),
+        ? { ...modern, ...toolHeaders?.(message) }
+        : sessionHeaders(this.#session.current())),
       // Modern servers that also answer `initialize` require the header on every POST.
       ...(message.method === 'initialize' && { 'mcp-method': 'initialize' }),
       ...(traceparent !== undefined && { traceparent }),
     };
     return authorizedRequest(
       { url, method: 'POST', headers, body: message.bytes, signal },
-      { ...options, http },
+      this.#posting,
     );
   }
 
-  function post(message: Message, deadlineAt: EpochSeconds, signal: AbortSignal) {
-    return requestWithRetries(() => postOnce(message, signal), {
-      isRepeatable: () => repeatable.has(message),
-      isWorthIt: async () => !(await options.hasCachedAnswer?.(message)),
+  #post(message: Message, deadlineAt: EpochSeconds, signal: AbortSignal) {
+    return requestWithRetries(() => this.#postOnce(message, signal), {
+      ...this.#options,
+      isRepeatable: () => this.#repeatable.has(message),
+      isWorthIt: async () => !(await this.#options.hasCachedAnswer?.(message)),
       deadlineAt,
       signal,
-      clock,
-      log,
     });
   }
 
-  async function get(lastEventId: string | undefined, signal: AbortSignal) {
+  async #get(lastEventId: string | undefined, signal: AbortSignal) {
     const headers = {
       accept: 'text/event-stream',
-      ...sessionHeaders(session.current()),
+      ...sessionHeaders(this.#session.current()),
       ...(lastEventId !== undefined && { 'last-event-id': headerBytes(lastEventId) }),
     };
-    return authorizedRequest({ url, method: 'GET', headers, signal }, options);
+    const { url } = this.#options;
+    return authorizedRequest({ url, method: 'GET', headers, signal }, this.#options);
   }
 
-  async function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    const deadlineAt = deadline();
-    const revival = session.revival();
-    if (revival) await revival.catch(() => undefined);
-    const mayRepeat = () => repeatable.has(message) && !signal.aborted && clock.now() < deadlineAt;
-    let taking = exceptLost(deliver, mayRepeat);
-    await retryBrokenAnswer(async () => {
-      const first = taking;
-      taking = deliver;
-      await exchange(message, first, { signal, deadlineAt });
-    }, mayRepeat);
-  }
-
-  /** `send` within a span, which continues the trace of the assistant if the request names one. */
-  async function tracedSend(message: Message, deliver: Deliver, signal: AbortSignal) {
-    if (!tracing || message.kind !== 'request') return send(message, deliver, signal);
-    const assistants = { traceparent: stringAt(message, 'params', '_meta', 'traceparent') };
-    const span = tracing.begin('request', assistants, { kind: 'server', attributes: {} });
-    const { method } = message;
-    span.describe(
-      method,
-      method === 'tools/call' ? stringAt(message, 'params', 'name') : undefined,
-    );
-    traces.set(message, span.traceparent);
-    try {
-      await send(message, deliver, signal);
-      span.end();
-    } catch (error) {
-      span.end(error instanceof UpstreamError ? error.code : 'unknown');
-      throw error;
-    }
-  }
-
-  async function exchange(
+  async #exchange(
     message: Message,
     deliver: Deliver,
     { signal, deadlineAt, isOurs = false }: Asking,
   ): Promise<void> {
     const legacy = modernVersion(message) === undefined;
     const handshake = legacy && message.method === 'initialize';
-    if (handshake && !isOurs) settings.forget();
-    if (handshake) session.set({ initialize: message });
-    const inSession = legacy ? session.current().id : undefined;
+    if (handshake && !isOurs) this.#settings.forget();
+    if (handshake) this.#session.set({ initialize: message });
+    const inSession = legacy ? this.#session.current().id : undefined;
     let attempts = 1;
     let retryAfter: string | undefined;
     let refused = false;
     try {
-      let answered = await post(message, deadlineAt, signal);
+      let answered = await this.#post(message, deadlineAt, signal);
       if (
         answered.response.statusCode === 404 &&
         inSession !== undefined &&
         message.kind === 'request' &&
         // It belongs to a handshake in progress, which would wait for itself.
         !isOurs &&
-        mayRetry('session_lost', 1, () => repeatable.has(message))
+        mayRetry('session_lost', 1, () => this.#repeatable.has(message))
       ) {
         answered.response.resume();
         refused = true;
-        await session.revive(inSession);
+        await this.#session.revive(inSession);
         refused = false;
-        answered = await post(message, deadlineAt, signal);
+        answered = await this.#post(message, deadlineAt, signal);
       }
       const { response } = answered;
-      if ((response.statusCode ?? 0) < 300) accepted.happened();
+      if ((response.statusCode ?? 0) < 300) this.#accepted.happened();
       attempts = answered.attempts;
       retryAfter = response.headers['retry-after'];
-      if (message.kind !== 'request') return told(message, response);
-      const taking = handshake ? remembering(response, deliver) : learning(message, deliver);
-      await receive(message, response, taking, signal);
+      if (message.kind !== 'request') return this.#logRefusal(message, response);
+      const learning = handshake
+        ? this.#learnSession(response, deliver)
+        : this.#learnResult(message, deliver);
+      await this.#receive(message, response, learning, signal);
     } catch (error) {
       if (!(error instanceof UpstreamError)) throw error;
-      const seconds = retryAfterSeconds(retryAfter, clock.now());
+      const seconds = retryAfterSeconds(retryAfter, this.#options.clock.now());
+      // Executing it twice would make a difference.
+      const isUnsafe = message.kind === 'request' && !this.#repeatable.has(message);
       throw error.with({
         ...(seconds !== undefined && { retryAfterSeconds: seconds }),
         ...(attempts > 1 && { attempts }),
-        ...(!refused && mayHaveRun(error) && mattersTwice(message) && { outcomeUnknown: true }),
+        ...(!refused && isUnsafe && mayHaveRun(error) && { outcomeUnknown: true }),
       });
     }
   }
 
-  /** Whether executing a message twice makes a difference. */
-  function mattersTwice(message: Message): boolean {
-    return message.kind === 'request' && !repeatable.has(message);
-  }
-
-  function learning(request: Message, deliver: Deliver): Deliver {
+  #learnResult(request: Message, deliver: Deliver): Deliver {
     return async (message) => {
       if (message.kind === 'response' && message.members.has('result')) {
-        if (request.method === 'tools/list') repeatable.learn(request, message);
-        settings.learn(request);
+        if (request.method === 'tools/list') this.#repeatable.learn(request, message);
+        this.#settings.learn(request);
       }
       await deliver(message);
     };
   }
 
   /** Reads the session from the answer to `initialize` before the answer is delivered. */
-  function remembering(response: IncomingMessage, deliver: Deliver): Deliver {
+  #learnSession(response: IncomingMessage, deliver: Deliver): Deliver {
     return async (message) => {
       if (message.kind === 'response')
-        session.set(agreedSession(session.current(), message, response));
+        this.#session.set(agreedSession(this.#session.current(), message, response));
       await deliver(message);
     };
   }
 
-  async function receive(
+  async #receive(
     request: Message,
     response: IncomingMessage,
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<void> {
     if (!isEventStream(response))
-      return await deliver(await readAnswer(response, request, maxMessageBytes));
-    const resume = async (lastEventId: string) => get(lastEventId, signal);
-    return await streamedAnswer(request, response, { ...options, deliver, resume, signal });
+      return await deliver(await readAnswer(response, request, this.#options.maxMessageBytes));
+    const resume = async (lastEventId: string) => this.#get(lastEventId, signal);
+    return await streamedAnswer(request, response, { ...this.#options, deliver, resume, signal });
   }
 
-  async function close(signal: AbortSignal): Promise<void> {
-    const ended = session.close();
-    if (ended.id === undefined) return;
-    const headers = sessionHeaders(ended);
-    await authorizedRequest({ url, method: 'DELETE', headers, signal }, options).then(
-      (response) => response.resume(),
-      (error: unknown) => log.debug('session not ended', { reason: String(error) }),
-    );
-  }
-
-  /** Sends a message without an answer, so a refusal is only logged. */
-  function told({ method, kind }: Message, response: IncomingMessage): void {
+  /** For a message that has no answer. */
+  #logRefusal({ method, kind }: Message, response: IncomingMessage): void {
     response.resume();
     const status = response.statusCode ?? 0;
-    if (status >= 300) log.warn('message not accepted', { status, what: method ?? kind });
+    if (status >= 300)
+      this.#options.log.warn('message not accepted', { status, what: method ?? kind });
   }
+}
 
-  const listen: Upstream['listen'] = async (deliver, signal) =>
-    sessionStream({ ...options, session, get, accepted }, deliver, signal);
-
-  return { send: tracing ? tracedSend : send, listen, close };
+/** An upstream with a span for each request, which continues the trace of the assistant if the request names one. */
+function tracedUpstream(upstream: Upstream, tracing: Tracing, traces: Traces): Upstream {
+  return {
+    async send(message, deliver, signal) {
+      const { kind, method } = message;
+      if (kind !== 'request') return upstream.send(message, deliver, signal);
+      const assistants = { traceparent: stringAt(message, 'params', '_meta', 'traceparent') };
+      const span = tracing.begin('request', assistants, { kind: 'server', attributes: {} });
+      span.describe(
+        method,
+        method === 'tools/call' ? stringAt(message, 'params', 'name') : undefined,
+      );
+      traces.set(message, span.traceparent);
+      try {
+        await upstream.send(message, deliver, signal);
+        span.end();
+      } catch (error) {
+        span.end(error instanceof UpstreamError ? error.code : 'unknown');
+        throw error;
+      }
+    },
+    listen: async (deliver, signal) => upstream.listen(deliver, signal),
+    close: async (signal) => upstream.close(signal),
+  };
 }
 
 /** A client whose requests have a span if they belong to a trace. */

@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
 import { recurringEvent } from '#proxy/transport/retry';
-import { heldSession } from '#proxy/transport/session';
+import { HeldSession } from '#proxy/transport/session';
 import { sessionStream } from '#proxy/transport/session-stream';
 import { UpstreamError } from '#proxy/transport/upstream';
 import { fakeClock } from '#support/fake-clock';
@@ -39,7 +39,7 @@ function listening(answers: Answer[], revives: () => boolean = () => true) {
   const gone = new AbortController();
   onTestFinished(() => gone.abort());
   let made = 1;
-  const session = heldSession({
+  const session = new HeldSession({
     log,
     settings: () => [],
     async send({ method }) {
