@@ -16,8 +16,8 @@ export type Trouble = {
 type ContactOptions = {
   upstream: Upstream;
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  signInService: PersonSignIn | undefined;
-  presence: Presence | undefined;
+  signInService?: PersonSignIn;
+  presence?: Presence;
   /** Receives the server's messages other than the expected answer. */
   deliver: Deliver;
   /** The server has answered the handshake. */
@@ -46,168 +46,171 @@ const ping = readMessage(
   Buffer.from('{"jsonrpc":"2.0","id":"latchkey-are-you-there","method":"ping"}'),
 );
 
-/** Tries to reach a server for all waiting requests, and makes up for a handshake that the server missed. */
-export interface Contact {
-  readonly life: AbortSignal;
-  trouble(): Trouble | undefined;
-  /** Whether the assistant's handshake has yet to reach the server. */
-  needsHandshake(): boolean;
-  /** Takes the assistant's handshake. It is sent again if the server has not received it. */
-  begin(initialize: Message): void;
-  /** Forgets the handshake, because the assistant got an error. */
-  end(): void;
-  /** Holds `initialized` until the server has answered the handshake. Returns `false` if it has. */
-  holdBack(initialized: Message): boolean;
-  /** Sets a request that can be repeated, to check whether the server can be reached. */
-  probeWith(request: Message): void;
-  /** Records trouble, and tries the server in the background until it ends. */
-  note(kind: Trouble['kind'], error: unknown): Trouble;
-  /** Tries now, once for all callers. Resolves to the answer if the attempt was the handshake. */
-  reach(): Promise<Message | undefined>;
-  /** Resolves when the trouble has ended. */
-  back(signal: AbortSignal): Promise<void>;
-  /** Makes the next attempt immediately. */
-  nudge(): void;
-  /** Tries now, even if no trouble is known. */
-  tryNow(): void;
-  close(): void;
-}
+/** Tries to reach a server once for all waiting requests, and repeats a handshake that the server missed. */
+export class Contact {
+  readonly #options: ContactOptions;
+  readonly #life = new AbortController();
+  readonly #events = new EventTarget();
+  readonly #retries: KeepTrying;
+  #initialize: Message | undefined;
+  #initialized: Message | undefined;
+  #isHandshakeDone = false;
+  #probe: Message | undefined;
+  #trouble: Trouble | undefined;
+  #attempt: Promise<Message | undefined> | undefined;
 
-export function contact(options: ContactOptions): Contact {
-  const { upstream, troubleOf, signInService, presence, clock, log, random } = options;
-  const life = new AbortController();
-  const changes = new EventTarget();
-  let handshake: Message | undefined;
-  let initialized: Message | undefined;
-  let isHandshakeDone = false;
-  let probe: Message | undefined;
-  let trouble: Trouble | undefined;
-  let reaching: Promise<Message | undefined> | undefined;
-
-  const trying = keepTrying({
-    trouble: () => trouble?.kind,
-    reach,
-    nudged: async (signal) => nextEvent('nudge', signal),
-    signInService,
-    life: life.signal,
-    clock,
-    log,
-    random,
-  });
-
-  const needsHandshake = () => handshake !== undefined && !isHandshakeDone;
-
-  const exchange = async (request: Message) =>
-    firstAnswer(request, {
-      upstream,
-      deliver: options.deliver,
-      page: () => signInService?.page(),
-      signal: life.signal,
-      clock,
+  constructor(options: ContactOptions) {
+    this.#options = options;
+    this.#retries = keepTrying({
+      ...options,
+      trouble: () => this.#trouble?.kind,
+      reach: async () => this.reach(),
+      nudged: async (signal) => this.#next('nudge', signal),
+      life: this.life,
     });
-
-  async function makeHandshake(initialize: Message): Promise<Message> {
-    const answer = await exchange(initialize);
-    if (answer.members.has('error')) throw new RefusedError(answer);
-    if (handshake !== initialize) return answer;
-    // Without `initialized`, the server would refuse the next request.
-    if (initialized) await upstream.send(initialized, options.deliver, life.signal);
-    if (handshake === initialize) isHandshakeDone = true;
-    options.onHandshake(answer);
-    return answer;
   }
 
-  async function attempt(): Promise<Message | undefined> {
-    try {
-      let answer: Message | undefined;
-      if (handshake && !isHandshakeDone) answer = await makeHandshake(handshake);
-      else if (handshake) await exchange(ping);
-      else if (probe) await exchange(probe);
-      recover();
-      return answer;
-    } catch (error) {
-      if (trouble) note(troubleOf(error) ?? trouble.kind, error);
-      throw error;
-    }
+  /** Aborts when this is closed. */
+  get life(): AbortSignal {
+    return this.#life.signal;
   }
 
-  function recover(): void {
-    if (!trouble) return;
-    log.info('server reached again', { awaySeconds: clock.now() - trouble.sinceAt });
-    trouble = undefined;
-    trying.succeeded();
-    presence?.changed({ state: 'online' });
-    changes.dispatchEvent(new Event('back'));
-    options.onRecovered();
+  trouble(): Trouble | undefined {
+    return this.#trouble;
   }
 
-  function note(kind: Trouble['kind'], error: unknown): Trouble {
-    const before = trouble;
+  /** Whether the assistant's handshake has yet to reach the server. */
+  needsHandshake(): boolean {
+    return this.#initialize !== undefined && !this.#isHandshakeDone;
+  }
+
+  /** Takes the assistant's handshake. It is sent again if the server has not received it. */
+  begin(initialize: Message): void {
+    this.#initialize = initialize;
+    this.#initialized = undefined;
+    this.#isHandshakeDone = false;
+    this.#trouble = undefined;
+    this.#attempt = undefined;
+  }
+
+  /** Forgets the handshake, because the assistant got an error. */
+  end(): void {
+    this.#initialize = undefined;
+  }
+
+  /** Holds `initialized` until the server has answered the handshake. Returns `false` if it has. */
+  holdBack(initialized: Message): boolean {
+    if (!this.needsHandshake()) return false;
+    this.#initialized = initialized;
+    return true;
+  }
+
+  /** Sets a request that can be repeated, to check whether the server can be reached. */
+  probeWith(request: Message): void {
+    this.#probe = request;
+  }
+
+  /** Records trouble, and tries the server in the background until it ends. */
+  note(kind: Trouble['kind'], error: unknown): Trouble {
+    const { clock, log, presence, onTrouble } = this.#options;
+    const before = this.#trouble;
     const now = { kind, sinceAt: before?.sinceAt ?? clock.now(), error };
-    trouble = now;
-    void trying.begin();
+    this.#trouble = now;
+    void this.#retries.begin();
     if (before?.kind === kind) return now;
     const reason = error instanceof Error ? error.message : String(error);
     log.warn(kind === 'offline' ? 'server unreachable' : 'sign-in required', { reason });
     presence?.changed({ state: kind, sinceAt: now.sinceAt, reason });
-    options.onTrouble(now);
+    onTrouble(now);
     return now;
   }
 
-  async function reach(): Promise<Message | undefined> {
-    if (reaching) return reaching;
-    const current = attempt().finally(() => {
-      if (reaching === current) reaching = undefined;
+  /** Tries now, once for all callers. Resolves to the answer if the attempt was the handshake. */
+  async reach(): Promise<Message | undefined> {
+    if (this.#attempt) return this.#attempt;
+    const attempt = this.#try().finally(() => {
+      if (this.#attempt === attempt) this.#attempt = undefined;
     });
-    reaching = current;
-    return current;
+    this.#attempt = attempt;
+    return attempt;
+  }
+
+  /** Resolves when the trouble has ended. */
+  async back(signal: AbortSignal): Promise<void> {
+    if (this.#trouble) await this.#next('back', signal);
+  }
+
+  /** Makes the next attempt immediately. */
+  nudge(): void {
+    this.#events.dispatchEvent(new Event('nudge'));
+  }
+
+  /** Tries now, even if no trouble is known. */
+  tryNow(): void {
+    this.nudge();
+    if (this.#trouble) return;
+    this.reach().catch((error: unknown) => {
+      const kind = this.#options.troubleOf(error);
+      if (kind) this.note(kind, error);
+    });
+  }
+
+  close(): void {
+    this.#life.abort();
+  }
+
+  async #try(): Promise<Message | undefined> {
+    try {
+      let answer: Message | undefined;
+      if (this.#initialize && !this.#isHandshakeDone)
+        answer = await this.#makeHandshake(this.#initialize);
+      else if (this.#initialize) await this.#exchange(ping);
+      else if (this.#probe) await this.#exchange(this.#probe);
+      this.#recover();
+      return answer;
+    } catch (error) {
+      if (this.#trouble) this.note(this.#options.troubleOf(error) ?? this.#trouble.kind, error);
+      throw error;
+    }
+  }
+
+  async #makeHandshake(initialize: Message): Promise<Message> {
+    const { upstream, deliver, onHandshake } = this.#options;
+    const answer = await this.#exchange(initialize);
+    if (answer.members.has('error')) throw new RefusedError(answer);
+    if (this.#initialize !== initialize) return answer;
+    // Without `initialized`, the server would refuse the next request.
+    if (this.#initialized) await upstream.send(this.#initialized, deliver, this.life);
+    if (this.#initialize === initialize) this.#isHandshakeDone = true;
+    onHandshake(answer);
+    return answer;
+  }
+
+  async #exchange(request: Message): Promise<Message> {
+    const { signInService } = this.#options;
+    const page = () => signInService?.page();
+    return firstAnswer(request, { ...this.#options, page, signal: this.life });
+  }
+
+  #recover(): void {
+    if (!this.#trouble) return;
+    const { clock, log, presence, onRecovered } = this.#options;
+    log.info('server reached again', { awaySeconds: clock.now() - this.#trouble.sinceAt });
+    this.#trouble = undefined;
+    this.#retries.succeeded();
+    presence?.changed({ state: 'online' });
+    this.#events.dispatchEvent(new Event('back'));
+    onRecovered();
   }
 
   /** Resolves at the next event of that name, and when `signal` aborts. */
-  async function nextEvent(name: 'nudge' | 'back', signal: AbortSignal): Promise<void> {
+  async #next(name: 'nudge' | 'back', signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();
-      changes.addEventListener(name, () => resolve(), { once: true, signal });
+      this.#events.addEventListener(name, () => resolve(), { once: true, signal });
       signal.addEventListener('abort', () => resolve(), { once: true });
     });
   }
-
-  return {
-    life: life.signal,
-    trouble: () => trouble,
-    needsHandshake,
-    begin(initialize) {
-      handshake = initialize;
-      initialized = undefined;
-      isHandshakeDone = false;
-      trouble = undefined;
-      reaching = undefined;
-    },
-    end() {
-      handshake = undefined;
-    },
-    holdBack(message) {
-      if (!needsHandshake()) return false;
-      initialized = message;
-      return true;
-    },
-    probeWith(message) {
-      probe = message;
-    },
-    note,
-    reach,
-    back: async (signal) => (trouble ? nextEvent('back', signal) : undefined),
-    nudge: () => void changes.dispatchEvent(new Event('nudge')),
-    tryNow() {
-      changes.dispatchEvent(new Event('nudge'));
-      if (trouble) return;
-      reach().catch((error: unknown) => {
-        const kind = troubleOf(error);
-        if (kind) note(kind, error);
-      });
-    },
-    close: () => life.abort(),
-  };
 }
 
 type KeepTryingPorts = {
@@ -217,7 +220,7 @@ type KeepTryingPorts = {
   reach: () => Promise<unknown>;
   /** Resolves when the next attempt is due immediately, or `signal` aborts. */
   nudged: (signal: AbortSignal) => Promise<void>;
-  signInService: PersonSignIn | undefined;
+  signInService?: PersonSignIn;
   life: AbortSignal;
   clock: Clock;
   log: Log;

@@ -3,14 +3,19 @@ import { listKinds, listMethod } from './list-methods.ts';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
-import { type CachedAnswers, question, rememberedAnswers } from './cached-answers.ts';
-import { contact as contactWith, type Contact, type Presence, type Trouble } from './contact.ts';
+import {
+  type CachedAnswers,
+  question,
+  rememberedAnswers,
+  type RememberedAnswers,
+} from './cached-answers.ts';
+import { Contact, type Presence, type Trouble } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
 import type { ToolSubject } from './offline-answers.ts';
 import {
-  offlineHandshake,
   assistantNotifier,
-  offlineLists,
+  OfflineHandshake,
+  OfflineLists,
   type AssistantView,
 } from './offline-requests.ts';
 import type { Step } from './step.ts';
@@ -35,138 +40,149 @@ type OfflineCacheOptions = {
   random?: () => number;
 };
 
-/** The step, and what other programs of this user may request of it. */
-export type OfflineCache = Step & {
-  /** A person may have signed in with another process. */
-  signedInElsewhere: () => Promise<void>;
-
-  /** Tries the server immediately. */
-  tryNow: () => void;
-};
-
 /**
  * Answers in place of a server that cannot be used: with its handshake and lists of the last run. Meanwhile the server is
  * tried until it can be used again, and then the assistant is notified that lists may have changed. If a person has to sign in,
  * the list of tools contains one that starts the sign-in.
  */
-export function offlineCache(options: OfflineCacheOptions): OfflineCache {
-  const { signInService } = options;
-  let contact: Contact | undefined;
-  return {
-    name: 'offline cache',
-    on(next) {
-      const cache = caching(options, next);
-      ({ contact } = cache);
-      return cache.upstream;
-    },
-    async signedInElsewhere() {
-      await signInService?.lookAgain();
-      contact?.nudge();
-    },
-    tryNow: () => contact?.tryNow(),
-  };
+export class OfflineCache implements Step {
+  readonly name = 'offline cache';
+  readonly #options: OfflineCacheOptions;
+  #contact: Contact | undefined;
+
+  constructor(options: OfflineCacheOptions) {
+    this.#options = options;
+  }
+
+  on(next: Upstream): Upstream {
+    const cached = new CachedUpstream(this.#options, next);
+    this.#contact = cached.contact;
+    return cached;
+  }
+
+  /** A person may have signed in with another process. */
+  async signedInElsewhere(): Promise<void> {
+    await this.#options.signInService?.lookAgain();
+    this.#contact?.nudge();
+  }
+
+  /** Tries the server immediately. */
+  tryNow(): void {
+    this.#contact?.tryNow();
+  }
 }
 
-function caching(
-  options: OfflineCacheOptions,
-  upstream: Upstream,
-): { contact: Contact; upstream: Upstream } {
-  const { answers, troubleOf, signInService, clock, log } = options;
-  const memory = rememberedAnswers(answers);
-  const notifier = assistantNotifier();
-  const notify: Deliver = async (message) => notifier.deliver(message);
-  const pages = elicitedPages(notify);
-  const assistantView: AssistantView = {
-    sentTools: 'none',
-    fromCache: new Set(),
-    absent: new Set(),
-  };
+class CachedUpstream implements Upstream {
+  readonly contact: Contact;
+  readonly #upstream: Upstream;
+  readonly #log: Log;
+  readonly #memory: RememberedAnswers;
+  readonly #notifier = assistantNotifier();
+  readonly #pages = elicitedPages(async (message) => this.#notifier.deliver(message));
+  readonly #view: AssistantView = { sentTools: 'none', fromCache: new Set(), absent: new Set() };
+  readonly #handshake: OfflineHandshake;
+  readonly #list: OfflineLists;
+  readonly #call: Upstream['send'];
 
-  const contact = contactWith({
-    upstream,
-    troubleOf,
-    signInService,
-    presence: options.presence,
-    deliver: notify,
-    onHandshake(answer) {
-      const { initialize } = assistantView;
-      if (initialize) memory.keep(question(initialize, initialize), answer);
-      handshake.compare(answer);
-    },
-    onTrouble({ kind }) {
-      if (kind === 'signed_out' && signInService && assistantView.sentTools === 'server')
-        void notifier.changed(['tools']);
-    },
-    onRecovered() {
-      const kinds = [...assistantView.fromCache].filter((kind) => !assistantView.absent.has(kind));
-      assistantView.fromCache.clear();
-      void notifier.changed(kinds);
-    },
-    clock,
-    log,
-    random: options.random ?? Math.random,
-  });
+  constructor(options: OfflineCacheOptions, upstream: Upstream) {
+    this.#upstream = upstream;
+    this.#log = options.log;
+    this.#memory = rememberedAnswers(options.answers);
+    this.contact = this.#openContact(options);
+    const parts = {
+      ...options,
+      upstream,
+      contact: this.contact,
+      waiting: waitingFor({ ...options, contact: this.contact }),
+      memory: this.#memory,
+      notifier: this.#notifier,
+      assistantView: this.#view,
+      pages: this.#pages,
+    };
+    this.#handshake = new OfflineHandshake(parts);
+    this.#list = new OfflineLists(parts);
+    this.#call = offlineCalls(parts);
+  }
 
-  const waiting = waitingFor({ contact, signInService, clock });
-  const parts = { ...options, upstream, contact, waiting, memory, notifier, assistantView, pages };
-  const handshake = offlineHandshake(parts);
-  const list = offlineLists(parts);
-  const call = offlineCalls(parts);
+  send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { kind, method } = message;
+    if (kind === 'request') return this.#request(message, deliver, signal);
+    if (kind === 'response' && this.#pages.take(message)) return Promise.resolve();
+    if (method === 'notifications/initialized' && this.contact.holdBack(message))
+      return Promise.resolve();
+    if (this.contact.needsHandshake()) {
+      this.#log.debug('message dropped, as the server is unreachable', { what: method });
+      return Promise.resolve();
+    }
+    return this.#upstream.send(message, deliver, signal);
+  }
+
+  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { life } = this.contact;
+    this.#notifier.to(deliver, 'session');
+    if (this.contact.needsHandshake()) await this.contact.back(AbortSignal.any([signal, life]));
+    if (!signal.aborted && !life.aborted) await this.#upstream.listen(deliver, signal);
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    this.contact.close();
+    await Promise.all([this.#upstream.close(signal), this.#memory.saved()]);
+  }
+
+  #request(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { method } = request;
+    if (method === 'tools/call') return this.#call(request, deliver, signal);
+    if (method === 'initialize' && modernVersion(request) === undefined)
+      return this.#handshake.respond(request, deliver, signal);
+    const listed = listMethod(method);
+    if (listed || method === 'server/discover')
+      return this.#list.respond(request, listed, deliver, signal);
+    if (method === 'subscriptions/listen') return this.#subscribe(request, deliver, signal);
+    return this.#call(request, deliver, signal);
+  }
 
   /** Waits until the server can be used, and then first notifies the assistant of all changes. */
-  async function subscribe(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    notifier.to(deliver, 'stateless');
-    let isBehind = contact.trouble() !== undefined;
-    await contact.back(signal);
+  async #subscribe(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    this.#notifier.to(deliver, 'stateless');
+    let isBehind = this.contact.trouble() !== undefined;
+    await this.contact.back(signal);
     if (signal.aborted) return;
     const take: Deliver = async (message) => {
       await deliver(message);
       if (!isBehind || message.kind === 'response') return;
       isBehind = false;
-      await notifier.changed(listKinds);
+      await this.#notifier.changed(listKinds);
     };
-    const subscription = notifier.subscribed(idOf(request), deliver);
+    const subscription = this.#notifier.subscribed(idOf(request), deliver);
     try {
-      await upstream.send(request, take, signal);
+      await this.#upstream.send(request, take, signal);
     } finally {
       subscription.closed();
     }
   }
 
-  function send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    const { kind, method } = message;
-    if (kind === 'request') {
-      if (method === 'tools/call') return call(message, deliver, signal);
-      if (method === 'initialize' && modernVersion(message) === undefined) {
-        return handshake.respond(message, deliver, signal);
-      }
-      const listed = listMethod(method);
-      if (listed || method === 'server/discover') return list(message, listed, deliver, signal);
-      if (method === 'subscriptions/listen') return subscribe(message, deliver, signal);
-      return call(message, deliver, signal);
-    }
-    if (kind === 'response' && pages.take(message)) return Promise.resolve();
-    if (method === 'notifications/initialized' && contact.holdBack(message))
-      return Promise.resolve();
-    if (contact.needsHandshake()) {
-      log.debug('message dropped, as the server is unreachable', { what: method });
-      return Promise.resolve();
-    }
-    return upstream.send(message, deliver, signal);
+  #openContact(options: OfflineCacheOptions): Contact {
+    const view = this.#view;
+    return new Contact({
+      ...options,
+      upstream: this.#upstream,
+      deliver: async (message) => this.#notifier.deliver(message),
+      onHandshake: (answer) => {
+        if (view.initialize) this.#memory.keep(question(view.initialize, view.initialize), answer);
+        this.#handshake.compare(answer);
+      },
+      onTrouble: ({ kind }) => {
+        if (kind === 'signed_out' && options.signInService && view.sentTools === 'server')
+          void this.#notifier.changed(['tools']);
+      },
+      onRecovered: () => {
+        const kinds = [...view.fromCache].filter((kind) => !view.absent.has(kind));
+        view.fromCache.clear();
+        void this.#notifier.changed(kinds);
+      },
+      random: options.random ?? Math.random,
+    });
   }
-
-  async function listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
-    notifier.to(deliver, 'session');
-    if (contact.needsHandshake()) await contact.back(AbortSignal.any([signal, contact.life]));
-    if (!signal.aborted && !contact.life.aborted) await upstream.listen(deliver, signal);
-  }
-
-  async function close(signal: AbortSignal): Promise<void> {
-    contact.close();
-    await Promise.all([upstream.close(signal), memory.saved()]);
-  }
-
-  return { contact, upstream: { send, listen, close } };
 }
 
 /**

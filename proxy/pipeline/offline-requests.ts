@@ -40,29 +40,46 @@ export const cachedAfterMs = 2_000;
 /** The error code of servers whose own upstream is down. */
 const serverError = '-32000';
 
-type AnswerList = (
-  request: Message,
-  method: ListMethod | undefined,
-  deliver: Deliver,
-  signal: AbortSignal,
-) => Promise<void>;
-
 /**
  * Answers lists and `server/discover` (then without a `method`). The server is tried first. If it is unreachable, fails or takes
  * too long, its last answer is used, and the assistant is notified if that turns out to have changed.
  */
-export function offlineLists(options: OfflineListsOptions): AnswerList {
-  const { upstream, contact, waiting, memory, notifier, assistantView } = options;
-  const { name, url, troubleOf, signInService, clock } = options;
+export class OfflineLists {
+  readonly #options: OfflineListsOptions;
 
-  /** Sends the request to the server, and uses its last answer if it fails or takes too long. */
-  async function forward(
+  constructor(options: OfflineListsOptions) {
+    this.#options = options;
+  }
+
+  async respond(
     request: Message,
     method: ListMethod | undefined,
-    key: string,
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<void> {
+    const { contact, waiting, notifier, assistantView } = this.#options;
+    if (modernVersion(request) !== undefined) notifier.to(deliver, 'stateless');
+    contact.probeWith(request);
+    const list: ListRequest = {
+      request,
+      method,
+      key: question(request, assistantView.initialize),
+      deliver,
+      signal,
+    };
+    if (method && assistantView.absent.has(method.kind)) return deliverEmpty(list, method);
+    if (contact.trouble() && !(await waiting.recovered(signal))) {
+      if (await this.#deliverCached(list)) return;
+      await waiting.settle(signal);
+      if (signal.aborted) return;
+    }
+    await this.#forward(list);
+  }
+
+  /** Sends the request to the server, and uses its last answer if it fails or takes too long. */
+  async #forward(list: ListRequest): Promise<void> {
+    const { upstream, contact, memory, notifier, assistantView } = this.#options;
+    const { request, method, key, deliver, signal } = list;
     const ended = new AbortController();
     let delivered: Message | undefined;
     let substituted: Promise<boolean> | undefined;
@@ -73,7 +90,7 @@ export function offlineLists(options: OfflineListsOptions): AnswerList {
         return method && differs(delivered, message) ? notifier.changed([method.kind]) : undefined;
       if (isServerError(message) && (await memory.last(key))) {
         contact.note('offline', new RefusedError(message));
-        substituted = deliverCached(request, method, key, deliver);
+        substituted = this.#deliverCached(list);
         return;
       }
       delivered = message;
@@ -82,7 +99,7 @@ export function offlineLists(options: OfflineListsOptions): AnswerList {
     };
     const sent = upstream.send(request, take, AbortSignal.any([signal, contact.life]));
     const slow = (async () => {
-      await clock.sleep(cachedAfterMs, ended.signal);
+      await this.#options.clock.sleep(cachedAfterMs, ended.signal);
       const last = ended.signal.aborted || delivered ? undefined : await memory.last(key);
       if (!last || delivered || ended.signal.aborted) return new Promise<never>(() => {});
       delivered = last;
@@ -94,25 +111,25 @@ export function offlineLists(options: OfflineListsOptions): AnswerList {
       await Promise.race([sent, slow]);
       await substituted;
     } catch (error) {
-      if (delivered || signal.aborted) return;
-      const kind = troubleOf(error);
-      if (!kind || (kind === 'offline' && !(await memory.last(key)))) throw error;
-      if (request.method === 'tools/list') assistantView.sentTools = 'none';
-      const trouble = contact.note(kind, error);
-      if (await deliverCached(request, method, key, deliver)) return;
-      throw troubled(trouble);
+      if (!delivered && !signal.aborted) await this.#substituteFailed(list, error);
     } finally {
       ended.abort();
     }
   }
 
+  /** Answers a request that the server failed with `error` from the cache. Rejects if it cannot. */
+  async #substituteFailed(list: ListRequest, error: unknown): Promise<void> {
+    const { contact, memory, assistantView, troubleOf } = this.#options;
+    const kind = troubleOf(error);
+    if (!kind || (kind === 'offline' && !(await memory.last(list.key)))) throw error;
+    if (list.request.method === 'tools/list') assistantView.sentTools = 'none';
+    const trouble = contact.note(kind, error);
+    if (!(await this.#deliverCached(list))) throw troubled(trouble);
+  }
+
   /** Answers from the cache. Returns whether there was an answer. */
-  async function deliverCached(
-    request: Message,
-    method: ListMethod | undefined,
-    key: string,
-    deliver: Deliver,
-  ): Promise<boolean> {
+  async #deliverCached({ request, method, key, deliver }: ListRequest): Promise<boolean> {
+    const { contact, memory, assistantView, name, url, signInService } = this.#options;
     const last = await memory.last(key);
     const { emptyList, cachedHandshake, cachedList, withSignIn } =
       await import('./offline-answers.ts');
@@ -132,30 +149,20 @@ export function offlineLists(options: OfflineListsOptions): AnswerList {
     await deliver(answerTo(idOf(request), offers ? withSignIn(base, { name, url }) : base));
     return true;
   }
+}
 
-  async function deliverEmpty(request: Message, method: ListMethod, deliver: Deliver) {
-    const { emptyList } = await import('./offline-answers.ts');
-    await deliver(answerTo(idOf(request), emptyList(request, method)));
-  }
+/** A request of a list or `server/discover`, and the key of its cached answer. */
+type ListRequest = {
+  request: Message;
+  method: ListMethod | undefined;
+  key: string;
+  deliver: Deliver;
+  signal: AbortSignal;
+};
 
-  return async function list(
-    request: Message,
-    method: ListMethod | undefined,
-    deliver: Deliver,
-    signal: AbortSignal,
-  ): Promise<void> {
-    if (modernVersion(request) !== undefined) notifier.to(deliver, 'stateless');
-    contact.probeWith(request);
-    const key = question(request, assistantView.initialize);
-    if (method && assistantView.absent.has(method.kind))
-      return deliverEmpty(request, method, deliver);
-    if (contact.trouble() && !(await waiting.recovered(signal))) {
-      if (await deliverCached(request, method, key, deliver)) return;
-      await waiting.settle(signal);
-      if (signal.aborted) return;
-    }
-    await forward(request, method, key, deliver, signal);
-  };
+async function deliverEmpty({ request, deliver }: ListRequest, method: ListMethod): Promise<void> {
+  const { emptyList } = await import('./offline-answers.ts');
+  await deliver(answerTo(idOf(request), emptyList(request, method)));
 }
 
 /** Whether the answer is the error of a server whose own upstream is down. */
@@ -224,69 +231,48 @@ type OfflineHandshakeOptions = {
   log: Log;
 };
 
-/** The handshake with a server that may be unreachable. */
-interface OfflineHandshake {
-  /** Answers `initialize`: with the server's answer, that of the last run, or a substitute of ours. */
-  respond(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void>;
-
-  /** Compares the server's answer with the substitute that the assistant got. */
-  compare(answer: Message): void;
-}
-
 /** How long the first handshake with a server may take before a substitute is sent. */
 const substituteAfterMs = 8_000;
 
-export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHandshake {
-  const {
-    contact,
-    memory,
-    notifier,
-    assistantView,
-    name,
-    url,
-    troubleOf,
-    signInService,
-    clock,
-    log,
-  } = options;
-  let promised: ReadonlySet<ListKind> | undefined;
+/** The handshake with a server that may be unreachable. */
+export class OfflineHandshake {
+  readonly #options: OfflineHandshakeOptions;
+  /** The kinds of lists that a substitute promised, until the server answers. */
+  #promised: ReadonlySet<ListKind> | undefined;
 
-  function compare(answer: Message): void {
+  constructor(options: OfflineHandshakeOptions) {
+    this.#options = options;
+  }
+
+  /** Compares the server's answer with the substitute that the assistant got. */
+  compare(answer: Message): void {
+    const promised = this.#promised;
     if (!promised) return;
-    const before = promised;
     const has = kindsOf(answer);
-    const absent = new Set([...before].filter((kind) => !has.has(kind)));
-    const additional = new Set([...has].filter((kind) => !before.has(kind)));
-    assistantView.absent = absent;
+    const absent = new Set([...promised].filter((kind) => !has.has(kind)));
+    const additional = new Set([...has].filter((kind) => !promised.has(kind)));
+    this.#options.assistantView.absent = absent;
     if (absent.size > 0 || additional.size > 0)
-      log.warn('server has other capabilities than in the last run', {
+      this.#options.log.warn('server has other capabilities than in the last run', {
         absent: [...absent].join(' '),
         additional: [...additional].join(' '),
       });
-    promised = undefined;
+    this.#promised = undefined;
   }
 
-  async function respond(request: Message, deliver: Deliver, signal: AbortSignal) {
+  /** Answers `initialize`: with the server's answer, that of the last run, or a substitute of ours. */
+  async respond(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { contact, memory, notifier, assistantView, troubleOf } = this.#options;
     Object.assign(assistantView, { initialize: request, sentTools: 'none', absent: new Set() });
     assistantView.fromCache.clear();
-    promised = undefined;
+    this.#promised = undefined;
     notifier.to(deliver, 'session');
     contact.begin(request);
     const key = question(request, request);
-    const ended = new AbortController();
-    const timeout = tooLate(key, AbortSignal.any([ended.signal, signal]));
-    const outcome = await Promise.race([
-      contact.reach().then(
-        (received) => ({ answer: received, error: undefined }),
-        (error: unknown) => ({ answer: undefined, error }),
-      ),
-      timeout.then(() => ({ answer: undefined, error: undefined })),
-    ]);
-    ended.abort();
+    const { answer, error } = await this.#serverAnswer(key, signal);
     if (signal.aborted) return;
-    if (outcome.answer) return deliver(answerTo(idOf(request), outcome.answer));
+    if (answer) return deliver(answerTo(idOf(request), answer));
 
-    const { error } = outcome;
     const last = await memory.last(key);
     if (error instanceof RefusedError && !(last && isServerError(error.answer))) {
       contact.end();
@@ -297,18 +283,33 @@ export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHands
       contact.end();
       throw error;
     }
-    const trouble = kind ? contact.note(kind, error) : noteLate();
-    const offlineAnswers = await import('./offline-answers.ts');
-    const signedOut = trouble.kind === 'signed_out' && signInService !== undefined;
-    const substitute = last
-      ? offlineAnswers.cachedHandshake(last, { tools: signedOut })
-      : offlineAnswers.madeHandshake(request, name, instructions(signedOut));
-    promised = kindsOf(substitute);
+    const trouble = kind ? contact.note(kind, error) : this.#noteLate();
+    const substitute = await this.#substitute(request, last, trouble);
+    this.#promised = kindsOf(substitute);
     await deliver(answerTo(idOf(request), substitute));
   }
 
+  /** The server's answer or error; neither if it takes too long. */
+  async #serverAnswer(
+    key: string,
+    signal: AbortSignal,
+  ): Promise<{ answer?: Message | undefined; error?: unknown }> {
+    const ended = new AbortController();
+    const timeout = this.#tooLate(key, AbortSignal.any([ended.signal, signal]));
+    const outcome = await Promise.race([
+      this.#options.contact.reach().then(
+        (answer) => ({ answer }),
+        (error: unknown) => ({ error }),
+      ),
+      timeout.then(() => ({})),
+    ]);
+    ended.abort();
+    return outcome;
+  }
+
   /** Resolves when the assistant should not wait any longer for the handshake. */
-  async function tooLate(key: string, signal: AbortSignal): Promise<void> {
+  async #tooLate(key: string, signal: AbortSignal): Promise<void> {
+    const { memory, signInService, clock } = this.#options;
     const shown =
       signInService && !signInService.waits
         ? signInService.shown(signal)
@@ -326,7 +327,8 @@ export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHands
   }
 
   /** Records why the handshake takes too long: a person is signing in, or the server is slow. */
-  function noteLate(): Trouble {
+  #noteLate(): Trouble {
+    const { contact, url, signInService, clock } = this.#options;
     const sinceAt = clock.now();
     if (signInService?.page()) {
       const message = 'the sign-in in the browser is not finished';
@@ -336,13 +338,16 @@ export function offlineHandshake(options: OfflineHandshakeOptions): OfflineHands
     return contact.note('offline', new UnavailableError('stalled', message, { sinceAt }));
   }
 
-  function instructions(signedOut: boolean): string {
-    return signedOut
+  async #substitute(request: Message, last: Message | undefined, trouble: Trouble) {
+    const { name, signInService } = this.#options;
+    const { cachedHandshake, madeHandshake } = await import('./offline-answers.ts');
+    const signedOut = trouble.kind === 'signed_out' && signInService !== undefined;
+    if (last) return cachedHandshake(last, { tools: signedOut });
+    const instructions = signedOut
       ? `The user is not signed in to ${name} yet. Call the tool sign_in so that they can sign in; the server's own tools appear afterwards.`
       : `${name} cannot be reached at the moment. The connection is retried automatically, and the tools appear when it succeeds.`;
+    return madeHandshake(request, name, instructions);
   }
-
-  return { respond, compare };
 }
 
 function kindsOf(handshake: Message): Set<ListKind> {

@@ -12,7 +12,7 @@ import { openCachedAnswers, question } from './cached-answers.ts';
 import type { Presence, Trouble } from './contact.ts';
 import { detectServer, openRememberedServer } from './detect-server.ts';
 import { idleTimeout } from './idle-timeout.ts';
-import { offlineCache, redactedServer, type OfflineCache } from './offline-cache.ts';
+import { OfflineCache, redactedServer } from './offline-cache.ts';
 import type { PersonSignIn } from './sign-in-page.ts';
 import { compose, type Step } from './step.ts';
 import { toolFilter } from './tool-filter.ts';
@@ -57,7 +57,7 @@ export function pipelineSteps(
     ...(signInService && { signInService }),
     presence: status,
   };
-  const cache = offlineCache({ ...cacheOptions, answers, troubleOf, explain, clock, log });
+  const cache = new OfflineCache({ ...cacheOptions, answers, troubleOf, explain, clock, log });
   const tools = toolHeaders(log);
   const hasCachedAnswer = async (message: Message) =>
     message.method === 'initialize' &&

@@ -15,5 +15,10 @@ export function compose(steps: readonly Step[], transport: Upstream): Upstream {
 }
 
 function before(next: Upstream, step: Step): Upstream {
-  return { ...next, ...step.on(next) };
+  const changed = step.on(next);
+  return {
+    send: changed.send?.bind(changed) ?? next.send.bind(next),
+    listen: changed.listen?.bind(changed) ?? next.listen.bind(next),
+    close: changed.close?.bind(changed) ?? next.close.bind(next),
+  };
 }

@@ -29,7 +29,7 @@ export function waitingFor({
   clock,
 }: {
   contact: Contact;
-  signInService: PersonSignIn | undefined;
+  signInService?: PersonSignIn;
   clock: Clock;
 }): Waiting {
   async function recovered(signal: AbortSignal): Promise<boolean> {

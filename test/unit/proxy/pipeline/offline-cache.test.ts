@@ -3,7 +3,7 @@ import { readMessage, type Message } from '#mcp/raw-message';
 import { jsonLinesLog } from '#proxy/log/log';
 import type { CachedAnswers } from '#proxy/pipeline/cached-answers';
 import type { ConnectionState } from '#proxy/pipeline/contact';
-import { offlineCache, redactedServer } from '#proxy/pipeline/offline-cache';
+import { OfflineCache, redactedServer } from '#proxy/pipeline/offline-cache';
 import { compose } from '#proxy/pipeline/step';
 import type { SignInPage } from '#proxy/auth/sign-in-service';
 import type { PersonSignIn } from '#proxy/pipeline/sign-in-page';
@@ -70,7 +70,7 @@ function machine(answers = memoryAnswers(), signInService?: PersonSignIn) {
     listen: () => Promise.resolve(),
     close: () => Promise.resolve(),
   };
-  const cache = offlineCache({
+  const cache = new OfflineCache({
     answers,
     name: 'acme',
     url: 'https://acme.example/mcp',
