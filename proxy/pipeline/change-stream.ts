@@ -1,32 +1,27 @@
 import { backOffs, pauseMs } from '#clock/back-off';
-import type { Clock } from '#clock/clock';
+import { aborted, type Clock } from '#clock/clock';
 import { type Envelope, modernRequest } from './translated-messages.ts';
 import { readMessage, textAt, type Message } from 'latchkey-mcp/raw-message';
 import type { Log } from '#log/log';
 import { UpstreamError, type Deliver, type Upstream } from '#transport/upstream';
 
-/** What a modern server says unasked, as an assistant of the older era expects it. */
-export interface ChangeStream {
-  /** Delivers until `signal` aborts. */
-  follow(deliver: Deliver, signal: AbortSignal): Promise<void>;
-
-  /** `false` when the server does not tell of changes of that resource. */
-  subscribe(uri: string): Promise<boolean>;
-
-  unsubscribe(uri: string): void;
-}
-
+/** The lists and resources that the server agreed to report changes of. */
 type Honoured = { kinds: string[]; uris: string[] };
-type Leg = {
-  cut: AbortController;
+
+/** One `subscriptions/listen`, and its place in the order in which they replace each other. */
+type Subscription = {
+  stop: AbortController;
   /** What the server accepts; `undefined` if the stream ended before it said so. */
   acknowledged: PromiseWithResolvers<Honoured | undefined>;
-  /** What it replaces, until it is acknowledged. */
-  before: Leg | undefined;
-  /** What replaces it. */
-  after?: Leg;
-  isOver?: boolean;
+  /** The subscription that it replaces, until it is acknowledged. */
+  before: Subscription | undefined;
+  /** The subscription that replaces it. */
+  after?: Subscription;
+  hasEnded?: boolean;
 };
+
+/** Where notifications go, until `signal` aborts. */
+type Audience = { deliver: Deliver; signal: AbortSignal };
 
 /** Kinds of lists, by the member of a subscription's filter. */
 const kinds: Readonly<Record<string, string>> = {
@@ -39,128 +34,139 @@ const acknowledgement = 'notifications/subscriptions/acknowledged';
 const steadySeconds = 30;
 
 /**
- * One `subscriptions/listen` for everything that the assistant would be told: the lists in `listed`
- * (`tools`, `prompts`, `resources`) and the resources it subscribed to. Another subscription opens
- * another stream, and the one before ends when that is acknowledged, so that nothing gets lost in
- * between. A stream that broke off is opened again, and all that it covers is told as changed.
+ * The notifications of a modern server about changes, as a legacy assistant expects them.
+ *
+ * One `subscriptions/listen` covers everything: the lists in `listed` (`tools`, `prompts`, `resources`) and the resources that
+ * the assistant subscribed to. When that changes, a new stream is opened, and the old one ends when the server acknowledges the
+ * new one, so that no notification is lost in between. A stream that broke off is opened again, and then all that it covers is
+ * reported as changed.
  *
  * MCP 2026-07-28 subscriptions
  */
-export function changeStream(
-  listed: readonly string[],
-  envelope: () => Envelope,
-  { upstream, clock, log }: { upstream: Upstream; clock: Clock; log: Log },
-): ChangeStream {
-  const uris = new Set<string>();
-  let audience: { deliver: Deliver; signal: AbortSignal } | undefined;
-  let current: Leg | undefined;
-  let count = 0;
-  /** How often in a row a stream ended soon. */
-  let failures = 0;
+export class ChangeStream {
+  readonly #listed: readonly string[];
+  readonly #envelope: () => Envelope;
+  readonly #ports: { upstream: Upstream; clock: Clock; log: Log };
+  readonly #uris = new Set<string>();
+  #audience: Audience | undefined;
+  #current: Subscription | undefined;
+  #requests = 0;
+  /** How many streams in a row ended soon. */
+  #failures = 0;
 
-  function request(): Message | undefined {
-    const filter: Record<string, unknown> = {};
-    for (const [member, kind] of Object.entries(kinds))
-      if (listed.includes(kind)) filter[member] = true;
-    if (uris.size > 0) filter['resourceSubscriptions'] = [...uris];
-    if (Object.keys(filter).length === 0) return undefined;
-    count += 1;
-    const params = JSON.stringify({ notifications: filter });
-    const bytes = `{"jsonrpc":"2.0","id":"latchkey-listens-${count}","method":"subscriptions/listen","params":${params}}`;
-    return modernRequest(readMessage(Buffer.from(bytes)), envelope());
+  constructor(
+    listed: readonly string[],
+    envelope: () => Envelope,
+    ports: { upstream: Upstream; clock: Clock; log: Log },
+  ) {
+    this.#listed = listed;
+    this.#envelope = envelope;
+    this.#ports = ports;
   }
 
-  /** Puts a stream for what is wanted now in the place of the one before. */
-  function open(isReopened = false): Leg | undefined {
-    const asked = request();
-    const before = current;
-    if (!audience || !asked) {
-      cut(before);
-      current = undefined;
+  /** Delivers notifications until `signal` aborts. */
+  async follow(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    this.#audience = { deliver, signal };
+    this.#open();
+    await aborted(signal);
+  }
+
+  /** Resolves to `false` if the server does not report changes of this resource. */
+  async subscribe(uri: string): Promise<boolean> {
+    this.#uris.add(uri);
+    let subscription = this.#open();
+    // The stream is opened once the assistant listens.
+    if (!subscription) return true;
+    let honoured = await subscription.acknowledged.promise;
+    // Another subscription may replace the stream before it is acknowledged.
+    while (!honoured && subscription.after) {
+      subscription = subscription.after;
+      honoured = await subscription.acknowledged.promise;
+    }
+    if (honoured?.uris.includes(uri)) return true;
+    this.#uris.delete(uri);
+    return false;
+  }
+
+  unsubscribe(uri: string): void {
+    if (this.#uris.delete(uri)) this.#open();
+  }
+
+  /** Opens a stream for everything that is wanted now. It replaces the current one. */
+  #open(isReopened = false): Subscription | undefined {
+    const request = this.#request();
+    const before = this.#current;
+    if (!this.#audience || !request) {
+      stop(before);
+      this.#current = undefined;
       return undefined;
     }
     const acknowledged = Promise.withResolvers<Honoured | undefined>();
-    const leg: Leg = { cut: new AbortController(), acknowledged, before };
-    if (before) before.after = leg;
-    current = leg;
-    void run(leg, asked, audience, isReopened);
-    return leg;
+    const subscription = { stop: new AbortController(), acknowledged, before };
+    if (before) before.after = subscription;
+    this.#current = subscription;
+    void this.#run(subscription, request, this.#audience, isReopened);
+    return subscription;
   }
 
-  /** Ends a stream, and those that it was to replace. */
-  function cut(last: Leg | undefined): void {
-    for (let leg = last; leg; leg = leg.before) leg.cut.abort();
+  #request(): Message | undefined {
+    const filter: Record<string, unknown> = {};
+    for (const [member, kind] of Object.entries(kinds))
+      if (this.#listed.includes(kind)) filter[member] = true;
+    if (this.#uris.size > 0) filter['resourceSubscriptions'] = [...this.#uris];
+    if (Object.keys(filter).length === 0) return undefined;
+    this.#requests += 1;
+    const params = JSON.stringify({ notifications: filter });
+    const bytes = `{"jsonrpc":"2.0","id":"latchkey-listens-${this.#requests}","method":"subscriptions/listen","params":${params}}`;
+    return modernRequest(readMessage(Buffer.from(bytes)), this.#envelope());
   }
 
-  async function run(
-    leg: Leg,
-    asked: Message,
-    { deliver, signal }: NonNullable<typeof audience>,
+  async #run(
+    subscription: Subscription,
+    request: Message,
+    { deliver, signal }: Audience,
     isReopened: boolean,
   ): Promise<void> {
+    const { upstream, clock, log } = this.#ports;
     const openedAt = clock.now();
     let honoured: Honoured | undefined;
     let refused = false;
     const take: Deliver = async (message) => {
       if (message.method === acknowledgement) {
         honoured = honouredBy(message);
-        cut(leg.before);
-        leg.before = undefined;
-        if (isReopened) await tellAll(honoured, deliver);
-        leg.acknowledged.resolve(honoured);
+        stop(subscription.before);
+        subscription.before = undefined;
+        if (isReopened) await reportAll(honoured, deliver);
+        subscription.acknowledged.resolve(honoured);
       } else if (message.kind === 'notification') await deliver(message);
       else if (message.members.has('error')) refused = true;
     };
     try {
-      await upstream.send(asked, take, AbortSignal.any([signal, leg.cut.signal]));
+      await upstream.send(request, take, AbortSignal.any([signal, subscription.stop.signal]));
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       log.debug('subscription broke off', { reason });
       refused = error instanceof UpstreamError && error.code === 'unauthorized';
     }
-    leg.isOver = true;
-    leg.acknowledged.resolve(undefined);
-    if (current !== leg || signal.aborted) return;
-    // What it was to replace goes on, unless it ended in the meantime.
-    const before = leg.before?.isOver ? undefined : leg.before;
-    const isCovered = refused && leg.before === before;
-    current = before;
+    subscription.hasEnded = true;
+    subscription.acknowledged.resolve(undefined);
+    if (this.#current !== subscription || signal.aborted) return;
+    // The subscription that it was to replace continues, unless it ended in the meantime.
+    const before = subscription.before?.hasEnded ? undefined : subscription.before;
+    const isCovered = refused && subscription.before === before;
+    this.#current = before;
     const nothing = honoured && honoured.kinds.length + honoured.uris.length === 0;
     if (isCovered || nothing) return;
-    if (honoured && clock.now() - openedAt >= steadySeconds) failures = 0;
-    failures += 1;
-    await clock.sleep(pauseMs(backOffs.subscription, failures - 1), signal);
-    if (current === before && !signal.aborted) open(true);
+    if (honoured && clock.now() - openedAt >= steadySeconds) this.#failures = 0;
+    this.#failures += 1;
+    await clock.sleep(pauseMs(backOffs.subscription, this.#failures - 1), signal);
+    if (this.#current === before && !signal.aborted) this.#open(true);
   }
+}
 
-  return {
-    async follow(deliver, signal) {
-      audience = { deliver, signal };
-      open();
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) resolve();
-        signal.addEventListener('abort', () => resolve(), { once: true });
-      });
-    },
-    async subscribe(uri) {
-      uris.add(uri);
-      let leg = open();
-      // The stream is opened once the assistant listens.
-      if (!leg) return true;
-      let honoured = await leg.acknowledged.promise;
-      // Another subscription may replace the stream before it is acknowledged.
-      while (!honoured && leg.after) {
-        leg = leg.after;
-        honoured = await leg.acknowledged.promise;
-      }
-      if (honoured?.uris.includes(uri)) return true;
-      uris.delete(uri);
-      return false;
-    },
-    unsubscribe(uri) {
-      if (uris.delete(uri)) open();
-    },
-  };
+/** Stops a subscription, and those that it was to replace. */
+function stop(last: Subscription | undefined): void {
+  for (let each = last; each; each = each.before) each.stop.abort();
 }
 
 function honouredBy(acknowledged: Message): Honoured {
@@ -176,8 +182,8 @@ function honouredBy(acknowledged: Message): Honoured {
   };
 }
 
-/** While nothing was heard, anything may have changed. */
-async function tellAll({ kinds: lists, uris }: Honoured, deliver: Deliver): Promise<void> {
+/** While no stream was open, anything may have changed. */
+async function reportAll({ kinds: lists, uris }: Honoured, deliver: Deliver): Promise<void> {
   const notices = [
     ...lists.map((kind) => ({ method: `notifications/${kind}/list_changed` })),
     ...uris.map((uri) => ({ method: 'notifications/resources/updated', params: { uri } })),

@@ -22,6 +22,8 @@ type DetectServerPorts = {
   log: Log;
 };
 
+type Handshake = { initialize: Message; deliver: Deliver; signal: AbortSignal };
+
 /** Statuses of servers for methods and requests that they do not know. */
 const unknown = new Set([400, 404, 405, 406, 415]);
 
@@ -34,41 +36,65 @@ const unknown = new Set([400, 404, 405, 406, 415]);
  * MCP 2026-07-28 versioning, MCP 2025-11-25 transports, backwards compatibility
  */
 export function detectServer(transport: TransportChoice, ports: DetectServerPorts): Step {
-  return { name: 'detection', on: (http) => detecting(transport, ports, http) };
+  return { name: 'detection', on: (http) => new DetectedServer(transport, ports, http) };
 }
 
-function detecting(transport: TransportChoice, ports: DetectServerPorts, http: Upstream): Upstream {
-  const { memory, log } = ports;
-  let chosen = http;
-  let used: HttpSse | undefined;
+class DetectedServer implements Upstream {
+  readonly #transport: TransportChoice;
+  readonly #ports: DetectServerPorts;
+  readonly #http: Upstream;
+  #chosen: Upstream;
+  #sse: HttpSse | undefined;
 
-  async function detect(initialize: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  constructor(transport: TransportChoice, ports: DetectServerPorts, http: Upstream) {
+    this.#transport = transport;
+    this.#ports = ports;
+    this.#http = http;
+    this.#chosen = http;
+  }
+
+  send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return message.method === 'initialize' && modernVersion(message) === undefined
+      ? this.#detect({ initialize: message, deliver, signal })
+      : this.#chosen.send(message, deliver, signal);
+  }
+
+  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return this.#chosen.listen(deliver, signal);
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#http.close(signal), this.#sse?.close(signal)]);
+  }
+
+  async #detect(handshake: Handshake): Promise<void> {
+    const { memory } = this.#ports;
+    const transport = this.#transport;
     const known = memory.recall();
-    if (transport === 'sse-only') return useSse(await openSse(), initialize, deliver, signal);
+    if (transport === 'sse-only') return this.#useSse(await this.#openSse(), handshake);
     if (transport === 'sse-first' || (known === 'sse' && transport === 'http-first'))
-      if (await asSse(initialize, deliver, signal)) return;
-    if (known === 'modern' && (await asModern(initialize, deliver, signal))) return;
-    const refusal = await asLegacy(initialize, deliver, signal);
+      if (await this.#asSse(handshake)) return;
+    if (known === 'modern' && (await this.#asModern(handshake))) return;
+    const refusal = await this.#asLegacy(handshake);
     if (!refusal) {
       if (known) await memory.remember(undefined);
       return;
     }
-    if (known !== 'modern' && (await asModern(initialize, deliver, signal))) return;
-    if (transport === 'http-first' && known !== 'sse')
-      if (await asSse(initialize, deliver, signal)) return;
+    if (known !== 'modern' && (await this.#asModern(handshake))) return;
+    if (transport === 'http-first' && known !== 'sse') if (await this.#asSse(handshake)) return;
     await refusal.deliver();
   }
 
-  /** Delivers the server's refusal; `undefined` if the answer is one that a legacy assistant understands. */
-  async function asLegacy(initialize: Message, deliver: Deliver, signal: AbortSignal) {
+  /** Returns the server's refusal; `undefined` if it answered in a way that a legacy assistant understands. */
+  async #asLegacy({ initialize, deliver, signal }: Handshake) {
     let refusal: { deliver: () => Promise<void> } | undefined;
-    chosen = http;
+    this.#chosen = this.#http;
     const take: Deliver = async (received) => {
       if (received.kind !== 'response' || isLegacy(received)) return deliver(received);
       refusal = { deliver: async () => deliver(received) };
     };
     try {
-      await http.send(initialize, take, signal);
+      await this.#http.send(initialize, take, signal);
     } catch (error) {
       const refused = error instanceof UpstreamError && unknown.has(error.status ?? 0);
       if (!refused) throw error;
@@ -77,27 +103,20 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
     return refusal;
   }
 
-  async function asModern(
-    initialize: Message,
-    deliver: Deliver,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const translated = await ports.translated(http);
-    const answer = await translated.meet(initialize, signal);
+  async #asModern({ initialize, deliver, signal }: Handshake): Promise<boolean> {
+    const translated = await this.#ports.translated(this.#http);
+    const answer = await translated.handshake(initialize, signal);
     if (!answer) return false;
-    log.info('the server speaks the modern era only, translating', {});
-    chosen = translated;
-    await memory.remember('modern');
+    this.#ports.log.info('the server speaks the modern era only, translating', {});
+    this.#chosen = translated;
+    await this.#ports.memory.remember('modern');
     await deliver(answer);
     return true;
   }
 
-  async function asSse(
-    initialize: Message,
-    deliver: Deliver,
-    signal: AbortSignal,
-  ): Promise<boolean> {
-    const sse = await openSse();
+  async #asSse(handshake: Handshake): Promise<boolean> {
+    const { memory, log } = this.#ports;
+    const sse = await this.#openSse();
     try {
       await sse.open();
     } catch (error) {
@@ -109,36 +128,20 @@ function detecting(transport: TransportChoice, ports: DetectServerPorts, http: U
       return false;
     }
     log.info('the server speaks HTTP+SSE', {});
-    if (transport === 'http-first') await memory.remember('sse');
-    await useSse(sse, initialize, deliver, signal);
+    if (this.#transport === 'http-first') await memory.remember('sse');
+    await this.#useSse(sse, handshake);
     return true;
   }
 
-  async function useSse(
-    sse: HttpSse,
-    initialize: Message,
-    deliver: Deliver,
-    signal: AbortSignal,
-  ): Promise<void> {
-    chosen = sse;
+  async #useSse(sse: HttpSse, { initialize, deliver, signal }: Handshake): Promise<void> {
+    this.#chosen = sse;
     await sse.send(initialize, deliver, signal);
   }
 
-  async function openSse(): Promise<HttpSse> {
-    used ??= await ports.sse();
-    return used;
+  async #openSse(): Promise<HttpSse> {
+    this.#sse ??= await this.#ports.sse();
+    return this.#sse;
   }
-
-  return {
-    send: (message, deliver, signal) =>
-      message.method === 'initialize' && modernVersion(message) === undefined
-        ? detect(message, deliver, signal)
-        : chosen.send(message, deliver, signal),
-    listen: async (deliver, signal) => chosen.listen(deliver, signal),
-    async close(signal) {
-      await Promise.all([http.close(signal), used?.close(signal)]);
-    },
-  };
 }
 
 /** Some modern servers answer `initialize`, but with a version that does not have it. */

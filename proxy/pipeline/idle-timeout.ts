@@ -20,8 +20,8 @@ const checks = 4;
 
 /** A request that waits for its answer. */
 type Waiting = {
-  /** Looks since the server was last heard. */
-  silent: number;
+  /** Checks since the last message of the server; -1 if the next check comes too early to count. */
+  silentChecks: number;
   isLate: boolean;
   ending: AbortController;
 };
@@ -37,96 +37,105 @@ export function idleTimeout(ports: IdleTimeoutPorts): Step {
   const name = 'idle timeout';
   return ports.idleTimeoutSeconds === 0
     ? { name, on: () => ({}) }
-    : { name, on: (next) => limited(next, ports) };
+    : { name, on: (next) => new TimedUpstream(next, ports) };
 }
 
-function limited(
-  next: Upstream,
-  { idleTimeoutSeconds, isSigningIn, clock, log }: IdleTimeoutPorts,
-): Pick<Upstream, 'send' | 'listen'> {
+class TimedUpstream implements Pick<Upstream, 'send' | 'listen'> {
+  readonly #next: Upstream;
+  readonly #ports: IdleTimeoutPorts;
   /** Requests of the server that the assistant has not answered. */
-  const pending = new Set<string>();
-  const waiting = new Set<Waiting>();
-  let isWatching = false;
+  readonly #pending = new Set<string>();
+  readonly #waiting = new Set<Waiting>();
+  #isWatching = false;
 
-  function note(message: Message): void {
-    if (message.kind === 'request') pending.add(idKey(message.id ?? 'null'));
-    else if (message.method === 'notifications/cancelled')
-      pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
+  constructor(next: Upstream, ports: IdleTimeoutPorts) {
+    this.#next = next;
+    this.#ports = ports;
   }
 
-  function noting(deliver: Deliver): Deliver {
-    return (message) => {
-      for (const open of waiting) open.silent = -1;
-      note(message);
-      return deliver(message);
-    };
+  send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    if (message.kind === 'request' && message.method !== 'subscriptions/listen')
+      return this.#request(message, deliver, signal);
+    if (message.kind === 'response') this.#pending.delete(idKey(message.id ?? 'null'));
+    return this.#next.send(message, this.#restarting(deliver), signal);
   }
 
-  /** Cancels at a legacy server; a modern one sees the closed stream. */
-  async function cancel(message: Message): Promise<void> {
-    const { id = 'null', method } = message;
-    if (modernVersion(message) !== undefined || method === 'initialize') return;
-    const reason = `"reason":"no answer in ${idleTimeoutSeconds} s"`;
-    const text = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id},${reason}}}`;
-    await next
-      .send(readMessage(Buffer.from(text)), async () => {}, AbortSignal.timeout(cancelTimeoutMs))
-      .catch((error: unknown) => log.debug('request not cancelled', { reason: String(error) }));
+  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return this.#next.listen(this.#restarting(deliver), signal);
   }
 
-  /** One timer for all requests: one for each would cost more than all else that the proxy does for a call. */
-  async function watch(): Promise<void> {
-    isWatching = true;
-    while (waiting.size > 0) {
-      await clock.sleep((idleTimeoutSeconds * 1_000) / checks);
-      const isPaused = pending.size > 0 || isSigningIn?.();
-      for (const open of waiting) {
-        open.silent = isPaused ? 0 : open.silent + 1;
-        if (open.silent < checks) continue;
-        open.isLate = true;
-        waiting.delete(open);
-        open.ending.abort();
-      }
-    }
-    isWatching = false;
-  }
-
-  async function request(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  async #request(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { idleTimeoutSeconds } = this.#ports;
     const ending = new AbortController();
     const end = () => ending.abort();
     signal.addEventListener('abort', end, { once: true });
-    // The time to the next look is shorter for all but the first.
-    const state: Waiting = { silent: isWatching ? -1 : 0, isLate: false, ending };
-    waiting.add(state);
-    if (!isWatching) void watch();
+    // Only the first request starts the timer. For others the next check comes earlier, so it does not count.
+    const state: Waiting = { silentChecks: this.#isWatching ? -1 : 0, isLate: false, ending };
+    this.#waiting.add(state);
+    if (!this.#isWatching) void this.#watch();
     const take: Deliver = async (answer) => {
       if (state.isLate) return;
-      state.silent = -1;
-      note(answer);
+      state.silentChecks = -1;
+      this.#note(answer);
       await deliver(answer);
     };
     try {
-      await next.send(message, take, ending.signal);
+      await this.#next.send(message, take, ending.signal);
     } catch (error) {
       if (!state.isLate || signal.aborted) throw error;
-      void cancel(message);
+      void this.#cancel(message);
       throw new UpstreamError('no_answer', `the server sent nothing for ${idleTimeoutSeconds} s`, {
         ...(message.method === 'tools/call' && { outcomeUnknown: true }),
         cause: error,
       });
     } finally {
-      waiting.delete(state);
+      this.#waiting.delete(state);
       signal.removeEventListener('abort', end);
     }
   }
 
-  return {
-    send(message, deliver, signal) {
-      if (message.kind === 'request' && message.method !== 'subscriptions/listen')
-        return request(message, deliver, signal);
-      if (message.kind === 'response') pending.delete(idKey(message.id ?? 'null'));
-      return next.send(message, noting(deliver), signal);
-    },
-    listen: async (deliver, signal) => next.listen(noting(deliver), signal),
-  };
+  /** One timer for all requests: one for each would cost more than all else that the proxy does for a call. */
+  async #watch(): Promise<void> {
+    const { idleTimeoutSeconds, isSigningIn, clock } = this.#ports;
+    this.#isWatching = true;
+    while (this.#waiting.size > 0) {
+      await clock.sleep((idleTimeoutSeconds * 1_000) / checks);
+      const isPaused = this.#pending.size > 0 || isSigningIn?.();
+      for (const open of this.#waiting) {
+        open.silentChecks = isPaused ? 0 : open.silentChecks + 1;
+        if (open.silentChecks < checks) continue;
+        open.isLate = true;
+        this.#waiting.delete(open);
+        open.ending.abort();
+      }
+    }
+    this.#isWatching = false;
+  }
+
+  /** Restarts the time of all requests at each message. */
+  #restarting(deliver: Deliver): Deliver {
+    return (message) => {
+      for (const open of this.#waiting) open.silentChecks = -1;
+      this.#note(message);
+      return deliver(message);
+    };
+  }
+
+  #note(message: Message): void {
+    if (message.kind === 'request') this.#pending.add(idKey(message.id ?? 'null'));
+    else if (message.method === 'notifications/cancelled')
+      this.#pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
+  }
+
+  /** Cancels at a legacy server; a modern one sees the closed stream. */
+  async #cancel(message: Message): Promise<void> {
+    const { id = 'null', method } = message;
+    if (modernVersion(message) !== undefined || method === 'initialize') return;
+    const { idleTimeoutSeconds, log } = this.#ports;
+    const reason = `"reason":"no answer in ${idleTimeoutSeconds} s"`;
+    const text = `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${id},${reason}}}`;
+    await this.#next
+      .send(readMessage(Buffer.from(text)), async () => {}, AbortSignal.timeout(cancelTimeoutMs))
+      .catch((error: unknown) => log.debug('request not cancelled', { reason: String(error) }));
+  }
 }

@@ -16,7 +16,7 @@ import { OfflineCache, redactedServer } from './offline-cache.ts';
 import type { PersonSignIn } from './sign-in-page.ts';
 import { compose, type Step } from './step.ts';
 import { toolFilter } from './tool-filter.ts';
-import { toolHeaders } from './tool-headers.ts';
+import { ToolHeaders } from './tool-headers.ts';
 
 export type PipelinePorts = {
   host: Pick<Host, keyof UserHost | 'clock' | 'http'>;
@@ -58,7 +58,7 @@ export function pipelineSteps(
     presence: status,
   };
   const cache = new OfflineCache({ ...cacheOptions, answers, troubleOf, explain, clock, log });
-  const tools = toolHeaders(log);
+  const tools = new ToolHeaders(log);
   const hasCachedAnswer = async (message: Message) =>
     message.method === 'initialize' &&
     (await answers.read(question(message, message))) !== undefined;
@@ -85,7 +85,7 @@ export function pipelineSteps(
       memory: remembered,
       log,
     }),
-    tools.step,
+    tools,
   ];
   return {
     steps,

@@ -15,7 +15,7 @@ import { withMembers } from 'latchkey-mcp/json-edit';
 import { logLevels, maxInputRequests } from 'latchkey-mcp/translation';
 import type { Log } from '#log/log';
 import { type Upstream, type Deliver, UpstreamError } from '#transport/upstream';
-import { changeStream, type ChangeStream } from './change-stream.ts';
+import { ChangeStream } from './change-stream.ts';
 import {
   discover,
   envelopeOf,
@@ -25,22 +25,13 @@ import {
   legacyAnswer,
 } from './translated-messages.ts';
 
-/** A modern server, to be spoken to as one of the older era. */
-export interface TranslatedUpstream extends Upstream {
-  /**
-   * The answer to the assistant's `initialize`; `undefined` when the server does not speak the modern
-   * era.
-   *
-   * @throws {UpstreamError} when the server could not be asked
-   */
-  meet(initialize: Message, signal: AbortSignal): Promise<Message | undefined>;
-}
+type TranslatedUpstreamPorts = { upstream: Upstream; clock: Clock; log: Log };
 
-/** What the handshake left behind. */
-type Met = { initialize: Message; subscribable: boolean; changes: ChangeStream };
+/** What the handshake found out. */
+type Handshake = { initialize: Message; subscribable: boolean; changes: ChangeStream };
 
-/** Notifications of the legacy era that a modern server has no use for. */
-const unheard = new Set([
+/** Legacy notifications that have no counterpart in the modern era. */
+const dropped = new Set([
   'notifications/initialized',
   'notifications/cancelled',
   'notifications/progress',
@@ -48,38 +39,82 @@ const unheard = new Set([
 ]);
 
 /**
- * Speaks MCP 2026-07-28 to `upstream` for an assistant that speaks up to 2025-11-25. What the assistant
- * said once, in its handshake, is said with every request; what the server needs from the assistant
- * comes as a result and is asked for as a request. Values that need no translation stay byte for byte.
+ * Speaks MCP 2026-07-28 to `upstream` for an assistant that speaks up to 2025-11-25. Every request carries what the assistant
+ * sent once, in its handshake. Input that the server requires from the assistant comes as a result, and is requested from the
+ * assistant. Values that need no translation keep their bytes.
  */
-export function translatedUpstream(ports: {
-  upstream: Upstream;
-  clock: Clock;
-  log: Log;
-}): TranslatedUpstream {
-  const { upstream, log } = ports;
-  const assistant = askedAssistant();
-  let met: Met | undefined;
-  let logLevel: string | undefined;
+export function translatedUpstream(ports: TranslatedUpstreamPorts): TranslatedUpstream {
+  return new TranslatedUpstream(ports);
+}
 
-  const envelope = () => (met ? envelopeOf(met.initialize, logLevel) : {});
+class TranslatedUpstream implements Upstream {
+  readonly #ports: TranslatedUpstreamPorts;
+  readonly #requests = assistantRequests();
+  #handshake: Handshake | undefined;
+  #logLevel: string | undefined;
 
-  async function meet(initialize: Message, signal: AbortSignal): Promise<Message | undefined> {
-    const discovered = await discover(upstream, envelopeOf(initialize), signal);
+  constructor(ports: TranslatedUpstreamPorts) {
+    this.#ports = ports;
+  }
+
+  /**
+   * The answer to the assistant's `initialize`; `undefined` if the server does not speak the modern era.
+   *
+   * @throws {UpstreamError} if the server does not answer
+   */
+  async handshake(initialize: Message, signal: AbortSignal): Promise<Message | undefined> {
+    const discovered = await discover(this.#ports.upstream, envelopeOf(initialize), signal);
     if (!discovered) return undefined;
     const announces = (...path: string[]) =>
       textAt(discovered, 'result', 'capabilities', ...path) === 'true';
     const listed = ['tools', 'prompts', 'resources'].filter((kind) =>
       announces(kind, 'listChanged'),
     );
-    const changes = changeStream(listed, envelope, ports);
-    met = { initialize, subscribable: announces('resources', 'subscribe'), changes };
-    logLevel = undefined;
+    const changes = new ChangeStream(listed, () => this.#envelope(), this.#ports);
+    this.#handshake = { initialize, subscribable: announces('resources', 'subscribe'), changes };
+    this.#logLevel = undefined;
     return initializeAnswer(initialize, discovered);
   }
 
+  async send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+    const { upstream, log } = this.#ports;
+    if (!this.#handshake || modernVersion(message) !== undefined)
+      return upstream.send(message, deliver, signal);
+    if (message.kind === 'response') {
+      if (!this.#requests.take(message)) log.debug('answer dropped', { id: message.id });
+      return undefined;
+    }
+    if (message.kind === 'notification') {
+      if (dropped.has(message.method ?? '')) return undefined;
+      return upstream.send(modernRequest(message, this.#envelope()), deliver, signal);
+    }
+    const { initialize } = this.#handshake;
+    const answer = await this.#ownAnswer(message, this.#handshake);
+    if (answer) return deliver(answer);
+    return translatedRequest(message, {
+      ...this.#ports,
+      assistant: this.#requests,
+      initialize,
+      envelope: this.#envelope(),
+      deliver,
+      signal,
+    });
+  }
+
+  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+    return this.#handshake?.changes.follow(deliver, signal);
+  }
+
+  async close(signal: AbortSignal): Promise<void> {
+    return this.#ports.upstream.close(signal);
+  }
+
+  #envelope(): Envelope {
+    return this.#handshake ? envelopeOf(this.#handshake.initialize, this.#logLevel) : {};
+  }
+
   /** The answer to a request that has no counterpart in the modern era; `undefined` for any other. */
-  async function answered(message: Message): Promise<Message | undefined> {
+  async #ownAnswer(message: Message, handshake: Handshake): Promise<Message | undefined> {
     const id = message.id ?? 'null';
     const done = readMessage(Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":{}}`));
     switch (message.method ?? '') {
@@ -89,64 +124,34 @@ export function translatedUpstream(ports: {
         const level = stringAt(message, 'params', 'level') ?? '';
         if (!logLevels.has(level))
           return errorAnswer(id, { code: -32602, message: 'unknown log level' });
-        logLevel = level;
+        this.#logLevel = level;
         return done;
       }
       case 'resources/subscribe': {
         const uri = stringAt(message, 'params', 'uri');
         if (uri === undefined) return errorAnswer(id, { code: -32602, message: 'uri is missing' });
-        if (met?.subscribable && (await met.changes.subscribe(uri))) return done;
+        if (handshake.subscribable && (await handshake.changes.subscribe(uri))) return done;
         return errorAnswer(id, {
           code: -32601,
           message: `the server does not report changes of ${uri}`,
         });
       }
       case 'resources/unsubscribe':
-        met?.changes.unsubscribe(stringAt(message, 'params', 'uri') ?? '');
+        handshake.changes.unsubscribe(stringAt(message, 'params', 'uri') ?? '');
         return done;
       default:
         return undefined;
     }
   }
-
-  return {
-    meet,
-    async send(message, deliver, signal) {
-      if (!met || modernVersion(message) !== undefined)
-        return upstream.send(message, deliver, signal);
-      if (message.kind === 'response') {
-        if (!assistant.take(message)) log.debug('answer dropped', { id: message.id });
-        return undefined;
-      }
-      if (message.kind === 'notification') {
-        if (unheard.has(message.method ?? '')) return undefined;
-        return upstream.send(modernRequest(message, envelope()), deliver, signal);
-      }
-      const answer = await answered(message);
-      if (answer) return deliver(answer);
-      const { initialize } = met;
-      return translatedRequest(message, {
-        ...ports,
-        assistant,
-        initialize,
-        envelope: envelope(),
-        deliver,
-        signal,
-      });
-    },
-    listen: async (deliver, signal) => met?.changes.follow(deliver, signal),
-    close: async (signal) => upstream.close(signal),
-  };
 }
 
-type TranslatedRequestPorts = {
-  upstream: Upstream;
-  assistant: AskedAssistant;
+export type { TranslatedUpstream };
+
+type TranslatedRequestPorts = TranslatedUpstreamPorts & {
+  assistant: AssistantRequests;
   /** The assistant's handshake. */
   initialize: Message;
   envelope: Envelope;
-  clock: Clock;
-  log: Log;
   deliver: Deliver;
   signal: AbortSignal;
 };
@@ -155,8 +160,8 @@ const mostRounds = 10;
 const pauseMs = 250;
 
 /**
- * Sends a request of the older era to a modern server, and again under another id with what the server
- * needs from the assistant, until it is answered; delivers that answer.
+ * Sends a legacy request to a modern server, and delivers the answer. While the server requires input of the assistant, sends the
+ * request again, with another id and the input.
  *
  * MCP 2026-07-28 multi round-trip requests
  *
@@ -168,66 +173,66 @@ async function translatedRequest(message: Message, ports: TranslatedRequestPorts
     deliver(errorAnswer(message.id ?? 'null', { code: -32603, message: problem }));
   let sent = modernRequest(message, envelope);
   for (let round = 0; ; round += 1) {
-    const needed = await once(sent, message, ports);
-    if (!needed) return;
+    const required = await sendOnce(sent, message, ports);
+    if (!required) return;
     if (round >= mostRounds)
       return fail(`the server requested more input after ${mostRounds} rounds`);
-    if (needed.requests.length > maxInputRequests)
+    if (required.requests.length > maxInputRequests)
       return fail(`the server requested more than ${maxInputRequests} inputs at once`);
-    const given = await givenInput(needed, initialize, ports);
-    if ('problem' in given) return fail(given.problem);
-    const asked = needed.requests.length > 0;
-    if (!asked) await clock.sleep(pauseMs, signal);
-    const { requestState } = needed;
+    const input = await collectInput(required, initialize, ports);
+    if ('problem' in input) return fail(input.problem);
+    const hasInput = required.requests.length > 0;
+    if (!hasInput) await clock.sleep(pauseMs, signal);
+    const { requestState } = required;
     sent = modernRequest(message, envelope, {
       id: JSON.stringify(`latchkey-${randomUUID()}`),
       params: {
-        ...(asked && { inputResponses: given.json }),
+        ...(hasInput && { inputResponses: input.json }),
         ...(requestState !== undefined && { requestState }),
       },
     });
   }
 }
 
-/** One round; what the server needs for another one. */
-async function once(
+/** Sends the request once. Returns the input that the server requires for another round. */
+async function sendOnce(
   sent: Message,
   { id, method }: Message,
   { upstream, log, deliver, signal }: TranslatedRequestPorts,
-): Promise<NeededInput | undefined> {
-  let needed: NeededInput | undefined;
+): Promise<RequiredInput | undefined> {
+  let required: RequiredInput | undefined;
   const enough = new AbortController();
   const take: Deliver = async (message) => {
     if (message.kind === 'request') return log.warn('request dropped', { what: message.method });
     if (message.kind === 'notification') return deliver(message);
-    needed = neededInput(message);
-    // A server that leaves the stream open behind it does not hold up the next round.
-    if (needed) return enough.abort();
+    required = requiredInput(message);
+    // The next round does not wait for a server that keeps the stream open.
+    if (required) return enough.abort();
     await deliver(answerTo(id ?? 'null', legacyAnswer(message, method)));
   };
   try {
     await upstream.send(sent, take, AbortSignal.any([signal, enough.signal]));
   } catch (error) {
-    if (!needed) throw error;
+    if (!required) throw error;
   }
-  return needed;
+  return required;
 }
 
-/** What a server needs from the assistant before it goes on. */
-type NeededInput = {
-  /** By the server's own key; `params` is JSON text. */
+/** The input that a server requires from the assistant before it continues. */
+type RequiredInput = {
+  /** `key` is the server's name for the input; `params` is JSON text. */
   requests: { key: string; method: string; params: string }[];
-  /** JSON text, to be given back as it is. */
+  /** JSON text that the server gets back unchanged. */
   requestState: string | undefined;
 };
 
 /**
- * What an answer of a modern server asks for; `undefined` for one that is complete. At most one request beyond
- * `maxInputRequests` is read, which tells that there are too many.
+ * The input that an answer of a modern server requires; `undefined` if the answer is complete. Reads at most one request more
+ * than `maxInputRequests`, which is enough to know that there are too many.
  *
  * MCP 2026-07-28 multi round-trip requests
  */
-function neededInput(answer: Message): NeededInput | undefined {
+function requiredInput(answer: Message): RequiredInput | undefined {
   if (stringAt(answer, 'result', 'resultType') !== 'input_required') return undefined;
   const { bytes } = answer;
   const at = (span: Span | undefined) => span && jsonMembers(bytes, span);
@@ -243,7 +248,7 @@ function neededInput(answer: Message): NeededInput | undefined {
   return { requests, requestState: text(result?.get('requestState')) };
 }
 
-/** Before 2026-07-28 a page that a person is sent to has an id. MCP 2025-11-25 elicitation */
+/** In the legacy era, an elicitation of a URL has an id. MCP 2025-11-25 elicitation */
 function legacyParams(json: string | undefined): string {
   if (!json?.includes('"url"')) return json ?? '{}';
   const params: { mode?: unknown; elicitationId?: unknown } = JSON.parse(json);
@@ -253,10 +258,10 @@ function legacyParams(json: string | undefined): string {
   return withMembers(bytes, span, { elicitationId: JSON.stringify(randomUUID()) }).toString();
 }
 
-/** What the assistant answered, as the JSON text of `inputResponses`, or why it cannot be had. */
-type GivenInput = { json: string } | { problem: string };
+/** The assistant's answers as the JSON text of `inputResponses`, or why there are none. */
+type CollectedInput = { json: string } | { problem: string };
 
-/** The capability without which an assistant is not asked. */
+/** The capability that an assistant must have for a request. */
 const capabilityOf: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
   'sampling/createMessage': 'sampling',
@@ -264,36 +269,36 @@ const capabilityOf: Readonly<Record<string, string>> = {
 };
 
 /**
- * Asks the assistant, which said in `initialize` what it can do, for all that a server needs at once.
- * When one request fails the others are withdrawn.
+ * Requests all input that a server requires from the assistant at once, if the capabilities in `initialize` allow it. If one
+ * request fails, the others are cancelled.
  *
  * MCP 2026-07-28 multi round-trip requests
  *
  * @throws {UpstreamError} `aborted`
  */
-async function givenInput(
-  { requests }: NeededInput,
+async function collectInput(
+  { requests }: RequiredInput,
   initialize: Message,
   {
     assistant,
     deliver,
     signal,
-  }: { assistant: AskedAssistant; deliver: Deliver; signal: AbortSignal },
-): Promise<GivenInput> {
-  const over = new AbortController();
-  const either = AbortSignal.any([signal, over.signal]);
-  const able = ({ method }: { method: string }) =>
+  }: { assistant: AssistantRequests; deliver: Deliver; signal: AbortSignal },
+): Promise<CollectedInput> {
+  const ended = new AbortController();
+  const until = AbortSignal.any([signal, ended.signal]);
+  const isSupported = ({ method }: { method: string }) =>
     Object.hasOwn(capabilityOf, method) &&
     textAt(initialize, 'params', 'capabilities', capabilityOf[method] ?? '') !== undefined;
-  const beyond = requests.find((request) => !able(request));
-  if (beyond)
+  const unsupported = requests.find((request) => !isSupported(request));
+  if (unsupported)
     return {
-      problem: `the server requires ${beyond.method}, which the assistant does not support`,
+      problem: `the server requires ${unsupported.method}, which the assistant does not support`,
     };
   try {
-    const given = await Promise.all(
+    const members = await Promise.all(
       requests.map(async ({ key, ...request }) => {
-        const answer = await assistant.ask(request, deliver, either);
+        const answer = await assistant.send(request, deliver, until);
         const result = textAt(answer, 'result');
         const why = stringAt(answer, 'error', 'message') ?? '';
         if (result === undefined)
@@ -301,12 +306,12 @@ async function givenInput(
         return `${JSON.stringify(key)}:${result}`;
       }),
     );
-    return { json: `{${given.join(',')}}` };
+    return { json: `{${members.join(',')}}` };
   } catch (error) {
     if (error instanceof Unanswered) return { problem: error.message };
     throw error;
   } finally {
-    over.abort();
+    ended.abort();
   }
 }
 
@@ -314,31 +319,31 @@ class Unanswered extends Error {
   override readonly name = 'Unanswered';
 }
 
-/** Requests that are put to the assistant, on behalf of a server that cannot do so itself. */
-interface AskedAssistant {
+/** Requests that we send to the assistant, because a modern server cannot. */
+interface AssistantRequests {
   /**
-   * Puts `method` with `params` (JSON text) to the assistant and resolves with its answer. When
-   * `signal` aborts, the request is cancelled at the assistant.
+   * Sends a request (`params` is JSON text) to the assistant, and resolves to its answer. When `signal` aborts, the request is
+   * cancelled at the assistant.
    *
    * @throws {UpstreamError} `aborted`
    */
-  ask(
+  send(
     request: { method: string; params: string },
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<Message>;
 
-  /** Takes an answer of the assistant; `false` when it answers nothing of ours. */
+  /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
   take(answer: Message): boolean;
 }
 
-function askedAssistant(): AskedAssistant {
+function assistantRequests(): AssistantRequests {
   const waiting = new Map<string, (answer: Message) => void>();
-  let asked = 0;
+  let count = 0;
   return {
-    async ask({ method, params }, deliver, signal) {
-      asked += 1;
-      const id = JSON.stringify(`latchkey-asks-${asked}`);
+    async send({ method, params }, deliver, signal) {
+      count += 1;
+      const id = JSON.stringify(`latchkey-asks-${count}`);
       const name = JSON.stringify(method);
       const request = `{"jsonrpc":"2.0","id":${id},"method":${name},"params":${params}}`;
       const { promise, resolve, reject } = Promise.withResolvers<Message>();
@@ -351,7 +356,7 @@ function askedAssistant(): AskedAssistant {
         if (signal.aborted) stop();
         return await promise;
       } catch (error) {
-        if (waiting.has(idKey(id))) await deliver(withdrawn(id));
+        if (waiting.has(idKey(id))) await deliver(cancellation(id));
         throw error;
       } finally {
         waiting.delete(idKey(id));
@@ -366,7 +371,7 @@ function askedAssistant(): AskedAssistant {
   };
 }
 
-function withdrawn(id: string): Message {
+function cancellation(id: string): Message {
   const params = `{"requestId":${id},"reason":"the request that needed it has ended"}`;
   return readMessage(
     Buffer.from(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { changeStream } from '#proxy/pipeline/change-stream';
+import { ChangeStream } from '#proxy/pipeline/change-stream';
 import { jsonLinesLog } from '#proxy/log/log';
 import { fakeClock } from '#support/fake-clock';
 import { listener, scriptedUpstream, type Said } from '#support/scripted-upstream';
@@ -26,7 +26,7 @@ function following(listed: string[]) {
   });
   const clock = fakeClock();
   const log = jsonLinesLog('error', () => undefined);
-  const changes = changeStream(listed, () => ({}), { upstream, clock, log });
+  const changes = new ChangeStream(listed, () => ({}), { upstream, clock, log });
   const over = new AbortController();
   const assistant = listener();
   const followed = changes.follow(assistant.deliver, over.signal);

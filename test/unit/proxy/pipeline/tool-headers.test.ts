@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
 import { compose } from '#proxy/pipeline/step';
-import { toolHeaders } from '#proxy/pipeline/tool-headers';
+import { ToolHeaders } from '#proxy/pipeline/tool-headers';
 import {
   asMessage,
   listener,
@@ -26,9 +26,9 @@ const tool = (name: string, header: string) => ({
 
 function connected(script: Script) {
   const warnings: string[] = [];
-  const tools = toolHeaders(jsonLinesLog('warn', (line) => warnings.push(line)));
+  const tools = new ToolHeaders(jsonLinesLog('warn', (line) => warnings.push(line)));
   const server = scriptedUpstream(script);
-  const upstream = compose([tools.step], server);
+  const upstream = compose([tools], server);
   const assistant = listener();
   const send = async (message: Said | string) =>
     upstream.send(asMessage(message), assistant.deliver, signal);

@@ -37,7 +37,7 @@ async function met(script: Script = () => []) {
   );
   const clock = fakeClock();
   const translated = translatedUpstream({ upstream, clock, log });
-  const answer = await translated.meet(asMessage(initialize), signal);
+  const answer = await translated.handshake(asMessage(initialize), signal);
   const assistant = listener();
   const ask = async (message: Said | string, until = signal) =>
     translated.send(asMessage(message), assistant.deliver, until);
@@ -84,7 +84,7 @@ test.each([
   const upstream = scriptedUpstream(({ id }) => [{ id, ...answer }]);
   const translated = translatedUpstream({ upstream, clock: fakeClock(), log });
 
-  expect(await translated.meet(asMessage(initialize), signal)).toBeUndefined();
+  expect(await translated.handshake(asMessage(initialize), signal)).toBeUndefined();
   expect(upstream.asked).toHaveLength(1);
 });
 
@@ -95,7 +95,7 @@ test('legacy to modern: a server that refuses a revision it announced is asked o
   );
   const translated = translatedUpstream({ upstream, clock: fakeClock(), log });
 
-  expect(await translated.meet(asMessage(initialize), signal)).toBeDefined();
+  expect(await translated.handshake(asMessage(initialize), signal)).toBeDefined();
 });
 
 test('legacy to modern: each request carries the handshake’s data and keeps its other bytes', async () => {
