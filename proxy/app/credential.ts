@@ -1,5 +1,5 @@
 import { signsIn } from '#auth/account';
-import { signInService } from '#auth/sign-in-service';
+import { SignInService } from '#auth/sign-in-service';
 import { accountTokens } from '#auth/account-tokens';
 import type { TokenRecord } from '#auth/token-vault';
 import { wakeWatch } from '#clock/clock';
@@ -128,15 +128,16 @@ async function signedInIdentity(
   const { signIn: mode } = options;
   const { openBrowser, assistant, stop: signal } = ports;
   const isTimely = timely(mode);
-  const service = signInService(account, { mode, openBrowser, isTimely, assistant, signal });
-  const tokens = accountTokens(account, { signInService: service, readAhead: expected(), log });
+  const command = loginCommand(connection);
+  const signInOptions = { mode, command, openBrowser, isTimely, assistant, signal };
+  const signInService = new SignInService(account, signInOptions);
+  const { signIn } = signInService;
+  const tokens = accountTokens(account, { signIn, readAhead: expected(), log });
   return {
     credential: bearerCredential(tokens, expected),
     account: account.vault.account,
     token: async () => account.vault.access(),
-    ...(!asClient && {
-      signInService: { ...service, waits: mode === 'always', command: loginCommand(connection) },
-    }),
+    ...(!asClient && { signInService }),
   };
 }
 

@@ -1,12 +1,11 @@
 import type { Log } from '#log/log';
 import type { TokenSource } from '#transport/credential';
 import type { Account } from './account.ts';
-import type { SignInService } from './sign-in-service.ts';
-import { storedTokenSource, type Grant } from './token-source.ts';
+import { StoredTokenSource, type Grant, type SignIn } from './token-source.ts';
 
 export type AccountTokensOptions = {
-  /** Where a person signs in, when it takes one. */
-  signInService: Pick<SignInService, 'ask'>;
+  /** Lets a person sign in, if one has to. */
+  signIn: SignIn;
   readAhead: boolean;
   log: Log;
 };
@@ -21,7 +20,7 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
       const { clientGrant } = await import('./grants.ts');
       return clientGrant({ url, credentials }, known, account);
     };
-    return storedTokenSource({ ...common, grant });
+    return new StoredTokenSource({ ...common, grant });
   }
   const grant: Grant = async (known) => {
     const [{ personGrant }, { registeredClients }] = await Promise.all([
@@ -31,5 +30,5 @@ export function accountTokens(account: Account, options: AccountTokensOptions): 
     const clients = registeredClients(account.store);
     return personGrant({ url, credentials }, known, { ...account, clients });
   };
-  return storedTokenSource({ ...common, grant, signIn: options.signInService.ask });
+  return new StoredTokenSource({ ...common, grant, signIn: options.signIn });
 }

@@ -4,16 +4,16 @@ import type { Account } from './account.ts';
 import type { SignInMarks } from './sign-in-marks.ts';
 import type { AuthorizationPage } from './sign-in.ts';
 import { TokenError } from './errors.ts';
-import type { Known, SignIn } from './token-source.ts';
+import type { IsAcceptable, Known, SignIn } from './token-source.ts';
 import { isExpired, type TokenRecord } from './token-vault.ts';
 
 /** A page that waits for a person to sign in. */
 export type SignInPage = {
-  /** A new address of the page, valid for one browser. */
+  /** Creates an address of the page, valid for one browser. */
   link: () => URL;
   /** Whether the browser was opened with one; otherwise the person has to open the address. */
   opened: boolean;
-  /** Resolves with whether the person signed in; never rejects. */
+  /** Resolves to whether the person signed in; never rejects. */
   done: Promise<boolean>;
   /** Ends the sign-in. */
   giveUp: () => void;
@@ -21,189 +21,207 @@ export type SignInPage = {
 
 export type SignInServiceOptions = {
   mode: SignInMode;
+  /** The command that a person can run instead: `latchkey login acme`. */
+  command: string;
   openBrowser: (page: URL) => Promise<boolean>;
-  /** Whether a person would now expect the browser to open unasked. */
+  /** Whether a person would now expect the browser to open on its own. */
   isTimely: () => boolean;
-  /** What people call the assistant, for the page that asks for consent. */
+  /** The assistant's display name, for the page that asks for consent. */
   assistant?: (() => string | undefined) | undefined;
   signal: AbortSignal;
 };
 
-/** Signs a person in to one connection: one page at a time, over all processes of this host. */
-export interface SignInService {
-  /** For a request that needs a person: opens the browser if `--sign-in` allows it unasked. */
-  ask: SignIn;
+/** A sign-in under way. */
+type Attempt = {
+  token: Promise<TokenRecord>;
+  page?: SignInPage;
+  /** Ends the attempt if another process has completed the sign-in. */
+  lookAgain: () => Promise<void>;
+};
 
-  /** The page that waits now. */
-  page(): SignInPage | undefined;
-
-  /** Resolves when a page waits; at the latest when `signal` aborts. */
-  shown(signal: AbortSignal): Promise<void>;
-
-  /**
-   * Begins a sign-in that was asked for, or joins the one under way. A page that is `handed` over as an address is
-   * not opened. `undefined` if there is no page, because another process signs in, or has just done so.
-   */
-  begin(handed: boolean): Promise<SignInPage | undefined>;
-
-  /** Whether a person has signed in since `ask` last lacked a sign-in. Reads the keychain once. */
-  signedIn(): Promise<boolean>;
-
-  /** To be called when another process may have completed the sign-in: requests that wait for the page continue. */
-  lookAgain(): Promise<void>;
-}
+/** `unrequested` fails if no browser opens. The other two leave it to the person to open the page's address. */
+type Opening = 'unrequested' | 'requested' | 'none';
 
 /** After this long, a sign-in of another process is assumed to wait for the person. */
 const pageMs = 10_000;
 /** A process that signs in notifies all proxies that it can reach. This is for the others. */
 const lookEveryMs = 2_000;
 
-export function signInService(account: Account, options: SignInServiceOptions): SignInService {
-  const { vault, marks, clock, signInLock } = account;
-  const { mode, openBrowser, isTimely, assistant, signal } = options;
-  const watching = new Set<() => void>();
-  let page: SignInPage | undefined;
-  let asking: Promise<TokenRecord> | undefined;
-  let lookAgain: (() => Promise<void>) | undefined;
-  /** The access token that there was when a person was needed. */
-  let lost: string | undefined;
-  let policy: SignIn | undefined;
-  let starting: Promise<SignInPage | undefined> | undefined;
+/** Signs a person in to one connection: one page at a time, over all processes of this host. */
+export class SignInService {
+  /** Whether requests wait for the person without a time limit. */
+  readonly waits: boolean;
+  readonly command: string;
+  readonly #account: Account;
+  readonly #options: SignInServiceOptions;
+  readonly #policy: SignIn;
+  readonly #onPage = new Set<() => void>();
+  #attempt: Attempt | undefined;
+  /** The access token at the time when a person was needed. */
+  #lost: string | undefined;
+  #starting: Promise<SignInPage | undefined> | undefined;
 
-  /** `unasked` fails where there is no browser; the others leave the page's address to be followed. */
-  function begin(
-    known: Known,
-    isGood: (record: TokenRecord | undefined) => boolean,
-    how: 'unasked' | 'opened' | 'handed',
-  ): Promise<TokenRecord> {
-    if (asking) return asking;
-    const given = new AbortController();
-    const ended = AbortSignal.any([signal, given.signal]);
-    const show = async ({ link }: AuthorizationPage) => {
-      const opened = how !== 'handed' && (await openBrowser(link()));
-      if (how === 'unasked' && !opened)
-        throw new TokenError('signed_out', 'no browser can be opened on this computer');
-      const done = mine.then(
-        () => true,
-        () => false,
-      );
-      page = { link, opened, done, giveUp: () => given.abort() };
-      watching.forEach((tell) => tell());
-      return undefined;
-    };
-    const own = signInLock.hold(`sign in ${vault.account}`, async () => {
-      const found = await vault.access();
-      if (found && isGood(found)) return found;
-      const { signInAccount } = await import('./sign-in.ts');
-      return signInAccount(account, { show, signal: ended, known, assistant: assistant?.() });
+  constructor(account: Account, options: SignInServiceOptions) {
+    this.waits = options.mode === 'always';
+    this.command = options.command;
+    this.#account = account;
+    this.#options = options;
+    this.#policy = signInPolicy({
+      ...options,
+      ...account,
+      isUnderWay: () => this.#attempt !== undefined,
+      open: async (known, isAcceptable) => this.#begin(known, isAcceptable, 'unrequested'),
+      noteScopes: async (known) => noteScopes(account.marks, known),
     });
-    const elsewhere = Promise.withResolvers<TokenRecord>();
-    const settled = new AbortController();
-    const mine = Promise.race([own, elsewhere.promise]).finally(() => {
-      asking = undefined;
-      page = undefined;
-      lookAgain = undefined;
-      settled.abort();
+  }
+
+  /** For a request that needs a person: opens the browser if `--sign-in` allows it. */
+  readonly signIn: SignIn = async (known, isAcceptable) => {
+    this.#lost = known.previous?.accessToken;
+    return this.#policy(known, isAcceptable);
+  };
+
+  /** The page that waits now. */
+  page(): SignInPage | undefined {
+    return this.#attempt?.page;
+  }
+
+  /** Resolves when a page waits; at the latest when `signal` aborts. */
+  async shown(signal: AbortSignal): Promise<void> {
+    return new Promise((resolve) => {
+      if (this.page() || signal.aborted) return resolve();
+      const done = () => {
+        this.#onPage.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#onPage.add(done);
+      signal.addEventListener('abort', done, { once: true });
     });
-    mine.catch(() => undefined);
-    lookAgain = async () => {
-      const found = await vault.access();
-      if (!found || !isGood(found)) return;
-      elsewhere.resolve(found);
-      given.abort();
-    };
-    asking = mine;
-    void lookWhile(AbortSignal.any([ended, settled.signal]), lookAgain);
-    return mine;
   }
 
-  async function lookWhile(until: AbortSignal, look: () => Promise<void>): Promise<void> {
-    for (;;) {
-      await clock.sleep(lookEveryMs, until);
-      if (until.aborted) return;
-      await look().catch(() => undefined); // A keychain that is away is asked again.
-    }
+  /**
+   * Begins a sign-in at a person's request, or joins the one under way. If the page is `handed` over as an address, no browser
+   * is opened. Resolves to `undefined` if there is no page, because another process signs in, or has just done so.
+   */
+  async begin(handed: boolean): Promise<SignInPage | undefined> {
+    const page = this.page();
+    if (page) return page;
+    // Concurrent callers share the one opening of the day.
+    this.#starting ??= this.#start(handed).finally(() => {
+      this.#starting = undefined;
+    });
+    return this.#starting;
   }
 
-  function signInPolicyOfMode(): SignIn {
-    const noteScopes = async ({ challenge, previous }: Known) => {
-      const { parseChallenge } = await import('./discovery.ts');
-      const words = [previous?.scope, parseChallenge(challenge).scope].join(' ').split(' ');
-      await marks.wantScopes([...new Set(words.filter(Boolean))]);
-    };
-    const isUnderWay = () => asking !== undefined;
-    const open: SignIn = async (known, isGood) => begin(known, isGood, 'unasked');
-    return signInPolicy({ mode, marks, isTimely, isUnderWay, open, noteScopes, clock });
+  /** Whether a person has signed in since `signIn` was last called. Reads the keychain once. */
+  async signedIn(): Promise<boolean> {
+    const { vault, marks, clock } = this.#account;
+    if (!marks.signedInBefore()) return false;
+    const token = await vault.access();
+    if (!token || token.accessToken === this.#lost) return false;
+    return !isExpired(token, clock.now()) || (await vault.refresh(token.issuer)) !== undefined;
   }
 
-  /** Whether one who asked for the page has it opened, too. */
-  async function opens(): Promise<boolean> {
-    if (mode === 'never') return false;
-    return mode === 'always' || marks.claimToday();
+  /** To be called when another process may have completed the sign-in: requests that wait for the page continue. */
+  async lookAgain(): Promise<void> {
+    await this.#attempt?.lookAgain();
   }
 
-  /** Two who ask at once share the day's one opening. */
-  async function start(handed: boolean): Promise<SignInPage | undefined> {
-    lost ??= (await vault.access())?.accessToken;
-    const isGood = (record: TokenRecord | undefined) =>
-      record !== undefined && record.accessToken !== lost && !isExpired(record, clock.now());
-    const how = handed || !(await opens()) ? 'handed' : 'opened';
+  async #start(handed: boolean): Promise<SignInPage | undefined> {
+    const { vault, clock } = this.#account;
+    this.#lost ??= (await vault.access())?.accessToken;
+    const isAcceptable = (record: TokenRecord | undefined) =>
+      record !== undefined && record.accessToken !== this.#lost && !isExpired(record, clock.now());
+    const opening = handed || !(await this.#mayOpen()) ? 'none' : 'requested';
     const enough = new AbortController();
-    const until = AbortSignal.any([signal, enough.signal]);
+    const until = AbortSignal.any([this.#options.signal, enough.signal]);
     try {
       await Promise.race([
-        begin({ wider: false }, isGood, how),
-        shown(until),
+        this.#begin({ wider: false }, isAcceptable, opening),
+        this.shown(until),
         clock.sleep(pageMs, until),
       ]);
-      return page;
+      return this.page();
     } finally {
       enough.abort();
     }
   }
 
-  async function shown(until: AbortSignal): Promise<void> {
-    return new Promise((resolve) => {
-      if (page || until.aborted) return resolve();
-      const tell = () => {
-        watching.delete(tell);
-        until.removeEventListener('abort', tell);
-        resolve();
-      };
-      watching.add(tell);
-      until.addEventListener('abort', tell, { once: true });
-    });
+  /** Whether a requested page also opens in the browser. */
+  async #mayOpen(): Promise<boolean> {
+    const { mode } = this.#options;
+    if (mode === 'never') return false;
+    return mode === 'always' || this.#account.marks.claimToday();
   }
 
-  return {
-    async ask(known, isGood) {
-      lost = known.previous?.accessToken;
-      policy ??= signInPolicyOfMode();
-      return policy(known, isGood);
-    },
-    page: () => page,
-    shown,
-    lookAgain: async () => lookAgain?.(),
-    async begin(handed) {
-      if (page) return page;
-      starting ??= start(handed).finally(() => {
-        starting = undefined;
-      });
-      return starting;
-    },
-    async signedIn() {
-      if (!marks.signedInBefore()) return false;
-      const token = await vault.access();
-      if (!token || token.accessToken === lost) return false;
-      return !isExpired(token, clock.now()) || (await vault.refresh(token.issuer)) !== undefined;
-    },
-  };
+  #begin(known: Known, isAcceptable: IsAcceptable, opening: Opening): Promise<TokenRecord> {
+    if (this.#attempt) return this.#attempt.token;
+    const { vault, signInLock } = this.#account;
+    const { assistant, signal } = this.#options;
+    const abandoned = new AbortController();
+    const settled = new AbortController();
+    const until = AbortSignal.any([signal, abandoned.signal]);
+    const show = async ({ link }: AuthorizationPage) => {
+      const opened = await this.#open(link, opening);
+      const done = token.then(
+        () => true,
+        () => false,
+      );
+      attempt.page = { link, opened, done, giveUp: () => abandoned.abort() };
+      this.#onPage.forEach((notify) => notify());
+      return undefined;
+    };
+    const own = signInLock.hold(`sign in ${vault.account}`, async () => {
+      const stored = await vault.access();
+      if (stored && isAcceptable(stored)) return stored;
+      const { signInAccount } = await import('./sign-in.ts');
+      return signInAccount(this.#account, { show, signal: until, known, assistant: assistant?.() });
+    });
+    const elsewhere = Promise.withResolvers<TokenRecord>();
+    const token = Promise.race([own, elsewhere.promise]).finally(() => {
+      this.#attempt = undefined;
+      settled.abort();
+    });
+    token.catch(() => undefined);
+    const lookAgain = async () => {
+      const stored = await vault.access();
+      if (!stored || !isAcceptable(stored)) return;
+      elsewhere.resolve(stored);
+      abandoned.abort();
+    };
+    const attempt: Attempt = { token, lookAgain };
+    this.#attempt = attempt;
+    void this.#lookWhile(AbortSignal.any([until, settled.signal]), lookAgain);
+    return token;
+  }
+
+  async #open(link: () => URL, opening: Opening): Promise<boolean> {
+    const opened = opening !== 'none' && (await this.#options.openBrowser(link()));
+    if (opening === 'unrequested' && !opened)
+      throw new TokenError('signed_out', 'no browser can be opened on this computer');
+    return opened;
+  }
+
+  async #lookWhile(until: AbortSignal, look: () => Promise<void>): Promise<void> {
+    for (;;) {
+      await this.#account.clock.sleep(lookEveryMs, until);
+      if (until.aborted) return;
+      await look().catch(() => undefined); // If the keychain is unavailable, it is read again later.
+    }
+  }
+}
+
+async function noteScopes(marks: SignInMarks, { challenge, previous }: Known): Promise<void> {
+  const { parseChallenge } = await import('./discovery.ts');
+  const words = [previous?.scope, parseChallenge(challenge).scope].join(' ').split(' ');
+  await marks.wantScopes([...new Set(words.filter(Boolean))]);
 }
 
 export type SignInPolicyOptions = {
-  mode: 'auto' | 'always' | 'never';
+  mode: SignInMode;
   marks: SignInMarks;
-  /** Whether a person would now expect the browser to open unasked. */
+  /** Whether a person would now expect the browser to open on its own. */
   isTimely: () => boolean;
   /** Whether a page waits already, or is about to. */
   isUnderWay: () => boolean;
@@ -218,14 +236,14 @@ export type SignInPolicyOptions = {
 const waitMs = 45_000;
 
 /**
- * Whether the browser may be opened unasked when a sign-in is required. `always` opens it and lets requests wait;
- * `auto` opens it only for a first sign-in to the connection, once a day over all processes. Otherwise the
- * request fails, and its error says what to do.
+ * Decides whether the browser opens on its own when a sign-in is required. `always` opens it and lets requests wait; `auto` opens
+ * it only for the first sign-in to the connection, once a day over all processes. Otherwise the request fails, and its error says
+ * what to do.
  */
 export function signInPolicy(options: SignInPolicyOptions): SignIn {
   const { mode, marks, isTimely, isUnderWay, open, noteScopes, clock } = options;
 
-  return async (known, isGood) => {
+  return async (known, isAcceptable) => {
     const firstEver = async () =>
       mode === 'auto' && !marks.signedInBefore() && (await marks.claimToday());
     if (!isUnderWay()) {
@@ -239,7 +257,7 @@ export function signInPolicy(options: SignInPolicyOptions): SignIn {
         );
       }
     }
-    const token = open(known, isGood);
+    const token = open(known, isAcceptable);
     if (mode === 'always') return token;
     const enough = new AbortController();
     const tooLong = clock.sleep(waitMs, enough.signal).then(() => {

@@ -1,7 +1,7 @@
 import { TokenError } from './errors.ts';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
-import type { RejectedToken, TokenSource } from '#transport/credential';
+import type { NarrowToken, RejectedToken, TokenSource } from '#transport/credential';
 import type { RefreshLock } from './refresh-lock.ts';
 import {
   isDue,
@@ -11,178 +11,171 @@ import {
   type TokenVault,
 } from './token-vault.ts';
 
-/** Why a new token is wanted, and what was there before. */
+/** Why a token is requested, and the previous one. */
 export type Known = {
   challenge?: string;
   previous?: TokenRecord;
-  /** The challenge asks for scopes that the token before lacks. */
+  /** The challenge requires scopes that the previous token lacks. */
   wider: boolean;
 };
 
 /**
- * Fetches a new token, without a person.
+ * Fetches a token, without a person.
  *
- * @throws {TokenError} `signed_out` when only a person can bring one
+ * @throws {TokenError} `signed_out` if a person has to sign in
  */
 export type Grant = (known: Known) => Promise<Granted>;
 
-/** Lets a person sign in; the token it brings is safely stored. `isGood` tells one found there. */
-export type SignIn = (
-  known: Known,
-  isGood: (record: TokenRecord | undefined) => boolean,
-) => Promise<TokenRecord>;
+export type IsAcceptable = (record: TokenRecord | undefined) => boolean;
+
+/** Lets a person sign in, and stores the token. If another process has stored an acceptable one, returns that. */
+export type SignIn = (known: Known, isAcceptable: IsAcceptable) => Promise<TokenRecord>;
 
 export type StoredTokenSourceOptions = {
   vault: TokenVault;
   lock: RefreshLock;
   grant: Grant;
   signIn?: SignIn;
-  /** Whether to read the store before anyone asks; a keychain takes as long as starting up does. */
+  /** Whether to read the store before a token is needed. Reading a keychain takes as long as starting the process. */
   readAhead?: boolean;
   clock: Clock;
   log: Log;
 };
 
-const mostWidenings = 8;
+const maxWidenings = 8;
 
 /**
- * Tokens that outlive the process: read from the store at once, renewed ahead of expiry, by one
- * caller of one process for all others. A new token is used only once it is safely stored, since
- * the next one may depend on it.
+ * Tokens that outlive the process. They are read from the store at the start, and renewed before they expire: one caller in one
+ * process renews a token for all others. A new token is stored before it is used, because renewing it again may depend on it.
  */
-export function storedTokenSource(options: StoredTokenSourceOptions): TokenSource {
-  const { vault, lock, grant, signIn, readAhead = true, clock, log } = options;
-  const rejected = new Set<string>();
-  const asked = new Set<string>();
-  let current: TokenRecord | undefined;
-  let renewal: Promise<string> | undefined;
-  let widening: Promise<string> | undefined;
+export class StoredTokenSource implements TokenSource {
+  readonly #options: StoredTokenSourceOptions;
+  readonly #rejected = new Set<string>();
+  /** The challenges that a wider token was requested for. */
+  readonly #challenges = new Set<string>();
+  #current: TokenRecord | undefined;
+  #firstRead: Promise<TokenRecord | undefined> | undefined;
+  #renewal: Promise<string> | undefined;
+  #widening: Promise<string> | undefined;
 
-  let firstRead: Promise<TokenRecord | undefined> | undefined = readAhead
-    ? vault.access()
-    : undefined;
-  firstRead?.catch(() => undefined);
+  constructor(options: StoredTokenSourceOptions) {
+    this.#options = options;
+    if (options.readAhead ?? true) this.#firstRead = options.vault.access();
+    this.#firstRead?.catch(() => undefined);
+  }
 
-  const usable = (record: TokenRecord | undefined): record is TokenRecord =>
-    record !== undefined && !rejected.has(record.accessToken) && !isExpired(record, clock.now());
-  const fresh = (record: TokenRecord | undefined): record is TokenRecord =>
-    usable(record) && !isDue(record, clock.now());
+  async accessToken(refused?: RejectedToken): Promise<string> {
+    if (refused?.accessToken !== undefined) this.#rejected.add(refused.accessToken);
+    if (this.#firstRead) {
+      const reading = this.#firstRead;
+      try {
+        this.#current ??= await reading;
+      } finally {
+        if (this.#firstRead === reading) this.#firstRead = undefined;
+      }
+    }
+    if (this.#isFresh(this.#current)) return this.#current.accessToken;
+    this.#renewal ??= this.#renew(refused?.challenge).finally(() => {
+      this.#renewal = undefined;
+    });
+    return this.#renewal;
+  }
 
-  const before = (known: Known, previous = current): Known =>
-    previous ? { ...known, previous } : known;
+  async widened({ accessToken: narrow, challenge }: NarrowToken): Promise<string | undefined> {
+    if (this.#isUsable(this.#current) && this.#current.accessToken !== narrow)
+      return this.#current.accessToken;
+    if (this.#widening) return this.#widening;
+    // Another process may have signed in since, with more scopes.
+    const stored = await this.#options.vault.access();
+    if (this.#isFresh(stored) && stored.accessToken !== narrow) return this.#use(stored);
+    // A server that requires more scopes every time must not send a person to the browser again and again.
+    if (this.#challenges.has(challenge) || this.#challenges.size >= maxWidenings) return undefined;
+    this.#challenges.add(challenge);
+    this.#widening = this.#widen(narrow, challenge).finally(() => {
+      this.#widening = undefined;
+    });
+    return this.#widening;
+  }
 
-  async function renew(challenge: string | undefined): Promise<string> {
+  async #renew(challenge: string | undefined): Promise<string> {
     const known = { ...(challenge !== undefined && { challenge }), wider: false };
-    return withPerson(before(known), fresh, () =>
-      lock.hold(vault.account, async () => {
-        const previous = await vault.access();
-        if (fresh(previous)) {
-          current = previous;
-          return previous.accessToken;
-        }
-        const granted = await grantOrKeep(before(known, previous ?? current)).catch(
-          async (error: unknown) => {
-            if (previous && isSignedOut(error)) await endIfRejected(previous);
-            throw error;
-          },
-        );
-        if (granted === current) return granted.accessToken;
-        return keep(granted);
-      }),
-    );
+    const isFresh = (record: TokenRecord | undefined) => this.#isFresh(record);
+    return this.#acquire(known, isFresh, async (full, stored) => this.#grantOrKeep(full, stored));
   }
 
-  async function widen(narrow: string, challenge: string): Promise<string> {
-    const known = { challenge, wider: true };
-    const isGood = (record: TokenRecord | undefined): record is TokenRecord =>
-      fresh(record) && record.accessToken !== narrow;
-    return withPerson(before(known), isGood, () =>
-      lock.hold(vault.account, async () => {
-        const previous = await vault.access();
-        if (isGood(previous)) {
-          current = previous;
-          return previous.accessToken;
-        }
-        return keep(await grant(before(known, previous ?? current)));
-      }),
-    );
+  async #widen(narrow: string, challenge: string): Promise<string> {
+    const isWider = (record: TokenRecord | undefined) =>
+      this.#isFresh(record) && record.accessToken !== narrow;
+    return this.#acquire({ challenge, wider: true }, isWider, this.#options.grant);
   }
 
-  async function keep(granted: Granted): Promise<string> {
-    if (rejected.has(granted.accessToken))
-      throw new TokenError('rejected', `${granted.issuer} issued the rejected token again`);
-    current = await vault.save(granted);
-    return current.accessToken;
+  /** Takes an acceptable token from the store, or fetches one; if that needs a person, lets them sign in. */
+  async #acquire(
+    known: Known,
+    isAcceptable: IsAcceptable,
+    grant: (known: Known, stored: TokenRecord | undefined) => Promise<Granted>,
+  ): Promise<string> {
+    const { vault, lock, signIn } = this.#options;
+    const before = this.#current;
+    try {
+      return await lock.hold(vault.account, async () => {
+        const stored = await vault.access();
+        if (stored && isAcceptable(stored)) return this.#use(stored);
+        const granted = await grant(withPrevious(known, stored ?? this.#current), stored);
+        return granted === this.#current ? granted.accessToken : this.#store(granted);
+      });
+    } catch (error) {
+      // The lock is not held while a person signs in.
+      if (!signIn || !isSignedOut(error)) throw error;
+      return this.#use(await signIn(withPrevious(known, before), isAcceptable));
+    }
+  }
+
+  /** If the token cannot be renewed, the current one is used until it expires. */
+  async #grantOrKeep(known: Known, stored: TokenRecord | undefined): Promise<Granted> {
+    try {
+      return await this.#options.grant(known);
+    } catch (error) {
+      if (!this.#isUsable(this.#current)) {
+        if (stored && isSignedOut(error)) await this.#endIfRejected(stored);
+        throw error;
+      }
+      const reason = error instanceof Error ? error.message : '';
+      this.#options.log.warn('token not renewed yet', { reason });
+      return this.#current;
+    }
   }
 
   /** Other processes and `latchkey status` cannot tell from the stored token that the server rejects it. */
-  async function endIfRejected({ accessToken: dead }: TokenRecord): Promise<void> {
-    if (rejected.has(dead)) await vault.endAccess(dead, clock.now());
+  async #endIfRejected({ accessToken }: TokenRecord): Promise<void> {
+    const { vault, clock } = this.#options;
+    if (this.#rejected.has(accessToken)) await vault.endAccess(accessToken, clock.now());
   }
 
-  /** The lock is not held while a person reads a page. */
-  async function withPerson(
-    known: Known,
-    isGood: (record: TokenRecord | undefined) => boolean,
-    alone: () => Promise<string>,
-  ): Promise<string> {
-    try {
-      return await alone();
-    } catch (error) {
-      if (!signIn || !isSignedOut(error)) throw error;
-      current = await signIn(known, isGood);
-      return current.accessToken;
-    }
+  async #store(granted: Granted): Promise<string> {
+    if (this.#rejected.has(granted.accessToken))
+      throw new TokenError('rejected', `${granted.issuer} issued the rejected token again`);
+    this.#current = await this.#options.vault.save(granted);
+    return this.#current.accessToken;
   }
 
-  /** A token that is merely due still serves while its issuer is away. */
-  async function grantOrKeep(known: Known): Promise<Granted> {
-    try {
-      return await grant(known);
-    } catch (error) {
-      if (!usable(current)) throw error;
-      log.warn('token not renewed yet', { reason: error instanceof Error ? error.message : '' });
-      return current;
-    }
+  #use(record: TokenRecord): string {
+    this.#current = record;
+    return record.accessToken;
   }
 
-  async function accessToken(refused?: RejectedToken): Promise<string> {
-    if (refused?.accessToken !== undefined) rejected.add(refused.accessToken);
-    if (firstRead) {
-      const reading = firstRead;
-      try {
-        current ??= await reading;
-      } finally {
-        if (firstRead === reading) firstRead = undefined;
-      }
-    }
-    if (fresh(current)) return current.accessToken;
-    renewal ??= renew(refused?.challenge).finally(() => {
-      renewal = undefined;
-    });
-    return renewal;
+  #isFresh(record: TokenRecord | undefined): record is TokenRecord {
+    return this.#isUsable(record) && !isDue(record, this.#options.clock.now());
   }
 
-  return {
-    accessToken,
-    async widened({ accessToken: narrow, challenge }) {
-      if (usable(current) && current.accessToken !== narrow) return current.accessToken;
-      if (widening) return widening;
-      // Another process may have signed in since, with more scopes.
-      const kept = await vault.access();
-      if (fresh(kept) && kept.accessToken !== narrow) {
-        current = kept;
-        return kept.accessToken;
-      }
-      // A server that is never content must not send a person to the browser again and again.
-      if (asked.has(challenge) || asked.size >= mostWidenings) return undefined;
-      asked.add(challenge);
-      widening = widen(narrow, challenge).finally(() => {
-        widening = undefined;
-      });
-      return widening;
-    },
-  };
+  #isUsable(record: TokenRecord | undefined): record is TokenRecord {
+    if (!record || this.#rejected.has(record.accessToken)) return false;
+    return !isExpired(record, this.#options.clock.now());
+  }
+}
+
+function withPrevious(known: Known, previous: TokenRecord | undefined): Known {
+  return previous ? { ...known, previous } : known;
 }
 
 function isSignedOut(error: unknown): boolean {

@@ -4,12 +4,7 @@ import type { Deliver } from '#transport/upstream';
 import { madeMessage } from './messages.ts';
 
 /** How a person signs in to a connection, as the pipeline offers it to an assistant. */
-export type PersonSignIn = Omit<SignInService, 'ask'> & {
-  /** Whether requests wait for the person without a time limit. */
-  readonly waits: boolean;
-  /** The command to run instead: `latchkey login acme`. */
-  readonly command: string;
-};
+export type PersonSignIn = Omit<SignInService, 'signIn'>;
 
 /** The person's answer to the page that the assistant showed. */
 export type Elicited = 'accept' | 'decline' | 'cancel';

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { Account } from '#proxy/auth/account';
-import { signInService } from '#proxy/auth/sign-in-service';
+import { SignInService } from '#proxy/auth/sign-in-service';
 import { HttpError } from '#proxy/transport/http-error';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { processRefreshLock } from '#proxy/auth/refresh-lock';
@@ -51,8 +51,9 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
     readPrivateKey: () => Promise.reject(new Error('no key')),
     listen: () => Promise.reject(new Error('no port')),
   };
-  const made = signInService(account, {
+  const made = new SignInService(account, {
     mode: 'auto',
+    command: 'latchkey login acme',
     openBrowser: () => Promise.resolve(true),
     isTimely: () => true,
     signal: new AbortController().signal,
@@ -68,7 +69,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
   const lose = async () => {
     const previous = await vault.access();
     const known = { wider: false, ...(previous && { previous }) };
-    await made.ask(known, () => false).catch(() => undefined);
+    await made.signIn(known, () => false).catch(() => undefined);
   };
   return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
 }
@@ -111,7 +112,7 @@ test('sign-in service: two simultaneous requests share one sign-in, counted once
 test('sign-in service: a sign-in in another process that is announced completes the waiting request', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
-  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  const asked = made.signIn({ wider: false }, (record) => record !== undefined);
   await made.lookAgain();
   await save('elsewhere');
   while (!(await isSettled(asked))) await made.lookAgain();
@@ -124,7 +125,7 @@ test('sign-in service: a sign-in in another process that is announced completes 
 test('sign-in service: a sign-in in another process that is not announced is found within seconds', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
-  const asked = made.ask({ wider: false }, (record) => record !== undefined);
+  const asked = made.signIn({ wider: false }, (record) => record !== undefined);
   await clock.advance(2);
   await save('elsewhere');
   const before = await isSettled(asked);

@@ -6,7 +6,7 @@ import {
   SecretStoreError,
 } from '#proxy/keychain/secret-store';
 import { TokenError } from '#proxy/auth/errors';
-import { storedTokenSource } from '#proxy/auth/token-source';
+import { StoredTokenSource } from '#proxy/auth/token-source';
 import { tokenVault, type TokenRecord } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
@@ -17,7 +17,7 @@ function host({ store = memorySecretStore(), lifeSeconds = 3_600 }: UserHost = {
   const state = { granted: 0, failing: undefined as Error | undefined, tokens: [] as string[] };
   let queue: Promise<unknown> = Promise.resolve();
   const source = () =>
-    storedTokenSource({
+    new StoredTokenSource({
       vault: tokenVault(store, 'a'),
       lock: {
         hold: (_, work) => {
