@@ -8,41 +8,12 @@ import { LoopbackError } from './errors.ts';
 
 export type Redirect = {
   query: URLSearchParams;
-  /** Tells the browser how it went; resolves when the page was handed over. */
+  /** Shows the outcome in the browser. Resolves when the browser has received the page. */
   answer: (page: RedirectPage) => Promise<void>;
 };
 
-/** Waits for a browser to come back from an authorization server. RFC 8252 §7.3 */
-export interface RedirectListener {
-  readonly redirectUri: string;
-
-  /**
-   * A new address on this machine that leads the first browser that opens it to `page`, and no other
-   * browser after that. Every user of the machine can read an argument list, so a program is started with
-   * such an address and never with `page`, whose query is all that an attacker needs to sign us in to their own
-   * account.
-   *
-   * Once a browser has followed one, only such a browser can bring the redirect.
-   */
-  linkTo(page: URL): URL;
-
-  /**
-   * The first redirect that `isOurs`; others, and those that came before this was asked, get a page
-   * that says so and change nothing.
-   *
-   * @throws {LoopbackError} `timeout`, `aborted`, `other_browser`
-   */
-  redirect(
-    isOurs: (query: URLSearchParams) => boolean,
-    options: { timeoutMs: number; signal: AbortSignal },
-  ): Promise<Redirect>;
-
-  /** Frees the port at once. */
-  close(): Promise<void>;
-}
-
 export type RedirectListenerOptions = {
-  /** Tried again while it is taken. Without it, any free port. */
+  /** Tried again while another program uses it. Without it, any free port. */
   port?: number | undefined;
   attempts?: number;
   host?: string;
@@ -53,8 +24,8 @@ export type RedirectListenerOptions = {
 const portRetryMs = 300;
 const handoverMs = 2_000;
 /**
- * How long after the first visit the redirect is held back where we cannot tell whose browser visits: if
- * another user's was quicker than the one we opened, ours comes to the same link within this time.
+ * How long the redirect is held back after the first visit, if the user of the browser is unknown: if another user's browser was
+ * faster than the one that we opened, ours visits the same link within this time.
  */
 const secondVisitMs = 3_000;
 const linkSeconds = 600;
@@ -89,78 +60,144 @@ const otherUser: RedirectPage = {
  * @throws {LoopbackError} `port`
  */
 export async function redirectListener(
-  {
-    port,
-    attempts = 10,
-    host = '127.0.0.1',
-    path = '/callback',
-    userOf = peerUser,
-  }: RedirectListenerOptions = {},
+  options: RedirectListenerOptions = {},
   sleep: (ms: number) => Promise<void>,
 ): Promise<RedirectListener> {
-  const require = createRequire(import.meta.url);
-  const { createServer }: Pick<typeof http, 'createServer'> = require('node:http');
-  let waiting: {
-    isOurs: (query: URLSearchParams) => boolean;
-    found: (redirect: Redirect) => void;
-    failed: (error: LoopbackError) => void;
-  };
-  let open = false;
-  /** By path; `visitor` is the cookie of the browser that followed it. */
-  const links = new Map<string, { page: URL; visitor?: string }>();
-  const visitors = new Set<string>();
-  let settled = Promise.resolve();
-
-  const server = createServer({ headersTimeout: 5_000, requestTimeout: 5_000 }, take);
+  const load = createRequire(import.meta.url);
+  const { createServer }: Pick<typeof http, 'createServer'> = load('node:http');
+  const server = createServer({ headersTimeout: 5_000, requestTimeout: 5_000 });
   server.maxConnections = 32;
-  const bound = await listen(server, { port, attempts }, sleep);
-  const authority = `${host}:${bound}`;
-  // All ports of a host share their cookies.
-  const cookieName = `latchkey-sign-in-${bound}`;
+  const port = await listen(server, options, sleep);
+  return new LoopbackListener(server, port, options, sleep);
+}
 
-  function take(request: IncomingMessage, response: ServerResponse): void {
-    const url = URL.parse(request.url ?? '', `http://${authority}`);
-    // A request by another name that resolves to this host comes from a web page, not from the browser we opened.
-    const link = links.get(url?.pathname ?? '');
-    if (request.headers.host !== authority || !url || (url.pathname !== path && !link))
+/** `visitor` is the cookie of the browser that followed the link. */
+type Link = { page: URL; visitor?: string };
+
+type WaitingForRedirect = {
+  isOurs: (query: URLSearchParams) => boolean;
+  resolve: (redirect: Redirect) => void;
+  reject: (error: LoopbackError) => void;
+};
+
+/** Waits for a browser to come back from an authorization server. RFC 8252 §7.3 */
+class LoopbackListener {
+  readonly redirectUri: string;
+  readonly #server: Server;
+  readonly #authority: string;
+  readonly #path: string;
+  /** All ports of a host share their cookies, so the name contains the port. */
+  readonly #cookieName: string;
+  readonly #userOf: (connection: LocalConnection) => PeerUser;
+  readonly #sleep: (ms: number) => Promise<void>;
+  /** By path. */
+  readonly #links = new Map<string, Link>();
+  readonly #visitors = new Set<string>();
+  #waiting: WaitingForRedirect | undefined;
+  #isOpen = false;
+  #settled = Promise.resolve();
+
+  constructor(
+    server: Server,
+    port: number,
+    { host = '127.0.0.1', path = '/callback', userOf = peerUser }: RedirectListenerOptions,
+    sleep: (ms: number) => Promise<void>,
+  ) {
+    this.#server = server.on('request', (...exchange) => this.#take(...exchange));
+    this.#authority = `${host}:${port}`;
+    this.#path = path;
+    this.redirectUri = `http://${this.#authority}${path}`;
+    this.#cookieName = `latchkey-sign-in-${port}`;
+    this.#userOf = userOf;
+    this.#sleep = sleep;
+  }
+
+  /**
+   * Creates an address on this host that redirects the first browser that opens it to `page`, and no other browser. Every user of
+   * the host can read the arguments of a program, so a browser is started with such an address and never with `page`: with its
+   * query, an attacker could sign us in to their own account.
+   *
+   * After a browser has followed such a link, only a browser that did so can bring the redirect.
+   */
+  linkTo(page: URL): URL {
+    const path = `/sign-in/${randomBytes(24).toString('base64url')}`;
+    this.#links.set(path, { page });
+    return new URL(path, `http://${this.#authority}`);
+  }
+
+  /**
+   * Resolves to the first redirect that `isOurs`. Others, and those that came before this call, get a page that says so, and change
+   * nothing.
+   *
+   * @throws {LoopbackError} `timeout`, `aborted`, `other_browser`
+   */
+  async redirect(
+    isOurs: (query: URLSearchParams) => boolean,
+    { timeoutMs, signal }: { timeoutMs: number; signal: AbortSignal },
+  ): Promise<Redirect> {
+    const { promise, resolve, reject } = Promise.withResolvers<Redirect>();
+    this.#waiting = { isOurs, resolve, reject };
+    this.#isOpen = true;
+    const minutes = Math.round(timeoutMs / 60_000);
+    const timer = setTimeout(
+      () => reject(new LoopbackError('timeout', `no sign-in within ${minutes} minutes`)),
+      timeoutMs,
+    );
+    const abort = () => reject(new LoopbackError('aborted', 'the sign-in was cancelled'));
+    if (signal.aborted) abort();
+    signal.addEventListener('abort', abort, { once: true });
+    return promise.finally(() => {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', abort);
+      this.#isOpen = false;
+    });
+  }
+
+  /** Frees the port immediately. */
+  async close(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => resolve());
+      this.#server.closeAllConnections();
+    });
+  }
+
+  #take(request: IncomingMessage, response: ServerResponse): void {
+    const url = URL.parse(request.url ?? '', `http://${this.#authority}`);
+    const link = this.#links.get(url?.pathname ?? '');
+    // A request with another name that resolves to this host comes from a web page, not from the browser that we opened.
+    if (request.headers.host !== this.#authority || !url || (url.pathname !== this.#path && !link))
       return void response.writeHead(404, { connection: 'close' }).end();
     if (request.method !== 'GET')
       return void response.writeHead(405, { allow: 'GET', connection: 'close' }).end();
-    if ((link || visitors.size > 0) && userOf(request.socket) === 'other')
+    if ((link || this.#visitors.size > 0) && this.#userOf(request.socket) === 'other')
       return void show(response, otherUser);
-    const visitor = cookieOf(request, cookieName);
-    if (link) return follow(link, visitor, request, response);
-    if (!open || !waiting.isOurs(url.searchParams)) return void show(response, stray);
-    if (visitors.size > 0 && !visitors.has(visitor))
-      return stop(
+    const visitor = cookieOf(request, this.#cookieName);
+    if (link) return this.#follow(link, visitor, request, response);
+    const { searchParams: query } = url;
+    if (!this.#isOpen || !this.#waiting?.isOurs(query)) return void show(response, stray);
+    if (this.#visitors.size > 0 && !this.#visitors.has(visitor))
+      return this.#stop(
         response,
         otherBrowser,
         'it was finished in a different browser than it was started in',
       );
-    open = false;
-    const redirect: Redirect = {
-      query: url.searchParams,
-      answer: (page) => show(response, page),
-    };
-    void settled.then(() => waiting.found(redirect));
+    this.#isOpen = false;
+    const redirect: Redirect = { query, answer: async (page) => show(response, page) };
+    void this.#settled.then(() => this.#waiting?.resolve(redirect));
   }
 
-  /** The first browser gets a cookie and goes on; with that cookie it may come again. */
-  function follow(
-    link: { page: URL; visitor?: string },
-    cookie: string,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): void {
+  /** Redirects the first browser with a cookie, with which it may open the link again. */
+  #follow(link: Link, cookie: string, request: IncomingMessage, response: ServerResponse): void {
     if (link.visitor !== undefined && link.visitor !== cookie)
-      return stop(response, usedBefore, 'two browsers opened the link');
-    const visitor = visitors.has(cookie) ? cookie : randomBytes(32).toString('base64url');
-    if (visitors.size === 0 && userOf(request.socket) === 'unknown') settled = sleep(secondVisitMs);
-    visitors.add(visitor);
+      return this.#stop(response, usedBefore, 'two browsers opened the link');
+    const visitor = this.#visitors.has(cookie) ? cookie : randomBytes(32).toString('base64url');
+    if (this.#visitors.size === 0 && this.#userOf(request.socket) === 'unknown')
+      this.#settled = this.#sleep(secondVisitMs);
+    this.#visitors.add(visitor);
     link.visitor = visitor;
     response.writeHead(303, {
       location: link.page.href,
-      'set-cookie': `${cookieName}=${visitor}; Path=/; Max-Age=${linkSeconds}; HttpOnly; SameSite=Lax`,
+      'set-cookie': `${this.#cookieName}=${visitor}; Path=/; Max-Age=${linkSeconds}; HttpOnly; SameSite=Lax`,
       'referrer-policy': 'no-referrer',
       'cache-control': 'no-store',
       connection: 'close',
@@ -168,45 +205,17 @@ export async function redirectListener(
     response.end();
   }
 
-  /** The sign-in cannot be finished after this, no matter who interfered. */
-  function stop(response: ServerResponse, page: RedirectPage, what: string): void {
-    open = false;
+  /** Ends the sign-in, whichever of the browsers was the intruder. */
+  #stop(response: ServerResponse, page: RedirectPage, what: string): void {
+    this.#isOpen = false;
     const why = `the sign-in was stopped because ${what}; if that was not you, another user or program on this computer did it`;
-    void show(response, page).then(() => waiting.failed(new LoopbackError('other_browser', why)));
+    void show(response, page).then(() =>
+      this.#waiting?.reject(new LoopbackError('other_browser', why)),
+    );
   }
-
-  return {
-    redirectUri: `http://${authority}${path}`,
-    linkTo(page) {
-      const link = `/sign-in/${randomBytes(24).toString('base64url')}`;
-      links.set(link, { page });
-      return new URL(link, `http://${authority}`);
-    },
-    async redirect(isOurs, { timeoutMs, signal }) {
-      const { promise, resolve: found, reject } = Promise.withResolvers<Redirect>();
-      waiting = { isOurs, found, failed: reject };
-      open = true;
-      const minutes = Math.round(timeoutMs / 60_000);
-      const timer = setTimeout(
-        () => reject(new LoopbackError('timeout', `no sign-in within ${minutes} minutes`)),
-        timeoutMs,
-      );
-      const abort = () => reject(new LoopbackError('aborted', 'the sign-in was cancelled'));
-      if (signal.aborted) abort();
-      signal.addEventListener('abort', abort, { once: true });
-      return promise.finally(() => {
-        clearTimeout(timer);
-        signal.removeEventListener('abort', abort);
-        open = false;
-      });
-    },
-    close: () =>
-      new Promise((resolve) => {
-        server.close(() => resolve());
-        server.closeAllConnections();
-      }),
-  };
 }
+
+export type RedirectListener = Pick<LoopbackListener, keyof LoopbackListener>;
 
 function cookieOf({ headers }: IncomingMessage, name: string): string {
   const pairs = (headers.cookie ?? '').split(/; */).map((pair) => pair.split('='));
@@ -227,7 +236,7 @@ async function show(response: ServerResponse, page: RedirectPage): Promise<void>
 
 async function listen(
   server: Server,
-  { port, attempts }: { port: number | undefined; attempts: number },
+  { port, attempts = 10 }: RedirectListenerOptions,
   sleep: (ms: number) => Promise<void>,
 ): Promise<number> {
   for (let attempt = 1; ; attempt += 1) {
@@ -259,7 +268,7 @@ h1{font-size:20px;font-weight:600;margin:12px 0}`;
 
 const styleHash = createHash('sha256').update(style).digest('base64');
 
-/** What the browser may do with it: show it. Nothing else is loaded, run, framed, kept or told. */
+/** The browser only shows the page. It loads, runs, embeds and stores nothing, and sends no referrer. */
 const headers: OutgoingHttpHeaders = {
   'content-type': 'text/html; charset=utf-8',
   'content-security-policy': `default-src 'none'; style-src 'sha256-${styleHash}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
@@ -287,7 +296,7 @@ function escaped(text: string): string {
   return text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
-/** The two ends of a connection over IPv4, as our socket names them. */
+/** The two ends of a connection over IPv4, as the socket names them. */
 export type LocalConnection = {
   remoteAddress?: string | undefined;
   remotePort?: number | undefined;
@@ -295,15 +304,15 @@ export type LocalConnection = {
   localPort?: number | undefined;
 };
 
-/** Whose program is at the other end: this user's, another user's, or we cannot tell. */
+/** Whether this user's program is at the other end. */
 export type PeerUser = 'same' | 'other' | 'unknown';
 
-/** A program may reach an IPv4 address with a socket of IPv6, too. */
+/** A program can also connect to an IPv4 address with an IPv6 socket. */
 const tables = ['/proc/net/tcp', '/proc/net/tcp6'];
 
 /**
- * Which user of this host opened a connection to us, from the kernel's own table. Only Linux has one that every user
- * can read.
+ * Which user of this host opened a connection to us, from the kernel's table of connections. Only on Linux can every user read
+ * it.
  *
  * proc_pid_net(5)
  */
@@ -318,7 +327,7 @@ export function peerUser(
   const row = rows.find(([, local, remote]) => local?.endsWith(from) && remote?.endsWith(to));
   const id = Number(row?.[7] ?? Number.NaN);
   if (id === ownId) return 'same';
-  // The kernel shows 0 also for a connection that its program has closed, and for relays such as WSL's.
+  // The kernel also shows 0 for a connection that its program has closed, and for relays such as WSL's.
   return Number.isNaN(id) || id === 0 ? 'unknown' : 'other';
 }
 
