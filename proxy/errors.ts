@@ -13,7 +13,7 @@ import { JsonError } from 'latchkey-mcp/json';
 
 type Words = { message: string; hint: string; data?: Record<string, unknown> };
 
-/** The classes of expected errors. Every one has words below; anything else that is thrown is a bug. */
+/** The classes of expected errors. Each has a message below. Anything else that is thrown is a bug. */
 const classes = [
   UsageError,
   ConfigurationError,
@@ -34,9 +34,9 @@ function isExpected(error: unknown): error is ExpectedError {
 }
 
 /**
- * What went wrong and what to do about it, for a person; never with a secret.
+ * The message for a person: what went wrong and what to do about it. Never contains a secret.
  *
- * @throws an error that is not expected, as it came
+ * @throws an error that is not expected, unchanged
  */
 export function words(error: unknown, connection?: Connection): Words {
   if (!isExpected(error)) throw error;
@@ -120,7 +120,7 @@ function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
 const fileStoreCommands =
   'openssl rand -base64 48 > ~/.latchkey-key && chmod 600 ~/.latchkey-key && export LATCHKEY_SECRET_STORE=file LATCHKEY_SECRET_STORE_KEY_FILE=~/.latchkey-key';
 
-/** What to do about a refusal that another sign-in would only meet again. RFC 6749 §4.1.2.1, RFC 8707 §2 */
+/** Remedies for refusals that would happen again at the next sign-in. RFC 6749 §4.1.2.1, RFC 8707 §2 */
 const refusals = new Map([
   ['invalid_target', (who: string) => `check the URL of ${who}`],
   ['invalid_scope', (who: string) => `check the scopes of ${who}`],
@@ -241,7 +241,7 @@ function upstreamWords(error: UpstreamError, who: string): Words {
   }
 }
 
-/** Whether the store is a folder, not a keychain, and the folder cannot be used. */
+/** Whether the error is about a folder of secrets that cannot be used, and not about a keychain. */
 function isOfDisk(cause: unknown): boolean {
   return /^(EACCES|EPERM|EROFS|ENOTDIR|ENOSPC|EDQUOT|EFBIG)$/.test(platformCode(cause));
 }
@@ -250,12 +250,12 @@ function later(seconds: number | undefined): string {
   return seconds === undefined ? 'try again later' : `try again in ${seconds} s`;
 }
 
-/** The remedy of the network error behind this one. */
+/** The remedy of the network error that caused this one. */
 function remedy({ cause }: Error): string | undefined {
   return cause instanceof HttpError ? cause.remedy : undefined;
 }
 
-/** Words for a server that is unreachable: the error of the last attempt, and since when. */
+/** The message for a server that is unreachable: the error of the last attempt, and since when. */
 function unavailableWords(
   { code, message, sinceAt, cause }: UnavailableError,
   connection?: Connection,
@@ -282,11 +282,11 @@ function unavailableWords(
   }
 }
 
-/** What an error says about the server as a whole; `undefined` if it concerns one request only, or this program. */
+/** What an error means for the server as a whole; `undefined` if it concerns only one request, or this program. */
 export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed_out' | undefined {
   if (error instanceof UnavailableError)
     return error.code === 'signed_out' ? 'signed_out' : 'offline';
-  // A suspension ends as an outage does: without the user.
+  // A suspension ends like an outage: without the user.
   if (error instanceof OAuthError && ['unreachable', 'suspended'].includes(error.code))
     return 'offline';
   if (error instanceof UpstreamError) {
@@ -294,7 +294,7 @@ export function troubleOf(error: unknown, mode: SignInMode): 'offline' | 'signed
     const isAway = code === 'unreachable' || code === 'suspended';
     return isAway || [502, 503, 504].includes(status) ? 'offline' : undefined;
   }
-  // In the mode `always`, requests wait for the person to sign in. This one is answered with its error, the next waits.
+  // In the mode `always`, requests wait for the person to sign in. This request fails, and the next one waits.
   if (!(error instanceof TokenError) || mode === 'always') return undefined;
   return error.code === 'signed_out' || error.code === 'signing_in' ? 'signed_out' : undefined;
 }

@@ -1,5 +1,5 @@
-// The accounts service for other front ends of the proxy, such as the tray app: the connections, the files of assistants,
-// and the doctor, whose errors have words for a person. Published as `latchkey/accounts`.
+// The accounts service for other front ends of the proxy, such as the tray app: connections, files of assistants, and the
+// doctor. Its errors have messages for a person. Published as `latchkey/accounts`.
 import {
   AccountsError,
   type AccountsFront,
@@ -26,8 +26,8 @@ export { helperEnvironment } from '#config/options';
 export { packagedLauncher } from '#config/launch-entry';
 
 /**
- * Opens the accounts service for another front end of this program. It reads nothing before an operation is called,
- * and holds only the sockets of running proxies, as long as a `watch` goes on.
+ * Opens the accounts service for another front end. It reads nothing before an operation is called. Only a `watch` keeps
+ * anything open: the sockets of running proxies.
  *
  * @throws {AccountsError} if the options are invalid
  */
@@ -69,14 +69,14 @@ export function openAccounts(frontHost: AccountsFront): AccountsService {
   };
 }
 
-/** The words for a keychain that cannot be used; `undefined` for any other error. */
+/** The message for a keychain that cannot be used; `undefined` for any other error. */
 export function excuse(error: unknown): string | undefined {
   if (!(error instanceof SecretStoreError)) return undefined;
   const { message, hint } = words(error);
   return `${message}; ${hint}`;
 }
 
-/** The operations on `connections`, as they cross to another front. */
+/** The operations on `connections`, with inputs and results for another front end. */
 export function accountsOf(connections: Connections): Omit<AccountsService, 'doctor'> {
   const rotate = (kind: 'api_key' | 'client_secret'): AccountsService['rotateKey'] =>
     guarded(async (name, next, until) => {
@@ -126,7 +126,10 @@ function signedOut({ wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevok
   return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
 }
 
-/** The same operation, whose failures are `AccountsError`s with a message and a hint. Bugs are thrown as they are. */
+/**
+ * The same operation, but with each expected failure as an `AccountsError` with a message and a hint. Bugs are thrown as they
+ * are.
+ */
 function guarded<Input extends unknown[], Output>(
   work: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {
@@ -162,7 +165,7 @@ function guardedChanges<Input extends unknown[], Output>(
 function inWords(error: unknown): AccountsError {
   if (error instanceof AccountsError) return error;
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'usage';
-  // The system's own error about a file names the file, and none of its contents.
+  // The system's error about a file contains its name, and none of its contents.
   if (error instanceof Error && 'syscall' in error && 'path' in error)
     return new AccountsError(code, error.message, 'check the permissions of the file');
   const { message, hint } = words(error);

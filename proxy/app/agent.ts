@@ -19,11 +19,11 @@ import type { Tracing } from 'latchkey-mcp/tracing';
 import { programVersion } from '#version';
 import { openTracing } from './tracing.ts';
 
-/** What an agent needs of the process that it runs in. */
+/** The parts of the process that an agent uses. */
 export type AgentPorts = Pick<Host, 'platform' | 'env' | 'clock' | 'writeLog'> & {
   /** The path of Node. */
   node: string;
-  /** How a guard of children is started, where `node` is no plain Node. */
+  /** How to start the process that guards children, if `node` is not plain Node. */
   guard?: readonly [string, ...string[]];
   form: StatusForm;
   write: (text: string) => void;
@@ -33,7 +33,7 @@ export type AgentPorts = Pick<Host, 'platform' | 'env' | 'clock' | 'writeLog'> &
   onReload: (reload: () => void) => void;
 };
 
-/** Opens an agent, and runs it until it is told to stop. */
+/** Opens an agent, and runs it until `stop` aborts. */
 export async function openAgent(
   { base, configurationFile, keyFile }: AgentPlan,
   { logLevel, maxMessageBytes }: Options,
@@ -43,7 +43,7 @@ export async function openAgent(
   const { env, platform, clock, form, write, writeLog, readText, store } = host;
   const log = jsonLinesLog(logLevel, writeLog);
   const keyPorts = { env, platform, store, readFile: readWithMode };
-  // At the start a missing key is the person's to know at once; later a new one may yet come.
+  // At the start, a missing key is reported immediately. Later, a new key may still be written.
   await readAgentKey(base, keyFile, keyPorts);
   const version = await programVersion();
   const readKeySecret = async () => {
@@ -113,7 +113,7 @@ function tracedServer(
   };
 }
 
-/** What changes when a cable is pulled, a network joined or a tunnel of a company's opened. */
+/** The addresses of this host. They change when a cable is pulled, or when the host joins a network or a VPN. */
 function addresses(): string {
   return Object.values(networkInterfaces())
     .flatMap((all) => all ?? [])
@@ -122,7 +122,7 @@ function addresses(): string {
     .join();
 }
 
-/** Text and mode of the same file, even if it is replaced meanwhile. */
+/** Reads text and mode of the same file, even if it is replaced meanwhile. */
 async function readWithMode(path: string): Promise<{ text: string; mode: number } | undefined> {
   const file = await openFile(path).catch((error: unknown) => {
     if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined;

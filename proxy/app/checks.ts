@@ -1,4 +1,4 @@
-// What looks at a connection without an assistant: the check of a new one, the doctor, and the list of its tools.
+// Checks a connection without an assistant: when it is added, for the doctor, and to list its tools.
 import { readMessage } from 'latchkey-mcp/raw-message';
 import { signsIn } from '#auth/account';
 import type { Connection } from '#config/connection';
@@ -71,7 +71,7 @@ export async function checkConnection(
   }
 }
 
-/** Runs the doctor on this host; without `target`, about the host alone. */
+/** Runs the doctor on this host; without `target`, only for the host itself. */
 export async function openDoctor(
   target: string | undefined,
   options: Options,
@@ -91,7 +91,7 @@ export async function openDoctor(
   });
 }
 
-/** The handshake with the server of `connection`, for which no browser is opened. */
+/** The handshake with the server of `connection`. No browser opens. */
 export async function openEndpointCheck(
   connection: Connection,
   options: Options,
@@ -105,7 +105,7 @@ export async function openEndpointCheck(
   });
 }
 
-/** The tools that an assistant sees through `connection`, for which no browser is opened. */
+/** The tools that an assistant sees through `connection`. No browser opens. */
 export async function openToolList(
   connection: Connection,
   options: Options,
@@ -121,7 +121,7 @@ export async function openToolList(
   );
 }
 
-/** Keeps what a check found out about the person's account at the MCP server, for `latchkey status`. */
+/** Stores what a check found out about the person's account at the MCP server, for `latchkey status`. */
 async function missingAccountOf(
   connection: Connection,
   options: Options,

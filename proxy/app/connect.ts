@@ -1,4 +1,5 @@
-// What `latchkey NAME` is composed of. `main.ts` loads this file when it is needed, as assistants start it many times a day.
+// The composition of `latchkey NAME`. `main.ts` loads this file on demand, because assistants start the program many times a
+// day.
 import type { Writable } from 'node:stream';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';
@@ -20,7 +21,7 @@ export type ConnectPorts = Host & {
   stop: AbortSignal;
 };
 
-/** Carries MCP between an assistant and `connection`, until the assistant hangs up or `stop` aborts. */
+/** Carries MCP between an assistant and `connection`, until the assistant disconnects or `stop` aborts. */
 export async function connect(
   connection: Connection,
   options: Options,
@@ -29,7 +30,7 @@ export async function connect(
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
-  // Nothing signs in before the first request, which the presence observes.
+  // No sign-in begins before the first request, which the presence observes.
   const assistant = () => presence.assistant();
   const identity = await openCredential(connection, options, { ...ports, assistant }, log);
   const presence = openPresence(connection, options, identity, ports, log);
@@ -85,7 +86,7 @@ function openPresence(
     log,
     signInService: identity.signInService,
     token: identity.token,
-    // A secret that was replaced before this process started is the one that has just worked.
+    // If a secret was replaced before this process started, the new one is the one that has just worked.
     async worked() {
       const { settleRotation } = await import('#connections/secret-trial');
       const store = async () => openSecretStore(options, ports);

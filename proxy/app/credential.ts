@@ -23,24 +23,24 @@ import { openAccount, openSecretStore } from './open-account.ts';
 
 export type CredentialPorts = Pick<Host, keyof AccountHost | 'openBrowser'> & {
   stop: AbortSignal;
-  /** What people call the assistant that started this process, once it has said so. */
+  /** The display name of the assistant that started this process, once it is known. */
   assistant?: () => string | undefined;
 };
 
 /** How a connection authenticates to its server. */
 export type Identity = {
   credential: Credential;
-  /** Tells one caller from another. It may be a key: only its hash is written. */
+  /** Distinguishes callers. It may be a key, so only its hash is written. */
   account: string;
-  /** Signs a person in if that is required. */
+  /** How a person signs in, if that is required. */
   signInService?: PersonSignIn;
   /** The stored access token, if the connection uses one. */
   token?: () => Promise<TokenRecord | undefined>;
 };
 
-/** How long after its start a proxy may open the browser unasked. Later it would be a surprise. */
+/** How long after its start a proxy may open the browser on its own. Later it would surprise the person. */
 const startSeconds = 60;
-/** How long after the computer has woken up it may not. */
+/** How long after the computer has woken up the browser does not open on its own. */
 const wakingSeconds = 60;
 
 /** The credential of a connection's requests, with its configured headers. */
@@ -51,7 +51,7 @@ export async function openCredential(
   log: Log,
 ): Promise<Identity> {
   const { headers, apiKeySecret } = await secretsOf(connection, options, ports);
-  // A configured header of this kind is the credential. No other is fetched.
+  // A configured header with credentials replaces all others.
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
     return { credential: staticCredential(headers), account: JSON.stringify(headers) };
   const own =
@@ -63,7 +63,7 @@ export async function openCredential(
   return { ...own, credential: withHeaders(own.credential, headers), account };
 }
 
-/** The key and headers of a connection, from the keychain if the configuration says that they are there. */
+/** The key and headers of a connection. Those that the configuration refers to are read from the keychain. */
 export async function secretsOf(
   connection: Connection,
   options: Options,
@@ -82,7 +82,7 @@ export async function secretsOf(
   return sentSecrets(connection, await openSecretStore(options, ports));
 }
 
-/** A key in the keychain may be replaced there while we run. */
+/** A key in the keychain may be replaced while this process runs. */
 function keyIdentity(
   connection: Connection,
   apiKeySecret: string,
@@ -101,7 +101,7 @@ function keyIdentity(
   };
 }
 
-/** Whether the credential that brings tokens is in the environment or the configuration, not in the keychain. */
+/** Whether the credential that fetches tokens is in the environment or the configuration, not in the keychain. */
 function canFetchAgain({ credentials }: Connection): boolean {
   return credentials.kind === 'client_credentials' && !isInKeychain(credentials.clientSecret);
 }
@@ -141,7 +141,10 @@ async function signedInIdentity(
   };
 }
 
-/** The browser opens unasked soon after the start, or at any time in the mode `always`; never right after a sleep. */
+/**
+ * Whether the browser may open on its own: soon after the start, or at any time in the mode `always`, but never soon after the
+ * computer has woken up.
+ */
 function timely(mode: SignInMode): () => boolean {
   const steady = () => performance.now();
   const watch = wakeWatch(() => Date.now(), steady);

@@ -9,7 +9,7 @@ import type { AccountHost } from '#host';
 import { lazySecretStore, memorySecretStore, type SecretStore } from '#keychain/secret-store';
 import { findSessionBus } from '#keychain/session-bus';
 
-/** Opens the account of a connection: its secret store (when first used), its locks and its marks. */
+/** Opens the account of a connection: its secret store (on first use), its locks and its marks. */
 export async function openAccount(
   connection: OAuthConnection,
   options: Options,
@@ -27,7 +27,7 @@ export async function openAccount(
   const lock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock);
   const signInLock = alone ? processRefreshLock() : sqliteRefreshLock(locks, clock, 15 * 60);
   const place = account === undefined ? url : `${url} ${account}`;
-  // A configured connection is listed by its name; a bare URL stands nowhere but here.
+  // A configured connection is listed by its name. A bare URL is in no file, so the marks list it.
   const listed = connection.name === url && clientId === '' && scopes.length === 0 ? url : '';
   const marks = fileMarks(join(stateDirectory, 'sign-ins'), place, clock, alone, listed);
   return {
@@ -54,7 +54,7 @@ export async function openAccount(
   };
 }
 
-/** The store that `options` chose, loaded when it is first needed. */
+/** The store that `options` select. Loaded on demand. */
 export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
   const { platform } = host;
   if (options.secretStore === 'os') {

@@ -10,18 +10,18 @@ import { lazySecretStore, type SecretStore } from '#keychain/secret-store';
 import { findSessionBus } from '#keychain/session-bus';
 import { openAccount, openSecretStore } from './open-account.ts';
 
-/** Adds accounts and assistants to `host`. `stop` aborts when this process is to end. */
+/** Adds accounts and assistants to `host`. `stop` returns a signal that aborts when this process should end. */
 export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
   const { platform, env } = host;
   const stateOf = ({ stateDir }: Options) => stateDir ?? defaultStateDirectory(host);
   const stores = new Map<string, SecretStore>();
 
-  /** One for all connections, so that what a keychain has not answered is counted over all of them. */
+  /** One store for all connections, so that failures of the keychain are counted over all of them. */
   function storeOf(options: Options): SecretStore {
     const open = lazySecretStore(async () => openSecretStore(options, host));
     if (options.secretStore === 'memory') return open;
     const { secretStore, secretStoreKeyFile } = options;
-    // A session may begin after this process.
+    // The desktop session may begin after this process.
     if (secretStore === 'os' && platform === 'linux') findSessionBus(host);
     const chosen = JSON.stringify([secretStore, secretStoreKeyFile, stateOf(options)]);
     const store = stores.get(chosen) ?? open;
@@ -70,7 +70,7 @@ export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
   };
 }
 
-/** @throws the error of the platform when the file exists but cannot be read */
+/** @throws the error of the platform if the file exists but cannot be read */
 function readText(path: string): string | undefined {
   try {
     return readFileSync(path, 'utf8');

@@ -4,8 +4,8 @@ import type { Log } from '#log/log';
 import { programVersion } from '#version';
 
 /**
- * Traces, where the environment names a collector; only then is anything of it loaded. The environment of an assistant is
- * often meant for other programs, too, so what cannot be used of it is a warning and no error.
+ * Opens traces if the environment names a collector. Only then is their code loaded. An assistant's environment is often meant
+ * for other programs as well, so invalid settings cause a warning and no error.
  */
 export async function openTracing(
   env: Readonly<Record<string, string | undefined>>,

@@ -2,24 +2,24 @@ import type { EpochSeconds } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import { isExpired, type TokenVault } from './token-vault.ts';
 
-/** The status of a connection, without asking any server. */
+/** The status of a connection, as far as it is known without contacting a server. */
 export type AccountStatus = {
   name: string;
   url: string;
   source: string;
-  /** `ready`: a credential is there, or can be fetched without a person. `assistant`: the assistant signs in itself. */
+  /** `ready`: there is a credential, or one can be fetched without a person. `assistant`: the assistant signs in itself. */
   state: 'ready' | 'signed_out' | 'assistant';
   /** The title of that assistant. */
   assistant?: string;
-  /** The server's words when it required an account of the person at the MCP server behind it, at a check of the last hour. */
+  /** The server's message that an account at the MCP server behind it is missing, if a check in the last hour found that. */
   missingAccount?: string;
   as: 'api_key' | 'client' | 'person';
   issuer?: string;
   scope?: string;
-  /** The account that a person signed in with, where the server names it. */
+  /** The account that a person signed in with, if the server names it. */
   signedInAs?: string;
   expiresAt?: EpochSeconds;
-  /** A new access token can be had without a person. */
+  /** Whether a new access token can be fetched without a person. */
   renewable: boolean;
 };
 
@@ -27,11 +27,11 @@ export async function accountStatus(
   { name, url, source, credentials, headers = {} }: Connection,
   vault: TokenVault | undefined,
   now: EpochSeconds,
-  /** Whether the keychain has the secrets that the configuration leaves to it. */
+  /** Whether the keychain has all secrets that the configuration says are there. */
   complete = true,
 ): Promise<AccountStatus> {
   const what = { name, url, source };
-  // A configured header of this kind is the credential. No other is fetched.
+  // A configured header with credentials replaces all others.
   const chosen = 'authorization' in headers || 'x-api-key' in headers;
   if (credentials.kind === 'api_key' || chosen)
     return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };

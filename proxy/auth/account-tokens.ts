@@ -4,13 +4,13 @@ import type { Account } from './account.ts';
 import { StoredTokenSource, type Grant, type SignIn } from './token-source.ts';
 
 export type AccountTokensOptions = {
-  /** Lets a person sign in, if one has to. */
+  /** Lets a person sign in when that is required. */
   signIn: SignIn;
   readAhead: boolean;
   log: Log;
 };
 
-/** The tokens of a running proxy. What renews them is loaded when one is due. */
+/** The tokens of a running proxy. The code that renews them is loaded when a token is due. */
 export function accountTokens(account: Account, options: AccountTokensOptions): TokenSource {
   const { connection, vault, lock, clock } = account;
   const { url, credentials } = connection;

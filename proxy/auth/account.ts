@@ -28,7 +28,7 @@ export type Account = {
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };
 
-/** Whether there is anything to sign in to. */
+/** Whether the connection uses OAuth. */
 export function signsIn(connection: Connection): connection is OAuthConnection {
   return connection.credentials.kind !== 'api_key';
 }

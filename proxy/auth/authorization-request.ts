@@ -2,7 +2,7 @@ import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { Discovery } from './discovery.ts';
 import { LoopbackError, OAuthError } from './errors.ts';
 
-/** A request for a person's consent that is under way. The verifier never leaves this process. */
+/** A pending request for a person's consent. The verifier never leaves this process. */
 export type AuthorizationRequest = {
   url: URL;
   state: string;
@@ -14,21 +14,21 @@ export type AuthorizationRequestInput = {
   clientId: string;
   redirectUri: string;
   scopes: readonly string[] | undefined;
-  /** What some servers want besides; the protocol's own parameters win. */
+  /** Additional parameters that some servers require. The protocol's own parameters take precedence. */
   authorizeParams?: Readonly<Record<string, string>>;
-  /** For a Latchkey server, which shows it to the person. */
+  /** The assistant's display name, which a Latchkey server shows to the person. */
   assistant?: string | undefined;
 };
 
-/** A Latchkey server ignores a longer one. */
+/** A Latchkey server ignores longer names. */
 const longestAssistant = 100;
 
 /**
- * The URL at which a person is asked, with PKCE and a state of its own.
+ * Builds the URL at which a person gives consent, with PKCE and a new state.
  *
  * RFC 6749 §4.1.1, RFC 7636 §4.3, RFC 8707 §2
  *
- * @throws {OAuthError} `metadata` when the server cannot be asked safely
+ * @throws {OAuthError} `metadata` if the server does not support PKCE or has no authorization endpoint
  */
 export function authorizationRequest(
   { clientId, redirectUri, scopes, authorizeParams, assistant }: AuthorizationRequestInput,
@@ -59,9 +59,9 @@ export function authorizationRequest(
 }
 
 /**
- * What to ask a person for: what the user configured, else what the challenge says, else what the
- * resource offers, else `undefined` (the server decides); and `more` on top. `offline_access` only
- * where the server knows it, as it is what brings a refresh token there.
+ * The scopes to request: those that the user configured, otherwise those of the challenge, otherwise those that the resource
+ * announces, otherwise `undefined` (the server decides); and `more` in addition. `offline_access` is requested only if the
+ * server announces it: such servers issue refresh tokens only with that scope.
  *
  * MCP 2026-07-28 authorization, scope selection
  */
@@ -78,12 +78,12 @@ export function wantedScopes(
 }
 
 /**
- * The code in the redirect that answers our request. It is ours only with our state and from the
- * issuer we asked, compared as plain strings; else the code goes nowhere.
+ * Reads the code from the redirect. The redirect must carry our state and come from the issuer that we sent the person to,
+ * compared as plain strings. Otherwise the code is not used.
  *
  * RFC 6749 §4.1.2, RFC 9207 §2.4
  *
- * @throws {OAuthError} `redirect` when it is not the answer to our question, `denied` when it is a no
+ * @throws {OAuthError} `redirect` if it does not answer our request, `denied` if consent was refused
  */
 export function readRedirect(
   query: URLSearchParams,
@@ -102,7 +102,7 @@ export function readRedirect(
   const error = query.get('error');
   if (error !== null) {
     const description = query.get('error_description');
-    // With a reason, `access_denied` tells nothing more.
+    // If there is a description, `access_denied` adds nothing to it.
     const parts = error === 'access_denied' && description ? [description] : [error, description];
     const reasons = parts.filter((part) => part !== null).map(plain);
     throw new OAuthError('denied', `${issuer} answered: ${reasons.join(': ')}`, {
@@ -120,16 +120,16 @@ function same(given: string, expected: string): boolean {
   return left.length === right.length && timingSafeEqual(left, right);
 }
 
-/** A stranger's words, for a page and a terminal. */
+/** Text from a server, made safe for a page and a terminal. */
 function plain(text: string): string {
   return text.replace(/[^\x20-\x7e]/g, ' ').slice(0, 200);
 }
 
 /**
- * The query of the redirect that the person copies from the browser's address bar if the browser runs on another
- * computer and cannot reach our listener. Other lines get `complain`.
+ * Reads the query of a redirect that the person pastes. They copy it from the browser's address bar if the browser runs on
+ * another computer and cannot reach our listener. Calls `complain` for other lines.
  *
- * @throws {LoopbackError} `pasted` when the input ends before
+ * @throws {LoopbackError} `pasted` if the input ends first
  */
 export async function pastedRedirect(
   lines: AsyncIterable<string>,

@@ -9,13 +9,13 @@ import type { SecretStore } from '#keychain/secret-store';
 import type { AuthorizationServer } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 
-/** Who asks: an id, and how it proves to be the one. Never used at another authorization server. */
+/** A client: its id, and how it authenticates. Its secret is never sent to another authorization server. */
 export type OAuthClient = {
   clientId: string;
   clientSecret?: string;
-  /** For `private_key_jwt`; read when it is needed. */
+  /** For `private_key_jwt`. Read on demand. */
   privateKey?: () => Promise<KeyObject>;
-  /** What registration agreed on, if it did. RFC 7591 §2 */
+  /** The method that the registration returned. RFC 7591 §2 */
   authMethod?: string;
 };
 
@@ -27,14 +27,13 @@ export type ConfiguredClientPorts = {
   readPrivateKey: (path: string) => ReturnType<ReadPrivateKey>;
 };
 
-/** A client, and the issuer that its stored secret was first used with. */
+/** A client, and the issuer that its stored secret was first sent to. */
 export type ConfiguredClient = OAuthClient & { boundIssuer?: string };
 
 /**
- * The client that the configuration names; `undefined` when it names none. A secret that was moved to
- * the keychain is there for this very URL.
+ * The configured client; `undefined` if none is configured. A secret in the keychain is stored for exactly this URL.
  *
- * @throws {OAuthError} `client` when the keychain has no such secret
+ * @throws {OAuthError} `client` if the keychain has no such secret
  */
 export async function configuredClient(
   url: string,
@@ -57,7 +56,7 @@ export async function configuredClient(
   );
 }
 
-/** Ties a stored secret to the issuer it went to; for another it is refused from then on. */
+/** Binds a stored secret to the issuer that it was sent to. It is never sent to another issuer afterwards. */
 export async function bindSecret(
   url: string,
   { clientId, clientSecret, boundIssuer }: ConfiguredClient,
@@ -65,7 +64,7 @@ export async function bindSecret(
   store: SecretStore,
 ): Promise<void> {
   if (boundIssuer === issuer) return;
-  // Another process may have replaced it since. That one must not be overwritten.
+  // Another process may have replaced the secret in the meantime. The new one must not be overwritten.
   const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
   if (kept?.clientSecret !== clientSecret) return;
   await store.set(clientSecretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
@@ -82,12 +81,11 @@ function parseStoredSecret(
 type Proof = { form: Record<string, string>; headers: Record<string, string> };
 
 /**
- * What a request to an endpoint of `server` carries to say who asks. A secret goes where the server
- * wants it, and nowhere when it wants none.
+ * The headers and parameters that authenticate a client at an endpoint of `server`, by a method that the server accepts.
  *
  * RFC 6749 §2.3.1, RFC 7523 §2.2
  *
- * @throws {OAuthError} `metadata` when the server takes nothing that this client has
+ * @throws {OAuthError} `metadata` if the server accepts no method that this client can use
  */
 export async function authenticateClient(
   client: OAuthClient,
@@ -128,7 +126,7 @@ function chooseMethod(
   { privateKey, clientSecret, authMethod }: OAuthClient,
   { tokenEndpointAuthMethods: methods }: Pick<AuthorizationServer, 'tokenEndpointAuthMethods'>,
 ): Method | undefined {
-  // A server that names no such method may still take one that it was told of.
+  // A server may accept a method that it does not announce, if the client was registered with it.
   if (privateKey) return 'private_key_jwt';
   if (clientSecret === undefined || authMethod === 'none') return 'none';
   const agreed = secretMethods.find((method) => method === authMethod);
@@ -144,12 +142,12 @@ function basic(clientId: string, clientSecret: string): string {
 const lifeSeconds = 60;
 
 /**
- * A signed statement of who we are, for the token endpoint of one issuer. The algorithm follows from
- * the key: Ed25519 signs EdDSA, P-256 ES256, RSA RS256.
+ * A signed JWT that authenticates the client at the token endpoint of one issuer. The algorithm follows from the key: EdDSA for
+ * Ed25519, ES256 for P-256, RS256 for RSA.
  *
- * RFC 7523 §3; `aud` is the issuer, as draft-ietf-oauth-rfc7523bis has it
+ * RFC 7523 §3; `aud` is the issuer, as in draft-ietf-oauth-rfc7523bis
  *
- * @throws {OAuthError} `client` when the key is of another kind
+ * @throws {OAuthError} `client` if the key is of another kind
  */
 export function clientAssertion(
   { clientId, key }: { clientId: string; key: KeyObject },
@@ -168,7 +166,7 @@ export function clientAssertion(
   const signed = [{ alg, typ: 'JWT' }, claims]
     .map((part) => Buffer.from(JSON.stringify(part)).toString('base64url'))
     .join('.');
-  // JOSE wants r and s side by side, not the DER that Node makes unasked. RFC 7518 §3.4
+  // JOSE requires r and s concatenated; Node's default is DER. RFC 7518 §3.4
   const signature = sign(digest, Buffer.from(signed), { key, dsaEncoding: 'ieee-p1363' });
   return `${signed}.${signature.toString('base64url')}`;
 }
@@ -185,9 +183,9 @@ function algorithm(key: KeyObject, issuer: string): { alg: string; digest: strin
 }
 
 /**
- * The private key in a PEM file, which may be encrypted under `passphrase`.
+ * Reads the private key from a PEM file, which may be encrypted with `passphrase`.
  *
- * @throws {OAuthError} `client`, never with anything of the file
+ * @throws {OAuthError} `client`; the message contains nothing of the file
  */
 export async function readPrivateKeyFile(
   path: string,

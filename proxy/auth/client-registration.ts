@@ -21,21 +21,21 @@ export type ChooseClientPorts = ConfiguredClientPorts & {
   listen: (options: RedirectListenerOptions) => Promise<RedirectListener>;
 };
 
-/** Who asks, and where the answer is to come. The listener is open. */
+/** The client to use, and the open listener for its redirect. */
 export type ChosenClient = {
   client: ConfiguredClient;
   listener: RedirectListener;
-  /** Whether the authorization server keeps a document about this program. */
+  /** Whether the authorization server publishes a metadata document about this program. */
   isKnownThere?: boolean;
 };
 
 /**
- * Under which id to ask a person's consent: the configured one, else the URL of a document about us,
- * else one that the authorization server makes for us.
+ * Chooses the client that asks for a person's consent: the configured one, otherwise the URL of a metadata document about this
+ * program, otherwise one that the authorization server registers.
  *
  * MCP 2026-07-28 authorization, client registration
  *
- * @throws {OAuthError} `client` when there is none to be had, with what to do
+ * @throws {OAuthError} `client`, with what to do, if there is none
  */
 export async function chooseClient(
   { url, credentials }: { url: string; credentials: PersonCredentials },
@@ -78,7 +78,7 @@ export async function chooseClient(
   }
 }
 
-/** Servers may compare the port too, so the registered one is tried before any other. */
+/** Some servers compare the port too, so the registered port is tried first. */
 async function sameListener(
   redirectUri: string | undefined,
   where: RedirectListenerOptions,
@@ -92,7 +92,7 @@ async function sameListener(
   return listen(where);
 }
 
-/** A client id that is a URL, and the path of our listener that its document allows. */
+/** A client id that is a URL, and the redirect to our listener that its document allows. */
 export type ClientMetadataDocument = {
   clientId: string;
   redirectHost: string;
@@ -100,10 +100,10 @@ export type ClientMetadataDocument = {
 };
 
 /**
- * The document about this program that an authorization server itself keeps, at
- * `{issuer}/oauth/clients/latchkey.json`; `undefined` when there is none that names itself and a
- * redirect to this machine. A Latchkey server accepts its own document even if it announces none,
- * as an installation without access to the internet does.
+ * The metadata document about this program that an authorization server itself publishes, at
+ * `{issuer}/oauth/clients/latchkey.json`; `undefined` if there is none with its own URL and a redirect to this host. A Latchkey
+ * server accepts its own document even if it announces no support for such documents, as an installation without access to the
+ * internet does.
  *
  * OAuth Client ID Metadata Document §4
  */
@@ -137,14 +137,14 @@ export async function clientMetadataDocument(
   );
 }
 
-/** A client that an authorization server made for us; good there and nowhere else. */
+/** A client that an authorization server registered for us. It is valid only there. */
 export type RegisteredClient = Omit<OAuthClient, 'privateKey'> & {
   issuer: string;
   redirectUri: string;
 };
 
 /**
- * Registers this program as a native application, without a secret wherever the server allows.
+ * Registers this program as a native application, without a secret if the server allows that.
  *
  * RFC 7591 §3.1, MCP 2026-07-28 authorization
  *
@@ -191,7 +191,7 @@ export async function registerClient(
   };
 }
 
-/** The clients that authorization servers made for us, one an issuer, in the secret store. */
+/** The registered clients in the secret store, one for each issuer. */
 export interface RegisteredClients {
   of(issuer: string): Promise<RegisteredClient | undefined>;
   keep(client: RegisteredClient): Promise<void>;

@@ -6,31 +6,33 @@ import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
 import { fetchJson, notAsked } from './fetch-json.ts';
 
-/** Everything that has to be known before asking for a token. */
+/** What a token request needs to know about a server. */
 export type Discovery = AuthorizationServer & {
-  /** RFC 8707's `resource` parameter; none is sent when empty. */
+  /** The `resource` parameter of RFC 8707; if empty, none is sent. */
   resource: string;
-  /** What the resource's challenge asked for. RFC 6750 §3 */
+  /** The scopes in the challenge of the resource. RFC 6750 §3 */
   challengedScopes?: string[];
   scopesSupported?: string[];
-  /** Whether the resource published metadata; once it did, the unpublished paths are closed. */
+  /**
+   * Whether the resource published metadata. Once it has, the fallback URLs for servers without metadata are no longer used.
+   */
   published: boolean;
 };
 
 export type DiscoverOptions = {
   /** The server's URL, exactly as configured. */
   url: string;
-  /** The `WWW-Authenticate` header of its 401, when there was one. */
+  /** The `WWW-Authenticate` header of its 401 response, if there was one. */
   challenge?: string;
-  /** Of these: the issuer that the user insists on, and what is to be sent instead of what the server says. */
+  /** Settings that override what the server announces, such as the issuer. */
   credentials?: OAuthSettings;
-  /** What is known from earlier: whether the resource published metadata then. */
+  /** Whether the resource has published metadata before. */
   publishedBefore: boolean;
 };
 
 /**
- * Finds the authorization server of an MCP server. A resource that never published metadata has
- * its authorization server under its own origin, if need be at the unpublished paths.
+ * Finds the authorization server of an MCP server. If a resource has never published metadata, its origin is the issuer, and
+ * the endpoints have their default paths if there is no metadata of the issuer either.
  *
  * RFC 9728 §5, RFC 8414 §3
  *
@@ -92,7 +94,7 @@ async function ownServer(
   http: HttpClient,
 ): Promise<AuthorizationServer> {
   const chosen = issuer ?? url.origin;
-  // The default is the origin of the server itself, whose URL the user chose.
+  // The user chose the URL of the server, so its origin counts as chosen as well.
   const published = await authorizationServer({ issuer: chosen, network, chosen: true }, http);
   if (published) return published;
   if (new URL(chosen).origin !== url.origin)
@@ -112,7 +114,7 @@ async function ownServer(
   };
 }
 
-/** Where the server is: what it names may be there too, and further outside. */
+/** The network of the server. URLs that it names may be in the same network or one further outside. */
 async function networkOfServer(url: URL, http: HttpClient): Promise<Network> {
   const known = await http.networkOf(url);
   if (known !== undefined) return known;
@@ -120,7 +122,7 @@ async function networkOfServer(url: URL, http: HttpClient): Promise<Network> {
   return (await http.networkOf(url)) ?? 'public';
 }
 
-/** A ping without a credential changes nothing and makes a guarded resource say who guards it. */
+/** Sends a ping without a credential, to which a protected resource responds with a challenge. A ping changes nothing. */
 async function askForChallenge(url: URL, http: HttpClient): Promise<Challenge> {
   const { status, headers } = await fetchJson(http, {
     url,
@@ -134,7 +136,7 @@ async function askForChallenge(url: URL, http: HttpClient): Promise<Challenge> {
   return status === 401 ? parseChallenge(headers['www-authenticate']) : {};
 }
 
-/** What a resource asks for with a 401 or 403. RFC 6750 §3, RFC 9728 §5.1 */
+/** The challenge of a resource in a 401 or 403 response. RFC 6750 §3, RFC 9728 §5.1 */
 export type Challenge = {
   resourceMetadata?: string;
   scope?: string;
@@ -143,7 +145,7 @@ export type Challenge = {
 
 const parameter = /([a-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s",]+))/gi;
 
-/** The Bearer challenge of a `WWW-Authenticate` header, which may hold other schemes besides. */
+/** The Bearer challenge of a `WWW-Authenticate` header, which may contain other schemes as well. */
 export function parseChallenge(header: string | undefined): Challenge {
   const [, bearer] = /(?:^|[\s,])bearer\s+(.*)$/is.exec(header ?? '') ?? [];
   const challenge: Challenge = {};
@@ -156,17 +158,17 @@ export function parseChallenge(header: string | undefined): Challenge {
   return challenge;
 }
 
-/** Who guards a resource, as the resource itself tells. RFC 9728 §2 */
+/** The authorization servers of a resource, as its metadata lists them. RFC 9728 §2 */
 export type ProtectedResource = {
-  /** Its name for itself, byte for byte what RFC 8707's `resource` has to be. */
+  /** The identifier of the resource. RFC 8707's `resource` must equal it byte for byte. */
   resource: string;
   authorizationServers: string[];
   scopesSupported?: string[];
 };
 
 /**
- * The metadata of the resource at `url`, which is in the network `within`: from where its challenge says, then
- * from the path form, then from the root form. `undefined` when it never published any.
+ * The metadata of the resource at `url`, in the network `within`: from the URL in its challenge, otherwise from the well-known
+ * URL with its path, otherwise from the one without. `undefined` if it has never published any.
  *
  * RFC 9728 §3, MCP 2026-07-28 authorization
  *
@@ -209,7 +211,7 @@ async function metadataAt(
     headers: { accept: 'application/json' },
   });
   const endpoint = place.url.href;
-  // "Not there" opens the way to other documents, so a server in trouble must not count as that.
+  // If there is no document, others are tried. A failing server must not have that effect.
   if (answer.status >= 500 || answer.status === 429)
     throw new OAuthError('unreachable', `${endpoint} answered ${answer.status}`, {
       endpoint,
@@ -235,7 +237,7 @@ function readResourceMetadata(document: JsonObject, url: URL, from: URL): Protec
   };
 }
 
-/** A resource may describe itself, or a whole tree of paths that it serves. */
+/** The identifier of a resource may be its URL, or a prefix of it if several paths share their metadata. */
 function covers(resource: string, url: URL): boolean {
   const described = URL.parse(resource);
   if (described?.origin !== url.origin) return false;
@@ -247,7 +249,7 @@ function stringsOf(value: unknown): string[] {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
 }
 
-/** Where an authorization server does what. RFC 8414 §2 */
+/** The endpoints and capabilities of an authorization server. RFC 8414 §2 */
 export type AuthorizationServer = {
   issuer: string;
   tokenEndpoint: string;
@@ -255,7 +257,7 @@ export type AuthorizationServer = {
   authorizationEndpoint?: string;
   registrationEndpoint?: string;
   revocationEndpoint?: string;
-  /** Tells whose an access token is. OpenID Connect Core 1.0 §5.3 */
+  /** The endpoint that returns the user of an access token. OpenID Connect Core 1.0 §5.3 */
   userinfoEndpoint?: string;
   /** Whether it announces PKCE with S256. RFC 7636 §4.2 */
   takesS256: boolean;
@@ -264,25 +266,25 @@ export type AuthorizationServer = {
   /** Whether an https URL may be a client id. OAuth Client ID Metadata Document §5 */
   takesMetadataUrls: boolean;
   serverScopesSupported?: string[];
-  /** Nothing that its metadata names is asked further inside than this. */
+  /** URLs in its metadata must not lead further into a private network than this. */
   within: Network;
 };
 
-/** Who names an authorization server, and from where. */
+/** An authorization server, and where its name comes from. */
 export type IssuerInput = {
   issuer: string;
-  /** The network of the resource that names it. */
+  /** The network of the resource that names the authorization server. */
   network: Network;
-  /** Whether the user named it, so that it may be anywhere. */
+  /** Whether the user configured it. Then it may be in any network. */
   chosen: boolean;
 };
 
-/** RFC 8414 §2: what a server accepts that does not say. */
+/** The default of RFC 8414 §2. */
 const defaultAuthMethods = ['client_secret_basic'];
 
 /**
- * The metadata of `issuer`, which must call itself exactly that. `undefined` when it publishes none.
- * A resource elsewhere can point us neither at this machine nor into a private network.
+ * The metadata of `issuer`, which must contain exactly that issuer. `undefined` if none is published. A resource can refer us
+ * neither to this host nor into a private network, unless it is there itself.
  *
  * RFC 8414 §3, MCP 2026-07-28 authorization
  *
@@ -310,7 +312,7 @@ export async function authorizationServer(
   return undefined;
 }
 
-/** What the user chose may name what is beside it. */
+/** A server that the user chose may refer to URLs in its own network. */
 async function withinOf(
   base: URL,
   network: Network,
@@ -378,7 +380,7 @@ function strings(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
 }
 
-/** `text` as a URL that a server in the network `within` may name; the addresses of its host are checked at the request. */
+/** Parses a URL from a server in the network `within`. The request checks the addresses of its host. */
 function safeUrl(text: string, within: Network, endpoint: string): URL {
   const url = webUrl(text);
   if (!url || (url.protocol !== 'https:' && within !== 'loopback'))

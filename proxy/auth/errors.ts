@@ -1,24 +1,23 @@
 export type OAuthErrorDetails = {
-  /** Whom we asked. */
+  /** The URL that was requested. */
   endpoint: string;
-  /** HTTP status of its answer. */
+  /** HTTP status of the response. */
   status?: number;
   /** `error` and `error_description` of RFC 6749 §5.2, without secrets. */
   error?: string;
   errorDescription?: string;
-  /** What to do about it, where that is known better than from the code. */
+  /** What to do about it, if that is known better than from the code. */
   remedy?: string;
 };
 
 /**
  * The error of OAuth requests.
  *
- * `unreachable`: no answer, or a fault of the server, so later may help. `refused`: the
- * authorization server said no to this client. `suspended`: the sign-in is valid, but an administrator's setting refuses
- * it for now. `metadata`: a discovery document is missing what we need or contradicts itself. `issuer`: the authorization server is not the one it should be.
- * `client`: we have no client id that it takes, or no key for it. `redirect`: a browser brought
- * something that is not the answer to our question. `denied`: the person, or the server for them,
- * said no.
+ * `unreachable`: no response, or a fault of the server, so a retry may help. `refused`: the authorization server refused the
+ * request. `suspended`: the sign-in is valid, but an administrator's setting refuses it for now. `metadata`: a discovery
+ * document is incomplete or contradictory. `issuer`: the authorization server is not the expected one. `client`: there is no
+ * client id that it accepts, or no key for it. `redirect`: the redirect does not answer our request. `denied`: the person or
+ * the server refused consent.
  */
 export class OAuthError extends Error {
   override readonly name = 'OAuthError';
@@ -46,9 +45,9 @@ export class OAuthError extends Error {
 }
 
 /**
- * The redirect did not arrive. `port`: the port is taken. `timeout`: the person did not finish in
- * the browser. `aborted`: we no longer wanted it. `pasted`: what was pasted is not the redirect.
- * `other_browser`: a second browser took part, which may be another user's.
+ * The redirect did not arrive. `port`: another program uses the port. `timeout`: the person did not finish in the browser.
+ * `aborted`: cancelled by us. `pasted`: the pasted text is not the redirect. `other_browser`: a second browser took part, which
+ * may be another user's.
  */
 export class LoopbackError extends Error {
   override readonly name = 'LoopbackError';
@@ -61,9 +60,9 @@ export class LoopbackError extends Error {
 }
 
 /**
- * `rejected`: the successor is the rejected token again. `busy`: another process holds the lock.
- * `no_lock`: there can be no lock. `signed_out`: a person has to sign in. `signing_in`: one is about
- * to, in the browser. `narrow`: a person is signed in, and has to sign in again for more scopes.
+ * `rejected`: the server issued the rejected token again. `busy`: another process holds the lock. `no_lock`: the lock cannot be
+ * created. `signed_out`: a person has to sign in. `signing_in`: a sign-in is open in the browser. `narrow`: a person is signed
+ * in, and has to sign in again for more scopes.
  */
 export class TokenError extends Error {
   override readonly name = 'TokenError';

@@ -11,11 +11,10 @@ const maxBytes = 256 * 1024;
 const timeoutMs = 15_000;
 
 /**
- * One small JSON exchange with an authorization server or for a discovery document; `json` is
- * absent when the body is something else, such as a page.
+ * Sends one request to an authorization server, or for a discovery document. `json` is absent if the body is not JSON.
  *
- * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or an answer slower than 15 s; `metadata` when
- * the URL leads further inside than the server that named it
+ * @throws {OAuthError} `unreachable`, also for a body over 256 KiB or a response after more than 15 s; `metadata` if the URL
+ * leads further into a private network than the server that named it
  */
 export async function fetchJson(
   http: HttpClient,
@@ -49,7 +48,7 @@ export async function fetchJson(
   }
 }
 
-/** Why a URL that a server named leads too far inside. */
+/** The message for a URL of a server that leads too far into a private network. */
 export function notAsked(endpoint: string, why: string): string {
   return `${endpoint} was not contacted: ${why}, but the server that names it is not; if you trust it, set oauth.issuer`;
 }

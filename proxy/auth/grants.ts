@@ -24,8 +24,8 @@ import type { Granted, TokenVault } from './token-vault.ts';
 export type ClientGrantPorts = ConfiguredClientPorts & { http: HttpClient; clock: Clock };
 
 /**
- * A token for the client itself. A secret from the keychain goes to the issuer that it went to the
- * first time; `rebind` is the user's word that another one is right.
+ * Fetches a token for the client itself. A secret in the keychain is sent only to the issuer that it was first sent to; with
+ * `rebind`, the user allows another one.
  *
  * @throws {OAuthError}
  */
@@ -57,15 +57,15 @@ export type FetchClientTokenInput = {
   client: OAuthClient;
   credentials: OAuthSettings;
   challenge?: string | undefined;
-  /** The token before this one. */
+  /** The previous token. */
   previous?: Pick<FetchedToken, 'issuer' | 'published' | 'scope'> | undefined;
-  /** Ask for what the challenge names besides what there was. */
+  /** Whether to request the scopes of the challenge in addition to the previous ones. */
   wider?: boolean;
 };
 
 /**
- * From an MCP server's URL and a client's secret or key to an access token. The secret never goes to
- * another authorization server than the last time, unless the user names that one.
+ * Fetches an access token for an MCP server with a client's secret or key. The secret is never sent to another authorization
+ * server than last time, unless the user configured that server.
  *
  * MCP 2026-07-28 authorization
  *
@@ -108,8 +108,8 @@ export type PersonGrantPorts = ConfiguredClientPorts & {
 };
 
 /**
- * The next token of a person who has signed in, by the refresh token. It goes to the issuer that gave
- * it and to no other. Called with the lock held.
+ * Renews the token of a person who has signed in. The refresh token is sent only to the issuer that issued it. The caller holds
+ * the lock.
  *
  * @throws {TokenError} `signed_out` if that person has to sign in again
  * @throws {OAuthError}
@@ -122,7 +122,7 @@ export async function personGrant(
   const { vault, http, clock } = ports;
   const kept = previous && (await vault.refresh(previous.issuer));
   if (!previous || !kept) throw new TokenError('signed_out', 'you are not signed in');
-  // A refresh token never brings more than it was given. RFC 6749 §6
+  // A refresh token never adds scopes. RFC 6749 §6
   if (wider)
     throw new TokenError(
       'signed_out',
@@ -158,7 +158,7 @@ export async function personGrant(
     } catch (error) {
       const isEnded = error instanceof OAuthError && error.details.error === 'invalid_grant';
       if (!isEnded || error.code === 'suspended') throw error;
-      // A process without our lock may have renewed it first. Then its token is the valid one.
+      // A process that does not use our lock may have renewed the token first. Then its refresh token is the valid one.
       const now = await vault.refresh(issuer);
       if (!now || now.refreshToken === refreshToken) {
         await vault.dropRefresh(issuer, refreshToken);
@@ -169,7 +169,7 @@ export async function personGrant(
   }
 }
 
-/** The client that a refresh token was given to; the token is worth nothing to another. */
+/** The client that a refresh token was issued to. No other client can use it. */
 export async function clientNamed(
   clientId: string,
   issuer: string,

@@ -6,9 +6,9 @@ export type Desktop = Pick<Host, 'platform' | 'env'>;
 export type Command = { command: string; args: string[] };
 
 /**
- * The program that shows `url` to the person at this computer, and its arguments; `undefined` if there is no desktop,
- * as over SSH. `BROWSER` wins: a program, or words with `%s` for the URL. Never a
- * shell, and only for web pages, since the URL comes from a server (CVE-2025-6514).
+ * The program that opens `url` on this computer, and its arguments; `undefined` if there is no desktop, as over SSH. `BROWSER`
+ * takes precedence: a program, or a command with `%s` for the URL. No shell is used, and only web pages are opened, because the
+ * URL comes from a server (CVE-2025-6514).
  */
 export function browserCommand(url: URL, { platform, env }: Desktop): Command | undefined {
   if (url.protocol !== 'https:' && url.protocol !== 'http:') return undefined;
@@ -26,7 +26,7 @@ export function browserCommand(url: URL, { platform, env }: Desktop): Command | 
   return { command: 'xdg-open', args: [href] };
 }
 
-/** Several programs may be named, with colons between, as `xdg-open` has it; the first is taken. */
+/** `BROWSER` may list several programs, separated by colons, as for `xdg-open`. The first is used. */
 function fromVariable(value: string, href: string, platform: NodeJS.Platform): Command | undefined {
   const first = platform === 'win32' ? value : (value.split(':')[0] ?? value);
   if (!first.includes('%s')) return { command: first, args: [href] };
@@ -35,11 +35,11 @@ function fromVariable(value: string, href: string, platform: NodeJS.Platform): C
   return { command, args: args.map((word) => word.replaceAll('%s', href)) };
 }
 
-/** Whether a program was started to show `url`; it goes on without us. */
+/** Opens `url` in the browser. Returns whether a program was started; it outlives this process. */
 export async function openBrowser(url: URL, desktop: Desktop): Promise<boolean> {
   const chosen = browserCommand(url, desktop);
   if (!chosen) return false;
-  // Not above: the bundle would load it at every start.
+  // Imported here, because the bundle would otherwise load it at every start.
   const { spawn } = await import('node:child_process');
   return new Promise((resolve) => {
     const child = spawn(chosen.command, chosen.args, {

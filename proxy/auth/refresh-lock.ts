@@ -5,8 +5,8 @@ import type { Clock } from '#clock/clock';
 import { TokenError } from './errors.ts';
 
 /**
- * Lets one process at a time renew the token of an account. It is released when its process dies.
- * The next holder reads the store again first, because the one before has probably renewed the token.
+ * Lets one process at a time renew the token of an account. When that process ends, the lock is released. The next holder reads
+ * the store again first, because the previous one has probably renewed the token.
  */
 export interface RefreshLock {
   /** @throws {TokenError} `busy`, `no_lock`, or what `work` rejects with */
@@ -14,8 +14,8 @@ export interface RefreshLock {
 }
 
 /**
- * A lock within this process, for a store that no other process shares. There is nothing to do: a
- * token source never renews twice at a time.
+ * A lock within this process, for a store that no other process uses. It does nothing, because a token source renews one token
+ * at a time.
  */
 export function processRefreshLock(): RefreshLock {
   return { hold: async (_, work) => work() };
@@ -25,8 +25,8 @@ const quickRetries = 20;
 const sqliteBusy = 5;
 
 /**
- * A lock made of an exclusive SQLite transaction on an empty file in `directory`: Node has no
- * `flock`, and the operating system ends the transaction with its process, however it dies.
+ * A lock between processes: an exclusive SQLite transaction on an empty file in `directory`. Node has no `flock`, and the
+ * operating system ends the transaction with its process, even after a crash.
  */
 export function sqliteRefreshLock(
   directory: string,
@@ -48,7 +48,7 @@ export function sqliteRefreshLock(
 
 async function open(directory: string, account: string): Promise<DatabaseSync> {
   try {
-    // Loaded here: a start from a stored token never needs it.
+    // Imported here, because a start with a stored token does not need it.
     const [{ createHash }, { mkdir }, sqlite] = await Promise.all([
       import('node:crypto'),
       import('node:fs/promises'),

@@ -2,17 +2,17 @@ import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Clock } from '#clock/clock';
 
-/** What all processes of this host remember of one connection's sign-ins; nothing secret. */
+/** What all processes of this host remember about the sign-ins of a connection. Contains no secrets. */
 export interface SignInMarks {
   /** Whether a person has ever signed in here. Called at every start, so it only checks for a file. */
   signedInBefore(): boolean;
 
   rememberSignedIn(): Promise<void>;
 
-  /** For a sign-out: the connection is no longer listed as one with a sign-in. */
+  /** Called at a sign-out: the connection is no longer listed as one with a sign-in. */
   forgetListed(): Promise<void>;
 
-  /** Whether the caller may open the browser unasked: once a day, for the first caller. */
+  /** Whether the caller may open the browser on its own: once a day, for the first caller of all processes. */
   claimToday(): Promise<boolean>;
 
   /** Whether the caller may show a notice: once a day, for the first caller of all processes. */
@@ -23,13 +23,10 @@ export interface SignInMarks {
 
   wantedScopes(): Promise<string[]>;
 
-  /**
-   * Keeps the server's words when it requires an account of the person at the MCP server behind it; `undefined` when it no longer
-   * does.
-   */
+  /** Keeps the server's message that an account at the MCP server behind it is missing; `undefined` if it no longer is. */
   noteMissingAccount(words: string | undefined): Promise<void>;
 
-  /** These words, for an hour: the person may have connected the account since. */
+  /** That message, for an hour, because the person may have connected the account since. */
   missingAccount(): Promise<string | undefined>;
 }
 
@@ -48,7 +45,7 @@ export function fileMarks(
   listed = '',
 ): SignInMarks {
   let signedIn = false;
-  // Two URLs that share a name would share marks, which costs a question and no more.
+  // If two URLs had the same file name, they would share marks, and a person might see one page less.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
   const files = async () => import('node:fs/promises');
@@ -70,7 +67,7 @@ export function fileMarks(
     return readFile(path, 'utf8').catch(() => '');
   }
 
-  /** Once in any 24 hours: today's file is the first one's who makes it. */
+  /** Succeeds once in any 24 hours, for the process that creates the file of the day. */
   async function claim(what: 'opened' | 'noticed'): Promise<boolean> {
     const now = clock.now();
     const day = Math.floor(now / daySeconds);
@@ -112,7 +109,7 @@ export function fileMarks(
   };
 }
 
-/** The bare URLs with a sign-in and no sign-out since; no file names those. */
+/** The bare URLs with a sign-in that no sign-out has ended. No configuration file contains these. */
 export async function signedInUrls(directory: string): Promise<string[]> {
   const { readFile, readdir } = await import('node:fs/promises');
   const names = await readdir(directory).catch((): string[] => []);

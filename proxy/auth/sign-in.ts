@@ -17,13 +17,16 @@ import type { Granted, TokenRecord } from './token-vault.ts';
 
 /** The page on which a person signs in. */
 export type AuthorizationPage = {
-  /** The page itself: for this user's eyes alone, and for a browser on another machine. */
+  /** The page itself: only for this user, and for a browser on another computer. */
   url: URL;
-  /** A new one-time address on this machine that leads there; as `RedirectListener` makes them. */
+  /** Creates a one-time address on this host that redirects to the page, as {@link RedirectListener} does. */
   link: () => URL;
 };
 
-/** Shows a page to the person until `over`; `undefined`, or the query of a redirect that was brought by hand. */
+/**
+ * Shows a page to the person until `over` aborts. Resolves to the query of a redirect that the person pasted, otherwise to
+ * `undefined`.
+ */
 export type ShowPage = (
   page: AuthorizationPage,
   redirectUri: string,
@@ -41,17 +44,17 @@ export type SignInInput = {
   url: string;
   credentials: PersonCredentials;
   challenge?: string | undefined;
-  /** The token before, whose scopes stay. */
+  /** The previous token, whose scopes are kept. */
   previous?: TokenRecord | undefined;
-  /** Ask for what the challenge names besides what there was. */
+  /** Whether to request the scopes of the challenge in addition to the previous ones. */
   wider?: boolean;
-  /** Scopes besides what is configured or announced. */
+  /** Scopes in addition to the configured or announced ones. */
   more?: readonly string[];
-  /** What people call the assistant that will use the connection. */
+  /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
-  /** What the page says to do next, where more follows. */
+  /** The next step, which the page names, if there is one. */
   next?: string | undefined;
-  /** The user's word that a stored secret may go to another issuer than before. */
+  /** Whether the user allows that a stored secret is sent to another issuer than before. */
   rebind?: boolean;
   timeoutMs: number;
   signal: AbortSignal;
@@ -64,8 +67,7 @@ const done = (signedInAs: string | undefined, next = 'You can close this page.')
 });
 
 /**
- * Lets a person sign in with the browser, from the server's URL to a stored token. The page there says
- * so only after the token was fetched and stored.
+ * Lets a person sign in with the browser, and stores the token. The page shows success only after the token was stored.
  *
  * OAuth 2.1 §4.1, RFC 8252, MCP 2026-07-28 authorization
  *
@@ -104,12 +106,12 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const { clientId } = client;
     const { redirectUri } = listener;
     const { authorizeParams = {} } = credentials;
-    // Only a Latchkey server keeps a document about us, and only that one knows the parameter.
+    // Only a Latchkey server publishes a document about this program, and only it knows the parameter.
     const assistant = chosen.isKnownThere ? input.assistant : undefined;
     const asked = { clientId, redirectUri, scopes, authorizeParams, assistant };
     const request = authorizationRequest(asked, discovery);
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
-    // Listening begins before the browser can be back.
+    // Listens before the browser opens, so that no redirect is missed.
     const arriving = listener.redirect(isOurs, { timeoutMs, signal });
     const page = { url: request.url, link: () => listener.linkTo(request.url) };
     const over = new AbortController();
@@ -164,8 +166,8 @@ function reason(error: unknown): string {
 }
 
 /**
- * The account of an access token, by the name that its person knows. `undefined` if the authorization server does not
- * tell; that does not prevent a sign-in.
+ * The name of the account of an access token; `undefined` if the authorization server does not return one, which does not
+ * prevent a sign-in.
  *
  * OpenID Connect Core 1.0 §5.3
  */
@@ -187,22 +189,22 @@ export async function accountName(
   return typeof name === 'string' ? name.trim().slice(0, 200) : undefined;
 }
 
-/** People look for passwords and second factors, but not all day. */
+/** Long enough for a person to find a password and a second factor. */
 const timeoutMs = 10 * 60_000;
 
 export type SignInAccountOptions = {
   show: ShowPage;
   signal: AbortSignal;
   known?: Known;
-  /** The user's word that another issuer than before is right. */
+  /** Whether the user allows another issuer than before. */
   rebind?: boolean;
-  /** What people call the assistant that will use the connection. */
+  /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
-  /** What the page says to do next, where more follows. */
+  /** The next step, which the page names, if there is one. */
   next?: string | undefined;
 };
 
-/** Signs in to a connection, as a person or as the client itself; the token is stored then. */
+/** Signs in to a connection, as a person or as the client itself, and stores the token. */
 export async function signInAccount(
   account: Account,
   { show, signal, known = { wider: false }, rebind = false, assistant, next }: SignInAccountOptions,
@@ -238,7 +240,7 @@ export async function signInAccount(
   );
 }
 
-/** How a sign-in is getting on; `waiting` holds the page for a person whose browser does not open. */
+/** The progress of a sign-in; `waiting` has the page for a person whose browser does not open. */
 export type SignInProgress =
   | { step: 'discovering' }
   | { step: 'waiting'; page: string; browserOpened: boolean }
@@ -246,13 +248,13 @@ export type SignInProgress =
 
 export type SignedIn = {
   issuer: string;
-  /** The account, where the server names it. */
+  /** The account, if the server names it. */
   signedInAs?: string;
   scopes?: readonly string[];
   expiresAt?: EpochSeconds;
 };
 
-/** Shows the page in the browser of this computer. */
+/** Opens the page in the browser of this computer. */
 export function browserPage({
   openBrowser,
   progress,
@@ -267,7 +269,7 @@ export function browserPage({
   };
 }
 
-/** Signs in on the user's request, also where another issuer than before is trusted now; `signal` gives it up. */
+/** Signs in at the user's request, which also allows another issuer than before. Ends when `signal` aborts. */
 export async function signInConnection(
   account: Account,
   how: Omit<SignInAccountOptions, 'known' | 'rebind'>,
@@ -285,10 +287,10 @@ export async function signInConnection(
   };
 }
 
-/** How long a sign-in that was given up may take to end. */
+/** How long an aborted sign-in may take to end. */
 const graceMs = 200;
 
-/** Rejects soon after `signal` aborts, also while a server does not answer; until then the page can be told. */
+/** Rejects soon after `signal` aborts, even if a server does not respond. Until then, the page can show the outcome. */
 export async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
   const ending = signingIn.catch(() => undefined);
   await aborted(signal);

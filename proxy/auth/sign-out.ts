@@ -19,12 +19,12 @@ export type SignOutPorts = ConfiguredClientPorts & {
   clients: RegisteredClients;
 };
 
-/** `notRevoked` says why the server still accepts what was forgotten here. */
+/** `notRevoked`: why the server still accepts the tokens that were deleted here. */
 export type SignedOut = { wasSignedIn: boolean; notRevoked?: OAuthError };
 
 /**
- * Revokes the tokens of a connection at the issuer they came from, the refresh token first as it takes
- * the others along, and forgets them, whatever the server says.
+ * Revokes the tokens of a connection at their issuer, and deletes them even if the server refuses. The refresh token is revoked
+ * first, because that usually revokes the access token as well.
  *
  * RFC 7009
  */

@@ -6,10 +6,10 @@ import type { AuthorizationServer, Discovery } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 import { fetchJson, type JsonAnswer } from './fetch-json.ts';
 
-/** What a token endpoint hands out. RFC 6749 §5.1 */
+/** The response of a token endpoint. RFC 6749 §5.1 */
 export type GrantedToken = {
   accessToken: string;
-  /** `undefined` when the server does not say how long it lives. */
+  /** `undefined` if the server does not announce the lifetime. */
   expiresInSeconds?: number;
   scope?: string;
   refreshToken?: string;
@@ -18,7 +18,7 @@ export type GrantedToken = {
 export type OAuthPorts = { http: HttpClient; clock: Clock };
 
 /**
- * One exchange with a token endpoint, in the name of `client`.
+ * Sends a request to a token endpoint, authenticated as `client`.
  *
  * RFC 6749 §3.2, §5
  *
@@ -90,14 +90,14 @@ function readToken(
 
 const longestLifeSeconds = 10 * 365 * 86_400;
 
-/** Whole seconds, at least one and at most ten years. `undefined` if the server names no lifetime. RFC 6749 §5.1 */
+/** Whole seconds, at least one and at most ten years. `undefined` if the server does not announce a lifetime. RFC 6749 §5.1 */
 function lifetimeOf(expiresIn: unknown): number | undefined {
   const seconds = Number(expiresIn);
   if (!(seconds > 0)) return undefined;
   return Math.min(Math.max(1, Math.floor(seconds)), longestLifeSeconds);
 }
 
-/** The error of an answer without a token or a client, with the server's reason but none of the `secrets`. */
+/** The error for a response without a token or client: the server's reason, without the `secrets`. */
 export function refusal(
   status: number,
   json: JsonAnswer['json'],
@@ -130,7 +130,7 @@ export type RedeemedCode = {
 };
 
 /**
- * Redeems an authorization code, once its redirect was found to be ours.
+ * Exchanges an authorization code for tokens, after its redirect was checked.
  *
  * RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2
  *
@@ -152,7 +152,7 @@ export async function authorizationCodeGrant(
 }
 
 /**
- * Asks for an access token as the client itself; `scopes` absent: whatever it may have.
+ * Requests an access token for the client itself; without `scopes`, for all that it may have.
  *
  * RFC 6749 §4.4, RFC 8707 §2
  *
@@ -172,12 +172,12 @@ export async function clientCredentialsGrant(
 }
 
 /**
- * Exchanges a refresh token for an access token and, where the server rotates, its successor. It
- * must be stored before anything else happens: the old one may be burnt.
+ * Exchanges a refresh token for an access token and, if the server rotates refresh tokens, a new one. Store it before using
+ * either: the old one may already be invalid.
  *
  * RFC 6749 §6, RFC 8707 §2
  *
- * @throws {OAuthError} `refused` with `invalid_grant` when it is no longer good
+ * @throws {OAuthError} `refused` with `invalid_grant` if the refresh token is no longer valid
  */
 export async function refreshTokenGrant(
   { client, refreshToken }: { client: OAuthClient; refreshToken: string },
@@ -192,7 +192,7 @@ export async function refreshTokenGrant(
   return tokenRequest(client, discovery, form, ports);
 }
 
-/** What goes with every token request of a connection. RFC 8707 §2 */
+/** The parameter of all token requests of a connection. RFC 8707 §2 */
 function resourceParam({ resource }: Discovery): Record<string, string> {
   return resource ? { resource } : {};
 }
@@ -204,11 +204,11 @@ export type RevokedToken = {
 };
 
 /**
- * Takes a token back at the server that gave it.
+ * Revokes a token at its issuer.
  *
  * RFC 7009 §2.1
  *
- * @throws {OAuthError} also when the server has no place for that
+ * @throws {OAuthError} also if the server has no revocation endpoint
  */
 export async function revokeToken(
   { client, token, hint }: RevokedToken,
@@ -237,7 +237,7 @@ export async function revokeToken(
   );
 }
 
-/** A token and what has to be remembered of where it came from. */
+/** A token, and what a later renewal needs to know about its issuer. */
 export type FetchedToken = {
   accessToken: string;
   obtainedAt: EpochSeconds;

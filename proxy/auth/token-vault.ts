@@ -3,22 +3,22 @@ import type { EpochSeconds } from '#clock/clock';
 import { oauthIdentity, type OAuthSettings } from '#config/oauth-fields';
 import type { SecretStore } from '#keychain/secret-store';
 
-/** An access token as the secret store keeps it. */
+/** An access token as it is stored. */
 export type TokenRecord = {
   accessToken: string;
   obtainedAt: EpochSeconds;
-  /** `undefined` when the server does not say. */
+  /** `undefined` if the server does not announce it. */
   expiresAt?: EpochSeconds;
   issuer: string;
   /** Whether the resource published metadata when the token was fetched. */
   published: boolean;
-  /** What it is good for, where the server said. */
+  /** Its scopes, if the server names them. */
   scope?: string;
-  /** The account that a person signed in with, as the authorization server names it. */
+  /** The account that a person signed in with, if the authorization server names it. */
   signedInAs?: string;
 };
 
-/** The record in `text`; `undefined` when an older or foreign program wrote something else. */
+/** Parses a record; `undefined` if an older version or another program wrote something else. */
 export function parseTokenRecord(text: string | undefined): TokenRecord | undefined {
   const { accessToken, obtainedAt, expiresAt, issuer, published, scope, signedInAs } =
     parseObject(text) ?? {};
@@ -37,7 +37,7 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
 
 const longestMarginSeconds = 300;
 
-/** Whether it is time for a successor: in the last tenth of its life, at most five minutes ahead. */
+/** Whether to renew the token: in the last tenth of its lifetime, at most five minutes before it expires. */
 export function isDue({ obtainedAt, expiresAt }: TokenRecord, now: EpochSeconds): boolean {
   if (expiresAt === undefined) return false;
   const margin = Math.min(longestMarginSeconds, (expiresAt - obtainedAt) / 10);
@@ -48,39 +48,39 @@ export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolea
   return expiresAt !== undefined && now >= expiresAt;
 }
 
-/** A refresh token as the secret store keeps it, and the client that it was issued to. */
+/** A refresh token as it is stored, and the client that it was issued to. */
 export type RefreshRecord = { refreshToken: string; clientId: string };
 
-/** The record in `text`; `undefined` when an older or foreign program wrote something else. */
+/** Parses a record; `undefined` if an older version or another program wrote something else. */
 export function parseRefreshRecord(text: string | undefined): RefreshRecord | undefined {
   const { refreshToken, clientId } = parseObject(text) ?? {};
   if (typeof refreshToken !== 'string' || typeof clientId !== 'string') return undefined;
   return { refreshToken, clientId };
 }
 
-/** What a token is for; nothing of it is secret. */
+/** What a token is for. Contains no secrets. */
 export type TokenPurpose = {
   url: string;
-  /** Whose sign-in it is, where there are several. */
+  /** Distinguishes several sign-ins to one URL. */
   account?: string | undefined;
   credentials: OAuthSettings;
 };
 
 const prefix = 'access token ';
 
-/** The Windows Credential Manager takes no more than 513 characters. */
+/** The Windows Credential Manager accepts at most 513 characters. */
 const longestAccount = 400;
 
 /**
- * The account of a token in the secret store, readable for a person who looks into the keychain. Another server, account,
- * or value of a field with an identity is another account.
+ * The name of a token in the secret store, readable for a person who opens the keychain. It differs for every server, account,
+ * and value of a field with an identity.
  */
 export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   const { url, account: whose, credentials } = purpose;
   const { always, optional } = oauthIdentity(credentials);
   const words = [url, ...always, whose ?? null, ...optional];
   while (words.at(-1) === null) words.pop();
-  // An absent name of a connection was written as an empty one before there were optional fields.
+  // Before there were optional fields, the absent name of a connection was written as an empty one.
   const name = 1 + always.length;
   if (words[name] === null) words[name] = '';
   const account = `${prefix}${JSON.stringify(words)}`;
@@ -90,27 +90,27 @@ export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   return `${prefix}${new URL(url).host} ${mark}`;
 }
 
-/** Whether the account is one of tokens, and not of another secret. */
+/** Whether the name in the secret store is that of tokens, and not of another secret. */
 export function isTokenAccount(account: string): boolean {
   return account.startsWith(prefix);
 }
 
-/** What a token endpoint gave us, ready to be kept. */
+/** The response of a token endpoint, to be stored. */
 export type Granted = TokenRecord & { refresh?: RefreshRecord };
 
 /**
- * The tokens of one connection in a secret store, one entry a value. The access token has an entry
- * of its own, because it is all that a start needs. Changes require the lock of the account.
+ * The tokens of one connection in a secret store, each in its own entry. The access token has its own because a start needs
+ * nothing else. Callers that change tokens hold the lock of the account.
  */
 export interface TokenVault {
   readonly account: string;
 
   access(): Promise<TokenRecord | undefined>;
 
-  /** The refresh token of that issuer, and of no other. */
+  /** The refresh token, if it is from this issuer. */
   refresh(issuer: string): Promise<RefreshRecord | undefined>;
 
-  /** Durable once resolved. The tokens must not be used before. */
+  /** The tokens are on disk once this resolves, and must not be used before. */
   save(granted: Granted): Promise<TokenRecord>;
 
   /** Deletes the refresh token, unless another process has replaced it. */
@@ -119,7 +119,7 @@ export interface TokenVault {
   /** Marks the access token as expired, unless another process has replaced it. */
   endAccess(accessToken: string, endedAt: EpochSeconds): Promise<void>;
 
-  /** `false` when there was nothing. */
+  /** Returns `false` if there was nothing to delete. */
   clear(): Promise<boolean>;
 }
 
@@ -137,8 +137,9 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
     async save({ refresh: next, ...token }) {
       const before = await access();
       const keepAccess = async () => store.set(account, JSON.stringify(token));
-      // The access token alone says whose the refresh token is: a first one is stored before it. A later
-      // one after it, as the refresh token brings another, not vice versa.
+      // Only the record of the access token names the issuer of the refresh token. So a record with another issuer is stored
+      // before the refresh token. Otherwise the refresh token is stored first, because it can restore the access token, but not
+      // vice versa.
       if (before && before.issuer !== token.issuer)
         await store.remove(refreshAccount(before.issuer));
       if (before?.issuer !== token.issuer) await keepAccess();

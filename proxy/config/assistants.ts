@@ -5,18 +5,18 @@ import { UsageError } from './errors.ts';
 
 /** An assistant whose configuration we read and write. */
 export type Assistant = {
-  /** What people call it. */
+  /** Its display name. */
   title: string;
-  /** What it calls itself in the `clientInfo` of a handshake. */
+  /** The names that it gives in the `clientInfo` of a handshake. */
   clientNames: readonly string[];
-  /** The member of its file that holds the servers. */
+  /** The member of its file that contains the servers. */
   servers: ServersMember;
   shape: EntryShape;
-  /** It connects to URLs without a program of ours, so it sends the secret of such an entry itself. */
+  /** Whether it connects to URLs directly, and so sends the secret of such an entry itself. */
   connectsItself: boolean;
-  /** The user's own file: absolute, and it need not exist. */
+  /** The absolute path of the user's own file, which need not exist. */
   file: (host: UserHost) => string;
-  /** A file that it reads besides. */
+  /** Another file that it reads. */
   secondFile?: (host: UserHost) => string;
   /** What a person has to know after an installation. */
   note?: string;
@@ -25,12 +25,12 @@ export type Assistant = {
 export type ServersMember = 'mcpServers' | 'servers' | 'mcp_servers' | 'mcp';
 
 /**
- * How an assistant writes an entry that starts a program. `typed`: with `"type": "stdio"`. `copilot`: also with the tools
- * that it may use. `opencode`: the command and its arguments are one list.
+ * The form of an entry that starts a program. `typed`: with `"type": "stdio"`. `copilot`: also with the tools that it may use.
+ * `opencode`: the command and its arguments are one list.
  */
 export type EntryShape = 'plain' | 'typed' | 'copilot' | 'opencode';
 
-/** Every assistant by the name that commands take, in the order that their files are read. */
+/** Every assistant by the name that commands accept, in the order in which their files are read. */
 export const assistants = {
   'claude-desktop': {
     title: 'Claude Desktop',
@@ -106,12 +106,12 @@ export const assistants = {
 
 type AssistantName = keyof typeof assistants;
 
-/** The assistant that a command was asked about; `undefined` when there is none of that name. */
+/** The assistant with the name that a command was given; `undefined` if there is none. */
 export function assistantNamed(name: string): Assistant | undefined {
   return isAssistantName(name) ? assistants[name] : undefined;
 }
 
-/** What people call the assistant that calls itself this in a handshake; of others, the name itself. */
+/** The display name of the assistant with this name in a handshake; the name itself if the assistant is unknown. */
 export function titleOfClient(clientName: string): string {
   const known: readonly Assistant[] = Object.values(assistants);
   return known.find(({ clientNames }) => clientNames.includes(clientName))?.title ?? clientName;
@@ -121,7 +121,7 @@ function isAssistantName(name: string): name is AssistantName {
   return Object.hasOwn(assistants, name);
 }
 
-/** Where applications keep a user's configuration on this platform. */
+/** The folder in which applications store a user's configuration on this platform. */
 export function applicationsFolder({ platform, home, env }: UserHost): string {
   const path = pathsOf(platform);
   if (platform === 'darwin') return path.join(home, 'Library', 'Application Support');
@@ -138,7 +138,7 @@ function inHome({ platform, home }: UserHost, ...names: string[]): string {
   return pathsOf(platform).join(home, ...names);
 }
 
-/** The same folder on every platform. */
+/** OpenCode uses the same folder on every platform. */
 function inOpencode(host: UserHost, name: string): string {
   const folder = host.env['XDG_CONFIG_HOME'] || inHome(host, '.config');
   return inFolder(folder, host, 'opencode', name);
@@ -148,18 +148,18 @@ function inFolder(folder: string, { platform }: UserHost, ...names: string[]): s
   return pathsOf(platform).join(folder, ...names);
 }
 
-/** The files in which an assistant keeps this user's own servers. */
+/** The files with this user's own servers of an assistant. */
 export function filesOf({ file, secondFile }: Assistant, host: UserHost): string[] {
   const files = [file(host), secondFile?.(host)];
   return [...new Set(files.filter((path) => path !== undefined))];
 }
 
-/** Those of all assistants. */
+/** The files of all assistants. */
 export function assistantFiles(host: UserHost): string[] {
   return Object.values(assistants).flatMap((assistant) => filesOf(assistant, host));
 }
 
-/** Whether its file has a format of its own, which no other assistant reads. */
+/** Whether its file has a format that no other assistant reads. */
 export function hasOwnFormat({ servers }: Pick<Assistant, 'servers'>): boolean {
   return servers === 'mcp' || servers === 'mcp_servers';
 }
@@ -168,14 +168,14 @@ function pathsOf(platform: NodeJS.Platform): typeof posix {
   return platform === 'win32' ? win32 : posix;
 }
 
-/** The file of an assistant that a command is about, and how entries look there. */
+/** The file of an assistant that a command works on, and the form of its entries. */
 export type AssistantFile = Pick<Assistant, 'title' | 'servers' | 'shape' | 'note'> & {
   file: string;
 };
 
 /**
- * The assistant's own file of this user, or the one that `--config` names. `LATCHKEY_CONFIG` says where
- * connections are found, and not what may be written to.
+ * The assistant's own file of this user, or the one that `--config` names. `LATCHKEY_CONFIG` only sets where connections are
+ * read, not what is written.
  *
  * @throws {UsageError}
  */
@@ -192,7 +192,7 @@ export function assistantFile(
     );
   const { title, servers, shape, note } = assistant;
   const file = config ?? assistant.file(host);
-  // VS Code says "servers" in its own files alone; what it shares with others has the others' word.
+  // VS Code uses "servers" only in its own files. In files that it shares with others, it uses their name.
   const shared = basename(file) === '.mcp.json';
   return {
     title,

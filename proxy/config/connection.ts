@@ -3,24 +3,24 @@ import { keychainWord, type Secret } from './secret.ts';
 
 /** An MCP server, and the credential for it. */
 export type Connection = {
-  /** What the user calls it. */
+  /** The user's name for it. */
   name: string;
-  /** Exactly as configured: it is compared and sent byte for byte. */
+  /** Exactly as configured, because it is compared and sent byte for byte. */
   url: string;
   /** Where it is configured: a file, or the command line. */
   source: string;
-  /** The file that `--config` has to name to find it again. */
+  /** The file to name with `--config` so that it is found again. */
   configFile?: string;
-  /** Tells several sign-ins to one URL apart; part of the key of every stored secret. */
+  /** Distinguishes several sign-ins to one URL. It is part of the key of every stored secret. */
   account?: string;
   credentials: Credentials;
-  /** Sent with every request to the server; names in lower case. */
+  /** Sent with every request to the server. Names are in lower case. */
   headers?: Readonly<Record<string, Secret>>;
-  /** Which transports may be tried, and in which order; Streamable HTTP unless given. */
+  /** The transports to try, in order; `http-first` by default. */
   transport?: Transport;
 } & ToolSettings;
 
-/** Which of the server's tools the assistant may see; all, unless a list says otherwise. */
+/** The server's tools that the assistant may see; all by default. */
 export type ToolSettings = {
   /** Names, in which `*` matches any text. */
   allowTools?: readonly string[];
@@ -30,7 +30,7 @@ export type ToolSettings = {
   changedTools?: 'flag' | 'withhold';
 };
 
-/** mcp-remote's strategies, by its names. */
+/** The strategies of mcp-remote, by its names. */
 export const transports = ['http-first', 'sse-first', 'http-only', 'sse-only'] as const;
 type Transport = (typeof transports)[number];
 

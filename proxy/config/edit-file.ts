@@ -1,4 +1,4 @@
-// The files of assistants, each read and edited in its own format, which its name tells. TOML is loaded when a file has it.
+// Reads and edits the files of assistants, each in the format that its name indicates. The code for TOML is loaded on demand.
 import { editJson, maskedStrings, memberAt, parseJsonc, type JsonChange } from './jsonc.ts';
 
 function isToml(source: string): boolean {
@@ -6,9 +6,9 @@ function isToml(source: string): boolean {
 }
 
 /**
- * A file's text with some members changed and everything else as it was. `undefined` is a file that does not exist yet.
+ * Changes some members of a file's text, and nothing else. `undefined` is a file that does not exist yet.
  *
- * @throws {ConfigurationError} with line and column where the text is not what it has to be
+ * @throws {ConfigurationError} with line and column if the text is invalid
  */
 export async function editFile(
   bytes: Buffer | undefined,
@@ -20,7 +20,7 @@ export async function editFile(
   return editToml(bytes, source, changes);
 }
 
-/** The value at `path`; `undefined` when there is none. */
+/** The value at `path`; `undefined` if there is none. */
 export async function valueAt(
   bytes: Buffer | undefined,
   source: string,
@@ -31,7 +31,7 @@ export async function valueAt(
   return tomlMemberAt(bytes, path);
 }
 
-/** A file's text with every string and comment changed by `mask`, and everything else as it was. */
+/** Changes every string and comment of a file's text with `mask`, and nothing else. */
 export async function maskedFile(
   bytes: Buffer,
   source: string,
@@ -43,7 +43,7 @@ export async function maskedFile(
 }
 
 /**
- * The value of a file's text.
+ * Parses a file's text.
  *
  * @throws {SyntaxError} {@link TomlError}
  */

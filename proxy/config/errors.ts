@@ -1,6 +1,6 @@
 import { printable } from '#log/log';
 
-/** The command line makes no sense; `hint` says what would. */
+/** The command line is invalid; `hint` says what to type instead. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
   readonly hint: string;
@@ -11,20 +11,19 @@ export class UsageError extends Error {
   }
 }
 
-/** One thing wrong in a configuration: where, which key, what and what to do. Never its value. */
+/** A problem in a configuration: file, key, description and remedy. Never contains the value. */
 export type Problem = {
-  /** Empty where no file is at fault. */
+  /** Empty if the problem is not in a file. */
   source: string;
   key: string;
   problem: string;
   /**
-   * `other_program`: the entry is not ours, as it starts another program. `no_file`: what is there can be read by no
-   * program of this user.
+   * `other_program`: the entry is not ours, because it starts another program. `no_file`: no program of this user can read it.
    */
   code?: 'other_program' | 'no_file';
 };
 
-/** Everything that is wrong in a configuration, at once. */
+/** All problems of a configuration. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
   readonly problems: readonly Problem[];
@@ -39,13 +38,13 @@ export class ConfigurationError extends Error {
     this.problems = problems;
   }
 
-  /** Whether the entry starts another program, so that it is none of ours. */
+  /** Whether the entry starts another program, so that it is not ours. */
   get isOtherProgram(): boolean {
     return this.problems[0]?.code === 'other_program';
   }
 }
 
-/** `is not valid TOML`: the words for a file that cannot be parsed. Its name tells the format. */
+/** Describes a file that cannot be parsed: `is not valid TOML`. Its name indicates the format. */
 export function notValid(file: string): string {
   return `is not valid ${file.endsWith('.toml') ? 'TOML' : 'JSON'}`;
 }

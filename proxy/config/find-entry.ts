@@ -6,9 +6,8 @@ import { ConfigurationError, notValid, type Problem } from './errors.ts';
 import { entriesIn, launchWords, startsLatchkey } from './launch-entry.ts';
 
 /**
- * The entry called `name`: in `configFile` if there is one, else in the only file of `userFiles`
- * that knows it. Two files may both know it if they mean the same URL; the first that also holds a
- * credential is taken then.
+ * Finds the entry called `name`: in `configFile` if given, otherwise in the only file of `userFiles` that has it. Two files may
+ * both have it if they mean the same URL; then the first with a credential is used.
  *
  * @throws {ConfigurationError}
  */
@@ -39,7 +38,7 @@ export async function findEntry(
         problem: `and ${other.key} of ${other.source} have different URLs; make them the same, or choose one file with --config`,
       },
     ]);
-  // Our own file says all there is to say of a connection; others may know the URL alone.
+  // An entry of our own file is complete. Others may contain only the URL.
   if (first?.account !== undefined) return first;
   if (first) return entries.find(({ oauth, apiKey }) => oauth ?? apiKey) ?? first;
   if (problems.length > 0) throw new ConfigurationError(problems);
@@ -59,16 +58,16 @@ export async function findEntry(
 }
 
 /**
- * Looks whether a file can be read, where it is there.
+ * Checks whether a file, if it exists, can be read.
  *
- * @throws {ConfigurationError} that describes the problem and quotes nothing of the file
+ * @throws {ConfigurationError} with the problem, without quoting the file
  */
 export async function checkDocument(file: string, readText: ReadText): Promise<void> {
   const { problem } = await openDocument(file, readText);
   if (problem) throw new ConfigurationError([problem]);
 }
 
-/** What a file holds, or why it cannot be read; neither where there is no file. */
+/** The contents of a file, or why it cannot be read; neither if it does not exist. */
 export async function openDocument(
   file: string,
   readText: ReadText,
@@ -79,7 +78,7 @@ export async function openDocument(
   return { document, ...(problem && { problem }) };
 }
 
-/** The contents of those of these files that can be read. */
+/** The contents of the readable files among these. */
 export async function findDocuments(
   files: readonly string[],
   readText: ReadText,
@@ -89,7 +88,10 @@ export async function findDocuments(
   return (await Promise.all(documents)).filter((document) => document !== undefined);
 }
 
-/** The title of the assistant that connects to a server itself, by a URL in its own file, and so signs in itself. */
+/**
+ * The display name of the assistant that connects to a server directly, because its own file contains the URL. It then signs in
+ * itself.
+ */
 export async function connectingAssistant(
   { name, source, account }: Connection,
   host: FilesHost,
@@ -114,7 +116,7 @@ async function readDocument(
     text = readText(source);
   } catch (error) {
     const code = codeOf(error);
-    // Others may pass, such as a lock on Windows, or depend on the program that asks.
+    // Other errors may be temporary, such as a lock on Windows, or concern only this program.
     const isFinal = /^(EISDIR|ELOOP|EACCES)$/.test(code);
     problems.push({
       source,
@@ -138,7 +140,7 @@ async function readDocument(
     const { parseFile } = await import('./edit-file.ts');
     return await parseFile(text, source);
   } catch {
-    // The parser's own message quotes the text, which may be a secret.
+    // The parser's message quotes the text, which may contain a secret.
     const problem = `${notValid(source)}; check for a missing comma or quote`;
     problems.push({ source, key: '', problem });
     return undefined;
@@ -149,34 +151,34 @@ function codeOf(error: unknown): string {
   return error instanceof Error && 'code' in error ? String(error.code) : 'unknown reason';
 }
 
-/** What an entry may say about tools, unread. */
+/** The settings of an entry for tools, not validated. */
 export type ToolTexts = { allowTools?: unknown; denyTools?: unknown; changedTools?: unknown };
 
-/** What an assistant's configuration says of one server, in one shape for all assistants. */
+/** The entry of a server in an assistant's configuration, in one form for all assistants. */
 export type Entry = {
   source: string;
-  /** Where in the file: `mcpServers.acme`. */
+  /** Its place in the file: `mcpServers.acme`. */
   key: string;
   url: string;
-  /** The `oauth` object, unread. */
+  /** The `oauth` object, not validated. */
   oauth?: unknown;
-  /** The key in the file that holds `oauth`, for messages. */
+  /** The key in the file that contains `oauth`, for messages. */
   oauthKey: string;
   apiKey?: unknown;
-  /** Whose sign-in it is; our own file says so. */
+  /** Distinguishes several sign-ins to one URL. Only our own file has it. */
   account?: string;
-  /** Unread. */
+  /** Not validated. */
   headers?: unknown;
   transport?: unknown;
-  /** What an entry that starts us says besides the URL: command and arguments, where there is more. */
+  /** The arguments of an entry that starts this program, if it has more than the URL. */
   words?: readonly string[];
-  /** What the assistant puts in the environment of the program it starts. */
+  /** The environment that the assistant passes to the program. */
   env: Record<string, string>;
 } & ToolTexts;
 
 /**
- * Reads an entry with a URL, or one that starts this very program with a URL among its arguments.
- * One that starts it by name only (`latchkey acme`) refers to another entry: `undefined`.
+ * Reads an entry with a URL, or one that starts this program with a URL among its arguments. Returns `undefined` for one that
+ * starts it with a name only (`latchkey acme`), because that refers to another entry.
  */
 export function readEntry(
   value: unknown,
@@ -203,7 +205,7 @@ export function readEntry(
       });
       return undefined;
     }
-    // What comes before it is npx's, which starts us from a URL itself.
+    // The arguments before it belong to npx, which runs our package from a URL.
     const own = words.slice(program + 1);
     const url = own.find((word) => /^https?:\/\//i.test(word));
     if (url === undefined) return undefined;
@@ -237,7 +239,7 @@ export function readEntry(
   };
 }
 
-/** Cursor writes the same object in capitals. */
+/** Cursor's names for the members of this object are in capitals. */
 function fromCursor(auth: JsonObject): JsonObject {
   const { CLIENT_ID: clientId, CLIENT_SECRET: clientSecret, scopes } = auth;
   return { clientId, clientSecret, scopes };
@@ -250,7 +252,7 @@ function environment(value: unknown): Record<string, string> {
   );
 }
 
-/** The names of the servers in these files, each once; files that cannot be read are passed over. */
+/** The names of the servers in these files, without duplicates. Files that cannot be read are skipped. */
 export async function connectionNames(
   files: readonly string[],
   readText: ReadText,

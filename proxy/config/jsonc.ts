@@ -3,7 +3,7 @@ import type { Node, ParseError, createScanner, SyntaxKind } from 'jsonc-parser';
 import { ConfigurationError } from './errors.ts';
 
 /**
- * JSON in which a person may have left comments and trailing commas, as VS Code allows.
+ * Parses JSON that may contain comments and trailing commas, as VS Code allows.
  *
  * @throws {SyntaxError}
  */
@@ -18,16 +18,16 @@ export function parseJsonc(text: string): unknown {
   return JSON.parse(bare);
 }
 
-/** One member to set, or with `undefined` to remove. */
+/** A member to set, or with `undefined` to remove. */
 export type JsonChange = { path: readonly string[]; value: unknown };
 
 const byteOrderMark = '\u{FEFF}';
 
 /**
- * A file's text with some members changed and everything else as it was: comments, order, indentation,
- * line ends, a byte order mark. `undefined` is a file that does not exist yet.
+ * Changes some members of a file's text, and nothing else: comments, order, indentation, line ends and a byte order mark stay.
+ * `undefined` is a file that does not exist yet.
  *
- * @throws {ConfigurationError} with line and column where the text is not what it has to be
+ * @throws {ConfigurationError} with line and column if the text is invalid
  */
 export async function editJson(
   bytes: Buffer | undefined,
@@ -53,7 +53,7 @@ export async function editJson(
   return Buffer.from(mark + text);
 }
 
-/** The objects on the way exist or can be made, and there is one of each. */
+/** Checks that every object on the path exists or can be created, and exists only once. */
 function checkPlace(
   tree: Node | undefined,
   path: readonly string[],
@@ -65,7 +65,7 @@ function checkPlace(
     if (node.type !== 'object') throw refuse(node, 'is not an object');
     const named = (node.children ?? []).filter(({ children }) => children?.[0]?.value === name);
     const [property, second] = named;
-    // Which of the two the assistant reads is its own secret.
+    // It is unknown which of the two the assistant reads.
     if (second) throw refuse(second, `contains "${name}" twice`);
     node = property?.children?.[1];
   }
@@ -80,7 +80,7 @@ export function decodedText(bytes: Buffer | undefined, source: string): string {
   }
 }
 
-/** What is wrong with a file that was to be changed, with line and column. */
+/** The error for a file that cannot be changed, with line and column. */
 export function editRefusal(source: string, text: string, offset: number, problem: string): Error {
   const before = text.slice(0, offset).split('\n');
   const place = `${source}:${before.length}:${(before.at(-1)?.length ?? 0) + 1}`;
@@ -91,8 +91,8 @@ export function editRefusal(source: string, text: string, offset: number, proble
 type Scanner = { createScanner: typeof createScanner };
 
 /**
- * `text` with one member set or removed, and not a character changed outside it but for the comma that
- * it needs. The library's own edits reformat the neighbours and lose the comments between.
+ * Sets or removes one member of `text`, and changes nothing else except the comma that this requires. The library's own edits
+ * reformat neighbouring members and lose the comments between them.
  */
 function changedMember(
   text: string,
@@ -127,7 +127,7 @@ function nodeOf({ children = [] }: Node, name: string): Node | undefined {
   return children.find((property) => property.children?.[0]?.value === name);
 }
 
-/** Also for `__proto__`, which a literal would take for something else. */
+/** Also correct for `__proto__`, which has a special meaning in an object literal. */
 function ownObject(key: string, value: unknown): object {
   return Object.fromEntries([[key, value]]);
 }
@@ -144,7 +144,7 @@ function withMember(
   const close = offset + length - 1;
   const eol = endOfLine(text);
   const outer = lineIndent(text, offset);
-  // An object on one line stays on one, unless it is empty.
+  // An object on one line stays on one line, unless it is empty.
   const flat = last !== undefined && !text.slice(offset, close).includes('\n');
   const indent = last && !flat ? lineIndent(text, last.offset) : outer + unitOf(text);
   const member = `${JSON.stringify(name)}: ${flat ? JSON.stringify(value) : pretty(text, value, indent)}`;
@@ -155,7 +155,7 @@ function withMember(
   const lastEnd = last.offset + last.length;
   const comma = commaAfter(text, lastEnd, jsonc);
   const end = comma === undefined ? lastEnd : comma + 1;
-  // Behind the comment that explains the member before.
+  // After a comment that follows the last member.
   const at = end + text.slice(end, close).trimEnd().length;
   const before = `${text.slice(0, lastEnd)}${comma === undefined ? ',' : ''}${text.slice(lastEnd, at)}`;
   const separator = flat ? ' ' : eol + indent;
@@ -175,7 +175,7 @@ function withoutMember(text: string, object: Node, property: Node, jsonc: Scanne
   const comma = commaAfter(text, end, jsonc);
   const start = text.slice(0, property.offset).trimEnd().length;
   const rest = splice(text, start, comma === undefined ? end : comma + 1, '');
-  // The comma before it was there for its sake.
+  // The comma before it is no longer needed.
   const before =
     previous && comma === undefined
       ? commaAfter(text, previous.offset + previous.length, jsonc)
@@ -187,7 +187,7 @@ function withoutMember(text: string, object: Node, property: Node, jsonc: Scanne
   return splice(rest, object.offset + 1, object.offset + 1 + inside.length, '');
 }
 
-/** Where the comma is that follows `offset`, comments aside; `undefined` when something else does. */
+/** The offset of the comma after `offset`, ignoring comments; `undefined` if something else follows. */
 function commaAfter(text: string, offset: number, jsonc: Scanner): number | undefined {
   const scanner = jsonc.createScanner(text, true);
   scanner.setPosition(offset);
@@ -200,7 +200,7 @@ function pretty(text: string, value: unknown, indent: string): string {
   return JSON.stringify(value, null, unitOf(text)).replaceAll('\n', endOfLine(text) + indent);
 }
 
-/** One step of indentation: that of the first member that has one. */
+/** The unit of indentation: that of the first indented member. */
 function unitOf(text: string): string {
   return /^([ \t]+)"/m.exec(text)?.[1] ?? '  ';
 }
@@ -214,7 +214,7 @@ function splice(text: string, start: number, end: number, between: string): stri
   return text.slice(0, start) + between + text.slice(end);
 }
 
-/** The value at `path` of a file's JSON, comments allowed; `undefined` when there is none. */
+/** The value at `path` in a file's JSON with comments; `undefined` if there is none. */
 export async function memberAt(
   bytes: Buffer | undefined,
   path: readonly string[],
@@ -227,13 +227,13 @@ export async function memberAt(
   return value;
 }
 
-// The library declares them as a const enum, which has no values where each file is compiled alone.
+// The library declares it as a const enum, whose values are not available if files are compiled one by one.
 const stringLiteral: SyntaxKind = 10;
 const endOfFile: SyntaxKind = 17;
 
 /**
- * A file's text with every string and comment changed by `mask`, and everything else as it was. What is no JSON
- * is read as far as that goes: a string is a string wherever it stands.
+ * Changes every string and comment of a file's text with `mask`, and nothing else. Text that is not valid JSON is scanned all
+ * the same, because strings can be recognized anywhere.
  */
 export async function maskedStrings(
   bytes: Buffer,

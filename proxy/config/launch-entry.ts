@@ -15,7 +15,7 @@ export type LaunchEntry = {
   env?: Record<string, string>;
 };
 
-/** The entry as an assistant writes it. */
+/** The entry in the form that an assistant uses. */
 export function shapedEntry(
   launcher: Launcher,
   name: string,
@@ -29,15 +29,14 @@ export function shapedEntry(
   return { type: 'local', command: [command, ...args], ...(environment && { environment }) };
 }
 
-/** The object that the started Node reads; this one reads it in main alone. */
+/** Only main.ts may read the `process` of this program. This text reads that of the Node that is started. */
 const nodesOwn = 'process';
 
 /**
- * The entry that starts the proxy for the connection `name`. Several assistants tear arguments apart at
- * blanks, so there are none: a launcher whose path has one goes into the environment, which they leave
- * alone, as a URL.
+ * The entry that starts the proxy for the connection `name`. Several assistants split arguments at spaces, so no argument
+ * contains any: a launcher whose path has spaces is passed as a URL in the environment, which they do not split.
  *
- * @throws {UsageError} when the program is where it will not be found tomorrow
+ * @throws {UsageError} if the program is in a folder that is likely to disappear
  */
 export function launchEntry(
   launcher: Launcher,
@@ -70,7 +69,7 @@ export function isLaunch(value: unknown, name?: string): boolean {
   return startsLatchkey(words) && (name === undefined || words.slice(1).includes(name));
 }
 
-/** The command of an entry of any shape, and its arguments. */
+/** The command and arguments of an entry in any form. */
 export function launchWords(entry: unknown): string[] {
   const { command, args }: { command?: unknown; args?: unknown } = Object(entry);
   return [command, args].flat().filter((word) => typeof word === 'string');
@@ -83,7 +82,7 @@ export function launchedName(entry: unknown): string | undefined {
   return connect < 0 ? undefined : words[connect + 1];
 }
 
-/** The entries of an assistant's file, with the path of each. opencode has a second place for them since version 2. */
+/** The entries of an assistant's file, with the path of each. OpenCode has a second place for them since version 2. */
 export function entriesIn(
   document: unknown,
   servers: string,
@@ -103,7 +102,9 @@ export function entriesIn(
   return [...all.filter(({ key }) => key !== 'servers'), ...under([servers, 'servers'], nested)];
 }
 
-/** `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the app in its one file. */
+/**
+ * Whether this is `latchkey`, npx with the URL of our package, Node with the path of our launcher, or the single executable.
+ */
 export function startsLatchkey(words: readonly string[]): boolean {
   return words.some((word) =>
     /^latchkey((@[\w.-]+)?(\.(js|cmd|exe|ts))?|-\d[\w.+-]*\.tgz(\?.*)?|[\w.-]*\.appimage)$/i.test(
@@ -145,9 +146,9 @@ export function stableProgram(program: string): string {
 }
 
 /**
- * How an assistant starts `program`, our executable of one file, whatever it came in. An AppImage hangs
- * its content under another path at each start, so there the image itself is started, which hands words
- * on to the executable within (`tray-app/build/AppRun`).
+ * How an assistant starts `program`, our single executable, in any package. An AppImage mounts its contents at another path at
+ * each start. There the entry starts the AppImage itself, which passes arguments on to the executable in it
+ * (`tray-app/build/AppRun`).
  *
  * AppImage, "Environment variables": APPIMAGE, APPDIR
  */
@@ -156,19 +157,19 @@ export function packagedLauncher(
   env: Readonly<Record<string, string | undefined>>,
 ): Launcher {
   const { APPIMAGE: image, APPDIR: mounted } = env;
-  // A program that another AppImage started inherits the variables of that image.
+  // A program that was started by another AppImage inherits the variables of that one.
   const within = mounted !== undefined && program.startsWith(`${posix.resolve(mounted)}/`);
   return { program: image !== undefined && image !== '' && within ? image : program };
 }
 
-/** The folder that npx keeps what it started in, up to its own package.json. */
+/** The folder into which npx installs packages, up to its own package.json. */
 const npxFolder = /^(.*[\\/]_npx[\\/][^\\/]+[\\/])node_modules[\\/]/;
-/** No package of a registry is named: one of this name may be anybody's. */
+/** No package of a registry is named, because anybody could publish one with this name. */
 const unknown = 'install Latchkey from the file or URL that you started it from';
 
 /**
- * What to do when npx runs this program, whose folder npm may clear at any time; `undefined` when it is
- * installed. The package came from the URL of a server, and is installed from the same one.
+ * What to do if npx runs this program, whose folder npm may delete at any time; `undefined` if it is installed. The package
+ * came from the URL of a server, and is installed from the same one.
  */
 export function npxHint(
   launcher: Launcher,
@@ -182,7 +183,7 @@ export function npxHint(
   return `npx may delete this program; ${remedy}`;
 }
 
-/** The URL that npx was given, as it notes it. */
+/** The URL that npx was given, as recorded in its package.json. */
 function sourceIn(text: string | undefined): string | undefined {
   try {
     const { dependencies }: { dependencies?: { latchkey?: unknown } } = JSON.parse(text ?? '');
@@ -194,8 +195,8 @@ function sourceIn(text: string | undefined): string | undefined {
 }
 
 /**
- * What the proxy has to be told when an assistant starts it, as assistants pass on six variables and
- * the XDG ones are none of them: that, and the options that were given. Mostly nothing.
+ * The environment that the proxy requires when an assistant starts it: the given options, and the folders that XDG variables
+ * set here, because assistants do not pass these variables on. Usually empty.
  */
 export function launchEnvironment(
   options: Options,

@@ -3,13 +3,13 @@ export type RemoteFlag = {
   value?: string;
   repeated?: boolean;
   doc: string;
-  /** Why it has no effect here. */
+  /** Why it has no effect in Latchkey. */
   idle?: string;
 };
 
 const timing = 'Latchkey uses its own time limits';
 
-/** Every option of mcp-remote 0.15, so that an entry that starts it can start us. */
+/** Every option of mcp-remote 0.15, so that Latchkey can replace it in an entry. */
 export const remoteFlags = {
   header: { value: "'NAME: VALUE'", repeated: true, doc: 'send this header with every request' },
   'header-file': {

@@ -6,8 +6,8 @@ import { remoteFlags, type RemoteFlag } from './mcp-remote-flags.ts';
 import type { GivenEntry } from './read-connection.ts';
 
 /**
- * What an assistant's entry that starts us with mcp-remote's flags says of its connection, so that
- * `latchkey NAME` means the same as what the assistant starts.
+ * Reads the connection from the arguments of an entry that starts Latchkey with flags of mcp-remote, so that `latchkey NAME`
+ * means the same as what the assistant starts.
  *
  * @throws {UsageError} never with a value
  */
@@ -24,8 +24,8 @@ export function typedEntry(words: readonly string[], ports: ReadArgumentsPorts):
 }
 
 /**
- * What an entry that starts mcp-remote, by whatever command, tells it; `undefined` for an entry that
- * starts something else. Words that it does not know are passed over, as it does.
+ * The arguments of an entry that starts mcp-remote, with any command; `undefined` for an entry that starts something else.
+ * Unknown arguments are ignored, as mcp-remote does.
  */
 export function remoteWords(
   words: readonly string[],
@@ -56,39 +56,39 @@ function isMcpRemote(word: string): boolean {
   );
 }
 
-/** What was typed: the values of each flag, an empty one for a switch. */
+/** The values of each flag as typed; an empty one for a switch. */
 type RemoteWords = {
   url: string;
-  /** The port of the redirect URI, a word behind the URL. */
+  /** The port of the redirect URI, which is the argument after the URL. */
   port?: string | undefined;
   flags: ReadonlyMap<string, readonly string[]>;
 };
 
-/** The same as members of a configuration's entry, unread as those are. */
+/** The same as members of a configuration entry, not validated. */
 type RemoteArguments = {
   oauth?: Record<string, unknown>;
   headers?: Record<string, string>;
   denyTools?: readonly string[];
   transport?: string;
   logLevel?: 'debug' | 'error';
-  /** What a person should know, for standard error. */
+  /** Messages to the person, for standard error. */
   warnings: string[];
-  /** The headers that carry a secret. */
+  /** The headers that contain a secret. */
   secretHeaders: string[];
 };
 
 type ReadArgumentsPorts = {
   platform: NodeJS.Platform;
   env: Readonly<Record<string, string | undefined>>;
-  /** `undefined` when there is no such file. */
+  /** `undefined` if there is no such file. */
   readText: (path: string) => string | undefined;
 };
 
-/** Names of headers whose value opens something. */
+/** Names of headers whose value may be a secret. */
 const secretName = /authorization|cookie|token|secret|password|key/i;
 
 /**
- * mcp-remote's arguments in our own words. `${NAME}` stands for a variable of the environment.
+ * Translates mcp-remote's arguments. `${NAME}` stands for a variable of the environment.
  *
  * @throws {UsageError} never with a value
  */
@@ -162,7 +162,7 @@ export function readArguments(words: RemoteWords, ports: ReadArgumentsPorts): Re
   };
 }
 
-/** The redirect URI that the client was registered with; our own if none was registered. */
+/** The redirect URI that the client was registered with; ours if none was registered. */
 function redirectOf(
   { port, flags }: RemoteWords,
   registered: boolean,
@@ -231,7 +231,7 @@ function objectIn(
     const parsed: unknown = JSON.parse(fill(text));
     if (typeof parsed === 'object' && parsed !== null) return { ...parsed };
   } catch {
-    // Said below, as the parser's own message quotes the text.
+    // Reported below, because the parser's message quotes the text.
   }
   return refuse(`--${flag}`, 'a JSON object');
 }
@@ -250,7 +250,7 @@ function refuse(what: string, expected: string): never {
   throw new UsageError(`${what} is not ${expected}`);
 }
 
-/** What distinguishes two connections for mcp-remote. */
+/** What distinguishes connections in mcp-remote. */
 type RemoteIdentity = {
   url: string;
   resource?: string | undefined;
@@ -259,7 +259,7 @@ type RemoteIdentity = {
   clientMetadataUrl?: string | undefined;
 };
 
-/** The name that mcp-remote 0.15 gives a connection in its files. */
+/** The name of a connection's files in mcp-remote 0.15. */
 export function serverHash(identity: RemoteIdentity): string {
   const { url, resource, headers = {}, authorizeParams = {}, clientMetadataUrl } = identity;
   const sorted = (values: Readonly<Record<string, string>>) => {
@@ -276,7 +276,7 @@ export function serverHash(identity: RemoteIdentity): string {
   return createHash('md5').update(parts.join('|')).digest('hex');
 }
 
-/** The port that its redirect URI has unless another was given. */
+/** The port of its redirect URI if none was given. */
 export function derivedPort(hash: string): number {
   return 3335 + (Number.parseInt(hash.slice(0, 4), 16) % 45_816);
 }

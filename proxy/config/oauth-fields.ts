@@ -4,29 +4,34 @@ import { readSecret, type Secret } from './secret.ts';
 
 type Complain = (problem: string) => void;
 
-/** The option of `latchkey add` for a field; rare fields have none, so that its help fits on a screen. */
+/** The option of `latchkey add` for a field. Rare fields have none, so that the help fits on a screen. */
 type FieldFlag = {
   name: string;
   /** The placeholder of the value in the help; none for a secret, which is prompted for. */
   value?: string;
   repeated?: boolean;
   doc: string;
-  /** The texts that were given, as a value to read; the first one as it is unless given. */
+  /** Converts the texts that were given to a value for `read`; the first text by default. */
   of?: (texts: readonly string[]) => unknown;
 };
 
-/** One member of the `oauth` object that desktop assistants and `LATCHKEY_OAUTH` take. */
+/** A member of the `oauth` object, which desktop assistants and `LATCHKEY_OAUTH` use. */
 type OAuthField<Value> = {
-  /** The value, or `undefined` where there is none or it is wrong, after a complaint without the value itself. */
+  /**
+   * Returns the value; `undefined` if there is none or it is invalid. Calls `complain` for an invalid one, without the value
+   * itself.
+   */
   read: (value: unknown, complain: Complain) => Value | undefined;
-  /** Another name that is read when the field's own is absent. */
+  /** Another name, which is read if the field's own is absent. */
   alias?: string;
-  /** What it is, for the documentation: a phrase, lowercase. */
+  /** A description for the documentation: a phrase in lower case. */
   doc: string;
   flag?: FieldFlag;
   /** The environment variable that overrides it. */
   env?: string;
-  /** Another value needs another token, so the value is part of the keychain account; and what is written there when it is absent. */
+  /**
+   * Whether tokens depend on the value, so that it is part of the keychain account; and what is written there if it is absent.
+   */
   identity?: 'or empty' | 'or omitted';
 };
 
@@ -34,9 +39,9 @@ type OAuthField<Value> = {
 const field = <Value>(declared: OAuthField<Value>): OAuthField<Value> => declared;
 
 /**
- * Every member of the `oauth` object but `grant`; all are optional. Configuration files, the environment, `latchkey add`,
- * the names of tokens in the keychain and the documentation follow from this table. Its order is the
- * order in files and, for the fields with an identity, in the names of keychain accounts: append, never reorder those.
+ * Every member of the `oauth` object except `grant`; all are optional. Configuration files, the environment, `latchkey add`,
+ * the names of tokens in the keychain and the documentation derive from this table. Its order is the order in files and, for
+ * fields with an identity, in the names of keychain accounts: append such fields, never reorder them.
  */
 export const oauthFields = {
   clientId: field({
@@ -98,7 +103,7 @@ export const oauthFields = {
     doc: 'the path of the redirect URI, `/callback` by default',
   }),
   resource: field({
-    // An empty text is a value too: no parameter is sent.
+    // An empty text is also a value: no parameter is sent.
     read: (value, complain) =>
       value === ''
         ? ''
@@ -135,7 +140,7 @@ export const oauthFields = {
 type OAuthFields = typeof oauthFields;
 export type OAuthFieldName = keyof OAuthFields;
 
-/** What the `oauth` object says. */
+/** The values of an `oauth` object. */
 export type OAuthSettings = {
   [Name in OAuthFieldName]?: NonNullable<ReturnType<OAuthFields[Name]['read']>>;
 };
@@ -144,13 +149,13 @@ const fieldNames = Object.keys(oauthFields).filter((name): name is OAuthFieldNam
   Object.hasOwn(oauthFields, name),
 );
 
-/** The fields in the table's order. */
+/** The fields in the order of the table. */
 export const oauthFieldList = fieldNames.map((name): [OAuthFieldName, OAuthField<unknown>] => [
   name,
   oauthFields[name],
 ]);
 
-/** What `values` say, in the table's order; what is wrong goes to `complain`. */
+/** Reads the fields of `values`, in the order of the table. Calls `complain` for what is invalid. */
 export function readOAuthFields(
   values: JsonObject,
   complain: (name: string, problem: string) => void,
@@ -165,7 +170,7 @@ export function readOAuthFields(
   return Object.fromEntries(settings);
 }
 
-/** The texts that tell tokens of these settings from others; `null` where an optional one is absent. */
+/** The values that distinguish tokens of these settings from others; `null` for an optional one that is absent. */
 export function oauthIdentity(settings: OAuthSettings): {
   always: string[];
   optional: (string | null)[];
@@ -182,7 +187,7 @@ export function oauthIdentity(settings: OAuthSettings): {
   return { always, optional };
 }
 
-/** A value as one text, whatever the order of a list. */
+/** A value as one text, independent of the order of a list. */
 function textOf(value: OAuthSettings[OAuthFieldName]): string | undefined {
   if (value === undefined || typeof value === 'string') return value;
   return Array.isArray(value) ? value.toSorted().join(' ') : JSON.stringify(value);
@@ -216,7 +221,7 @@ function port(value: unknown, complain: Complain): number | undefined {
   return undefined;
 }
 
-/** The protocol's own parameters cannot be chosen. RFC 6749 §4.1.1, RFC 7636 §4.3 */
+/** Parameters that the protocol itself sets. RFC 6749 §4.1.1, RFC 7636 §4.3 */
 const ownParams =
   /^(client_id|redirect_uri|response_type|state|code_challenge(_method)?|scope|resource)$/;
 

@@ -1,7 +1,7 @@
 import { logLevels, type LogLevel } from '#log/log';
 import { UsageError } from './errors.ts';
 
-/** When the proxy may open the browser unasked. */
+/** Whether the proxy may open the browser on its own. */
 const signInModes = ['auto', 'always', 'never'] as const;
 export type SignInMode = (typeof signInModes)[number];
 
@@ -11,11 +11,11 @@ type Declaration = {
   value: string;
   fallback?: string;
   doc: string;
-  /** The names that it had before, which keep working. */
+  /** Its former names, which continue to work. */
   formerly?: { option: string; env: string };
 };
 
-/** Every option, declared once: the command line, the environment and the help read this. */
+/** Every option, declared once: the command line, the environment and the help derive from this table. */
 export const declarations = {
   config: {
     env: 'LATCHKEY_CONFIG',
@@ -93,13 +93,13 @@ export const declarations = {
 export type OptionName = keyof typeof declarations;
 export const optionNames = Object.keys(declarations).filter(isOptionName);
 
-/** Every word that names an option on the command line, without its dashes. */
+/** Every name of an option on the command line, without its dashes. */
 export const optionWords = optionNames.flatMap((name) => {
   const { formerly }: Declaration = declarations[name];
   return formerly ? [name, formerly.option] : [name];
 });
 
-/** The option that is written so on the command line: `--idle-timeout`, or `--patience` as it was called before. */
+/** The option that is written like this on the command line: `--idle-timeout`, or `--patience`, its former name. */
 export function optionCalled(word: string): OptionName | undefined {
   return optionNames.find((name) => {
     const { formerly }: Declaration = declarations[name];
@@ -112,7 +112,7 @@ export type OptionTexts = Partial<Record<OptionName, string>>;
 export type Options = {
   config?: string;
   secretStore: 'os' | 'file' | 'memory';
-  /** `--secret-store os` was given: without a keychain nothing is kept in memory instead. */
+  /** `--secret-store os` was given: without a keychain, nothing is kept in memory instead. */
   requiresKeychain?: boolean;
   secretStoreKeyFile?: string;
   stateDir?: string;
@@ -120,7 +120,7 @@ export type Options = {
   logLevel: LogLevel;
   logFile?: string;
   maxMessageBytes: number;
-  /** 0: none. */
+  /** 0: no timeout. */
   idleTimeoutSeconds: number;
 } & NetworkOptions;
 
@@ -133,7 +133,7 @@ type NetworkOptions = {
 };
 
 /**
- * The options of one run: from the command line, else the environment, else the default.
+ * The options of one run: from the command line, otherwise from the environment, otherwise the default.
  *
  * @throws {UsageError}
  */
@@ -216,8 +216,8 @@ function isOptionName(name: string): name is OptionName {
 }
 
 /**
- * `env` for a program that we start and that is not ours, such as a browser: without our own variables,
- * which may hold client secrets, API keys and passphrases. Windows does not tell capitals from small letters.
+ * `env` for another program that we start, such as a browser: without our own variables, which may contain client secrets, API
+ * keys and passphrases. Windows ignores the case of their names.
  */
 export function helperEnvironment(
   env: Readonly<Record<string, string | undefined>>,

@@ -9,24 +9,24 @@ import { readSecret, type Secret } from './secret.ts';
 import { readCredentials } from './read-credentials.ts';
 import { userFiles } from './user-files.ts';
 
-/** What the command line says of a connection besides its name or URL; it wins over the file. */
+/** The settings of a connection on the command line, besides its name or URL. They take precedence over the file. */
 export type GivenEntry = Partial<
   Pick<Entry, 'oauth' | 'apiKey' | 'headers' | 'denyTools' | 'transport'>
 >;
 
 type ReadConnectionOptions = {
-  /** What was typed for this run. */
+  /** The settings on the command line of this run. */
   given?: GivenEntry;
-  /** What the words of an entry that starts us say, mcp-remote's flags among them. */
+  /** Reads the arguments of an entry that starts this program, including the flags of mcp-remote. */
   readWords?: (words: readonly string[], env: Record<string, string>) => Promise<GivenEntry>;
 };
 
 /**
- * The connection that `target` means: a URL, or the name of an entry in a configuration file. The
- * environment (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_ID`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_SCOPES`,
- * `LATCHKEY_API_KEY`) wins over the file, ours over the one that the entry carries.
+ * Reads the connection that `target` means: a URL, or the name of an entry in a configuration file. The environment
+ * (`LATCHKEY_OAUTH`, `LATCHKEY_CLIENT_ID`, `LATCHKEY_CLIENT_SECRET`, `LATCHKEY_SCOPES`, `LATCHKEY_API_KEY`) takes precedence
+ * over the file, and our environment over that of the entry.
  *
- * @throws {ConfigurationError} with all problems at once
+ * @throws {ConfigurationError} with all problems
  */
 export async function readConnection(
   target: string,
@@ -81,7 +81,7 @@ export async function readConnection(
   return { name: target, url, source, ...named, ...whose, credentials, ...extras, ...tools };
 }
 
-/** @throws {ConfigurationError} if the words make no sense, for they are the entry's */
+/** @throws {ConfigurationError} if the arguments are invalid, because they are in the configuration */
 async function typedOf(
   { source, key, env }: Entry,
   words: readonly string[],
@@ -95,7 +95,7 @@ async function typedOf(
   }
 }
 
-/** The members of `oauth` that have a variable of their own. */
+/** The members of `oauth` that have an environment variable. */
 function variablesOf(
   setting: (name: string) => string | undefined,
 ): Partial<Record<OAuthFieldName, string>> {
@@ -121,18 +121,17 @@ function parse(text: string, { source }: Entry, problems: Problem[]): unknown {
 
 type Extras = Pick<Connection, 'headers' | 'transport'>;
 
-/** RFC 9110 §5.1, §5.5, of the latter only what every server takes. */
+/** RFC 9110 §5.1, and of §5.5 only the characters that every server accepts. */
 const headerName = /^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/;
 const headerValue = /^[\t\x20-\x7e\x80-\xff]*$/;
 
-/** What the transport itself says, and says right: in a configuration they are passed over. */
+/** Headers that the transport sets. Those in a configuration are ignored. */
 const ownHeaders =
   /^(host|content-length|content-type|transfer-encoding|connection|accept|mcp-session-id|mcp-protocol-version)$/;
 
 /**
- * The settings of an entry besides URL and credential. `${NAME}` in a header's value is replaced by a variable of
- * the environment, and stays as it is where there is none. Everything wrong goes into `problems`, never
- * with the value itself.
+ * The settings of an entry besides URL and credential. `${NAME}` in the value of a header is replaced by a variable of the
+ * environment, and stays if there is none. Everything invalid is added to `problems`, never with the value itself.
  */
 function readExtras(
   { source, key, headers, transport }: Entry,
@@ -158,7 +157,7 @@ function readExtras(
   };
 }
 
-/** `${NAME}` replaced by the variable of that name, as mcp-remote does. */
+/** Replaces `${NAME}` with the variable of that name, as mcp-remote does. */
 function expanded(text: string, setting: (name: string) => string | undefined): string {
   return text.replaceAll(/\$\{([^}]+)\}/g, (whole, name: string) => setting(name) ?? whole);
 }
@@ -166,8 +165,8 @@ function expanded(text: string, setting: (name: string) => string | undefined): 
 export const changedToolModes = ['flag', 'withhold'] as const;
 
 /**
- * Which tools an assistant may see. The environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,
- * `LATCHKEY_CHANGED_TOOLS`) wins over the entry, list by list.
+ * The tools that an assistant may see. Each list in the environment (`LATCHKEY_ALLOW_TOOLS`, `LATCHKEY_DENY_TOOLS`,
+ * `LATCHKEY_CHANGED_TOOLS`) takes precedence over that of the entry.
  */
 function readToolSettings(
   texts: ToolTexts,

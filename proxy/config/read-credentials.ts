@@ -4,20 +4,20 @@ import type { Credentials } from './connection.ts';
 import { readOAuthFields } from './oauth-fields.ts';
 import { readSecret } from './secret.ts';
 
-/** Raw values and where each comes from. */
+/** Values that are not validated, and where each comes from. */
 export type CredentialTexts = {
   oauth?: unknown;
   /** Where `oauth` was read, for messages. */
   at: { source: string; key: string };
   apiKey?: unknown;
-  /** Overrides the secret inside `oauth`. */
+  /** Overrides the secret in `oauth`. */
   clientSecret?: string;
 };
 
-/** Nothing is configured: the server says whether a person has to sign in. */
+/** Nothing is configured: the server decides whether a person has to sign in. */
 const noCredentials: Credentials = { kind: 'authorization_code' };
 
-/** How to prove who we are. Everything wrong goes into `problems`, never with the value itself. */
+/** Reads how to authenticate. Everything invalid is added to `problems`, never with the value itself. */
 export function readCredentials(
   { oauth, at, apiKey, clientSecret }: CredentialTexts,
   problems: Problem[],

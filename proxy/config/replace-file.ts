@@ -14,19 +14,19 @@ import { basename, dirname, join } from 'node:path';
 import { syncFolder, temporaryName, writeNew } from '#atomic-file';
 import { ConfigurationError } from './errors.ts';
 
-/** A file as it was found, to be replaced as a whole. */
+/** The state of a file before it is replaced. */
 export type FileSnapshot = {
-  /** As the caller named it. */
+  /** The path that the caller gave. */
   path: string;
-  /** Where it really is, behind symbolic links, so that a replacement leaves them in place. */
+  /** Its path after symbolic links are resolved, so that a replacement keeps the links. */
   realPath: string;
-  /** `undefined` when there is none. */
+  /** `undefined` if the file does not exist. */
   bytes: Buffer | undefined;
-  /** Permission bits, which its replacement gets, too. */
+  /** Permission bits, which its replacement gets as well. */
   mode: number;
 };
 
-/** Only its owner can read a file that we create: it may get a secret later. */
+/** Only the owner can read a file that we create, because it may later contain a secret. */
 const newFileMode = 0o600;
 
 /**
@@ -84,13 +84,13 @@ function codeOf(error: unknown): string {
 
 const busyAttempts = 20;
 const busyRetryMs = 50;
-/** A temporary file that is older was left by a process that died. */
+/** An older temporary file is from a process that crashed. */
 const leftMs = 60_000;
 
 /**
- * Replaces a file by `bytes` in one step: readers get the old file or the new one, even if this process or the computer
- * crashes. Durable once resolved. `undefined` removes the file. If another program has changed it since the snapshot,
- * nothing is written.
+ * Replaces a file in one step: readers get the old file or the new one, even if this process or the computer crashes. It is on
+ * disk once this resolves. `undefined` removes the file. If another program has changed it since the snapshot, nothing is
+ * written.
  *
  * @throws {ConfigurationError}
  */
@@ -120,7 +120,7 @@ export async function replaceFile(
   }
 }
 
-/** Removes what processes that died while they wrote left beside the file. */
+/** Removes temporary files of processes that crashed while writing. */
 async function removeLeft(folder: string, name: string): Promise<void> {
   for (const found of await readdir(folder)) {
     if (!found.startsWith(`.${name}.`) || !/\.[0-9a-f]{12}\.tmp$/.test(found)) continue;
@@ -130,7 +130,7 @@ async function removeLeft(folder: string, name: string): Promise<void> {
   }
 }
 
-/** Windows refuses while a virus scanner or the assistant has the file open. */
+/** On Windows this fails while a virus scanner or the assistant has the file open. */
 async function renameOver(from: string, to: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {

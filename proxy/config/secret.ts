@@ -1,14 +1,14 @@
-/** What a configuration file says in place of a secret that the keychain has. */
+/** The word in a configuration file in place of a secret that is in the keychain. */
 export const keychainWord = 'keychain';
 
-/** Stands for a secret in the keychain, which finds it by the URL and the account of its connection. */
+/** A secret in the keychain, which is found by the URL and the account of its connection. */
 export type InKeychain = { readonly in: typeof keychainWord };
 export const inKeychain: InKeychain = { in: keychainWord };
 
-/** A secret of a connection: as it is, or in the keychain. */
+/** A secret of a connection: its text, or a reference to the keychain. */
 export type Secret = string | InKeychain;
 
-/** The secret that a configuration means by `text`. */
+/** The secret that `text` of a configuration means. */
 export function readSecret(text: string): Secret {
   return text === keychainWord ? inKeychain : text;
 }

@@ -1,5 +1,4 @@
-// Edits TOML by whole tables. What stands between them is not touched, and an edit that would change anything else is
-// refused.
+// Edits TOML by whole tables. Text between them stays as it is, and an edit that would change anything else is refused.
 import { membersOf } from 'latchkey-mcp/json-value';
 import { isDeepStrictEqual } from 'node:util';
 import { decodedText, editRefusal, type JsonChange } from './jsonc.ts';
@@ -14,10 +13,9 @@ import {
 } from './toml.ts';
 
 /**
- * A file's text with some tables set or removed, and everything else as it was. `undefined` is a file that does not exist
- * yet.
+ * Sets or removes some tables of a file's text, and changes nothing else. `undefined` is a file that does not exist yet.
  *
- * @throws {ConfigurationError} with line and column where the text is not what it has to be
+ * @throws {ConfigurationError} with line and column if the text is invalid
  */
 export function editToml(
   bytes: Buffer | undefined,
@@ -48,7 +46,7 @@ function readOrRefuse(text: string, source: string): TomlDocument {
   }
 }
 
-/** Whether `text` means `expected`; a table that lost its last member may be gone. */
+/** Whether `text` means `expected`. A table without members may be missing. */
 function isEdit(text: string, expected: Record<string, unknown>): boolean {
   try {
     const filled = (value: unknown) =>
@@ -73,7 +71,7 @@ function changedValue(
   return Object.fromEntries(next === undefined ? others : [...others, [name, next]]);
 }
 
-/** `text` with a table in the place of the one that it had, else at the end; without it where there is no `value`. */
+/** Replaces a table of `text`, or appends it if there is none; removes it if `value` is `undefined`. */
 function withTable(
   text: string,
   statements: readonly Statement[],
@@ -97,7 +95,7 @@ function withTable(
   return edited + open + gap + section;
 }
 
-/** The statements below `path`, those that follow each other as one. */
+/** The statements below `path`; adjacent ones are merged. */
 function runsWithin(statements: readonly Statement[], path: readonly string[]): Statement[] {
   const runs: Statement[] = [];
   let last: Statement | undefined;
@@ -110,7 +108,7 @@ function runsWithin(statements: readonly Statement[], path: readonly string[]): 
   return runs;
 }
 
-/** The blank line before a table belongs to it. */
+/** The blank line before a table belongs to the table. */
 function beforeBlankLine(text: string, start: number): number {
   return start - (/(?<=\n)\r?\n$/.exec(text.slice(Math.max(0, start - 3), start))?.[0].length ?? 0);
 }
@@ -135,12 +133,12 @@ function valueText(value: unknown): string {
   return pairs.length === 0 ? '{}' : `{ ${pairs.join(', ')} }`;
 }
 
-/** The escapes of JSON are valid in TOML, which forbids one more character. */
+/** JSON's escapes are valid in TOML, which forbids one more character. */
 function stringText(text: string): string {
   return JSON.stringify(text).replaceAll('\u007f', '\\u007f');
 }
 
-/** A file's text with every string and comment changed by `mask`; as one text where it is no TOML. */
+/** Changes every string and comment of a file's text with `mask`. Text that is not valid TOML is masked as a whole. */
 export function maskedToml(bytes: Buffer, mask: (text: string) => string): Buffer {
   const text = bytes.toString();
   let masked = '';

@@ -1,7 +1,7 @@
 import { memberOf } from 'latchkey-mcp/json-value';
-// Reads TOML 1.0, with the places of what is written. Numbers and times are not checked, because nothing uses them.
+// Reads TOML 1.0, with the position of each statement. Numbers and times are not validated, because nothing uses them.
 
-/** The text is no TOML that this module understands; `offset` says where. */
+/** The text is not TOML that this module understands; `offset` is where. */
 export class TomlError extends Error {
   override readonly name = 'TomlError';
   readonly offset: number;
@@ -26,20 +26,20 @@ type Table = Map<string, unknown>;
 /** A header, or a key with its value. */
 export type Statement = {
   kind: 'header' | 'pair';
-  /** From the root, also of a key in a table. */
+  /** From the root, also for a key in a table. */
   path: readonly string[];
-  /** The lines of it: from the indentation to the end of the last line, with its line break. */
+  /** Its lines: from the indentation to the end of the last line, with its line break. */
   start: number;
   end: number;
 };
 
-/** A string or a comment, with what the string means. */
+/** A string or a comment, with the value of a string. */
 export type Token = { start: number; end: number; value?: string };
 
 export type TomlDocument = { root: Table; statements: Statement[]; tokens: Token[] };
 
 /**
- * The value of a TOML text, as of JSON, but for numbers and times, which nothing reads: they can only be written again.
+ * Parses TOML to a value as of JSON, except for numbers and times, which can only be written again.
  *
  * @throws {TomlError}
  */
@@ -50,7 +50,7 @@ export function parseToml(text: string): unknown {
 function plain(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(plain);
   if (!(value instanceof Map)) return value;
-  // Also for a key `__proto__`.
+  // Also correct for a key `__proto__`.
   return Object.fromEntries([...value].map(([key, member]) => [key, plain(member)]));
 }
 
@@ -58,7 +58,7 @@ const bareKey = /[A-Za-z0-9_-]+/y;
 const blank = /[ \t]*/y;
 const blankLines = /[ \t\r\n]*/y;
 const comment = /#[^\n]*/y;
-/** A backslash at the end of a line of a long string hides the line break. */
+/** A backslash at the end of a line of a multi-line string hides the line break. */
 const hiddenBreak = /\\[ \t]*\r?\n[ \t\r\n]*/y;
 const literalValue = /[A-Za-z0-9+.:_-]+(?: \d\d:[\d:.Zz+-]+)?/y;
 const escaped: Readonly<Record<string, string>> = {
@@ -71,25 +71,21 @@ const escaped: Readonly<Record<string, string>> = {
   '\\': '\\',
 };
 
-/**
- * Reads a document from its first character to its last.
- *
- * @throws {TomlError}
- */
+/** Reads a whole document. */
 export function readToml(text: string): TomlDocument {
   return new TomlReader(text).read();
 }
 
-/** Far more than any settings need, and few enough for the stack. */
+/** More levels than any settings need, and few enough for the stack. */
 const deepest = 100;
 
-/** The place in a text up to which it has been read, and what was found. */
+/** Reads a text. Its state is the position up to which it has read, and what it found. */
 class TomlReader {
   readonly #text: string;
   readonly #root: Table = new Map();
   readonly #statements: Statement[] = [];
   readonly #tokens: Token[] = [];
-  /** Tables and arrays that were written as values: headers and dotted keys may not extend them. */
+  /** Tables and arrays that were written as values. Headers and dotted keys may not extend them. */
   readonly #closed = new Set<unknown>();
   /** Tables that have a header. */
   readonly #headers = new Set<unknown>();
@@ -166,7 +162,7 @@ class TomlReader {
       this.#fail('expected the end of the line');
   }
 
-  /** A key with its parts; those in quotes are strings of one line. */
+  /** A key with its parts. Quoted parts are strings of one line. */
   #key(): string[] {
     const path: string[] = [];
     do {
@@ -208,7 +204,7 @@ class TomlReader {
     this.#at += 3;
     this.#take(/\r?\n/y);
     let value = '';
-    // One or two quotes may stand before the three that end it.
+    // One or two quotes may precede the three that end it.
     while (!text.startsWith(long, this.#at) || text.startsWith(long, this.#at + 1)) {
       if (this.#at >= text.length) this.#fail('the string has no end');
       const isEscape = text[this.#at] === '\\' && long === '"""';
@@ -276,7 +272,7 @@ class TomlReader {
     if (table instanceof Map) for (const member of table.values()) this.#close(member);
   }
 
-  /** A key and its value; returns the key. */
+  /** Reads a key and its value. Returns the key. */
   #pair(table: Table): string[] {
     const path = this.#key();
     this.#expect('=');
@@ -295,7 +291,7 @@ class TomlReader {
     return path;
   }
 
-  /** The table of a header, which makes the tables on the way. */
+  /** The table of a header. Creates the tables on the path. */
   #opened(path: readonly string[]): Table {
     const [within, name] = this.#parentOf(path);
     const found: unknown = within.get(name) ?? new Map();
@@ -306,7 +302,7 @@ class TomlReader {
     return found;
   }
 
-  /** The next table of a list of tables. */
+  /** Appends a table to an array of tables. */
   #appended(path: readonly string[]): Table {
     const [within, name] = this.#parentOf(path);
     const found: unknown = within.get(name) ?? [];
@@ -331,7 +327,7 @@ class TomlReader {
   }
 }
 
-/** The value at `path` of a file's TOML; `undefined` when there is none, or the text is no TOML. */
+/** The value at `path` in a file's TOML; `undefined` if there is none, or the text is not valid TOML. */
 export function tomlMemberAt(bytes: Buffer | undefined, path: readonly string[]): unknown {
   try {
     let value: unknown = parseToml(bytes?.toString() ?? '');

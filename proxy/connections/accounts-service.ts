@@ -6,20 +6,20 @@ import type { Host } from '#host';
 import type { Finding } from '#status/checks';
 import type { RunningProxy } from '#status/running-proxy';
 
-/** What a front shows of a connection. Never contains a secret. */
+/** A connection as other front ends show it. Never contains a secret. */
 export type ConnectionView = {
   name: string;
   url: string;
   /** The file with its entry: our own, or that of an assistant. */
   source: { file: string; own: boolean };
-  /** Also `person` if the server requires no authentication. */
+  /** The kind of credential; also `person` if the server requires no authentication. */
   as: 'api_key' | 'client' | 'person';
   /** From the stored secrets, overridden by the state of running proxies. */
   state: 'ready' | 'needs_sign_in' | 'trouble' | 'offline';
   /** The reason if it is not ready. */
   reason?: string;
   issuer?: string;
-  /** The account that a person signed in with, where the server names it. */
+  /** The account that a person signed in with, if the server names it. */
   signedInAs?: string;
   scopes?: readonly string[];
   /** When the access token expires. `renewable`: it is renewed without the person. */
@@ -37,11 +37,11 @@ export type SecretView = {
   kind: 'api_key' | 'client_secret';
   /** When it was stored. Unknown for secrets that older releases stored. */
   storedAt?: EpochSeconds;
-  /** 90 days have passed. */
+  /** Whether 90 days have passed. */
   old: boolean;
-  /** A new one is stored, and the old one is kept until a call with the new one succeeds. */
+  /** Whether the new secret has not been proven by a call yet, so that the old one is kept. */
   onTrial: boolean;
-  /** The page where the old one is to be revoked. */
+  /** The page for revoking the old one. */
   dashboardUrl: string;
 };
 
@@ -85,7 +85,7 @@ export type Added = {
   checked: 'api_key' | 'client' | 'person' | null;
 };
 
-/** What a pasted text says; the secret itself is not repeated. */
+/** The contents of a pasted text, without the secret itself. */
 export type Pasted = {
   name?: string;
   url?: string;
@@ -115,13 +115,13 @@ export type Rotated = { name: string; onTrial: boolean; dashboardUrl: string };
 
 /** An assistant on this host. */
 export type AssistantView = {
-  /** As `install` takes it: `claude-desktop`. */
+  /** The name that `install` accepts: `claude-desktop`. */
   id: string;
   title: string;
   file: string;
-  /** Its file, or the folder that it keeps it in, is there. */
+  /** Whether its file, or the folder for it, exists. */
   found: boolean;
-  /** The file cannot be read, or is not JSON. */
+  /** Why the file cannot be read or parsed. */
   problem?: string;
   /** The connections that it starts. */
   starts: readonly string[];
@@ -129,7 +129,7 @@ export type AssistantView = {
   backups: readonly string[];
 };
 
-/** `changed`: false where it stood there already. `note`: what a person has to know of this assistant. */
+/** `changed`: false if the file had the entry already. `note`: what a person has to know about this assistant. */
 export type Installed = { file: string; changed: boolean; backup?: string; note?: string };
 
 export type Uninstalled = {
@@ -138,17 +138,17 @@ export type Uninstalled = {
   backup?: string;
 };
 
-/** An entry of an assistant's file that can be taken over. */
+/** An entry of an assistant's file that can be imported. */
 export type Importable = {
   file: string;
-  /** Its name there. */
+  /** Its name in the file. */
   entry: string;
   /** The connection that it becomes. */
   name: string;
   url: string;
-  /** What goes to the keychain, in words. */
+  /** The secrets that are moved to the keychain, described for a person. */
   moved: readonly string[];
-  /** It starts mcp-remote now. */
+  /** Whether it starts mcp-remote now. */
   fromMcpRemote: boolean;
 };
 
@@ -157,15 +157,12 @@ export type Imports = {
   problems: readonly { name: string; problem: string }[];
 };
 
-/** `signInRequired`: the connections that mcp-remote was signed in to, whose sign-in is not carried over. */
+/** `signInRequired`: the connections that used the sign-in of mcp-remote, which is not imported. */
 export type Imported = { file: string; backup?: string; signInRequired: readonly string[] };
 
 export type Until = { signal?: AbortSignal };
 
-/**
- * The operations for a front of this program without a terminal. Except for bugs, they reject only with
- * {@link AccountsError}.
- */
+/** The operations for front ends without a terminal. Except for bugs, they reject only with {@link AccountsError}. */
 export interface AccountsService {
   listConnections(): Promise<ConnectionView[]>;
 
@@ -181,7 +178,7 @@ export interface AccountsService {
   /** Checks the credential at the server first, and stores nothing if the server refuses it. */
   add(input: AddInput, until?: Until): Promise<Added>;
 
-  /** Revokes at the server, deletes the connection with its secrets, and takes it out of the assistants' files. */
+  /** Revokes the access at the server, deletes the connection with its secrets, and removes it from the assistants' files. */
   remove(name: string): Promise<SignedOut & { startedBy: readonly string[] }>;
 
   /** Opens the browser, waits for the person, and then notifies running proxies. */
@@ -192,10 +189,10 @@ export interface AccountsService {
 
   signOut(name: string): Promise<SignedOut>;
 
-  /** Gives the connection another name, in the files of assistants, too. */
+  /** Renames the connection, also in the files of assistants. */
   rename(from: string, to: string): Promise<Renamed>;
 
-  /** Asks every running proxy of the connection to try its server now; returns how many acknowledged it. */
+  /** Requests every running proxy of the connection to try its server now. Returns how many acknowledged. */
   reconnect(name: string): Promise<number>;
 
   /** Checks the new key at the server first. The old one is kept until a call with the new one succeeds. */
@@ -214,20 +211,20 @@ export interface AccountsService {
 
   uninstall(assistant: string, name: string): Promise<Uninstalled>;
 
-  /** What `import` would do, of all assistants or one. */
+  /** Describes what `import` would do for all assistants or one. */
   importable(assistant?: string): Promise<Imports>;
 
-  /** Imports the named entry of a file, or all of the file. */
+  /** Imports the named entry of a file, or all entries. */
   import(file: string, entry?: string): Promise<Imported>;
 
-  /** Checks everything that a connection needs, or this host alone; `found` is called for each finding immediately. */
+  /** Checks everything that a connection needs, or only this host; calls `found` for each finding immediately. */
   doctor(name?: string, found?: (finding: Finding) => void): Promise<readonly Finding[]>;
 
   /** Whether a notice about the connection may be shown: one a day over all processes. */
   claimNotice(name: string): Promise<boolean>;
 }
 
-/** What the other front provides about its process. */
+/** The parts of its process that another front end provides. */
 export type AccountsFront = Pick<
   Host,
   'platform' | 'home' | 'env' | 'pid' | 'parentPid' | 'nodeVersion' | 'launcher'
@@ -241,9 +238,9 @@ export type AccountsFront = Pick<
 /** The error of the accounts service: a message for a person, and the remedy. Never contains a secret. */
 export class AccountsError extends Error {
   override readonly name = 'AccountsError';
-  /** The kind of failure, as the error behind it says: `refused`, `unreachable`, `locked`, … */
+  /** The code of the error behind it: `refused`, `unreachable`, `locked`, … */
   readonly code: string;
-  /** What to do next; empty when there is nothing. */
+  /** What to do next; may be empty. */
   readonly hint: string;
 
   constructor(code: string, message: string, hint: string, options?: ErrorOptions) {

@@ -40,7 +40,7 @@ async function viewOf(
   };
 }
 
-/** The connections that the entries of a file start, by our names; `problem` where it cannot be read. */
+/** The connections that the entries of a file start, by their names in Latchkey; `problem` if it cannot be read. */
 async function launchedNames(
   file: string,
   servers: string,
@@ -53,13 +53,13 @@ async function launchedNames(
     const ours = entries.filter(({ entry }) => isLaunch(entry));
     return { names: ours.map(({ key, entry }) => launchedName(entry) ?? key) };
   } catch (error) {
-    // The parser's own message quotes the text, which may be a secret.
+    // The parser's message quotes the text, which may contain a secret.
     const unread = error instanceof Error && 'code' in error ? String(error.code) : undefined;
     return { names: [], problem: unread ? `cannot be read (${unread})` : notValid(file) };
   }
 }
 
-/** The assistants whose own files start the connection, by the names that commands take. */
+/** The assistants whose own files start the connection, by the names that commands accept. */
 export async function startingAssistants(name: string, host: ConnectionsHost): Promise<string[]> {
   const found: string[] = [];
   for (const [assistant, { file, servers }] of Object.entries(assistants)) {

@@ -19,14 +19,14 @@ import { accountStatus, type AccountStatus } from '#auth/account-status';
 export type ViewPorts = {
   host: ConnectionsHost;
   options: Options;
-  /** Why the keychain cannot be asked, if the connections are to be shown all the same. */
+  /** The message for a keychain that cannot be used, if the connections are shown all the same. */
   excuse?: (error: unknown) => string | undefined;
 };
 
 /**
- * Every connection of this machine, with the running `proxies` that are known.
+ * All connections of this host, with the running `proxies` that are known.
  *
- * @throws {ConfigurationError} where our own file cannot be read: that there are none would be untrue
+ * @throws {ConfigurationError} if our own file cannot be read, because an empty list would be wrong
  */
 export async function connectionViews(
   proxies: readonly RunningProxy[],
@@ -39,7 +39,7 @@ export async function connectionViews(
   const views: ConnectionView[] = [];
   for (const { status, connection, broken } of statuses) {
     const running = proxies.filter((proxy) => isFor(proxy, connection));
-    // The person does not sign in to it through us.
+    // The person signs in to it with the assistant, not with Latchkey.
     if (status.state === 'assistant' && running.length === 0) continue;
     const secret = await secretView(connection, options, host).catch((error: unknown) => {
       if (excuse?.(error) === undefined) throw error;
@@ -61,7 +61,7 @@ export async function connectionViews(
 }
 
 /**
- * The status of one connection, or of all that the files name and of the URLs with a sign-in.
+ * The status of one connection, or of all that are in files and of the URLs with a sign-in.
  *
  * @throws {ConfigurationError} if `target` cannot be read
  */
@@ -140,12 +140,12 @@ type StatusPorts = {
   read: (name: string) => Promise<Connection>;
   /** `undefined` if there is nothing to sign in to. */
   accountOf: (connection: Connection) => Promise<Account | undefined>;
-  /** Whether the secrets that the configuration leaves to the keychain are there. */
+  /** Whether the keychain has all secrets that the configuration says are there. */
   complete: (connection: Connection) => Promise<boolean>;
-  /** The assistant that connects to a server itself, by a URL in its own file. */
+  /** The assistant that connects to the server directly, because its own file contains the URL. */
   connectedBy: (connection: Connection) => Promise<string | undefined>;
   clock: Clock;
-  /** The reason why a connection cannot be read, if the others are to be listed all the same. */
+  /** The message for a connection that cannot be read, if the others are listed all the same. */
   excuse?: (error: unknown) => string | undefined;
 };
 
@@ -155,8 +155,8 @@ export type ConnectionStatuses = {
 };
 
 /**
- * The status of connections, without asking any server. If one of several `names` cannot be read, it is listed as a
- * problem. `urls` are bare URLs, which no file names, with a sign-in.
+ * The status of connections, without contacting a server. If one of several `names` cannot be read, it is listed as a problem.
+ * `urls` are bare URLs with a sign-in, which no file contains.
  *
  * @throws {ConfigurationError} if the `only` name cannot be read
  */
@@ -199,7 +199,7 @@ async function connectionStatuses(
       found.problems.push({ name, problem: error.message });
     }
   }
-  // A URL that is also a configured connection has been listed by its name.
+  // A URL that is also a configured connection has been listed with its name.
   for (const url of urls) await list(url, false);
   return found;
 }
@@ -209,15 +209,15 @@ export type ChangesPorts<View> = {
   view: () => Promise<View>;
   /** Resolves at the next event of a running proxy, or when the signal aborts. */
   news: (signal: AbortSignal) => Promise<void>;
-  /** Files and folders whose changes count, too. */
+  /** Files and folders whose changes are also watched. */
   paths: readonly string[];
   clock: Clock;
 };
 
 const pollMs = 1_000;
-/** After so many polls without a change, everything is read again: a keychain reports no changes. */
+/** After this many polls without a change, everything is read again, because a keychain reports no changes. */
 const mostPolls = 15;
-/** A proxy with many calls reports changes all the time. */
+/** A proxy with many calls reports changes continuously. */
 const restMs = 250;
 
 /** The current state, and again whenever it has changed, until `signal` aborts. */
@@ -229,7 +229,7 @@ export async function* connectionChanges<View>(
   while (!signal.aborted) {
     const enough = new AbortController();
     const until = AbortSignal.any([signal, enough.signal]);
-    // A change during the reading below counts for the next round.
+    // A change during the next read counts for the next round.
     const before = await fingerprint(paths);
     const event = news(until);
     const now = await view();
@@ -251,7 +251,7 @@ export async function* connectionChanges<View>(
   }
 }
 
-/** When each path, and everything in those that are folders, was last written to. */
+/** When each path, and everything in each folder, was last written. */
 async function fingerprint(paths: readonly string[]): Promise<string> {
   const times = paths.map(async (path) => {
     const names = await readdir(path).catch((): string[] => []);

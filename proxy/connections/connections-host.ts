@@ -7,14 +7,14 @@ import type { Host, ReadText } from '#host';
 import type { SecretStore } from '#keychain/secret-store';
 import type { ProxyRequest } from '#status/status-protocol';
 
-/** How a server answered a check of its connection. */
+/** How a server responded to a check of its connection. */
 export type Checked = {
   /** The kind of credential that the server accepts; `null`: it requires none. */
   as: 'api_key' | 'client' | 'person' | null;
   issuer?: string;
-  /** Whether the server published metadata of its own. */
+  /** Whether the server publishes OAuth metadata. */
   published?: boolean;
-  /** The client's token from the check. It is not stored yet if `options` store nothing. */
+  /** The client's token from the check. It is not stored yet if `options` select a store in memory. */
   token?: TokenRecord;
 };
 
@@ -33,13 +33,13 @@ export interface ConnectionsHost extends Host {
 
   store(options: Options): Promise<SecretStore>;
 
-  /** Forgets what the server at `url` has answered, and which kind of server it is. */
+  /** Deletes the cached answers of the server at `url`, and its detected kind. */
   forgetCached(url: string, options: Options): Promise<void>;
 
-  /** Does `work` while no other process of this host does work of that name. */
+  /** Runs `work` while no other process of this host runs work with that name. */
   exclusively<T>(name: string, options: Options, work: () => Promise<T>): Promise<T>;
 
-  /** Asks the server whether it can be reached, and whether the credential is valid. */
+  /** Checks whether the server can be reached and the credential is valid. */
   check(connection: Connection, options: Options, signal?: AbortSignal): Promise<Checked>;
 
   /** Sends a request to the running proxies of a connection, and returns how many have acted on it. */

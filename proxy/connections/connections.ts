@@ -1,4 +1,4 @@
-// The user's connections: what the commands and the tray app do with them, in the same way. Each operation loads what it needs.
+// The user's connections: the operations that the commands and the tray app share. Each loads what it needs.
 import { join, resolve } from 'node:path';
 import { signsIn, type Account } from '#auth/account';
 import type { ShowPage, SignedIn, SignInProgress } from '#auth/sign-in';
@@ -34,25 +34,27 @@ import type { RenamedConnection } from './rename-connection.ts';
 export type ConnectionsPorts = {
   host: ConnectionsHost;
   options: Options;
-  /** The options as they were given, which an assistant has to pass on. */
+  /** The options as they were given, to be passed on by an assistant. */
   given: OptionTexts;
-  /** Reads the connection that an operation is about. */
+  /** Reads the connection that an operation works on. */
   named?: (target: string) => Promise<Connection>;
-  /** The words for an error of the keychain, with which connections are shown all the same; `undefined` for any other error. */
+  /**
+   * The message for an error of the keychain with which connections are shown all the same; `undefined` for any other error.
+   */
   excuse?: ViewPorts['excuse'];
 };
 
-/** `show` shows the page of the sign-in; without it, the browser does. */
+/** `show` shows the page of the sign-in. By default, the browser opens it. */
 export type SignInOptions = Until & {
   progress?: (progress: SignInProgress) => void;
   show?: ShowPage;
-  /** What people call the assistant that will use the connection. */
+  /** The display name of the assistant that will use the connection. */
   assistant?: string | undefined;
-  /** What the page says to do next, where more follows. */
+  /** The next step, which the page names, if there is one. */
   next?: string | undefined;
 };
 
-/** `secret` is what is known of the new one; `undefined` if it is not in the keychain. */
+/** `secret` describes the new one; `undefined` if it is not in the keychain. */
 export type RotatedSecret = { connection: Connection; secret: SecretView | undefined };
 
 /** The connections of this user. */
@@ -118,19 +120,19 @@ export class Connections {
     }
   }
 
-  /** The status of one connection or all of them. No proxy and no server is asked. */
+  /** The status of one connection or all of them. No proxy and no server is contacted. */
   async statuses(target?: string): Promise<ConnectionStatuses> {
     const { targetStatuses } = await import('./connection-views.ts');
     return targetStatuses(target, this.#views);
   }
 
-  /** Whether the keychain has the key and headers that the configuration leaves to it. */
+  /** Whether the keychain has the key and headers that the configuration says are there. */
   async hasSecrets(connection: Connection): Promise<boolean> {
     const { hasStoredSecrets } = await import('./stored-secrets.ts');
     return hasStoredSecrets(connection, async () => this.#host.store(this.#own));
   }
 
-  /** Whether requests of the connection need no person now. */
+  /** Whether requests of the connection currently need no person. */
   async isSignedIn(connection: Connection): Promise<boolean> {
     if (!signsIn(connection)) return true;
     const { accountStatus } = await import('#auth/account-status');
@@ -138,7 +140,7 @@ export class Connections {
     return (await accountStatus(connection, vault, this.#host.clock.now())).state === 'ready';
   }
 
-  /** Asks a server what it requires. `name` is what the connection will be called; a free name unless given. */
+  /** Asks a server what it requires. `name` is the future name of the connection; a free one by default. */
   async probe(url: string, { name, signal }: Until & { name?: string } = {}): Promise<Probed> {
     const { probeServer } = await import('./new-connection.ts');
     return probeServer(url, name ?? (await this.freeName(url)), this.#options, this.#host, signal);
@@ -170,13 +172,13 @@ export class Connections {
     return registered(name, this.#own, this.#host);
   }
 
-  /** @throws {UsageError} {@link ConfigurationError} if the name cannot be used, or means something else */
+  /** @throws {UsageError} {@link ConfigurationError} if the name is invalid or has another meaning */
   async checkFree(connection: { name: string; url: string }, replace = false): Promise<void> {
     const { checkFree } = await import('./registry.ts');
     await checkFree(connection, replace, this.#own, this.#host);
   }
 
-  /** The connection that a person described, with its secrets beside it. */
+  /** The connection that a person described, and its secrets. */
   async describe(input: AddInput): Promise<Described> {
     const { describedConnection } = await import('./new-connection.ts');
     return describedConnection(input, this.#host);
@@ -196,7 +198,7 @@ export class Connections {
     return this.#host.check(connection, this.#own, signal);
   }
 
-  /** Revokes the access at the server, deletes the connection with its secrets, and takes it out of assistants' files. */
+  /** Revokes the access at the server, deletes the connection with its secrets, and removes it from assistants' files. */
   async remove(name: string): Promise<Removed & UninstalledEverywhere> {
     const { removeConnection } = await import('./registry.ts');
     const removed = await removeConnection(name, this.#own, this.#host);
@@ -204,13 +206,13 @@ export class Connections {
     return { ...removed, ...(await uninstallEverywhere(name, this.#own, this.#host)) };
   }
 
-  /** Gives a connection another name, in the files of assistants, too. */
+  /** Renames a connection, also in the files of assistants. */
   async rename(from: string, to: string): Promise<RenamedConnection> {
     const { renameConnection } = await import('./rename-connection.ts');
     return renameConnection(from, to, this.#own, this.#host);
   }
 
-  /** Lets a person sign in, and tells running proxies. */
+  /** Lets a person sign in, and notifies running proxies. */
   async signIn(target: string, { signal, ...how }: SignInOptions): Promise<SignedIn> {
     const { browserPage, signInConnection } = await import('#auth/sign-in');
     const account = await this.#account(target);
@@ -232,7 +234,7 @@ export class Connections {
     return signOutConnection(await this.#account(target));
   }
 
-  /** Asks the running proxies of a connection to try its server now; returns how many acknowledged it. */
+  /** Requests the running proxies of a connection to try its server now. Returns how many acknowledged. */
   async reconnect(target: string): Promise<number> {
     return this.#host.askProxies('reconnect', await this.#named(target), this.#options);
   }
@@ -274,7 +276,7 @@ export class Connections {
     return fileMarks(join(this.#state, 'sign-ins'), place, this.#host.clock).claimNotice();
   }
 
-  /** The assistants of this computer, also those that are not there. */
+  /** All supported assistants, whether or not they are on this computer. */
   async assistants(): Promise<AssistantView[]> {
     const { assistantViews } = await import('./assistant-views.ts');
     return assistantViews(this.#host);
@@ -311,31 +313,31 @@ export class Connections {
     return { file: target.file, ...done };
   }
 
-  /** What an import of all assistants, of one or of a file would do. */
+  /** Describes what an import of all assistants, of one or of a file would do. */
   async importPlan(from?: string): Promise<ImportPlan> {
     const { importPlan } = await import('./import-plan.ts');
     return importPlan(from, this.#own, this.#host);
   }
 
-  /** The same in words, without any secret. */
+  /** The same for other front ends, without any secret. */
   async importable(assistant?: string): Promise<Imports> {
     const { importableEntries } = await import('./import-plan.ts');
     return importableEntries(assistant, this.#own, this.#host);
   }
 
-  /** Carries out what was planned for one file. Returns the backup, if the file was changed. */
+  /** Imports what was planned for one file. Returns the backup, if the file was changed. */
   async importFile(file: ImportFile): Promise<string | undefined> {
     const { importFile } = await import('./import-file.ts');
     return importFile(file, this.#own, this.#given, this.#host);
   }
 
-  /** Imports the named entry of a file, or all of the file. */
+  /** Imports the named entry of a file, or all entries. */
   async importEntry(file: string, entry?: string): Promise<Imported> {
     const { importEntry } = await import('./import-file.ts');
     return importEntry(resolve(file), entry, this.#own, this.#given, this.#host);
   }
 
-  /** @throws {UsageError} when the connection has an API key */
+  /** @throws {UsageError} if the connection has an API key */
   async #account(target: string): Promise<Account> {
     const connection = await this.#named(target);
     if (signsIn(connection)) return this.#host.account(connection, this.#options);
@@ -345,7 +347,7 @@ export class Connections {
     );
   }
 
-  /** Running proxies read the keychain again. It is not a failure if none can be reached. */
+  /** Requests running proxies to read the keychain again. It is not a failure if none can be reached. */
   async #notifyProxies(connection: Connection): Promise<void> {
     await this.#host.askProxies('sign_in_done', connection, this.#options).catch(() => 0);
   }

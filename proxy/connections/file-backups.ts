@@ -10,7 +10,7 @@ import { fileSnapshot, type FileSnapshot, replaceFile } from '#config/replace-fi
 
 /** The permission bits of a file's owner. */
 const ownersBits = 0o700;
-/** Other backups beside the file are not ours. */
+/** The names of our backups. Other files beside the file are not ours. */
 const ownStamp = /^\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.backup$/;
 
 /**
@@ -63,21 +63,21 @@ export async function maskBackups(
   }
 }
 
-/** What an installation did to a file, so that it can be undone. Contains nothing of the file itself. */
+/** The changes that an installation made to a file, so that it can be undone. Contains nothing of the file itself. */
 export type InstallRecord = {
-  /** The file's copy from before; `undefined` when there was no file. */
+  /** The copy of the file before the change; `undefined` if there was no file. */
   backup?: string;
-  /** SHA-256 of the file before; `undefined` when there was none. */
+  /** SHA-256 of the file before; `undefined` if there was none. */
   before?: string;
   /** SHA-256 of the file after. */
   after: string;
-  /** Secrets were taken out of the copy since, or import left none: an entry can be put back, but not the file. */
+  /** Secrets were removed from the copy, or an import left none. So an entry can be restored, but not the file. */
   masked?: true;
 };
 
 type InstallRecords = ReturnType<typeof installRecords>;
 
-/** The records of installations, one an entry of a file, in `directory`. */
+/** The records of installations in `directory`, one for each entry of a file. */
 export function installRecords(directory: string) {
   const pathOf = (file: string, name: string) =>
     join(directory, `${hashOf(Buffer.from(JSON.stringify([file, name])))}.json`);
@@ -92,7 +92,7 @@ export function installRecords(directory: string) {
       const snapshot = await fileSnapshot(pathOf(file, name));
       await replaceFile(snapshot, Buffer.from(JSON.stringify(record)));
     },
-    /** The `backup` has another hash now, as secrets were taken out of it. */
+    /** The `backup` has another hash, because secrets were removed from it. */
     async masked(backup: string, before: string): Promise<void> {
       for (const name of await readdir(directory).catch(() => [])) {
         const snapshot = await fileSnapshot(join(directory, name));

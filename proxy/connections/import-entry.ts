@@ -10,20 +10,20 @@ import type { GivenEntry } from '#config/read-connection';
 
 /** An entry of an assistant's file that can be imported. */
 export type FoundEntry = {
-  /** Its name there. */
+  /** Its name in the file. */
   key: string;
   url: string;
   given: GivenEntry;
-  /** Whose sign-in it is, where the entry says so. */
+  /** Distinguishes several sign-ins to one URL, if the entry has it. */
   account?: string;
   /** The headers whose values go to the keychain. */
   secretHeaders: readonly string[];
-  /** What to write instead of each secret, by its place in the entry; none: the entry starts us. */
+  /** Replacements for secrets, by their places in the entry; none if the entry starts Latchkey. */
   inPlace?: readonly (readonly string[])[];
   fromMcpRemote?: true;
 };
 
-/** An entry in the words that most assistants use. */
+/** An entry in the form that most assistants use. */
 export function plainEntry(value: unknown, shape: EntryShape): unknown {
   if (!isObject(value)) return value;
   if (shape === 'opencode') {
@@ -41,7 +41,7 @@ export function plainEntry(value: unknown, shape: EntryShape): unknown {
   return headers === undefined ? value : { ...rest, headers };
 }
 
-/** What an entry says of the connection, and how the program is started. */
+/** The members of an entry that describe the connection and how the program is started. */
 const connectionMembers = new Set(
   `type url httpUrl serverUrl headers http_headers env_http_headers bearer_token_env_var oauth oauth_resource scopes auth
    apiKey account transport command args env env_vars environment cwd allowTools denyTools changedTools`.split(
@@ -54,7 +54,7 @@ export function settingsOf(entry: unknown): Record<string, unknown> {
   return Object.fromEntries(members.filter(([name]) => !connectionMembers.has(name)));
 }
 
-/** The settings of an entry that only its assistant fills in, from variables and files. */
+/** The settings of an entry in which its assistant replaces variables and files. */
 function filledInSettings(entry: Record<string, unknown>): string[] {
   const own = ['bearer_token_env_var', 'env_http_headers'].filter((name) => name in entry);
   const [inText] = /\{(?:env|file):[^}]*\}/.exec(JSON.stringify(entry)) ?? [];
@@ -103,7 +103,7 @@ export function foundEntry(
   return fromUrl(key, entry, connectsItself);
 }
 
-/** A secret itself, and not the name of a variable or file that has it. */
+/** Whether the text is a secret, and not the name of a variable or file that contains it. */
 function isWrittenSecret(text: unknown): boolean {
   return isText(text) && text !== keychainWord && !/\{(?:env|file):[^}]*\}/.test(text);
 }
@@ -214,7 +214,7 @@ export function exposedSecrets(entry: unknown): string | undefined {
   return `its arguments contain the value of ${exposed.join(', ')}, which every program on this computer can read; ${remedies.join('; ')}`;
 }
 
-/** Whether the value of a setting is in the file: no reference to a variable, no number, no other option. */
+/** Whether the value of a setting is in the file: not a reference to a variable, not a number, not another option. */
 function isWritten(value: string): boolean {
   return value !== '' && !/^(\$\{[^}]+\}|\d+|-.*)$/.test(value);
 }

@@ -35,7 +35,7 @@ import { stableLauncher } from './stable-launcher.ts';
 /**
  * Imports one entry of a file, or all that can be imported.
  *
- * @throws {UsageError} when there is none of that name
+ * @throws {UsageError} if there is none with that name
  */
 export async function importEntry(
   path: string,
@@ -103,7 +103,7 @@ async function takeOver(
       continue;
     }
     await setRegistered(connection.name, connectionEntry(connection, secretHeaders), options, host);
-    // VS Code's member, in whichever file.
+    // VS Code requires this member, in any file.
     const own = shape === 'plain' && path[0] === 'servers' ? 'typed' : shape;
     const launch = shapedEntry(launcher, connection.name, { shape: own, env });
     changes.push({ path, value: { ...launch, ...settings } });
@@ -116,12 +116,12 @@ async function takeOver(
     const written = steps.map(async ({ path }) => valueAt(bytes, file, path));
     const entries = (await Promise.all(written)).map((entry) => plainEntry(entry, shape));
     const mask = movedSecretsMask(steps, entries);
-    // The secrets are in the keychain now, and in the file until it is replaced.
+    // From here on, the keychain has the secrets. The file has them until it is replaced.
     await maskBackups(snapshot, mask, installRecords(recordsFolder(options, host)));
     const kept = bytes && { ...snapshot, bytes: await maskedFile(bytes, file, mask) };
     const backup = await backUpFile(kept ?? snapshot, host.clock.now());
     await replaceFile(snapshot, edited);
-    // Entries of other files are found by their records alone, when the copy that they start may go.
+    // An entry in another file is found only by its record when the copy that it starts may be deleted.
     const isOwn = assistantFiles(host).includes(file);
     const record: InstallRecord = { after: hashOf(edited), masked: true };
     for (const { entry } of isOwn ? [] : steps.filter((step) => !step.entry.inPlace))
@@ -130,7 +130,7 @@ async function takeOver(
   });
 }
 
-/** Where the keychain will hold what these steps move there, and does not hold anything yet. */
+/** The accounts of the keychain in which these steps store secrets, and that are empty before. */
 async function leftTo(
   steps: readonly ImportStep[],
   options: Options,
@@ -146,13 +146,13 @@ async function leftTo(
   return noted;
 }
 
-/** An authentication scheme precedes the secret of such a header, as in `Bearer TOKEN`. */
+/** In some headers, an authentication scheme precedes the secret, as in `Bearer TOKEN`. */
 const scheme = /^\w[\w-]* +(\S+)$/;
 
 /**
- * Replaces, wherever they stand in a file's strings and comments, the secrets that `steps` move to the keychain:
- * as they are, after a scheme, in JSON inside of a string, and the variables that an entry makes them of.
- * `entries` are the entries as the file has them.
+ * Replaces the secrets that `steps` move to the keychain, in all strings and comments of a file: the secrets themselves, also
+ * after a scheme or in JSON in a string, and the variables from which an entry composes them. `entries` are the entries as they
+ * are in the file.
  */
 function movedSecretsMask(
   steps: readonly ImportStep[],
@@ -179,7 +179,7 @@ function movedSecretsMask(
   };
 }
 
-/** JSON in a string may spell a secret in its own way. */
+/** JSON in a string may escape characters of a secret. */
 function maskedInside(text: string, mask: (text: string) => string): string | undefined {
   try {
     let changed = false;
@@ -195,7 +195,7 @@ function maskedInside(text: string, mask: (text: string) => string): string | un
   }
 }
 
-/** The variables of an entry whose values its arguments make a secret of, as in `Bearer ${TOKEN}`. */
+/** The variables of an entry that its arguments insert into a secret, as in `Bearer ${TOKEN}`. */
 function filledIn(entry: unknown, secrets: readonly string[]): string[] {
   const { env, args } = membersOf(entry);
   const words = JSON.stringify(args ?? []);

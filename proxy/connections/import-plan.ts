@@ -32,15 +32,15 @@ import { registryFile } from '#config/user-files';
 /** One entry to import. */
 export type ImportStep = {
   entry: FoundEntry;
-  /** Where it stands in the file. */
+  /** Its path in the file. */
   path: readonly string[];
-  /** The entry's settings besides the connection: what the assistant does with the server. */
+  /** The entry's settings besides the connection, which are for the assistant. */
   settings: Record<string, unknown>;
   connection: Connection;
   secrets: ConnectionSecrets;
   secretHeaders: readonly string[];
   fromMcpRemote: boolean;
-  /** What goes to the keychain, in words. */
+  /** The secrets that are moved to the keychain, described for a person. */
   moved: string[];
 };
 
@@ -54,10 +54,9 @@ type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
 };
 
 /**
- * What an import would do. Only reads files. If all assistants are imported, a file that cannot be parsed is reported as a
- * problem.
+ * Plans an import. Only reads files. If all assistants are imported, a file that cannot be parsed is reported as a problem.
  *
- * @throws {ConfigurationError} if the file that was `asked` for cannot be parsed
+ * @throws {ConfigurationError} if a file that was `asked` for cannot be parsed
  */
 export async function importPlan(
   asked: string | undefined,
@@ -122,7 +121,7 @@ function placesOf(asked: string | undefined, host: ConnectionsHost): Place[] {
   const known = Object.values(assistants).flatMap((one) => placesFor(one, host));
   const ownPlace = known.find((one) => one.file === file);
   if (ownPlace) return [ownPlace];
-  // The files that these assistants keep in projects have the same names.
+  // The files of these assistants in projects have the same names.
   const likely = file.endsWith('.toml')
     ? assistants.codex
     : /[\\/]opencode\.jsonc?$/.test(file) && assistants.opencode;

@@ -85,7 +85,7 @@ export function recordsFolder({ stateDir }: Options, host: ConnectionsHost): str
   return join(stateDir ?? defaultStateDirectory(host), 'installs');
 }
 
-/** `restored`: byte for byte as before. `removed`: the entry alone. `absent`: there was none. */
+/** `restored`: byte for byte as before. `removed`: only the entry. `absent`: there was none. */
 type Uninstalled = { did: 'restored' | 'removed' | 'absent'; backup?: string };
 
 /**
@@ -111,10 +111,10 @@ export async function uninstallLaunch(
   });
 }
 
-/** What became of the entries of a connection that is removed. */
+/** The result for the entries of a connection that is removed. */
 export type UninstalledEverywhere = {
   uninstalled: { assistant: string; title: string; file: string }[];
-  /** Why some files could not be changed. The user has to change them. */
+  /** Why some files could not be changed, so that the user has to. */
   failures: string[];
   /** The assistants that still start the connection. */
   startedBy: string[];
@@ -186,7 +186,7 @@ async function takeBack(
   return { did: 'removed', ...(backup !== undefined && { backup }) };
 }
 
-/** What the file held before: `undefined` when there was none, `lost` if that is unknown. */
+/** The contents of the file before: `undefined` if there was none, `lost` if they are unknown. */
 async function bytesBefore(
   record: InstallRecord | undefined,
 ): Promise<Buffer | undefined | 'lost'> {

@@ -48,7 +48,7 @@ export async function probeServer(
   const document = takesMetadataUrls && (await clientMetadataDocument(discovery, host.http));
   const needsClientId = !document && registrationEndpoint === undefined;
   const takes = ['person', 'client', 'api_key'] as const;
-  // Without published metadata the addresses are guesses, and an API key is more likely.
+  // Without published metadata, the endpoints are guesses, and an API key is more likely.
   const needs = published || !needsClientId ? 'person' : 'api_key';
   return { ...told, needs, takes, needsClientId };
 }
@@ -56,7 +56,7 @@ export async function probeServer(
 /** The status of responses to a message from a URL that is a page, or nothing at all. */
 const pageStatuses = new Set([404, 405]);
 
-/** Words for a URL that is a page of a server, such as its dashboard; `undefined` for any other error. */
+/** The message for a URL that is a page of a server, such as its dashboard; `undefined` for any other error. */
 async function noEndpoint(
   error: unknown,
   url: string,
@@ -64,7 +64,7 @@ async function noEndpoint(
 ): Promise<UpstreamError | undefined> {
   if (!(error instanceof UpstreamError)) return undefined;
   const { code, status = 0 } = error;
-  // The server named its own URL.
+  // The server responded with its own URL.
   if (error.remedy !== undefined) return undefined;
   if (code !== 'not_json_rpc' && code !== 'redirected' && !pageStatuses.has(status))
     return undefined;
@@ -80,14 +80,14 @@ async function noEndpoint(
   });
 }
 
-/** `acme / sales at cloud.example.com`: what people can tell servers apart by. */
+/** `acme / sales at cloud.example.com`: a name by which people can distinguish servers. */
 function serverName(url: string): string {
   const { host, pathname } = new URL(url);
   const words = pathname.split('/').filter((word) => word !== '' && word !== 'mcp');
   return words.length === 0 ? host : `${words.map(percentDecoded).join(' / ')} at ${host}`;
 }
 
-/** A name for the server at `url` that is not among those `taken`. */
+/** A name for the server at `url` that is not in `taken`. */
 export function suggestedName(url: string, taken: readonly string[]): string {
   const address = URL.parse(url);
   const [host = 'server'] = (address?.hostname ?? '').split('.');
@@ -102,13 +102,13 @@ export function suggestedName(url: string, taken: readonly string[]): string {
   }
 }
 
-/** A new connection, and its secrets, which the keychain gets. */
+/** A new connection, and its secrets for the keychain. */
 export type Described = { connection: Connection; secrets: ConnectionSecrets };
 
 /**
- * The connection as described, with its secrets beside it.
+ * The connection that a person described, and its secrets.
  *
- * @throws {ConfigurationError} with all that is wrong, never with a value
+ * @throws {ConfigurationError} with all problems, never with a value
  */
 export function describedConnection(input: AddInput, host: UserHost): Described {
   const { name, url } = input;
@@ -153,7 +153,7 @@ function credentialTexts(input: AddInput): { oauth?: unknown; apiKey?: unknown }
 }
 
 /**
- * What a pasted text says of a connection; never the secret itself.
+ * Reads a pasted text. Returns no secret.
  *
  * @throws {UsageError} {@link ConfigurationError}
  */

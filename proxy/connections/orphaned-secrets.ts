@@ -15,7 +15,7 @@ import { signsIn } from '#auth/account';
 import { storedAccounts } from './stored-secrets.ts';
 import { isTokenAccount, tokenVault } from '#auth/token-vault';
 
-/** An account of the keychain, and the configuration file whose connection uses it, or is about to. */
+/** An account of the keychain, and the configuration file with the connection that uses it or will. */
 export type OrphanedSecret = { account: string; file: string };
 
 /**
@@ -32,7 +32,7 @@ export interface OrphanedSecrets {
   all(): Promise<OrphanedSecret[]>;
 }
 
-/** Small files with the names of accounts, and nothing secret. */
+/** Notes as small files, which contain names of accounts and no secrets. */
 export function orphanedSecrets({ stateDir }: Options, host: UserHost): OrphanedSecrets {
   const directory = join(stateDir ?? defaultStateDirectory(host), 'loose');
   const at = (text: string) =>
@@ -56,14 +56,14 @@ export function orphanedSecrets({ stateDir }: Options, host: UserHost): Orphaned
   };
 }
 
-/** A note that was only half written is ignored, because no secret is stored before its note is complete. */
+/** A note that was only partly written is ignored, because no secret is stored before its note is complete. */
 function secretOf(text: string): OrphanedSecret | undefined {
   const { account, file } = parseObject(text) ?? {};
   if (typeof account !== 'string' || typeof file !== 'string') return undefined;
   return { account, file };
 }
 
-/** Does `work` while no other process on this host adds, imports, removes or cleans up. */
+/** Runs `work` while no other process on this host adds, imports, removes or cleans up. */
 export async function withoutCleanup<T>(
   options: Options,
   host: ConnectionsHost,
@@ -96,10 +96,9 @@ export async function cleanUpSecrets(options: Options, host: ConnectionsHost): P
 }
 
 /**
- * Deletes the secrets of a connection that our file no longer has, and its tokens, without revoking them at the server.
- * Secrets that the `successor` of the same name or any other connection uses stay, in our file as in those of
- * assistants. A client's secret also stays while one of those files cannot be read. Returns the accounts whose use is
- * unknown for that reason.
+ * Deletes the secrets of a connection that our file no longer has, and its tokens, without revoking them at the server. Secrets
+ * that the `successor` of the same name or any other connection uses stay, in our file as in those of assistants. A client's
+ * secret also stays while one of those files cannot be read. Returns the accounts whose use is unknown for that reason.
  *
  * @throws {SecretStoreError}
  */

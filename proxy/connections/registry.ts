@@ -132,7 +132,7 @@ export async function refuseTaken(
 export type AddOptions = {
   /** Whether a connection with this name is replaced. */
   replace: boolean;
-  /** Whether the server is asked before anything is stored. */
+  /** Whether to check the connection at the server before anything is stored. */
   check: boolean;
   signal?: AbortSignal;
 };
@@ -159,9 +159,9 @@ export async function checkFree(
 }
 
 /**
- * Adds a connection to our file: asks the server, stores the secrets in the keychain, then the entry in our file, and
- * only then deletes what it replaces. If a crash interrupts this, the old or the new connection is complete, and the
- * next operation removes secrets that neither uses.
+ * Adds a connection to our file: checks it at the server, stores the secrets in the keychain, then the entry in our file, and
+ * only then deletes what it replaces. If a crash interrupts this, the old or the new connection is complete, and the next
+ * operation removes secrets that neither uses.
  *
  * @throws the error of the server's refusal; then nothing is stored
  */
@@ -174,7 +174,7 @@ export async function addConnection(
 ): Promise<Omit<Checked, 'token'> | undefined> {
   const { name } = connection;
   await checkFree(connection, replace, options, host);
-  // The check stores no token: its account has to be noted first.
+  // The check stores no token, because its account has to be noted first.
   const nowhere: Options = { ...options, secretStore: 'memory' };
   const found = check ? await host.check(connection, nowhere, signal) : undefined;
   // From now on, the secret is sent only to the issuer that it was just used with.

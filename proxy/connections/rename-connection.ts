@@ -51,7 +51,7 @@ export async function renameConnection(
   return { url, launches: await renameLaunches(from, to, options, host) };
 }
 
-/** The URL of a connection that has the new name already, while assistants still start the old one. */
+/** The URL of a connection that already has the new name, while assistants still start it by the old one. */
 async function interruptedRename(
   from: string,
   to: string,
@@ -122,7 +122,7 @@ async function copySecrets(
   }
 }
 
-/** Does `work` while no process renews the tokens of the connection. */
+/** Runs `work` while no process renews the tokens of the connection. */
 async function whileTokensRest(
   connection: Connection,
   options: Options,

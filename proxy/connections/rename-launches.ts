@@ -44,7 +44,7 @@ export async function renameLaunches(
   return renamed;
 }
 
-/** Returns the backup. */
+/** Returns the path of the backup. */
 async function renameIn(
   { file, servers: member }: { file: string; servers: string },
   { from, to }: { from: string; to: string },
@@ -74,14 +74,14 @@ async function renameIn(
   });
 }
 
-/** The entry takes the new name as its key, too, unless another entry has it. */
+/** The entry also gets the new name as its key, unless another entry has it. */
 function changesOf(
   path: readonly string[],
   entry: unknown,
   { from, to, keys }: { from: string; to: string; keys: readonly string[] },
 ): JsonChange[] {
   const members = membersOf(entry);
-  // opencode has the arguments behind the command.
+  // In OpenCode, the arguments follow the command in the same list.
   const list = Array.isArray(members['command']) ? 'command' : 'args';
   const words: unknown[] = Array.isArray(members[list]) ? members[list] : [];
   const connect = words.indexOf('connect');

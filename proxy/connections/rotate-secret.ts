@@ -55,7 +55,7 @@ export async function rotateSecret(
     });
   });
 
-  /** Only the token endpoint can tell whether a client's secret is right. */
+  /** Only the token endpoint can check a client secret. */
   async function grantedWith(clientSecret: string): Promise<Granted> {
     if (!signsIn(connection)) throw new TypeError('an API key is not an OAuth client');
     const { url, credentials } = connection;
@@ -90,7 +90,7 @@ export async function rotatable(connection: Connection, store: SecretStore): Pro
   return account;
 }
 
-/** On the clock that {@link settleRotation} compares a process's start with. */
+/** The clock of this process's start, which {@link settleRotation} compares with. */
 function nowMs(): number {
   return performance.timeOrigin + performance.now();
 }

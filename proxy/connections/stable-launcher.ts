@@ -8,7 +8,7 @@ import type { Host, UserHost, Launcher } from '#host';
 import { writeAtomically } from '#atomic-file';
 import { UsageError } from '#config/errors';
 
-/** Where this program keeps copies of itself for assistants to start. */
+/** The folder for copies of this program, which assistants start. */
 export function dataFolder({ platform, home, env }: UserHost): string {
   const path = platform === 'win32' ? win32 : posix;
   if (platform === 'darwin') return path.join(home, 'Library', 'Application Support', 'Latchkey');
@@ -17,19 +17,19 @@ export function dataFolder({ platform, home, env }: UserHost): string {
   return path.join(env['XDG_DATA_HOME'] || path.join(home, '.local', 'share'), 'latchkey');
 }
 
-/** How long a copy stays after it was replaced: a proxy that runs from it may still load the keychain's library. */
+/** How long a copy is kept after it was replaced, because a proxy that runs from it may still load the keychain's library. */
 const keptSeconds = 7 * 24 * 60 * 60;
 
-/** In a copy that was replaced: since when, in seconds since 1970. */
+/** A file in a replaced copy that contains the time of the replacement, in seconds since 1970. */
 const replacedFile = 'replaced-at';
 
 /**
- * What an assistant can start for years. npm keeps this program where an update of Node, or npx itself, removes it: in
- * the folder of one version of Node, or in a cache. So the package is copied to the user's data folder, each version to
- * a folder of its own. No entry of an assistant names a copy: a script beside them runs the newest, and finds a Node for
- * it where there is a shell. A single executable and the sources stay where they are.
+ * A launcher that assistants can start for years. npm keeps this program in the folder of one version of Node, or in a cache,
+ * where an update of Node, or npx itself, deletes it. So the package is copied to the user's data folder, each version to its
+ * own folder. No entry of an assistant contains the path of a copy: a script beside the copies runs the newest, and finds a
+ * Node for it if there is a shell. A single executable and a checkout of the source stay where they are.
  *
- * @throws {UsageError} when the data folder belongs to another user, or others may write to it
+ * @throws {UsageError} if the data folder belongs to another user, or others may write to it
  */
 export async function stableLauncher(
   { launcher, ...host }: UserHost & Pick<Host, 'launcher' | 'clock' | 'pid'>,
@@ -58,14 +58,14 @@ export async function stableLauncher(
   return { program };
 }
 
-/** Removes the copies again, once no assistant starts them. */
+/** Removes the copies when no assistant starts them any more. */
 export async function removeStableLauncher(host: UserHost): Promise<void> {
   const data = dataFolder(host);
   await rm(join(data, 'bin'), { recursive: true, force: true });
   await rm(join(data, 'app'), { recursive: true, force: true });
 }
 
-/** Makes a folder for this user alone. */
+/** Creates a folder that only this user can read. */
 async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<void> {
   await mkdir(folder, { recursive: true, mode: 0o700 });
   if (platform === 'win32') return;
@@ -77,7 +77,7 @@ async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<voi
   );
 }
 
-/** One version has one name, also while its number stays the same, as in a build of one's own. */
+/** The name of a version. It also depends on the files, because own builds keep the version number. */
 async function copyName(packageFolder: string): Promise<string> {
   const { version }: { version: string } = JSON.parse(
     await readFile(join(packageFolder, 'package.json'), 'utf8'),
@@ -86,7 +86,7 @@ async function copyName(packageFolder: string): Promise<string> {
   return `${version}-${createHash('sha256').update(program).digest('hex').slice(0, 12)}`;
 }
 
-/** The package and what it loads at run time, in the layout that npm would make; at once or not at all. */
+/** Copies the package and what it loads at run time, in the layout of npm: completely or not at all. */
 async function copyPackage(packageFolder: string, copy: string, pid: number): Promise<void> {
   const making = `${copy}.${pid}.tmp`;
   await rm(making, { recursive: true, force: true });
@@ -105,7 +105,7 @@ async function copyPackage(packageFolder: string, copy: string, pid: number): Pr
     await rename(making, copy);
   } catch (error) {
     await rm(making, { recursive: true, force: true });
-    // Another process made the same copy.
+    // Another process has created the same copy.
     if (!existsSync(copy)) throw error;
   }
 }
@@ -124,7 +124,7 @@ function keychainPackages(packageFolder: string): [name: string, folder: string]
   return [[name, binding], ...binaries];
 }
 
-/** The folder of a package as Node finds it from another; links are followed, as pnpm makes some. */
+/** The folder of a package as Node resolves it from another. Links are followed, because pnpm creates some. */
 function folderOf(name: string, from: string): string | undefined {
   for (let folder = from; ; folder = dirname(folder)) {
     const found = join(folder, 'node_modules', name);
@@ -133,7 +133,7 @@ function folderOf(name: string, from: string): string | undefined {
   }
 }
 
-/** Removes the copies that were replaced long ago, and writes into the others since when they are not `current`. */
+/** Removes the copies that were replaced long ago, and marks the others except `current` as replaced. */
 async function removeOld(copies: string, current: string, now: number): Promise<void> {
   await rm(join(copies, current, replacedFile), { force: true });
   for (const name of await readdir(copies)) {
@@ -151,14 +151,16 @@ async function replaceProgram(path: string, text: string): Promise<void> {
   await writeAtomically(path, text, { mode: 0o755, durable: false });
 }
 
-/** A script for Node; an assistant on Windows starts no shell script. */
+/** A script for Node, because on Windows assistants cannot start shell scripts. */
 function windowsScript(path: readonly string[]): string {
   return `// Starts Latchkey. Written by \`latchkey install\`; \`latchkey uninstall\` removes it.
 import(new URL(${JSON.stringify(path.map(encodeURIComponent).join('/'))}, require('node:url').pathToFileURL(__filename)).href);
 `;
 }
 
-/** Where Node is found when assistants start us with a short PATH, the newest last where there are several. */
+/**
+ * The usual folders of Node, for assistants that start us with a short PATH. If there are several versions, the newest is last.
+ */
 const usualNodes = [
   '/opt/homebrew/bin/node',
   '/usr/local/bin/node',
@@ -173,7 +175,7 @@ const usualNodes = [
 ];
 
 /**
- * A script for `sh` that runs `script` with the Node of the installation, or, once that is gone, with another one that is
+ * A script for `sh` that runs `script` with the Node of the installation or, if that no longer exists, with another one that is
  * new enough.
  */
 function launcherScript(node: string, script: string): string {
@@ -201,7 +203,7 @@ exec "$node" "$script" "$@"
 `;
 }
 
-/** A word of `sh` that is exactly `text`. */
+/** Quotes `text` as one word for `sh`. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }

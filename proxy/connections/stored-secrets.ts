@@ -8,13 +8,13 @@ import type { SecretStore } from '#keychain/secret-store';
 export type ConnectionSecrets = {
   apiKeySecret?: string;
   clientSecret?: string;
-  /** The issuer that the client secret belongs to, where that is known. */
+  /** The issuer that the client secret belongs to, if it is known. */
   issuer?: string;
-  /** By the header's name in lower case. */
+  /** By the name of the header in lower case. */
   headerSecrets?: Readonly<Record<string, string>>;
 };
 
-/** Stores the secrets. They are durable once this resolves. */
+/** Stores the secrets. They are on disk once this resolves. */
 export async function storeSecrets(
   connection: Connection,
   { apiKeySecret, clientSecret, issuer, headerSecrets = {} }: ConnectionSecrets,
@@ -30,7 +30,7 @@ export async function storeSecrets(
     await store.set(headerAccount(connection, name), secret);
 }
 
-/** Every account of the keychain that holds a secret of the connection itself. */
+/** The accounts of the keychain for the connection's own secrets. */
 export function storedAccounts(connection: Connection): string[] {
   const { headers = {} } = connection;
   const credential = credentialAccount(connection);
@@ -49,7 +49,7 @@ export function credentialAccount(connection: Connection): string | undefined {
   return clientSecret === undefined ? undefined : clientSecretAccount(url, clientId ?? '');
 }
 
-/** Whether the keychain has the key and the headers that the configuration leaves to it. */
+/** Whether the keychain has the key and the headers that the configuration says are there. */
 export async function hasStoredSecrets(
   connection: Connection,
   store: () => Promise<SecretStore>,
@@ -69,13 +69,13 @@ export async function hasStoredSecrets(
   return true;
 }
 
-/** The secrets that requests of a connection carry, read from the keychain if they are stored there. */
+/** The secrets that requests of a connection carry. Those in the keychain are read from there. */
 export type SentSecrets = { headers?: Record<string, string>; apiKeySecret?: string };
 
 /**
  * The key and headers of a connection.
  *
- * @throws {ConfigurationError} when the keychain has none for this URL
+ * @throws {ConfigurationError} if the keychain has none for this URL
  */
 export async function sentSecrets(
   connection: Connection,

@@ -16,7 +16,7 @@ type AcceptedTool = {
   acceptedAt: EpochSeconds;
   seen?: ToolFingerprint;
   changedAt?: EpochSeconds;
-  /** When it was last listed, to the day. */
+  /** The day on which it was last listed. */
   listedAt?: EpochSeconds;
 };
 
@@ -49,8 +49,9 @@ const daySeconds = 86_400;
 const rememberedSeconds = 30 * daySeconds;
 
 /**
- * `tools` after a list was read. New tools are accepted as they are, up to the limit. A tool that is as accepted again is
- * no longer changed. One that was not listed for 30 days, while others were, is forgotten. Returns the same map if nothing is new.
+ * Returns `tools` after a list was read. New tools are accepted, up to the limit. A tool that equals the accepted one again is
+ * no longer changed. A tool that was not listed for 30 days, while others were, is forgotten. Returns the same map if nothing
+ * is new.
  */
 function afterListing(
   tools: AcceptedTools,
@@ -116,7 +117,7 @@ type ToolFingerprint = Record<ToolPart, string>;
 const toolParts = ['description', 'schema', 'annotations', 'other members'] as const;
 type ToolPart = (typeof toolParts)[number];
 
-/** Of all members but the name. Independent of the order of members. */
+/** The hashes of all members except the name, independent of their order. */
 export function toolFingerprint(tool: Readonly<Record<string, unknown>>): ToolFingerprint {
   const { name: _, title, description, inputSchema, outputSchema, annotations, ...rest } = tool;
   return {
@@ -136,11 +137,11 @@ function sorted(_: string, value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));
 }
 
-/** What a list of tools shows, by name. */
+/** The tools of a list, by name. */
 interface SeenTools {
   /** Tools that differ from the accepted ones. */
   readonly changed: readonly string[];
-  /** Those, and the ones that cannot be compared: beyond the number that is remembered, or because the store cannot be read. */
+  /** The changed tools, and those that cannot be compared: beyond the limit, or because the store cannot be read. */
   readonly doubtful: ReadonlySet<string>;
 }
 

@@ -56,7 +56,7 @@ class Bridge {
   #listening: AbortController | undefined;
   #isRefusing = false;
   #refusal: Promise<void> | undefined;
-  // Messages after one of the handshake wait until the server has received that one.
+  // Messages after an `initialize` wait until the server has received it.
   #handshake: Promise<unknown> | undefined;
 
   constructor(options: BridgeOptions) {

@@ -77,8 +77,8 @@ const maxBytes = 4 * 1024 * 1024;
 const abandonedMs = 60 * 60_000;
 
 /**
- * Latchkey's own keys and tokens, and any signed token. Also within a word, because a line feed before it is the letter `n`
- * in JSON.
+ * Latchkey's own keys and tokens, and any signed token. They may follow a letter, because in JSON a line feed is written with
+ * the letter `n`.
  */
 const secretShape =
   /(?:secret|pk_live|mcp|code|rt|pat)_[0-9A-Za-z]{36}|eyJ[\w-]{8,}\.[\w-]+\.[\w-]+/;

@@ -135,7 +135,7 @@ export class Contact {
     return attempt;
   }
 
-  /** Resolves when the trouble has ended. */
+  /** Resolves when the trouble has ended, or `signal` aborts. */
   async back(signal: AbortSignal): Promise<void> {
     if (this.#trouble) await this.#next('back', signal);
   }
@@ -203,7 +203,7 @@ export class Contact {
     onRecovered();
   }
 
-  /** Resolves at the next event of that name, and when `signal` aborts. */
+  /** Resolves at the next event with that name, or when `signal` aborts. */
   async #next(name: 'nudge' | 'back', signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       if (signal.aborted) return resolve();

@@ -1,6 +1,6 @@
 import type { Writable } from 'node:stream';
 
-/** A line over the limit: its beginning and end, to find the request that it belongs to. */
+/** A line over the limit: its beginning and end, to find the id of the request. */
 export type LongLine = { head: Buffer; tail: Buffer };
 
 /** Splits chunks of bytes into lines, without line endings. Blank lines are dropped. */
@@ -62,7 +62,7 @@ function withoutReturn(line: Buffer): Buffer {
   return blank ? Buffer.alloc(0) : text;
 }
 
-/** The lines of `input` as bytes, without line endings. Blank lines are dropped. */
+/** Reads the lines of `input` as bytes, without line endings. Blank lines are dropped. */
 export async function* readLines(
   input: AsyncIterable<Buffer>,
   maxBytes: number,
@@ -82,8 +82,8 @@ const requestTail = new RegExp(
 );
 
 /**
- * The id (as JSON text) of a request that is too long to be read. Clients write it near the start or at the very end.
- * A wrong id would answer another request, so a line that does not begin like a request has none.
+ * The id (as JSON text) of a request that is too long to be read. Clients write it near the start or at the very end. A line
+ * that does not begin like a request has no id, because a wrong one would answer another request.
  */
 export function identify({ head, tail }: LongLine): string | undefined {
   const front = requestHead.exec(head.toString('latin1'));

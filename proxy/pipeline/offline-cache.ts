@@ -211,8 +211,8 @@ type OfflineCallsOptions = {
 const pong = madeMessage({ id: 0, result: {} });
 
 /**
- * Requests that only the server can answer. They wait briefly for a server that is being tried, and otherwise fail with
- * the time since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
+ * Requests that only the server can answer. They wait briefly for a server that is being tried. If they fail, the error says
+ * since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
  */
 export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
   const {

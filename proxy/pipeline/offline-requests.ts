@@ -117,7 +117,11 @@ export class OfflineLists {
     }
   }
 
-  /** Answers a request that the server failed with `error` from the cache. Rejects if it cannot. */
+  /**
+   * Answers from the cache after the server failed with `error`.
+   *
+   * @throws `error`, or {@link UnavailableError} if there is no cached answer
+   */
   async #substituteFailed(list: ListRequest, error: unknown): Promise<void> {
     const { contact, memory, assistantView, troubleOf } = this.#options;
     const kind = troubleOf(error);

@@ -29,7 +29,7 @@ export type PipelinePorts = {
   signInService?: PersonSignIn | undefined;
   /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  /** A failure in words, with its remedy. */
+  /** Describes a failure, with its remedy. */
   explain: (error: unknown) => string;
   status: Presence;
   /** Reports each request and its end to `status`, and answers other programs that contact this proxy. */
@@ -37,8 +37,8 @@ export type PipelinePorts = {
 };
 
 /**
- * The steps that a message of the assistant passes on its way to the server of `connection`, in this order; its answers
- * pass them in the opposite order. The bridge (`bridge.ts`) reads and writes the lines before them.
+ * The steps through which an assistant's message passes on its way to the server of `connection`, in this order. Answers pass
+ * through them in the opposite order. The bridge (`bridge.ts`) reads and writes the lines before them.
  */
 export function pipelineSteps(
   connection: Connection,

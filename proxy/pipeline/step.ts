@@ -1,15 +1,15 @@
 import type { Upstream } from '#transport/upstream';
 
 /**
- * A step of the pipeline. `on` gets the rest of the pipeline and returns the methods that the step changes. Answers come
- * back through the `deliver` that it passes to `next`.
+ * A step of the pipeline. `on` gets the rest of the pipeline and returns the methods that the step changes. Answers come back
+ * through the `deliver` that these pass to `next`.
  */
 export type Step = {
   name: string;
   on: (next: Upstream) => Partial<Upstream>;
 };
 
-/** Chains the steps, in that order, before `transport`. */
+/** Chains the steps in this order before `transport`. */
 export function compose(steps: readonly Step[], transport: Upstream): Upstream {
   return steps.reduceRight(before, transport);
 }

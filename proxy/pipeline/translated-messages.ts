@@ -11,10 +11,10 @@ import {
 } from 'latchkey-mcp/translation';
 import { UpstreamError, type Upstream } from '#transport/upstream';
 
-/** What every request of the modern era says about who sends it, as JSON texts by `_meta` key. */
+/** The metadata that every modern request carries about its sender, as JSON texts by `_meta` key. */
 export type Envelope = Readonly<Record<string, string>>;
 
-/** The envelope that says what an assistant said once, in its `initialize`. MCP 2026-07-28 basic */
+/** The envelope with what a legacy assistant sends only once, in `initialize`. MCP 2026-07-28 basic */
 export function envelopeOf(initialize: Message, logLevel?: string): Envelope {
   return metaOf({
     capabilities: modernCapabilities(textAt(initialize, 'params', 'capabilities')),
@@ -24,8 +24,7 @@ export function envelopeOf(initialize: Message, logLevel?: string): Envelope {
 }
 
 /**
- * A request or notification of the older era as one of the modern era: with the envelope in its
- * `_meta`. Everything else stays byte for byte.
+ * Translates a legacy request or notification to a modern one, with the envelope in its `_meta`. All other bytes stay the same.
  */
 export function modernRequest(
   { bytes }: Message,
@@ -38,7 +37,7 @@ export function modernRequest(
 
 const unsupportedVersion = '-32022';
 
-/** What a person or the network has to mend first says nothing about the server's era. */
+/** Errors that say nothing about the era of the server, because the person or the network has to be fixed first. */
 const inconclusive = new Set<UpstreamError['code']>([
   'unreachable',
   'unauthorized',
@@ -48,12 +47,11 @@ const inconclusive = new Set<UpstreamError['code']>([
 ]);
 
 /**
- * What a server says of itself to a client of the modern era; `undefined` when it does not speak the
- * revision that we do.
+ * The server's answer to `server/discover`; `undefined` if it does not support our protocol version.
  *
  * MCP 2026-07-28 server/discover
  *
- * @throws {UpstreamError} when the server could not be asked, or what the credential rejects with
+ * @throws {UpstreamError} if the server does not answer, or what the credential rejects with
  */
 export async function discover(
   upstream: Upstream,
@@ -61,7 +59,7 @@ export async function discover(
   signal: AbortSignal,
 ): Promise<Message | undefined> {
   const first = await ask(1);
-  // Some servers refuse a version that they announce, once.
+  // Some servers refuse a version that they announce, but only once.
   const answer = speaksOurs(first, 'error', 'data', 'supported') ? await ask(2) : first;
   return speaksOurs(answer, 'result', 'supportedVersions') ? answer : undefined;
 
@@ -96,8 +94,8 @@ function speaksOurs(answer: Message | undefined, ...path: string[]): answer is M
 }
 
 /**
- * The answer to an assistant's `initialize`, made of what a modern server said of itself. Its lists may change: the
- * proxy says so when they do.
+ * The answer to an assistant's `initialize`, derived from that of a modern server to `server/discover`. It announces changes of
+ * lists, because the proxy reports them.
  */
 export function initializeAnswer(initialize: Message, discovered: Message): Message {
   const result = initializeResult(
@@ -109,9 +107,9 @@ export function initializeAnswer(initialize: Message, discovered: Message): Mess
 }
 
 /**
- * A modern server's answer to `method` as an assistant of the older era can read it: without the
- * members that came later, and without schemas and structured content that are no objects, for which
- * such an assistant would refuse the whole answer. The other bytes stay. Errors stay as they are.
+ * Translates a modern server's answer to `method` for a legacy assistant: without newer members, and without schemas and
+ * structured content that are not objects, because such an assistant would refuse the whole answer. All other bytes, and
+ * errors, stay the same.
  */
 export function legacyAnswer(answer: Message, method: string | undefined): Message {
   const { bytes, members } = answer;
