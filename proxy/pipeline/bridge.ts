@@ -47,7 +47,7 @@ export async function bridge(options: BridgeOptions): Promise<void> {
 class Bridge {
   readonly #options: BridgeOptions;
   readonly #writer;
-  readonly #requests = openRequests();
+  readonly #requests = new OpenRequests();
   readonly #pending;
   readonly #over = new AbortController();
   readonly #busy = new Set<Promise<unknown>>();
@@ -300,53 +300,48 @@ type OpenRequest = {
 };
 
 /** The requests without an answer. The code that takes one out answers it. */
-interface OpenRequests {
-  /** Returns `undefined` if a request with that id is open already. */
-  open(message: Message, id: string): OpenRequest | undefined;
-
-  find(id: string): OpenRequest | undefined;
-
-  /** Returns `undefined` if there is no such request. */
-  take(id: string): OpenRequest | undefined;
-
-  all(): OpenRequest[];
-}
-
-function openRequests(): OpenRequests {
-  const requests = new Map<string, OpenRequest>();
+class OpenRequests {
+  readonly #requests = new Map<string, OpenRequest>();
   /** Created on demand: most requests are never waited for. */
-  const ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
+  readonly #ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
 
-  async function end(request: OpenRequest): Promise<void> {
-    if (requests.get(idKey(request.id)) !== request) return;
-    const known = ends.get(request) ?? Promise.withResolvers<void>();
-    ends.set(request, known);
-    await known.promise;
+  /** Returns `undefined` if a request with that id is open already. */
+  open(message: Message, id: string): OpenRequest | undefined {
+    const key = idKey(id);
+    if (this.#requests.has(key)) return undefined;
+    const request: OpenRequest = {
+      id,
+      message,
+      controller: new AbortController(),
+      done: async () => this.#end(request),
+    };
+    this.#requests.set(key, request);
+    return request;
   }
 
-  return {
-    open(message, id) {
-      const key = idKey(id);
-      if (requests.has(key)) return undefined;
-      const request: OpenRequest = {
-        id,
-        message,
-        controller: new AbortController(),
-        done: async () => end(request),
-      };
-      requests.set(key, request);
-      return request;
-    },
-    find: (id) => requests.get(idKey(id)),
-    take(id) {
-      const key = idKey(id);
-      const request = requests.get(key);
-      if (!request) return undefined;
-      requests.delete(key);
-      ends.get(request)?.resolve();
-      ends.delete(request);
-      return request;
-    },
-    all: () => [...requests.values()],
-  };
+  find(id: string): OpenRequest | undefined {
+    return this.#requests.get(idKey(id));
+  }
+
+  /** Returns `undefined` if there is no such request. */
+  take(id: string): OpenRequest | undefined {
+    const key = idKey(id);
+    const request = this.#requests.get(key);
+    if (!request) return undefined;
+    this.#requests.delete(key);
+    this.#ends.get(request)?.resolve();
+    this.#ends.delete(request);
+    return request;
+  }
+
+  all(): OpenRequest[] {
+    return [...this.#requests.values()];
+  }
+
+  async #end(request: OpenRequest): Promise<void> {
+    if (this.find(request.id) !== request) return;
+    const known = this.#ends.get(request) ?? Promise.withResolvers<void>();
+    this.#ends.set(request, known);
+    await known.promise;
+  }
 }

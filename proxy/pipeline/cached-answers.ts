@@ -30,42 +30,42 @@ export interface CachedAnswers {
 }
 
 /** Cached answers as messages. Callers do not wait for the disk; reads see all earlier writes. */
-export interface RememberedAnswers {
+export class RememberedAnswers {
+  readonly #answers: CachedAnswers;
+  #saving: Promise<unknown> = Promise.resolve();
+
+  constructor(answers: CachedAnswers) {
+    this.#answers = answers;
+  }
+
   /** Stores a result. Errors are not stored. */
-  keep(key: string, answer: Message): void;
+  keep(key: string, answer: Message): void {
+    if (!answer.members.has('result')) return;
+    // After the answer has been sent to the assistant.
+    this.#saving = this.#saving.then(async () => {
+      await new Promise(setImmediate);
+      // With a fixed id, the same result is always the same file.
+      await this.#answers.keep(key, answerTo('0', answer).bytes);
+    });
+  }
 
   /** The last stored result; `undefined` if there is none or it cannot be read. */
-  last(key: string): Promise<Message | undefined>;
+  async last(key: string): Promise<Message | undefined> {
+    await this.#saving;
+    const bytes = await this.#answers.read(key);
+    try {
+      const message = bytes && readMessage(bytes);
+      return message?.members.has('result') ? message : undefined;
+    } catch (error) {
+      if (error instanceof MessageError) return undefined;
+      throw error;
+    }
+  }
 
   /** Resolves when everything is on disk. */
-  saved(): Promise<unknown>;
-}
-
-export function rememberedAnswers(answers: CachedAnswers): RememberedAnswers {
-  let saving: Promise<unknown> = Promise.resolve();
-  return {
-    keep(key, answer) {
-      if (!answer.members.has('result')) return;
-      // After the answer has been sent to the assistant.
-      saving = saving.then(async () => {
-        await new Promise(setImmediate);
-        // With a fixed id, the same result is always the same file.
-        await answers.keep(key, answerTo('0', answer).bytes);
-      });
-    },
-    async last(key) {
-      await saving;
-      const bytes = await answers.read(key);
-      try {
-        const message = bytes && readMessage(bytes);
-        return message?.members.has('result') ? message : undefined;
-      } catch (error) {
-        if (error instanceof MessageError) return undefined;
-        throw error;
-      }
-    },
-    saved: async () => saving,
-  };
+  async saved(): Promise<unknown> {
+    return this.#saving;
+  }
 }
 
 /** One account at one server. */

@@ -3,25 +3,20 @@ import { listKinds, listMethod } from './list-methods.ts';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
-import {
-  type CachedAnswers,
-  question,
-  rememberedAnswers,
-  type RememberedAnswers,
-} from './cached-answers.ts';
+import { type CachedAnswers, question, RememberedAnswers } from './cached-answers.ts';
 import { Contact, type Presence, type Trouble } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
 import type { ToolSubject } from './offline-answers.ts';
 import {
-  assistantNotifier,
+  AssistantNotifier,
   OfflineHandshake,
   OfflineLists,
   type AssistantView,
 } from './offline-requests.ts';
 import type { Step } from './step.ts';
 import type { SignInPage } from '#auth/sign-in-service';
-import { elicitedPages, type PersonSignIn, type ElicitedPages } from './sign-in-page.ts';
-import { waitingFor, troubled, type Waiting } from './waiting.ts';
+import { type PersonSignIn, ElicitedPages } from './sign-in-page.ts';
+import { troubled, Waiting } from './waiting.ts';
 
 type OfflineCacheOptions = {
   answers: CachedAnswers;
@@ -77,8 +72,8 @@ class CachedUpstream implements Upstream {
   readonly #upstream: Upstream;
   readonly #log: Log;
   readonly #memory: RememberedAnswers;
-  readonly #notifier = assistantNotifier();
-  readonly #pages = elicitedPages(async (message) => this.#notifier.deliver(message));
+  readonly #notifier = new AssistantNotifier();
+  readonly #pages = new ElicitedPages(async (message) => this.#notifier.deliver(message));
   readonly #view: AssistantView = { sentTools: 'none', fromCache: new Set(), absent: new Set() };
   readonly #handshake: OfflineHandshake;
   readonly #list: OfflineLists;
@@ -87,13 +82,13 @@ class CachedUpstream implements Upstream {
   constructor(options: OfflineCacheOptions, upstream: Upstream) {
     this.#upstream = upstream;
     this.#log = options.log;
-    this.#memory = rememberedAnswers(options.answers);
+    this.#memory = new RememberedAnswers(options.answers);
     this.contact = this.#openContact(options);
     const parts = {
       ...options,
       upstream,
       contact: this.contact,
-      waiting: waitingFor({ ...options, contact: this.contact }),
+      waiting: new Waiting({ ...options, contact: this.contact }),
       memory: this.#memory,
       notifier: this.#notifier,
       assistantView: this.#view,

@@ -179,47 +179,39 @@ function differs(one: Message, other: Message): boolean {
 }
 
 /** Sends notifications to the assistant. */
-export interface AssistantNotifier {
+export class AssistantNotifier {
+  readonly #subscriptions = new Map<string, Deliver>();
+  #era: 'session' | 'stateless' = 'session';
+  #target: Deliver = () => Promise.resolve();
+
   /** Sets where notifications go. In the modern era (`stateless`), changes go to the subscriptions instead. */
-  to(deliver: Deliver, era: 'session' | 'stateless'): void;
+  to(deliver: Deliver, era: 'session' | 'stateless'): void {
+    this.#target = deliver;
+    this.#era = era;
+  }
 
-  deliver(message: Message): Promise<void>;
+  async deliver(message: Message): Promise<void> {
+    return this.#target(message);
+  }
 
-  /** Notifies the assistant that lists of these kinds have changed. */
-  changed(kinds: Iterable<ListKind>): Promise<void>;
+  /** Notifies the assistant that lists of these kinds have changed. MCP 2026-07-28 subscriptions */
+  async changed(kinds: Iterable<ListKind>): Promise<void> {
+    for (const kind of kinds) {
+      const method = `notifications/${kind}/list_changed`;
+      if (this.#era === 'session') await this.deliver(madeMessage({ method }));
+      else
+        for (const [id, deliver] of this.#subscriptions) {
+          const _meta = { 'io.modelcontextprotocol/subscriptionId': JSON.parse(id) as unknown };
+          await deliver(madeMessage({ method, params: { _meta } }));
+        }
+    }
+  }
 
   /** Adds a `subscriptions/listen`, whose id is the JSON text `id`, until `closed` is called. */
-  subscribed(id: string, deliver: Deliver): { closed: () => void };
-}
-
-export function assistantNotifier(): AssistantNotifier {
-  let era: 'session' | 'stateless' = 'session';
-  let target: Deliver = () => Promise.resolve();
-  const subscriptions = new Map<string, Deliver>();
-  const notify = async (message: Message) => target(message);
-  return {
-    to(deliver, current) {
-      target = deliver;
-      era = current;
-    },
-    deliver: notify,
-    async changed(kinds) {
-      for (const kind of kinds) {
-        const method = `notifications/${kind}/list_changed`;
-        if (era === 'session') await notify(madeMessage({ method }));
-        // MCP 2026-07-28 subscriptions
-        else
-          for (const [id, deliver] of subscriptions) {
-            const _meta = { 'io.modelcontextprotocol/subscriptionId': JSON.parse(id) as unknown };
-            await deliver(madeMessage({ method, params: { _meta } }));
-          }
-      }
-    },
-    subscribed(id, deliver) {
-      subscriptions.set(id, deliver);
-      return { closed: () => void subscriptions.delete(id) };
-    },
-  };
+  subscribed(id: string, deliver: Deliver): { closed: () => void } {
+    this.#subscriptions.set(id, deliver);
+    return { closed: () => void this.#subscriptions.delete(id) };
+  }
 }
 
 type OfflineHandshakeOptions = {

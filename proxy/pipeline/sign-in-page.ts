@@ -10,41 +10,45 @@ export type PersonSignIn = Omit<SignInService, 'signIn'>;
 export type Elicited = 'accept' | 'decline' | 'cancel';
 
 /** Pages that a legacy assistant shows for us. MCP 2025-11-25 elicitation, URL mode */
-export interface ElicitedPages {
+export class ElicitedPages {
+  readonly #notify: Deliver;
+  readonly #waiting = new Map<string, (answer: Message) => void>();
+  #count = 0;
+
+  /** `notify` delivers the notification that the sign-in is completed. */
+  constructor(notify: Deliver) {
+    this.#notify = notify;
+  }
+
   /** Resolves to the person's answer, or to `accept` if the sign-in is completed before it. */
-  show(page: SignInPage, text: string, deliver: Deliver, signal: AbortSignal): Promise<Elicited>;
+  async show(
+    page: SignInPage,
+    message: string,
+    deliver: Deliver,
+    signal: AbortSignal,
+  ): Promise<Elicited> {
+    const elicitationId = `latchkey-sign-in-${(this.#count += 1)}`;
+    const id = JSON.stringify(elicitationId);
+    const { promise, resolve } = Promise.withResolvers<Message | undefined>();
+    this.#waiting.set(id, resolve);
+    const params = { mode: 'url', message, url: page.link().href, elicitationId };
+    await deliver(madeMessage({ id: elicitationId, method: 'elicitation/create', params }));
+    void page.done.then(async () => {
+      resolve(undefined);
+      const method = 'notifications/elicitation/complete';
+      await this.#notify(madeMessage({ method, params: { elicitationId } }));
+    });
+    signal.addEventListener('abort', () => resolve(undefined), { once: true });
+    const answer = await promise;
+    this.#waiting.delete(id);
+    const action = answer ? stringAt(answer, 'result', 'action') : 'accept';
+    return action === 'accept' || action === 'decline' ? action : 'cancel';
+  }
 
   /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
-  take(answer: Message): boolean;
-}
-
-/** `notify` delivers the notification that the sign-in is completed. */
-export function elicitedPages(notify: Deliver): ElicitedPages {
-  const waiting = new Map<string, (answer: Message) => void>();
-  let count = 0;
-  return {
-    async show(page, message, deliver, signal) {
-      const elicitationId = `latchkey-sign-in-${(count += 1)}`;
-      const id = JSON.stringify(elicitationId);
-      const { promise, resolve } = Promise.withResolvers<Message | undefined>();
-      waiting.set(id, resolve);
-      const params = { mode: 'url', message, url: page.link().href, elicitationId };
-      await deliver(madeMessage({ id: elicitationId, method: 'elicitation/create', params }));
-      void page.done.then(async () => {
-        resolve(undefined);
-        const method = 'notifications/elicitation/complete';
-        await notify(madeMessage({ method, params: { elicitationId } }));
-      });
-      signal.addEventListener('abort', () => resolve(undefined), { once: true });
-      const answer = await promise;
-      waiting.delete(id);
-      const action = answer ? stringAt(answer, 'result', 'action') : 'accept';
-      return action === 'accept' || action === 'decline' ? action : 'cancel';
-    },
-    take(answer) {
-      const resolve = waiting.get(answer.id ?? '');
-      resolve?.(answer);
-      return resolve !== undefined;
-    },
-  };
+  take(answer: Message): boolean {
+    const resolve = this.#waiting.get(answer.id ?? '');
+    resolve?.(answer);
+    return resolve !== undefined;
+  }
 }

@@ -49,7 +49,7 @@ export function translatedUpstream(ports: TranslatedUpstreamPorts): TranslatedUp
 
 class TranslatedUpstream implements Upstream {
   readonly #ports: TranslatedUpstreamPorts;
-  readonly #requests = assistantRequests();
+  readonly #requests = new AssistantRequests();
   #handshake: Handshake | undefined;
   #logLevel: string | undefined;
 
@@ -320,55 +320,48 @@ class Unanswered extends Error {
 }
 
 /** Requests that we send to the assistant, because a modern server cannot. */
-interface AssistantRequests {
+class AssistantRequests {
+  readonly #waiting = new Map<string, (answer: Message) => void>();
+  #count = 0;
+
   /**
    * Sends a request (`params` is JSON text) to the assistant, and resolves to its answer. When `signal` aborts, the request is
    * cancelled at the assistant.
    *
    * @throws {UpstreamError} `aborted`
    */
-  send(
-    request: { method: string; params: string },
+  async send(
+    { method, params }: { method: string; params: string },
     deliver: Deliver,
     signal: AbortSignal,
-  ): Promise<Message>;
+  ): Promise<Message> {
+    const id = JSON.stringify(`latchkey-asks-${(this.#count += 1)}`);
+    const name = JSON.stringify(method);
+    const request = `{"jsonrpc":"2.0","id":${id},"method":${name},"params":${params}}`;
+    const { promise, resolve, reject } = Promise.withResolvers<Message>();
+    const stop = () => reject(new UpstreamError('aborted', 'aborted'));
+    promise.catch(() => undefined);
+    this.#waiting.set(idKey(id), resolve);
+    signal.addEventListener('abort', stop, { once: true });
+    try {
+      await deliver(readMessage(Buffer.from(request)));
+      if (signal.aborted) stop();
+      return await promise;
+    } catch (error) {
+      if (this.#waiting.has(idKey(id))) await deliver(cancellation(id));
+      throw error;
+    } finally {
+      this.#waiting.delete(idKey(id));
+      signal.removeEventListener('abort', stop);
+    }
+  }
 
   /** Takes an answer of the assistant. Returns `false` if it does not respond to a request of ours. */
-  take(answer: Message): boolean;
-}
-
-function assistantRequests(): AssistantRequests {
-  const waiting = new Map<string, (answer: Message) => void>();
-  let count = 0;
-  return {
-    async send({ method, params }, deliver, signal) {
-      count += 1;
-      const id = JSON.stringify(`latchkey-asks-${count}`);
-      const name = JSON.stringify(method);
-      const request = `{"jsonrpc":"2.0","id":${id},"method":${name},"params":${params}}`;
-      const { promise, resolve, reject } = Promise.withResolvers<Message>();
-      const stop = () => reject(new UpstreamError('aborted', 'aborted'));
-      promise.catch(() => undefined);
-      waiting.set(idKey(id), resolve);
-      signal.addEventListener('abort', stop, { once: true });
-      try {
-        await deliver(readMessage(Buffer.from(request)));
-        if (signal.aborted) stop();
-        return await promise;
-      } catch (error) {
-        if (waiting.has(idKey(id))) await deliver(cancellation(id));
-        throw error;
-      } finally {
-        waiting.delete(idKey(id));
-        signal.removeEventListener('abort', stop);
-      }
-    },
-    take(answer) {
-      const resolve = waiting.get(idKey(answer.id ?? 'null'));
-      resolve?.(answer);
-      return resolve !== undefined;
-    },
-  };
+  take(answer: Message): boolean {
+    const resolve = this.#waiting.get(idKey(answer.id ?? 'null'));
+    resolve?.(answer);
+    return resolve !== undefined;
+  }
 }
 
 function cancellation(id: string): Message {

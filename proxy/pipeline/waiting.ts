@@ -8,65 +8,58 @@ const attemptMs = 5_000;
 const personMs = 45_000;
 
 /** How requests wait for a server that cannot be used. */
-export interface Waiting {
+export class Waiting {
+  readonly #contact: Contact;
+  readonly #signInService: PersonSignIn | undefined;
+  readonly #clock: Clock;
+
+  constructor(ports: { contact: Contact; signInService?: PersonSignIn; clock: Clock }) {
+    this.#contact = ports.contact;
+    this.#signInService = ports.signInService;
+    this.#clock = ports.clock;
+  }
+
   /** Whether the trouble has ended. Reads the keychain; contacts the server only after a new sign-in. */
-  recovered(signal: AbortSignal): Promise<boolean>;
+  async recovered(signal: AbortSignal): Promise<boolean> {
+    const isSignedOut = this.#contact.trouble()?.kind === 'signed_out';
+    if (isSignedOut && (await this.#signInService?.signedIn())) await this.attempt(signal);
+    return this.#contact.trouble() === undefined;
+  }
 
   /** Tries the server now, and waits briefly. */
-  attempt(signal: AbortSignal): Promise<void>;
+  async attempt(signal: AbortSignal): Promise<void> {
+    const done = new AbortController();
+    const until = AbortSignal.any([done.signal, signal]);
+    const attempted = this.#contact.reach().then(
+      () => undefined,
+      () => undefined,
+    );
+    await Promise.race([attempted, this.#clock.sleep(attemptMs, until)]);
+    if (this.#signInService?.waits && this.#signInService.page())
+      await Promise.race([attempted, aborted(until)]);
+    done.abort();
+  }
 
   /**
    * Resolves when the server can be used, or `signal` aborts.
    *
    * @throws {UnavailableError}
    */
-  settle(signal: AbortSignal): Promise<void>;
-}
-
-export function waitingFor({
-  contact,
-  signInService,
-  clock,
-}: {
-  contact: Contact;
-  signInService?: PersonSignIn;
-  clock: Clock;
-}): Waiting {
-  async function recovered(signal: AbortSignal): Promise<boolean> {
-    if (contact.trouble()?.kind === 'signed_out' && (await signInService?.signedIn()))
-      await attempt(signal);
-    return contact.trouble() === undefined;
-  }
-
-  async function attempt(signal: AbortSignal): Promise<void> {
-    const done = new AbortController();
-    const until = AbortSignal.any([done.signal, signal]);
-    const attempted = contact.reach().then(
-      () => undefined,
-      () => undefined,
-    );
-    await Promise.race([attempted, clock.sleep(attemptMs, until)]);
-    if (signInService?.waits && signInService.page())
-      await Promise.race([attempted, aborted(until)]);
-    done.abort();
-  }
-
-  async function settle(signal: AbortSignal): Promise<void> {
-    const before = contact.trouble();
+  async settle(signal: AbortSignal): Promise<void> {
+    const before = this.#contact.trouble();
     if (!before) return;
+    const failure = () => troubled(this.#contact.trouble() ?? before);
     if (before.kind === 'signed_out') {
-      const page = signInService?.page();
+      const page = this.#signInService?.page();
       const done = new AbortController();
       const until = AbortSignal.any([done.signal, signal]);
-      if (page) await Promise.race([page.done, clock.sleep(personMs, until)]);
+      if (page) await Promise.race([page.done, this.#clock.sleep(personMs, until)]);
       done.abort();
-      if (!page && !(await signInService?.signedIn())) throw troubled(contact.trouble() ?? before);
+      if (!page && !(await this.#signInService?.signedIn())) throw failure();
     }
-    if (contact.trouble()) await attempt(signal);
-    if (contact.trouble() && !signal.aborted) throw troubled(contact.trouble() ?? before);
+    if (this.#contact.trouble()) await this.attempt(signal);
+    if (this.#contact.trouble() && !signal.aborted) throw failure();
   }
-
-  return { recovered, attempt, settle };
 }
 
 /** The error of a request that failed because of `trouble`. */
