@@ -305,10 +305,26 @@ export function withMeta(
   return insertedMembers(body, params.start + 1, `"_meta":{${added}}`);
 }
 
-/** The message with another id (JSON text); all other bytes stay the same. */
-export function withId(body: Buffer, { idSpan }: Envelope, idJson: string): Buffer {
+/** The message with another id (JSON text in ASCII); all other bytes stay the same, and nothing is scanned again. */
+export function withId({ body, envelope }: Message, id: string): Message {
+  const { idSpan, root, params, meta, requestState } = envelope;
   assert(idSpan, 'a notification has no id');
-  return replaced(body, [{ span: idSpan, text: idJson }]);
+  const by = id.length - (idSpan.end - idSpan.start);
+  const moved = ({ start, end }: Span): Span => ({
+    start: start > idSpan.start ? start + by : start,
+    end: end > idSpan.start ? end + by : end,
+  });
+  const spans = {
+    root: moved(root),
+    idSpan: moved(idSpan),
+    ...(params && { params: moved(params) }),
+    ...(meta && { meta: moved(meta) }),
+    ...(requestState && { requestState: moved(requestState) }),
+  };
+  return {
+    body: replaced(body, [{ span: idSpan, text: id }]),
+    envelope: { ...envelope, ...spans, id },
+  };
 }
 
 /** `at` is after an opening brace. */

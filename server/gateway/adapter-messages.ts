@@ -4,7 +4,7 @@ import { messageEvent } from 'latchkey-mcp/sse';
 import { eventsIn, wholeBody } from './answers.ts';
 import { orSilence } from './live-stream.ts';
 import type { GiveUp, HeldBody } from './body-memory.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 const json = 'application/json';
 const eventStream = 'text/event-stream';
@@ -256,10 +256,9 @@ export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): I
 
 /** The POST that carries a modern message; `callers` are the headers of the request that caused it. */
 export function modernPost(
-  { body, envelope }: Message,
+  message: Message,
   signal: AbortSignal,
   callers: UpstreamRequest['headers'] = {},
 ): UpstreamRequest {
-  const headers = { ...modernHeaders(envelope), ...traceHeaders(callers) };
-  return { method: 'POST', headers, body, signal };
+  return post(message, { ...modernHeaders(message.envelope), ...traceHeaders(callers) }, signal);
 }

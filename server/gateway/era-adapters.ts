@@ -9,7 +9,7 @@ import { LegacyAdapter } from './legacy-adapter.ts';
 import { ModernAdapter } from './modern-adapter.ts';
 import type { AdaptedCall } from './call.ts';
 import { upstreamLocation } from '#model/upstream-kinds';
-import type { UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { messageIn, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { discover } from './upstream-handshake.ts';
 
 const maxInitializeBytes = 64 * 1024;
@@ -142,11 +142,10 @@ export class EraAdapters {
   }
 }
 
-function initializeIn({ method, body }: UpstreamRequest): Message | undefined {
-  if (method !== 'POST' || !body || body.length > maxInitializeBytes) return undefined;
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const message = bytes.includes('"initialize"') ? readMessage(bytes) : undefined;
-  return message?.envelope.method === 'initialize' ? message : undefined;
+function initializeIn(request: UpstreamRequest): Message | undefined {
+  const message = messageIn(request);
+  const isShort = message && message.body.length <= maxInitializeBytes;
+  return isShort && message.envelope.method === 'initialize' ? message : undefined;
 }
 
 /** The same answer, its JSON read to its end. */

@@ -175,7 +175,7 @@ export function underId(id: string): Filter {
         detail: 'its response is not a JSON-RPC response',
       });
     }
-    return message.changed(withId(message.bytes, scan.envelope, id));
+    return message.changed(withId({ body: message.bytes, envelope: scan.envelope }, id).body);
   };
 }
 

@@ -6,7 +6,6 @@ import {
   type Message,
   errorTo,
   messageOf,
-  readMessage,
   resultTo,
   stringAt,
   textAt,
@@ -35,7 +34,7 @@ import {
 } from './adapter-messages.ts';
 import { ChangeStream } from './change-stream.ts';
 import type { AdaptedCall } from './call.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { discover } from './upstream-handshake.ts';
 
 const sessionIdBytes = 24;
@@ -85,9 +84,10 @@ export class LegacyAdapter {
 
   /** A request within a session. */
   async send(
-    { method, headers, body = Buffer.alloc(0), signal }: UpstreamRequest,
+    request: UpstreamRequest,
     { owner, admission, upstream }: AdaptedCall,
   ): Promise<UpstreamAnswer> {
+    const { method, headers, signal } = request;
     const sessionId = headers['mcp-session-id'] ?? '';
     const session = this.#sessions.get(sessionId);
     if (session?.owner !== owner) return emptyAnswer(404);
@@ -102,7 +102,7 @@ export class LegacyAdapter {
       });
       return streamOf(session.changes.follow(lists, { upstream, signal }));
     }
-    const message = readMessage(body);
+    const message = messageIn(request);
     if (!message) return emptyAnswer(400);
     const answer = await session.take(message, { upstream, signal, headers });
     // Its caller takes the session for ended and will not delete it.

@@ -15,7 +15,7 @@ import { whenGone, type GatewayAnswer, type GatewayRequest } from './request.ts'
 import { type Call, type Forwarded, type MessageCall } from './call.ts';
 import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
-import type { Upstream } from './upstream.ts';
+import { post, type Upstream } from './upstream.ts';
 
 /** What the gateway remembers of legacy callers between their requests. */
 export interface LegacyState {
@@ -78,7 +78,7 @@ async function forwardInSession(
     ...legacyHeaders(request.headers, session?.upstreamSessionId),
     ...traceHeaders(call.headers),
   };
-  const answer = await send(upstream, { method: 'POST', headers, body, signal: ending.signal });
+  const answer = await send(upstream, post({ body, envelope }, headers, ending.signal));
   if (session && answer.status === 404) {
     await discard(answer.body);
     session.streams.endUnasked();

@@ -9,7 +9,7 @@ import type { GiveUp } from './body-memory.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import { type Handshake, handshakeHeaders, initializedNotification } from './upstream-handshake.ts';
 
 const requestTimeoutMs = 30_000;
@@ -187,10 +187,9 @@ export class LegacyLink {
     });
   }
 
-  async #post({ body }: Message): Promise<void> {
+  async #post(message: Message): Promise<void> {
     const signal = AbortSignal.timeout(tellTimeoutMs);
-    const headers = this.#headers;
-    await discardAnswer(await this.#upstream.send({ method: 'POST', headers, body, signal }));
+    await discardAnswer(await this.#upstream.send(post(message, this.#headers, signal)));
   }
 
   #open(id: string, callers?: CallersRequest): LegacyCall {
@@ -213,18 +212,14 @@ export class LegacyLink {
   }
 
   async #send(
-    { body }: Message,
+    message: Message,
     call: LegacyCall,
     more: UpstreamRequest['headers'] = {},
   ): Promise<Started> {
-    const { ended: signal } = call;
     const headers = { ...this.#headers, ...more };
     try {
       const answer = await this.#upstream.send({
-        method: 'POST',
-        headers,
-        body,
-        signal,
+        ...post(message, headers, call.ended),
         giveUp: (refusal) => call.giveUp(refusal),
       });
       if (answer.status === 404 && this.#hasSession) {

@@ -7,7 +7,7 @@ import { LimitedMap } from '#model/limited-map';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { responseBytes, wholeBody } from './answers.ts';
 import { messageWithoutTools } from './tool-list.ts';
-import { type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
+import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 const maxServers = 1000;
 const maxPages = 100;
@@ -209,8 +209,9 @@ function hasCursor(request: UpstreamRequest): boolean {
   return list?.params !== undefined && membersIn(list.message, list.params).has('cursor');
 }
 
-function callIn({ body }: UpstreamRequest): ReadMessage | undefined {
-  return body && read(Buffer.from(body.buffer, body.byteOffset, body.byteLength));
+function callIn(request: UpstreamRequest): ReadMessage | undefined {
+  const message = messageIn(request);
+  return message && { ...message.envelope, message: message.body };
 }
 
 function withArguments(

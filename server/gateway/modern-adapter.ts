@@ -7,7 +7,6 @@ import {
   errorTo,
   messageOf,
   objectAt,
-  readMessage,
   resultTo,
   spanAt,
   stringAt,
@@ -29,7 +28,7 @@ import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { LegacyCall, LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
 /** Legacy methods without a modern counterpart. Tasks differ between the eras. */
 const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subscribe|tasks\/.*)$/;
@@ -61,8 +60,8 @@ export class ModernAdapter {
    * @throws {GatewayRefusal} `not_theirs`, `too_many_requests`, `bad_params`
    */
   async send(request: UpstreamRequest, caller: AdaptedCall): Promise<UpstreamAnswer | undefined> {
-    const { body = Buffer.alloc(0), signal } = request;
-    const message = readMessage(body);
+    const { signal } = request;
+    const message = messageIn(request);
     // Modern callers cancel by closing the stream; other notifications have no counterpart.
     if (message?.envelope.kind !== 'request') return emptyAnswer();
     const { id = 'null', method = '' } = message.envelope;

@@ -40,7 +40,7 @@ import { unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { Steps } from './steps.ts';
 import { asksForTools } from './tool-list.ts';
-import type { Upstream, UpstreamRequest } from './upstream.ts';
+import { post, type Upstream, type UpstreamRequest } from './upstream.ts';
 
 export const callPath = Steps.first('transport', checkTransport)
   .next('credential', proveCredential)
@@ -317,17 +317,14 @@ function forward(
  */
 function forwardModern(call: MessageCall): Promise<Forwarded> {
   const { request, upstream, ending } = call;
-  const { body, envelope } = withoutConnectResponse(call);
+  const message = withoutConnectResponse(call);
+  const { envelope } = message;
   if (envelope.method === 'subscriptions/listen') call.endless();
   whenGone(request, () => ending.abort());
   const headers = modernHeaders(envelope, call.headers);
-  return sent(
-    upstream,
-    { method: 'POST', headers, body, signal: ending.signal },
-    (answer): Forwarded => ({
-      answer,
-      accepts: parseAccept(request.headers.accept),
-      ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
-    }),
-  );
+  return sent(upstream, post(message, headers, ending.signal), (answer): Forwarded => ({
+    answer,
+    accepts: parseAccept(request.headers.accept),
+    ownId: { id: envelope.id, isRequest: envelope.kind === 'request' },
+  }));
 }

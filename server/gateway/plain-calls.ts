@@ -7,7 +7,7 @@ import type { Awaitable } from '#model/awaitable';
 import { underId } from './filters.ts';
 import { parseAccept } from './read-message.ts';
 import type { Forwarded } from './call.ts';
-import type { Upstream, UpstreamAnswer, UpstreamRequest } from './upstream.ts';
+import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 import {
   discover,
   gatewayClient,
@@ -54,12 +54,13 @@ function forwardOver(
   }
   // Several plain requests share one session, where each id may be in use once.
   const id = links.nextId();
-  const unique = envelope.idSpan ? withId(body, envelope, id) : body;
+  const message = { body, envelope };
+  const unique = envelope.idSpan ? withId(message, id) : message;
   const ownId = ownIdOf(envelope, id);
   const restore = envelope.id === undefined ? undefined : underId(envelope.id);
   const requestOver = (over: LegacyPlainLink): UpstreamRequest => {
     const headers = { ...postHeaders, ...handshakeHeaders(over), ...trace };
-    return { method: 'POST', headers, body: unique, signal };
+    return post(unique, headers, signal);
   };
   const forwarded = (answer: UpstreamAnswer): Forwarded => ({ ...plain, answer, ownId, restore });
   return sent(upstream, requestOver(link), (answer) => {

@@ -3,7 +3,7 @@ import { elementsIn, membersIn, stringAt } from 'latchkey-mcp/json-edit';
 import { isError, scanMessage } from 'latchkey-mcp/message';
 import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { UpstreamRequest } from './upstream.ts';
+import { messageIn, type UpstreamRequest } from './upstream.ts';
 
 /** An answer to `tools/list` and the location of its tools. */
 export interface ToolList {
@@ -124,11 +124,6 @@ export function messageWithoutTools(message: Buffer, hidden: readonly string[]):
 }
 
 /** Whether a request to an upstream asks for a list of tools. */
-export function asksForTools({ method, body }: UpstreamRequest): boolean {
-  if (method !== 'POST' || !body) return false;
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  // An escape may spell it differently, as in `tools\/list`.
-  if (!bytes.includes('tools/list') && !bytes.includes('\\')) return false;
-  const scan = scanMessage(bytes);
-  return scan.outcome === 'message' && scan.envelope.method === 'tools/list';
+export function asksForTools(request: UpstreamRequest): boolean {
+  return messageIn(request)?.envelope.method === 'tools/list';
 }

@@ -1,3 +1,4 @@
+import { type Message, readMessage } from 'latchkey-mcp/message';
 import type { GiveUp, HeldBody } from './body-memory.ts';
 
 /** A request to an upstream MCP server over Streamable HTTP. Never carries a credential of a caller. */
@@ -6,6 +7,8 @@ export interface UpstreamRequest {
   /** Lower-case names. */
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: Uint8Array;
+  /** What `body` was scanned as, if it was. Steps read it with `messageIn`. */
+  readonly message?: Message | undefined;
   /** Ends the request and its answer, at any time. */
   readonly signal: AbortSignal;
   /**
@@ -13,6 +16,24 @@ export interface UpstreamRequest {
    * of the call that the upstream is of. Default: that call is ended.
    */
   readonly giveUp?: GiveUp;
+}
+
+/** A POST of a message. */
+export function post(
+  message: Message,
+  headers: UpstreamRequest['headers'],
+  signal: AbortSignal,
+): UpstreamRequest {
+  return { method: 'POST', headers, body: message.body, message, signal };
+}
+
+/**
+ * The message of a POST, scanned only if its body was not scanned before; `undefined` for bytes that two parsers could read
+ * differently.
+ */
+export function messageIn({ method, body, message }: UpstreamRequest): Message | undefined {
+  if (method !== 'POST' || !body) return undefined;
+  return message?.body === body ? message : readMessage(body);
 }
 
 /** What an upstream answered, the body still to come. */

@@ -405,9 +405,14 @@ export const jsonProperties: Record<string, Property> = {
       ensure(relayed !== undefined, 'the strict scan accepts what the proxy refuses');
       ensure(relayed?.id === scan.envelope.id, 'the readers disagree about the id');
       ensure(relayed?.kind === scan.envelope.kind, 'the readers disagree about the kind');
+      const other = withId({ body, envelope: scan.envelope }, '"other"');
+      ensure(other.body.equals(Buffer.from(text('"other"'))), 'another id');
       ensure(
-        withId(body, scan.envelope, '"other"').equals(Buffer.from(text('"other"'))),
-        'another id',
+        isDeepStrictEqual(scanMessage(other.body), {
+          outcome: 'message',
+          envelope: other.envelope,
+        }),
+        'with another id, the members are elsewhere',
       );
       const edited = withMeta(body, scan.envelope, added);
       const given = JSON.parse(body.toString());

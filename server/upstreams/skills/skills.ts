@@ -1,12 +1,13 @@
 import { GatewayRefusal } from '#gateway/gateway-refusal';
-import type {
-  UpstreamAnswer,
-  UpstreamRequest,
-  UpstreamSend,
-  UpstreamStep,
+import {
+  messageIn,
+  type UpstreamAnswer,
+  type UpstreamRequest,
+  type UpstreamSend,
+  type UpstreamStep,
 } from '#gateway/upstream';
 import { replaced } from 'latchkey-mcp/json-edit';
-import { type Envelope, scanMessage } from 'latchkey-mcp/message';
+import type { Envelope } from 'latchkey-mcp/message';
 import { lists, listWithSkills } from './lists.ts';
 import { listenInSession, listenWithSkills } from './notifications.ts';
 import type { SkillProblem } from './read-skill-folder.ts';
@@ -108,9 +109,9 @@ export function skillStep({ folder, sessions, owner }: Omit<Passage, 'next'>): U
       sessions.close(owner, sessionId);
       return isOwn ? emptyAnswer(204) : next(request);
     }
-    const scan = sent.body && scanMessage(sent.body);
-    if (scan?.outcome !== 'message') return next(request);
-    const received = { request, envelope: scan.envelope, session };
+    const message = messageIn(sent);
+    if (!message) return next(request);
+    const received = { request, envelope: message.envelope, session };
     if (session?.isOwn !== true) return handle(received, at);
     return sendCancellable(received, session, (cancellable) =>
       handle({ ...received, request: cancellable }, at),

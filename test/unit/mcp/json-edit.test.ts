@@ -54,7 +54,7 @@ describe('members go into params._meta and nothing else changes', () => {
 test('an id is replaced and every other byte stays', () => {
   const { body, envelope } = scanned('{"method":"é", "id" : "old\\n" ,"jsonrpc":"2.0"}');
 
-  expect(withId(body, envelope, '17').toString()).toBe(
+  expect(withId({ body, envelope }, '17').body.toString()).toBe(
     '{"method":"é", "id" : 17 ,"jsonrpc":"2.0"}',
   );
 });
