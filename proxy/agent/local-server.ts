@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { listedTools, withoutTools, admittedTools, type ToolRules } from '#pipeline/tool-lists';
 import {
   type Message,
@@ -239,19 +240,17 @@ export function narrowedServer(
   }
 
   async function narrowedJson({ status, headers, body }: LocalAnswer): Promise<LocalAnswer> {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const gathered = new GatheredBytes();
     for await (const chunk of chunksOf(body)) {
-      bytes += chunk.length;
-      if (bytes > maxMessageBytes)
+      gathered.add(chunk);
+      if (gathered.length > maxMessageBytes)
         throw new LocalServerError(
           'too_large',
           `a message is larger than ${maxMessageBytes} bytes`,
         );
-      chunks.push(chunk);
     }
     try {
-      return plainAnswer(status, narrowed(readMessage(Buffer.concat(chunks))).bytes, headers);
+      return plainAnswer(status, narrowed(readMessage(gathered.whole())).bytes, headers);
     } catch (error) {
       if (!(error instanceof MessageError)) throw error;
       throw new LocalServerError('broken', 'the answer is not a JSON-RPC message', {

@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { randomBytes } from 'node:crypto';
 import type { Clock } from '#clock/clock';
 import type { Log } from '#log/log';
@@ -210,9 +211,9 @@ function unknownSession(message?: Message): LocalAnswer {
 }
 
 async function bytesOf({ body }: LocalAnswer): Promise<Buffer | undefined> {
-  const chunks: Buffer[] = [];
-  for await (const chunk of chunksOf(body)) chunks.push(chunk);
-  return chunks.length === 0 ? undefined : Buffer.concat(chunks);
+  const gathered = new GatheredBytes();
+  for await (const chunk of chunksOf(body)) gathered.add(chunk);
+  return gathered.length === 0 ? undefined : gathered.whole();
 }
 
 export type RunningChildrenOptions = {

@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { backOffs, pauseMs } from '#clock/back-off';
 import type { IncomingMessage } from 'node:http';
 import type { Clock } from '#clock/clock';
@@ -112,23 +113,21 @@ function parseAnswer(body: Buffer): Message | undefined {
  */
 export function readBody(response: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const body = new GatheredBytes();
     let over = false;
     const brokenOff = () => {
       // Creates the error only when needed: its stack costs as much as everything else here.
       if (!over) reject(response.errored ?? new Error('the body ended early'));
     };
     response.on('data', (chunk: Buffer) => {
-      bytes += chunk.length;
-      if (bytes <= maxBytes) return void chunks.push(chunk);
+      if (body.length + chunk.length <= maxBytes) return body.add(chunk);
       over = true;
       resolve(undefined);
       response.destroy();
     });
     response.on('end', () => {
       over = true;
-      resolve(chunks.length === 1 ? chunks[0] : Buffer.concat(chunks));
+      resolve(body.whole());
     });
     response.on('error', brokenOff);
     response.on('close', brokenOff);

@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { z } from 'zod';
 import type { GatewayAnswer, GatewayRequest } from '#gateway/request';
 import { laidOutJson } from '#tools/tool-definition';
@@ -66,14 +67,12 @@ export function consoleCalls(gateway: {
 async function read({ body }: GatewayAnswer): Promise<ConsoleAnswer> {
   if (body === undefined) return { outcome: 'broken' };
   if (typeof body === 'string') return { outcome: 'answered', text: body };
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const gathered = new GatheredBytes();
   for await (const chunk of body instanceof Uint8Array ? [body] : body) {
-    bytes += chunk.length;
-    if (bytes > maxAnswerBytes) return { outcome: 'too-large' };
-    chunks.push(chunk);
+    gathered.add(chunk);
+    if (gathered.length > maxAnswerBytes) return { outcome: 'too-large' };
   }
-  return { outcome: 'answered', text: Buffer.concat(chunks).toString('utf8') };
+  return { outcome: 'answered', text: gathered.whole().toString('utf8') };
 }
 
 const mostPages = 10;

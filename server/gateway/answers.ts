@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { legacyHeaders } from 'latchkey-mcp/headers';
 import { scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
@@ -152,18 +153,16 @@ export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<B
     if (body.length > maxBytes) throw unfinished(new SseEventTooLarge(`${maxBytes} bytes`));
     return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   }
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const gathered = new GatheredBytes();
   try {
     for await (const chunk of body) {
-      bytes += chunk.length;
-      if (bytes > maxBytes) throw new SseEventTooLarge(`${maxBytes} bytes`);
-      chunks.push(chunk);
+      gathered.add(chunk);
+      if (gathered.length > maxBytes) throw new SseEventTooLarge(`${maxBytes} bytes`);
     }
   } catch (cause) {
     throw unfinished(cause);
   }
-  return Buffer.concat(chunks);
+  return gathered.whole();
 }
 
 /** The beginning of a body that is too long to be read whole, and the rest of it. */
@@ -181,19 +180,17 @@ export interface LongBody {
 export async function bodyWithin(body: Body, maxBytes: number): Promise<Buffer | LongBody> {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const rest = body[Symbol.asyncIterator]();
-  const held: Uint8Array[] = [];
-  let bytes = 0;
+  const held = new GatheredBytes();
   try {
-    while (bytes <= maxBytes) {
+    while (held.length <= maxBytes) {
       const { done, value } = await rest.next();
-      if (done) return Buffer.concat(held);
-      held.push(value);
-      bytes += value.length;
+      if (done) return held.whole();
+      held.add(value);
     }
   } catch (cause) {
     throw unfinished(cause);
   }
-  return { held, rest, letGo: body.letGo };
+  return { held: held.parts(), rest, letGo: body.letGo };
 }
 
 const timeoutMs = 2000;

@@ -116,6 +116,14 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         code: -32600,
         message: `the body is too large${because}`,
       };
+    case 'too_many_chunks':
+      return {
+        status: 400,
+        code: -32600,
+        message: 'the body arrives in too many chunks: send at least 64 bytes in each',
+        // Parsing the rest of them would cost more than a new connection.
+        headers: { Connection: 'close' },
+      };
     case 'not_json':
       return { status: 400, code: -32700, message: `the body is not JSON${because}` };
     case 'not_a_message':

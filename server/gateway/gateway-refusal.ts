@@ -14,6 +14,7 @@ export type RefusalCode =
   | 'unsupported_media_type'
   | 'not_acceptable'
   | 'too_large'
+  | 'too_many_chunks'
   | 'not_json'
   | 'not_a_message'
   | 'header_mismatch'

@@ -1,12 +1,17 @@
 import type { IncomingMessage } from 'node:http';
 
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
+
+/** Of which a body may consist, besides one for each 64 bytes: parsing a chunk costs as much as a thousand bytes. */
+const freeChunks = 1024;
+const leastChunkBytes = 64;
 
 /**
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
  * refused as soon as its length is known. `arrived` is told the length of each part; `signal` ends the reading.
  *
- * @throws {GatewayRefusal} `too_large`, `cancelled` if the caller disconnects before the end, what `arrived` throws, and the reason
+ * @throws {GatewayRefusal} `too_large`, `too_many_chunks`, `cancelled` if the caller disconnects before the end, what `arrived` throws, and the reason
  *   of `signal`.
  */
 export function readBody(
@@ -27,20 +32,23 @@ export function readBody(
     return whole;
   }
   return new Promise<Buffer>((resolve, reject) => {
-    const chunks: Buffer[] = [];
-    let bytes = 0;
+    const body = new GatheredBytes();
+    let chunks = 0;
     const take = (chunk: Buffer) => {
-      bytes += chunk.length;
       try {
-        if (bytes > maxBytes) throw tooLarge();
+        chunks += 1;
+        if (body.length + chunk.length > maxBytes) throw tooLarge();
+        if (chunks > freeChunks + body.length / leastChunkBytes) {
+          throw new GatewayRefusal('too_many_chunks');
+        }
         arrived(chunk.length);
-        chunks.push(chunk);
+        body.add(chunk);
       } catch (refusal) {
         giveUp(refusal);
       }
     };
     const end = () => {
-      const whole = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
+      const whole = body.whole();
       stop();
       resolve(whole);
     };
@@ -56,7 +64,7 @@ export function readBody(
     };
     // The request and the signal may be kept as long as a session, and what it was read into must not be.
     const stop = () => {
-      chunks.length = 0;
+      body.clear();
       signal?.removeEventListener('abort', abort);
       request.off('data', take).off('end', end).off('error', cancel).off('close', cancel);
       request.on('error', ignore);

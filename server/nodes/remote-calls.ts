@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
 import { z } from 'zod';
 import type { Gateway } from '#gateway/gateway';
@@ -145,21 +146,19 @@ export async function wholeBody(
   maxBytes: number,
   arrived: (bytes: number) => void = () => {},
 ): Promise<Buffer> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const body = new GatheredBytes();
   try {
     for await (const chunk of stream.body()) {
-      bytes += chunk.length;
-      if (bytes > maxBytes) {
+      if (body.length + chunk.length > maxBytes) {
         throw new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
       }
       arrived(chunk.length);
-      chunks.push(chunk);
+      body.add(chunk);
     }
   } catch (cause) {
     throw cause instanceof NodeLinkError ? new GatewayRefusal('cancelled', { cause }) : cause;
   }
-  return Buffer.concat(chunks);
+  return body.whole();
 }
 
 /** Sends an answer, with a body that is whole or as it comes. */
@@ -198,9 +197,9 @@ export async function bodyIn(
   bytes: number | undefined,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
   if (bytes === undefined || bytes > shortBytes) return stream.body();
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of stream.body()) chunks.push(chunk);
-  return Buffer.concat(chunks);
+  const body = new GatheredBytes();
+  for await (const chunk of stream.body()) body.add(chunk);
+  return body.whole();
 }
 
 /** Those that the gateway reads. None of them is a credential. */

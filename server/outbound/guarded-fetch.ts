@@ -1,3 +1,4 @@
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
@@ -88,14 +89,14 @@ function pinned(addresses: LookupAddress[]): LookupFunction {
 }
 
 async function limited(body: AsyncIterable<Uint8Array>, maxBytes: number) {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
+  const gathered = new GatheredBytes();
   for await (const chunk of body) {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new OutboundError('too_large', `more than ${maxBytes} bytes`);
-    chunks.push(chunk);
+    gathered.add(chunk);
+    if (gathered.length > maxBytes) {
+      throw new OutboundError('too_large', `more than ${maxBytes} bytes`);
+    }
   }
-  return Buffer.concat(chunks);
+  return gathered.whole();
 }
 
 /** Reads and discards the body, so that the receiver can finish. The status counts even if that fails. */

@@ -22,6 +22,7 @@ const gatewayCodes = {
   unsupported_media_type: true,
   not_acceptable: true,
   too_large: true,
+  too_many_chunks: true,
   not_json: true,
   not_a_message: true,
   header_mismatch: true,

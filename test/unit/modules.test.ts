@@ -121,7 +121,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
   'server/secrets': {},
   'server/config': { imports: ['model'], packages: ['zod'] },
   'server/log': { packages: ['pino'] },
-  'server/outbound': { imports: ['model'], packages: ['undici', 'zod'] },
+  'server/outbound': { imports: ['model'], packages: ['latchkey-mcp', 'undici', 'zod'] },
   'server/db': { imports: ['model', 'config', 'outbound'], packages: ['kysely', 'pg'] },
   'server/audit': { imports: ['model', 'log', 'db'] },
   'server/oauth': {
@@ -162,7 +162,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     imports: ['model', 'outbound', 'db', 'gateway', 'tools', 'upstreams/tunnel'],
     packages: ['latchkey-mcp', 'undici', 'zod'],
   },
-  'server/console': { imports: ['gateway', 'tools'], packages: ['zod'] },
+  'server/console': { imports: ['gateway', 'tools'], packages: ['latchkey-mcp', 'zod'] },
   'server/usage': { imports: ['model', 'log', 'db', 'gateway'] },
   'server/metrics': { imports: ['gateway'] },
   'server/download': { imports: ['model'], packages: ['fflate', 'zod'] },

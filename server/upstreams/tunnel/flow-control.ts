@@ -1,12 +1,10 @@
 // What is buffered for a tunnel: a window for each body, and a limit for all of them.
+import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { frameType, maxPayloadBytes, writeFrame } from 'latchkey-mcp/tunnel-frames';
-
-const maxPieces = 256;
 
 /** Buffers a body that arrives from the other side, which may send `windowBytes` ahead of the reader. */
 export class IncomingBody {
-  #pieces: Buffer[] = [];
-  #bytes = 0;
+  readonly #gathered = new GatheredBytes();
   #allowed: number;
   #taken = 0;
   readonly #windowBytes: number;
@@ -18,29 +16,23 @@ export class IncomingBody {
 
   /** How many bytes wait for the reader. */
   get bytes(): number {
-    return this.#bytes;
+    return this.#gathered.length;
   }
 
   /** `false` when `piece` exceeds the window; it is dropped then. */
   push(piece: Buffer): boolean {
     if (piece.length > this.#allowed) return false;
     this.#allowed -= piece.length;
-    if (piece.length === 0) return true;
-    this.#bytes += piece.length;
-    this.#pieces.push(piece);
-    // Many tiny buffers would take a hundred times the memory of their bytes.
-    if (this.#pieces.length > maxPieces) this.#pieces = [Buffer.concat(this.#pieces)];
+    if (piece.length > 0) this.#gathered.add(piece);
     return true;
   }
 
   /** Takes everything that has arrived, as one piece; `undefined` when nothing has. */
   take(): Buffer | undefined {
-    const [first] = this.#pieces;
-    if (!first) return undefined;
-    const all = this.#pieces.length === 1 ? first : Buffer.concat(this.#pieces);
-    this.#pieces = [];
+    if (this.#gathered.length === 0) return undefined;
+    const all = this.#gathered.whole();
+    this.#gathered.clear();
     this.#taken += all.length;
-    this.#bytes = 0;
     return all;
   }
 

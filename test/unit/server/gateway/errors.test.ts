@@ -42,6 +42,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['unsupported_media_type', 415, -32600],
     ['not_acceptable', 406, -32600],
     ['too_large', 413, -32600],
+    ['too_many_chunks', 400, -32600],
     ['not_json', 400, -32700],
     ['not_a_message', 400, -32600],
     ['header_mismatch', 400, -32020],

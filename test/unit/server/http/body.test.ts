@@ -37,6 +37,22 @@ test('a body of exactly the limit is accepted, and one of a byte more is not', a
   await expect(readBody(tooLong, 4)).rejects.toMatchObject({ code: 'too_large' });
 });
 
+test('107: a body in very many short chunks is refused, and one in chunks of 64 bytes is not', async () => {
+  const push = (request: IncomingMessage, chunk: string, times: number) => {
+    for (let n = 0; n < times; n += 1) request.emit('data', Buffer.from(chunk));
+  };
+  const short = arriving();
+  const refused = readBody(short, 100_000);
+  push(short, ' ', 1100);
+  const long = arriving();
+  const read = readBody(long, 1_000_000);
+  push(long, ' '.repeat(64), 5000);
+  long.push(null);
+
+  await expect(refused).rejects.toMatchObject({ code: 'too_many_chunks' });
+  expect((await read).length).toBe(320_000);
+});
+
 test('a body whose declared length is over the limit is refused before it arrives', async () => {
   await expect(readBody(arriving({ 'content-length': '5' }), 4)).rejects.toMatchObject({
     code: 'too_large',
