@@ -59,8 +59,8 @@ export class Assistant {
     this.#send({ method: 'notifications/initialized' });
   }
 
-  callTool(name: string): Promise<void> {
-    return this.request('tools/call', { name, arguments: { text: 'hello' } });
+  callTool(name: string, text = 'hello'): Promise<void> {
+    return this.request('tools/call', { name, arguments: { text } });
   }
 
   async request(method: string, params: object): Promise<void> {

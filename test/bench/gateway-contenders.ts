@@ -2,7 +2,7 @@ import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { freePort } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
-import type { Shot } from './http-load.ts';
+import type { Shot } from './shot.ts';
 import { latchkeyProcess, toolCall } from './server-contenders.ts';
 
 /** Something that stands between a caller and an MCP server. */

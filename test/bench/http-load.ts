@@ -1,20 +1,13 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { Pool, request } from 'undici';
+import { request } from 'undici';
 import { runProgram } from '#support/processes';
 import { lack } from '#support/requirements';
 import { median } from './measurements.ts';
+import { numberHere, type Shot } from './shot.ts';
+import { socketLoad } from './socket-load.ts';
 
-/** Stands in a body for a number that no other request has which is under way. */
-export const numberHere = '%NUMBER%';
 const numbers = 4096;
-
-/** One POST, over and over. */
-export interface Shot {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
-}
 
 export interface Load {
   readonly perSecond: number;
@@ -67,34 +60,8 @@ function wrkLoad(folder: string): HttpLoad {
   };
 }
 
-const nodeLoad: HttpLoad = async ({ url, headers, body }, connections, seconds) => {
-  const { origin, pathname } = new URL(url);
-  const pool = new Pool(origin, { connections });
-  const times: number[] = [];
-  let number = 0;
-  const startedAt = performance.now();
-  const lane = async () => {
-    while (performance.now() - startedAt < seconds * 1000) {
-      const sentAt = performance.now();
-      number = (number % numbers) + 1;
-      const numbered = body.replace(numberHere, String(number));
-      const answer = await pool.request({
-        method: 'POST',
-        path: pathname,
-        headers,
-        body: numbered,
-      });
-      await answer.body.dump();
-      if (answer.statusCode >= 300) throw new Error(`${url}: ${answer.statusCode}`);
-      times.push(performance.now() - sentAt);
-    }
-  };
-  try {
-    await Promise.all(Array.from({ length: connections }, lane));
-  } finally {
-    await pool.destroy();
-  }
-  const perSecond = times.length / ((performance.now() - startedAt) / 1000);
+const nodeLoad: HttpLoad = async (shot, connections, seconds) => {
+  const { perSecond, times } = await socketLoad(shot, connections, { seconds });
   return { perSecond, medianMs: median(times) };
 };
 

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- [proxy|server|gateway|dashboard|agents|admissions|nodes|processes]`: what ours costs, as a ratio to a floor, in one interleaved run.
- * Nothing is asserted: a table to read and to keep. See README.md beside this file.
+ * `npm run bench -- [GROUP] [--rows NAME,…] [--slots N] [--seconds S] [--against DIR]`: what ours costs, as a ratio to a floor, in one
+ * interleaved run. Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
 import { benchAdmissions } from './admissions.ts';
 import { benchAgents } from './agents.ts';
@@ -9,28 +9,32 @@ import { benchGateway } from './gateway.ts';
 import { benchNodes } from './nodes.ts';
 import { benchProcesses } from './processes.ts';
 import { benchProxy } from './proxy.ts';
-import { benchServer } from './server.ts';
+import { benchGatewayRows, benchProxyRows, rowOptions } from './rows.ts';
+
+const log = (line: string) => console.error(line);
+const { group, ...options } = rowOptions(process.argv.slice(2));
+const isSelected = options.rows !== undefined || options.against !== undefined;
 
 const benches = {
-  proxy: benchProxy,
-  server: benchServer,
-  gateway: benchGateway,
-  dashboard: benchDashboard,
-  agents: benchAgents,
-  admissions: benchAdmissions,
-  nodes: benchNodes,
-  processes: benchProcesses,
+  proxy: [() => benchProxyRows(options, log), () => benchProxy(log)],
+  gateway: [() => benchGatewayRows(options, log), () => benchGateway(log)],
+  dashboard: [() => benchDashboard(log)],
+  agents: [() => benchAgents(log)],
+  admissions: [() => benchAdmissions(log)],
+  nodes: [() => benchNodes(log)],
+  processes: [() => benchProcesses(log)],
 };
-const log = (line: string) => console.error(line);
 
 // Every child is killed as this process exits, so it must exit by itself, and in time.
 process.on('SIGINT', () => process.exit(130)).on('SIGTERM', () => process.exit(143));
 setTimeout(() => {
-  log('given up after ten minutes');
+  log('given up after twenty minutes');
   process.exit(1);
-}, 600_000).unref();
+}, 1_200_000).unref();
 
-const wanted = process.argv[2];
-for (const [name, bench] of Object.entries(benches)) {
-  if (wanted === undefined || wanted === name) console.log(`\n### ${name}\n\n${await bench(log)}`);
+for (const [name, tables] of Object.entries(benches)) {
+  if (group !== undefined && group !== name) continue;
+  // What is told by rows or against another build stands in the first table.
+  for (const table of isSelected ? tables.slice(0, 1) : tables)
+    console.log(`\n### ${name}\n\n${await table()}`);
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path';
 import { freePort } from '#support/loopback';
 import { runProgram, startProgram, type Program } from '#support/processes';
-import { numberHere, type Shot } from './http-load.ts';
+import { numberHere, type Shot } from './shot.ts';
 
 /** A running authorization server and gateway in the race. */
 export interface ServerRacer {

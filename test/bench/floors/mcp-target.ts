@@ -9,7 +9,7 @@
  *     POST /api/oauth/token, GET /.well-known/…   just enough OAuth to be signed in to the latter
  *     GET /count        requests so far, this one not counted
  *
- * The tools `sse` and `large` answer as an event stream, every other one as JSON; `large` with 10 MB.
+ * The tools `sse` and `large` answer as an event stream, every other one as JSON; `large` and `large-json` with 10 MB.
  */
 import { randomUUID } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
@@ -65,7 +65,8 @@ function answer({ id, method, params }: Message, response: ServerResponse): void
     response.writeHead(202).end();
     return;
   }
-  const result = params?.name === 'large' ? calledLarge : resultOf(method, params);
+  const isLarge = params?.name === 'large' || params?.name === 'large-json';
+  const result = isLarge ? calledLarge : resultOf(method, params);
   const error = { code: -32601, message: 'method not found' };
   const reply = { jsonrpc: '2.0', id, ...(result ? { result } : { error }) };
   if (params?.name === 'sse' || params?.name === 'large') {

@@ -15,8 +15,11 @@ const headers = {
 };
 
 let rest = '';
-process.stdin.setEncoding('utf8').on('data', (text) => {
-  const lines = (rest + text).split('\n');
+// Bytes as they are: nobody here looks at a letter.
+process.stdin.setEncoding('latin1').on('data', (text) => {
+  const lines = text.split('\n');
+  // Joined when the line is whole: it may be megabytes long.
+  lines[0] = rest + lines[0];
   rest = lines.pop() ?? '';
   for (const line of lines) post(line);
 });
@@ -24,14 +27,14 @@ process.stdin.setEncoding('utf8').on('data', (text) => {
 function post(line) {
   const outgoing = request(url, { method: 'POST', agent, headers }, (response) => {
     let body = '';
-    response.setEncoding('utf8').on('data', (part) => (body += part));
+    response.setEncoding('latin1').on('data', (part) => (body += part));
     response.on('end', () => {
       if (body === '') return;
       const stream = response.headers['content-type'] === 'text/event-stream';
-      process.stdout.write(`${stream ? eventData(body) : body}\n`);
+      process.stdout.write(`${stream ? eventData(body) : body}\n`, 'latin1');
     });
   });
-  outgoing.end(line);
+  outgoing.end(line, 'latin1');
 }
 
 function eventData(stream) {
