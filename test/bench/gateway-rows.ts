@@ -96,11 +96,11 @@ export const gatewayRows: readonly GatewayRow[] = [
     'server after 50,000 calls',
     { memory: 200 },
     async (setting, name) => {
-      return (await setting.sqlite(name)).program;
+      return (await setting.sqlite(name, 1, 'memory')).program;
     },
   ),
   memoryRow('memory-agent', 'agent after the same calls', { memory: 140 }, (setting, name) =>
-    setting.agent(name),
+    setting.agent(name, 'memory'),
   ),
   {
     name: 'start-version',
@@ -207,7 +207,7 @@ function tokenRow(
   };
 }
 
-/** What a process has after the same calls, of every kind, whatever rows were before it. */
+/** What a process has after calls of every kind, which other rows have no part in. */
 function memoryRow(
   name: string,
   title: string,
@@ -222,8 +222,8 @@ function memoryRow(
     mostSlots: 1,
     async ours(setting, build) {
       await setting.once(`used ${build}`, async () => {
-        const server = await setting.sqlite(build);
-        await setting.agent(build);
+        const server = await setting.sqlite(build, 1, 'memory');
+        await setting.agent(build, 'memory');
         const session = await inSession(callOf(server, server, 'session', plain('sse')));
         const agent = callOf(server, server, 'agent', plain('json'));
         await untilConnected(agent);

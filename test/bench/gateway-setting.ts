@@ -98,14 +98,16 @@ export class Setting implements AsyncDisposable {
     return { origin, program };
   }
 
-  /** One installation on SQLite with one process, or with as many as `processes` says. */
-  async sqlite(name: string, processes = 1) {
-    return this.once(`sqlite ${name} ${processes}`, async () => {
-      const place = await this.#place(`${name}-${processes}`);
+  /** One installation on SQLite with one process, or with as many as `processes` says; another one for another `use`. */
+  async sqlite(name: string, processes = 1, use = 'calls') {
+    const own = `${name}-${processes}-${use}`;
+    return this.once(own, async () => {
+      const place = await this.#place(own);
       const env = { HOME: place.home, LATCHKEY_DATA_DIR: join(place.home, 'data') };
       const furniture = await this.#furnished(name, place.base, env);
       const args = ['--processes', String(processes)];
-      return { ...furniture, ...(await this.startServer(name, { ...place, env, args })) };
+      const running = await this.startServer(name, { ...place, env, args });
+      return { ...furniture, ...running, home: place.home };
     });
   }
 
@@ -136,10 +138,10 @@ export class Setting implements AsyncDisposable {
   }
 
   /** The agent of the installation on SQLite, which is started for the first row that needs it. */
-  agent(name: string): Promise<Program> {
-    return this.once(`agent ${name}`, async () => {
-      const server = await this.sqlite(name);
-      return this.#startAgent(name, this.folder, server);
+  agent(name: string, use?: string): Promise<Program> {
+    return this.once(`agent ${name} ${use}`, async () => {
+      const server = await this.sqlite(name, 1, use);
+      return this.#startAgent(name, server.home, server);
     });
   }
 

@@ -17,7 +17,6 @@ const program = join(
   process.env['BENCH_LATCHKEY_SERVER'] ?? join(root, 'server'),
   'bin/latchkey-server.js',
 );
-const floors = join(import.meta.dirname, 'floors');
 const listening = /listening on (http:\/\/\S+)/;
 
 /** The call that everybody is loaded with. */
@@ -39,22 +38,6 @@ function tokenBody(clientId: string, clientSecret: string): string {
 
 const formType = { 'content-type': 'application/x-www-form-urlencoded' };
 const jsonType = { 'content-type': 'application/json' };
-
-/** The two floors: a signing endpoint, and a reverse proxy that looks at nothing. */
-export async function floor(targetOrigin: string): Promise<ServerRacer> {
-  const token = startProgram(process.execPath, { args: [join(floors, 'token-endpoint.ts')] });
-  const proxy = startProgram(process.execPath, {
-    args: [join(floors, 'reverse-proxy.ts'), targetOrigin],
-  });
-  const [, tokenOrigin = ''] = await token.line(listening);
-  const [, proxyOrigin = ''] = await proxy.line(listening);
-  return {
-    name: 'bare node:http',
-    tokenRequest: tokenRequest(tokenOrigin, { id: 'client_bench', secret: 'bench' }),
-    toolCall: { url: `${proxyOrigin}/mcp`, headers: jsonType, body: toolCall },
-    programs: [token, proxy],
-  };
-}
 
 /** A running `latchkey-server` with a folder of its own and the organization `bench`, and its commands. */
 export async function latchkeyProcess(folder: string, args: readonly string[] = []) {
