@@ -17,7 +17,8 @@ const made = modern('tools/call', { name: 'json', arguments: {} });
 const modernCall = { ...made, body: made.body.replace('"id":1,', `"id":${numberHere},`) };
 const connections = 64;
 const tokenConnections = 16;
-const warmSeconds = 2;
+/** So many calls until V8 has compiled what they need, but no longer than this on a slow machine. */
+const warming = { calls: 15_000, seconds: 10 };
 
 type GatewayRow = Row<Setting>;
 
@@ -239,7 +240,7 @@ function memoryRow(
 
 /** Slots of load, after as much of it as warms both sides. */
 async function loaded(shot: Shot, programs: readonly Program[], over = connections): Promise<Slot> {
-  await socketLoad(shot, over, { seconds: warmSeconds });
+  await socketLoad(shot, over, warming);
   return async (seconds) => {
     const read: number[] = [];
     const spent = () =>

@@ -82,7 +82,10 @@ async function benchRows<S extends AsyncDisposable>(
     slots.push(['ours', await row.ours(setting, 'ours')]);
     if (against !== undefined) slots.push(['before', await row.ours(setting, 'before')]);
     const most = Math.min(turns, row.mostSlots ?? turns);
-    measured.push({ row, readings: await inSlots(slots, most, seconds) });
+    const own = { row, readings: await inSlots(slots, most, seconds) };
+    measured.push(own);
+    // Whoever interrupts a long run has the rows so far.
+    log(tableOf([own]).split('\n').slice(2).join('\n'));
   }
   return tableOf(measured);
 }
