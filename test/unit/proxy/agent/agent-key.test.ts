@@ -24,7 +24,7 @@ async function ports({ env = {}, text = `${key('f')}\n`, mode = 0o100600 } = {})
   };
 }
 
-test('agent key: taken from the given file, else the environment, else the keychain entry of its server', async () => {
+test('agent key: it comes from the given file, otherwise the environment, otherwise the keychain', async () => {
   const env = { LATCHKEY_AGENT_KEY: key('e') };
 
   expect(await readAgentKey(base, '/key', await ports({ env }))).toBe(key('f'));
@@ -35,7 +35,7 @@ test('agent key: taken from the given file, else the environment, else the keych
   );
 });
 
-test('agent key: a file that others can read, a missing one and other text are refused without quoting it', async () => {
+test('agent key: a missing file, one that others can read and one without a key are refused without quoting it', async () => {
   const foreign = { env: { LATCHKEY_AGENT_KEY: `mcp_${'m'.repeat(36)}` } };
 
   await expect(readAgentKey(base, '/key', await ports({ mode: 0o100640 }))).rejects.toMatchObject({
@@ -68,7 +68,7 @@ test('agent key: a systemd credential may be group-readable, and nothing more', 
   await expect(read(0o100440, '/run/credentials')).rejects.toThrow('can be read by other users');
 });
 
-test('agent key: instructions for a replacement name the place where the current one is read', () => {
+test('agent key: instructions for a replacement name the place that the current key is read from', () => {
   const folder = { CREDENTIALS_DIRECTORY: '/run/credentials/a.service' };
   const words = [
     replaceAgentKey(undefined, {}),
@@ -85,7 +85,7 @@ test('agent key: instructions for a replacement name the place where the current
   ]);
 });
 
-test('agent: it connects by TLS, except to the loopback interface', () => {
+test('agent: it requires TLS, except to a loopback address', () => {
   expect(tunnelUrl(serverBase('https://cloud.example.com/')).href).toBe(
     'wss://cloud.example.com/api/agents/connect',
   );
@@ -100,7 +100,7 @@ test('agent: it connects by TLS, except to the loopback interface', () => {
     expect(() => serverBase(text)).toThrow(/--server-url/);
 });
 
-test('agent key: a machine without a keychain is told to use a file before the key is asked for', async () => {
+test('agent key: without a keychain, the command suggests a file before it prompts for the key', async () => {
   const missing = new SecretStoreError('unavailable', 'no keychain is running');
   const store = { ...memorySecretStore(), remove: () => Promise.reject(missing) };
 

@@ -84,7 +84,7 @@ test('start child: on Windows, an .exe file is started directly', async () => {
   });
 });
 
-test('start child: on Windows, a child is ended with all that it started', async () => {
+test('start child: on Windows, the processes that a child started are ended with it', async () => {
   await using folder = await temporaryFolder();
   await program(folder.path, 'npx.CMD');
 

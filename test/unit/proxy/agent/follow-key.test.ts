@@ -36,7 +36,7 @@ async function followed({ watches = true } = {}) {
   return { clock, events, drained, place, check, stop };
 }
 
-test('agent key: a replaced key is used once, and reported when the old one has no open call', async () => {
+test('agent key: a new key is used once, and reported when no call with the old one is open', async () => {
   const { clock, events, drained, place } = await followed();
   await clock.advance(4);
   place.key = 'new';

@@ -57,14 +57,14 @@ test('agent: a server that refuses connections is reported once, with its addres
   expect(printed()).toBe(`${line}crm: responding again\n${line}`);
 });
 
-test('agent: a host that is unknown is named', async () => {
+test('agent: an error of name resolution names the unknown host', async () => {
   const { servers } = agentFor(3000, 'crm.invalid');
 
   await expect(servers.respond(request())).rejects.toThrow('host crm.invalid not found');
   await servers.close();
 });
 
-test('agent: a connection that the server resets is reported so', async () => {
+test('agent: an error says that the server reset the connection', async () => {
   const server = createServer(({ socket }) => void socket.destroy());
   const { servers, printed } = agentFor(await listen(server));
   await expect(servers.respond(request())).rejects.toThrow('the connection was reset');

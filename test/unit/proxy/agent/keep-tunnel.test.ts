@@ -68,7 +68,7 @@ function ask({ events }: FakeSocket, id: number, body: string, more: object = {}
 const typesOf = ({ sent }: FakeSocket, id: number) =>
   sent.filter(({ stream }) => stream === id).map(({ type }) => type);
 
-test('agent tunnel: HELLO comes first, and a request gets its head, its bytes and its end', async () => {
+test('agent tunnel: HELLO is sent first, and a request receives its head, its body and its end', async () => {
   const { clock, socket, requests, bounds } = kept();
   await clock.settled();
   const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'], unknown: 1 };
@@ -90,7 +90,7 @@ test('agent tunnel: HELLO comes first, and a request gets its head, its bytes an
   expect(requests[0]?.signal.aborted).toBe(true);
 });
 
-test('agent tunnel: a caller who left is reported; unreadable and unknown frames are ignored', async () => {
+test('agent tunnel: a disconnected caller is reported; invalid and unknown frames are ignored', async () => {
   const { clock, socket, lefts } = kept();
   await clock.settled();
   const { events } = socket(0);
@@ -104,7 +104,7 @@ test('agent tunnel: a caller who left is reported; unreadable and unknown frames
   expect(typesOf(socket(0), 1)).toContain(frameType.end);
 });
 
-test('agent tunnel: a long request gets credit before it has to wait, in steps of 64 KiB', async () => {
+test('agent tunnel: a long request gets credit in steps of 64 KiB, before it has to wait', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
   const { events } = socket(0);
@@ -122,7 +122,7 @@ test('agent tunnel: a long request gets credit before it has to wait, in steps o
   expect(requests[0]?.body?.length).toBe(120_000);
 });
 
-test('agent tunnel: an answer waits for credit after 256 KiB, and continues with what it gets', async () => {
+test('agent tunnel: an answer waits for credit after 256 KiB, and continues when it gets more', async () => {
   const long = async () => ({ status: 200, headers: {}, body: bytes('x'.repeat(400_000)) });
   const { clock, socket } = kept(long);
   await clock.settled();
@@ -168,7 +168,7 @@ test('agent tunnel: a reset ends the request, and a failure is a reset with its 
   ]);
 });
 
-test('agent tunnel: frames that break the rules, and frames for ended streams, do no harm', async () => {
+test('agent tunnel: frames that violate the protocol, and frames for ended streams, do no harm', async () => {
   const { clock, socket, requests } = kept();
   await clock.settled();
   const { events } = socket(0);
@@ -261,7 +261,7 @@ test('agent tunnel: after a revoked key it dials again with a pause, because the
   );
 });
 
-test('agent tunnel: drain tells the server and waits for open calls', async () => {
+test('agent tunnel: drain notifies the server and waits for open calls', async () => {
   const done = Promise.withResolvers<void>();
   const { clock, socket, tunnel } = kept(async () => {
     await done.promise;
@@ -293,7 +293,7 @@ function greet({ events }: FakeSocket): void {
 const lastHello = ({ sent }: FakeSocket) =>
   JSON.parse(String(sent.findLast(({ type }) => type === frameType.hello)?.payload));
 
-test('tunnel renewal: the new tunnel serves before the old one drains, which ends with its last call', async () => {
+test('tunnel renewal: the old tunnel drains once the new one serves, and ends with its last call', async () => {
   const done = Promise.withResolvers<void>();
   const { clock, socket, sockets, states, tunnel } = kept(async ({ body }) => {
     if (String(body) === 'slow') await done.promise;
@@ -351,7 +351,7 @@ test('tunnel renewal: the old tunnel stays open until the server has acknowledge
   expect(socket(0).ended).toBe(1000);
 });
 
-test('tunnel renewal: a refused one leaves the tunnel as it was', async () => {
+test('tunnel renewal: if the server refuses the new tunnel, the old one stays open', async () => {
   const { clock, socket, sockets, refusals, tunnel } = kept();
   await clock.settled();
   refusals.push(new TunnelError('refused', 'an unknown key'));
@@ -369,7 +369,7 @@ test('tunnel renewal: a refused one leaves the tunnel as it was', async () => {
   expect(sockets).toHaveLength(2);
 });
 
-test('tunnel renewal: an old tunnel that ends meanwhile is not dialled again', async () => {
+test('tunnel renewal: an old tunnel that ends during the renewal is not dialled again', async () => {
   const { clock, socket, sockets, tunnel } = kept();
   await clock.settled();
   const renewed = tunnel.renew();
@@ -407,7 +407,7 @@ function greetFrom({ events }: FakeSocket, node: string, nodes: readonly string[
   events.frame(jsonFrame(frameType.bound, 0, bound));
 }
 
-test(`${secondTitle} a server with one node, or that names none, gets one tunnel`, async () => {
+test(`${secondTitle} a server with one node, or that announces none, gets one tunnel`, async () => {
   const [alone, older] = [kept(), kept()];
   await alone.clock.settled();
   await older.clock.settled();
@@ -423,7 +423,7 @@ test(`${secondTitle} a server with one node, or that names none, gets one tunnel
   expect([alone.sockets.length, older.sockets.length]).toEqual([1, 1]);
 });
 
-test(`${secondTitle} it dials until it reaches another node, and leaves the same one`, async () => {
+test(`${secondTitle} it dials until it reaches another node, and closes tunnels to the same one`, async () => {
   const { clock, socket, sockets, bounds, tunnel } = kept();
   await clock.settled();
   greetFrom(socket(0), 'a', ['a', 'b']);
@@ -444,7 +444,7 @@ test(`${secondTitle} it dials until it reaches another node, and leaves the same
   expect(bounds).toHaveLength(1);
 });
 
-test(`${secondTitle} a balancer that always leads to the same node is dialled once a minute in the end`, async () => {
+test(`${secondTitle} a load balancer that always selects the same node is eventually dialled once a minute`, async () => {
   const { clock, socket, sockets, states } = kept();
   await clock.settled();
   const greeted = new Set<FakeSocket>();
@@ -467,7 +467,7 @@ test(`${secondTitle} a balancer that always leads to the same node is dialled on
   expect(states.map(({ state }) => state)).toEqual(['connecting', 'connected']);
 });
 
-test(`${secondTitle} when a node is gone, the other tunnel serves on, and a new node is dialled`, async () => {
+test(`${secondTitle} when a node stops, the other tunnel continues, and another node is dialled`, async () => {
   const { clock, socket, sockets, states, tunnel } = kept();
   await clock.settled();
   greetFrom(socket(0), 'a', ['a', 'b']);

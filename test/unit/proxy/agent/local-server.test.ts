@@ -29,7 +29,7 @@ async function narrowedStream(stream: string): Promise<string> {
   return text;
 }
 
-test('narrowed server: a message on several lines goes on with the fields of its event', async () => {
+test('narrowed server: a message in several data lines keeps the other fields of its event', async () => {
   const fields = 'id: 7\nevent: message\nretry: 50\n';
 
   expect(
@@ -62,7 +62,7 @@ test('107: many short messages that a caller does not read count for more than t
   await expect(stream.events().next()).rejects.toMatchObject({ code: 'busy' });
 });
 
-test('107: what the streams of a child hold for a caller that does not read is limited, and what was read no longer counts', async () => {
+test('107: child streams: what they buffer for a caller that does not read is limited, and read data no longer counts', async () => {
   const answer = (id: number) =>
     readMessage(
       Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":"${'x'.repeat(33 * 1024 ** 2)}"}`),

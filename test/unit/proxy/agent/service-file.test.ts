@@ -26,7 +26,7 @@ test('agent service: a systemd system unit has its own user, and the key as a cr
     expect(text).toContain(`\n${line}\n`);
 });
 
-test('agent service: a systemd user unit uses no option that only system units may', () => {
+test('agent service: a systemd user unit has no option that only system units support', () => {
   const { path, text, newKey } = serviceFile({ ...plan, kind: 'systemd', user: true });
 
   expect(path).toBe('/home/dana/.config/systemd/user/latchkey-agent.service');
@@ -35,7 +35,7 @@ test('agent service: a systemd user unit uses no option that only system units m
   expect(newKey).toBeUndefined();
 });
 
-test('agent service: a launchd file holds each argument separately, escaped', () => {
+test('agent service: a launchd file contains each argument separately, escaped', () => {
   const { path, text } = serviceFile({
     ...plan,
     command: ['/a & b', '<c>'],

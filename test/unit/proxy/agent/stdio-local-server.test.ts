@@ -54,7 +54,7 @@ test('stdio server: each session of a caller has its own child process', async (
   expect(children).toHaveLength(3);
 });
 
-test('stdio server: requests with equal ids share a child without a clash, and keep their ids', async () => {
+test('stdio server: requests with equal ids share a child without conflict, and keep their ids', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -86,7 +86,7 @@ test('stdio server: requests with equal ids share a child without a clash, and k
   expect(texts[1]).toContain('"of":2');
 });
 
-test('stdio server: when its child dies open requests fail once, and the next session gets a new child', async () => {
+test('stdio server: when a child exits, open requests fail once, and the next session gets a new child', async () => {
   const { server, child, children } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -109,7 +109,7 @@ test('stdio server: when its child dies open requests fail once, and the next se
   expect(children).toHaveLength(2);
 });
 
-test('stdio server: garbage, unexpected answers and oversized lines are ignored', async () => {
+test('stdio server: invalid lines, unexpected answers and lines over the limit are ignored', async () => {
   const { server, child, logged } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -145,7 +145,7 @@ test('stdio server: a disconnect cancels the call at the child, under the child�
   ]);
 });
 
-test('stdio server: notifications go to the caller’s GET stream, and wait for it', async () => {
+test('stdio server: notifications wait for the caller’s GET stream', async () => {
   const { server, child, clock } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
@@ -186,7 +186,7 @@ test('stdio server: a request of the child that a listener left unread goes to t
   expect(heard.map((message) => message?.id)).toEqual(['r1', 'r2']);
 });
 
-test('107: stdio server: requests of a child that are too long to be held are refused', async () => {
+test('107: stdio server: requests of a child that are too long to be buffered are refused', async () => {
   const { server, child, clock } = serverOfFakes();
   await localCaller(server).initialize();
   const params = { text: 'x'.repeat(3 * 1024 ** 2) };
@@ -237,7 +237,7 @@ test('stdio server: an idle session ends together with its child, and a busy one
   await answer;
 });
 
-test('stdio server: too many sessions end the least recently used one of that caller, and of no other', async () => {
+test('stdio server: beyond the limit, the caller’s least recently used session ends, and no other caller’s', async () => {
   const { server, child, clock } = serverOfFakes({ maxSessionsPerCaller: 2 });
   await localCaller(server, 'eve').initialize();
   for (let at = 0; at < 3; at += 1) {
@@ -276,7 +276,7 @@ test('stdio server: modern requests of a caller share one child, and progress is
   expect(children).toHaveLength(2);
 });
 
-test('stdio server: leaving ends the caller’s children, with or without a session, and no one else’s', async () => {
+test('stdio server: after a disconnect, the caller’s children end, with or without a session, and no others', async () => {
   const { server, children } = serverOfFakes();
   const [dana, eve] = [localCaller(server), localCaller(server, 'eve')];
   for (const somebody of [dana, eve]) {
@@ -296,7 +296,7 @@ test('stdio server: leaving ends the caller’s children, with or without a sess
   expect(again.result).toBeDefined();
 });
 
-test('stdio server: a subscription keeps the id that its caller gave it', async () => {
+test('stdio server: a subscription keeps the caller’s id', async () => {
   const { server, child } = serverOfFakes();
   const dana = localCaller(server);
   const key = 'io.modelcontextprotocol/subscriptionId';
@@ -373,7 +373,7 @@ test('stdio server: an error for one invalid request does not make its child leg
   child.dies();
 });
 
-test('stdio server: without a session only initialize and modern requests are served', async () => {
+test('stdio server: without a session, only initialize and modern requests are accepted', async () => {
   const { server } = serverOfFakes();
   const dana = localCaller(server);
   const raw = (body: string) =>

@@ -32,7 +32,7 @@ async function host() {
   return { service, file, own, [Symbol.asyncDispose]: () => folder[Symbol.asyncDispose]() };
 }
 
-test('accounts service: assistants are found, with what they start and what can be imported', async () => {
+test('accounts service: it lists assistants, the connections that they start, and what can be imported', async () => {
   await using at = await host();
   const before = await at.service.assistants();
   const imports = await at.service.importable();
@@ -92,7 +92,7 @@ test('accounts service: a secret moved out of an entry is found by the account t
   expect(await at.service.listConnections()).toMatchObject([{ name: 'desk', state: 'ready' }]);
 });
 
-test('accounts service: an assistant’s file that is not JSON is a problem of that assistant alone', async () => {
+test('accounts service: an assistant’s file that is not JSON is a problem of that assistant only', async () => {
   await using at = await host();
   await writeFile(at.file, `{"mcpServers": {"acme": "${secret}"`);
 

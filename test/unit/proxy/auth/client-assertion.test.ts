@@ -11,7 +11,7 @@ test.each<[string, string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   ['P-256', 'ES256', generateKeyPairSync('ec', { namedCurve: 'P-256' })],
   ['RSA', 'RS256', generateKeyPairSync('rsa', { modulusLength: 2048 })],
 ])(
-  'client assertion: a key of kind %s signs %s, for the issuer alone',
+  'client assertion: a key of kind %s signs with %s, and only for the issuer',
   async (_, alg, { publicKey, privateKey }) => {
     const assertion = clientAssertion({ clientId: 'c', key: privateKey }, issuer, now);
 
@@ -31,7 +31,7 @@ test.each<[string, string, { publicKey: KeyObject; privateKey: KeyObject }]>([
   },
 );
 
-test('client assertion: a key of another kind is refused', () => {
+test('client assertion: a key of an unsupported kind is refused', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-384' });
 
   expect(() => clientAssertion({ clientId: 'c', key: privateKey }, issuer, now)).toThrow(

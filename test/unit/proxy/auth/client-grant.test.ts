@@ -52,7 +52,7 @@ test('client secret: the one from the keychain is sent in place of the placehold
   expect(requests.at(-1)?.headers['authorization']).toBe(`Basic ${basic}`);
 });
 
-test('client secret: it is sent only to the issuer of its first use, until the user rebinds it', async () => {
+test('client secret: it is sent only to the issuer of its first use, unless the user allows another', async () => {
   const { trusted, grant, asked } = await company();
   await grant();
   trusted.issuer = 'https://two.example';

@@ -12,7 +12,7 @@ async function found(page: Page) {
   return { document: await clientMetadataDocument(discovery, http), asked: asked() };
 }
 
-test('client metadata document: the server’s own one, announced or not, names the client and where to redirect', async () => {
+test('client metadata document: the server’s own document provides client id and redirect, announced or not', async () => {
   const { document, asked } = await found({ json: { client_id: clientId, redirect_uris } });
 
   expect(document).toEqual({ clientId, redirectHost: '127.0.0.1', redirectPath: '/callback' });
@@ -25,6 +25,6 @@ test.each<[string, Page]>([
   ['calls itself something else', { json: { client_id: `${issuer}/other`, redirect_uris } }],
   ['redirects elsewhere', { json: { client_id: clientId, redirect_uris: ['https://x/cb'] } }],
   ['has no list', { json: { client_id: clientId, redirect_uris: 'http://127.0.0.1/callback' } }],
-])('client metadata document: one that %s is ignored', async (_, page) => {
+])('client metadata document: a document that %s is ignored', async (_, page) => {
   expect((await found(page)).document).toBeUndefined();
 });

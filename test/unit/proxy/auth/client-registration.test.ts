@@ -21,7 +21,7 @@ const discovery: Discovery = {
   published: true,
 };
 
-test('client registration: a refusal names the reason of the server, and to ask for a client ID', async () => {
+test('client registration: a refusal contains the server’s reason, and suggests to request a client ID', async () => {
   const json = { error: 'invalid_redirect_uri', error_description: 'only https here' };
   const { http } = web({ [registrationEndpoint]: { status: 400, json } });
   const refused: unknown = await registerClient(asked, discovery, http).catch(

@@ -7,7 +7,7 @@ const url = 'https://acme.example/mcp';
 const account = clientSecretAccount(url, 'client_1');
 const issuer = 'https://acme.example';
 
-test('client secret: binding it to an issuer does not overwrite one that was replaced meanwhile', async () => {
+test('client secret: binding it to an issuer does not overwrite a secret that replaced it meanwhile', async () => {
   const store = memorySecretStore();
   const client = { clientId: 'client_1', clientSecret: 'old' };
   await store.set(account, JSON.stringify({ clientSecret: 'old' }));

@@ -59,7 +59,7 @@ test.each<[string, unknown, number | undefined]>([
   ['text is read as a number', '60', 1_060],
   ['a negative one is none', -5, undefined],
   ['what is no number is none', 'soon', undefined],
-])('client token: of its lifetime, %s', async (_, expiresIn, expiresAt) => {
+])('client token: its lifetime: %s', async (_, expiresIn, expiresAt) => {
   const { result } = await fetched({
     ...published,
     [token]: { json: { access_token: 'at', token_type: 'bearer', expires_in: expiresIn } },
@@ -68,7 +68,7 @@ test.each<[string, unknown, number | undefined]>([
   expect((await result).expiresAt).toBe(expiresAt);
 });
 
-test('client token: the challenge of a 401 says where the metadata is', async () => {
+test('client token: the metadata is read from the URL in the challenge of a 401', async () => {
   const there = 'https://mcp.example.com/elsewhere';
   const { result, asked } = await fetched(
     { ...published, [there]: published[resourceMetadata] ?? {} },
@@ -224,13 +224,16 @@ test.each([
   ['on this machine', 'http://localhost:8787/mcp', 'https://10.0.0.6/token'],
   ['in a private network', 'https://10.0.0.5/mcp', 'https://192.168.1.6/token'],
   ['in a private network', 'https://10.0.0.5/mcp', 'https://login.example.com/token'],
-])('client token: a server %s (%s) may name a token endpoint at %s', async (_, place, endpoint) => {
-  const { result } = await fetched(guarded(place, endpoint), { url: place });
+])(
+  'client token: a server %s (%s) may have its token endpoint at %s',
+  async (_, place, endpoint) => {
+    const { result } = await fetched(guarded(place, endpoint), { url: place });
 
-  expect(await result).toMatchObject({ accessToken: 'at' });
-});
+    expect(await result).toMatchObject({ accessToken: 'at' });
+  },
+);
 
-test('client token: a server in a private network may not name loopback', async () => {
+test('client token: a server in a private network may not have an endpoint on loopback', async () => {
   const place = 'https://10.0.0.5/mcp';
   const endpoint = 'https://127.0.0.1/token';
   const { result, asked } = await fetched(guarded(place, endpoint), { url: place });
@@ -244,7 +247,7 @@ test('client token: a server in a private network may not name loopback', async 
   expect(asked()).not.toContain(endpoint);
 });
 
-test('client token: an issuer chosen by the user may name its own network or one further outside', async () => {
+test('client token: an issuer chosen by the user may have endpoints in its own network or further outside', async () => {
   const inside = 'https://10.0.0.6';
   const pages = (endpoint: string): Record<string, Page> => ({
     ...published,

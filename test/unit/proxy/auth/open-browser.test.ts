@@ -34,7 +34,7 @@ test.each<[string, Desktop, ReturnType<typeof browserCommand>]>([
     { command: 'firefox', args: ['--new-tab', href] },
   ],
   ['BROWSER that would run the URL', { platform: 'linux', env: { BROWSER: '%s' } }, undefined],
-])('browser: %s has its own command to open a page', (_, host, command) => {
+])('browser: the command that opens a page: %s', (_, host, command) => {
   expect(browserCommand(url, host)).toEqual(command);
 });
 

@@ -8,7 +8,7 @@ async function* typed(...lines: string[]) {
   yield* lines;
 }
 
-test('pasted redirect: the first line that is our redirect is used, and the others are answered', async () => {
+test('pasted redirect: the first line that is our redirect is used, and earlier lines get a message', async () => {
   const complaints: string[] = [];
   const lines = typed(
     '',
@@ -25,7 +25,7 @@ test('pasted redirect: the first line that is our redirect is used, and the othe
   expect(complaints).toHaveLength(3);
 });
 
-test('pasted redirect: the end of the input is an error', async () => {
+test('pasted redirect: input that ends without a redirect is an error', async () => {
   await expect(pastedRedirect(typed(), redirectUri, isOurs, () => {})).rejects.toMatchObject({
     code: 'pasted',
   });

@@ -40,7 +40,7 @@ test.each<[string, Record<string, string>, string]>([
   expect(peerUser(connection, read, 1000)).toBe(user);
 });
 
-test('peer user of a connection: on Linux one of this process is its own user’s', async () => {
+test('peer user of a connection: on Linux, a connection of this process belongs to its user', async () => {
   const { promise, resolve } = Promise.withResolvers<Socket>();
   const server = createServer(resolve);
   const port = await listen(server);

@@ -47,7 +47,7 @@ const granted = (refreshToken?: string): Page => ({
 });
 const invalid: Page = { status: 400, json: { error: 'invalid_grant' } };
 
-test('refresh token: it yields the next access token and its own successor', async () => {
+test('refresh token: it returns an access token and the next refresh token', async () => {
   const { renew, sent } = await signedIn(() => granted('r2'));
 
   expect(await renew()).toEqual({
@@ -67,20 +67,20 @@ test('refresh token: it yields the next access token and its own successor', asy
   });
 });
 
-test('refresh token: it stays the same where the server does not rotate it', async () => {
+test('refresh token: it stays the same if the server does not rotate it', async () => {
   const { renew } = await signedIn(() => granted());
 
   expect(await renew()).toMatchObject({ refresh: { refreshToken: 'r1' } });
 });
 
-test('refresh token: when it is rejected it is deleted and the sign-in ends', async () => {
+test('refresh token: when the server rejects it, it is deleted and the sign-in ends', async () => {
   const { renew, vault } = await signedIn(() => invalid);
 
   await expect(renew()).rejects.toMatchObject({ name: 'TokenError', code: 'signed_out' });
   expect(await vault.refresh(issuer)).toBeUndefined();
 });
 
-test('refresh token: while a setting suspends the sign-in it is kept, and the reason is told', async () => {
+test('refresh token: it is kept while a setting suspends the sign-in, and the error has the reason', async () => {
   const words = 'suspended: an administrator disabled this MCP server';
   const { renew, vault } = await signedIn(() => ({
     status: 400,
@@ -94,7 +94,7 @@ test('refresh token: while a setting suspends the sign-in it is kept, and the re
   expect(await vault.refresh(issuer)).toMatchObject({ refreshToken: 'r1' });
 });
 
-test('refresh token: one that another process has just rotated is read again and kept', async () => {
+test('refresh token: if another process has just rotated it, the new one is read and kept', async () => {
   const { renew, vault, sent } = await signedIn((request) => {
     if (request.form.get('refresh_token') !== 'r1') return granted('r3');
     const refresh = { refreshToken: 'r2', clientId: 'c' };
@@ -122,7 +122,7 @@ test('refresh token: a server error keeps it', async () => {
   expect(await vault.refresh(issuer)).toMatchObject({ refreshToken: 'r1' });
 });
 
-test('refresh token: it is not sent for additional scopes, which need the person', async () => {
+test('refresh token: it is not sent for additional scopes, which require the person', async () => {
   const { renew, requests } = await signedIn(() => granted('r2'));
 
   await expect(renew(true)).rejects.toMatchObject({ code: 'signed_out' });

@@ -25,7 +25,7 @@ const waiting = (listener: RedirectListener, timeoutMs = 60_000) => {
   return redirect;
 };
 
-test('redirect listener: the redirect with our state is accepted, and the browser gets the page afterwards', async () => {
+test('redirect listener: the redirect with our state is accepted, and then the browser gets the page', async () => {
   await using listener = await opened();
   const redirect = waiting(listener);
   const browser = fetch(`${listener.redirectUri}?state=right&code=c`);
@@ -84,7 +84,7 @@ test.each([
 
 type Turned = { method?: string; host?: string };
 
-test('redirect listener: a sign-in that does not come in time is a timeout error', async () => {
+test('redirect listener: without a redirect in time, it fails with a timeout', async () => {
   await using listener = await opened();
 
   await expect(waiting(listener, 5)).rejects.toMatchObject({
@@ -93,7 +93,7 @@ test('redirect listener: a sign-in that does not come in time is a timeout error
   });
 });
 
-test('redirect listener: a port in use is retried, and it is free immediately after closing', async () => {
+test('redirect listener: a port in use is retried, and close frees the port immediately', async () => {
   const holder = createServer();
   const port = await listen(holder);
   let sleeps = 0;
@@ -153,7 +153,7 @@ test('sign-in link: the browser that followed it finishes, even after reloading 
   expect((await back).status).toBe(200);
 });
 
-test('sign-in link: a second browser is told that it was used, and the sign-in ends', async () => {
+test('sign-in link: a second browser gets a page that the link was used, and the sign-in ends', async () => {
   await using listener = await opened({ userOf: ourUser });
   const redirect = waiting(listener);
   const link = listener.linkTo(asking);
@@ -168,7 +168,7 @@ test('sign-in link: a second browser is told that it was used, and the sign-in e
   await expect(redirect).rejects.toMatchObject({ name: 'LoopbackError', code: 'other_browser' });
 });
 
-test('sign-in link: where the browser’s user is unknown, a quick redirect waits for a second visit', async () => {
+test('sign-in link: if the browser’s user is unknown, a fast redirect waits for a second visit', async () => {
   const settled = Promise.withResolvers<void>();
   const listener = await redirectListener({ userOf: () => 'unknown' }, () => settled.promise);
   const redirect = waiting(listener);
@@ -185,7 +185,7 @@ test('sign-in link: where the browser’s user is unknown, a quick redirect wait
   expect(await finishing).toBe('gone');
 });
 
-test('sign-in link: a redirect of a browser that did not follow it is refused once another did', async () => {
+test('sign-in link: after a browser has followed it, the redirect of another browser is refused', async () => {
   await using listener = await opened({ userOf: ourUser });
   const redirect = waiting(listener);
   await cookieBrowser().step(listener.linkTo(asking));

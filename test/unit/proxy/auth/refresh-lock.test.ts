@@ -59,7 +59,7 @@ test('refresh lock: a wait of more than a minute is an error', async () => {
   await first.done;
 });
 
-test('refresh lock: a directory that cannot be created is an error that names it', async () => {
+test('refresh lock: the error for a directory that cannot be created names it', async () => {
   const file = join(testFolder(), 'file');
   writeFileSync(file, '');
 
@@ -68,7 +68,7 @@ test('refresh lock: a directory that cannot be created is an error that names it
   ).rejects.toMatchObject({ code: 'no_lock', message: expect.stringContaining(file) });
 });
 
-test('refresh lock: a long wait asks less and less often, at least once a second', async () => {
+test('refresh lock: a waiting process polls with growing pauses of at most a second', async () => {
   const sleeps: number[] = [];
   const clock = fakeClock();
   const place = directory();

@@ -5,7 +5,7 @@ import { temporaryFolder } from '#support/temporary-folder';
 
 const url = 'https://cloud.example.com/mcp/acme/sales?x=1';
 
-test('browser mark: of many simultaneous sign-ins one may open the browser, and no other for a day', async () => {
+test('browser mark: only the first of simultaneous sign-ins may open the browser, and no other for a day', async () => {
   await using folder = await temporaryFolder();
   const clock = fakeClock(1_800_000_000);
   const marks = () => fileMarks(folder.path, url, clock);
@@ -100,6 +100,6 @@ test('sign-in mark: a bare URL is listed from sign-in to sign-out, a configured 
   expect(fileMarks(folder.path, url, clock).signedInBefore()).toBe(true);
 });
 
-test('sign-in mark: nothing is listed where no one ever signed in', async () => {
+test('sign-in mark: nothing is listed if nobody has ever signed in', async () => {
   expect(await signedInUrls('/nonexistent')).toEqual([]);
 });

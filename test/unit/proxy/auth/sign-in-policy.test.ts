@@ -44,7 +44,7 @@ function policy(
   return { clock, asked, noted, want };
 }
 
-test("sign-in policy: 'never' opens no browser; 'auto' neither twice a day nor after a first sign-in", async () => {
+test("sign-in policy: 'never' opens no browser; 'auto' opens none twice a day or after a first sign-in", async () => {
   for (const { want, asked } of [
     policy('never'),
     policy('auto', { before: true }),
@@ -82,7 +82,7 @@ test("sign-in policy: 'auto' fails a request before the assistant’s timeout, w
   expect(asked).toHaveLength(1);
 });
 
-test('sign-in policy: scopes that could not be requested are recorded for the next login', async () => {
+test('sign-in policy: scopes that could not be requested are kept for the next sign-in', async () => {
   const { noted, want } = policy('never');
 
   await expect(want(true)).rejects.toThrow('does not include');

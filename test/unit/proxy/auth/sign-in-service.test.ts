@@ -74,7 +74,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
   return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
 }
 
-test('sign-in service: reports a sign-in that happened since, and not an earlier one', async () => {
+test('sign-in service: it reports a sign-in after the token was lost, and not an earlier one', async () => {
   const { desk: made, save, lose } = desk();
   await save('before');
   await lose();
@@ -92,14 +92,14 @@ test('sign-in service: an expired token is not a sign-in', async () => {
   expect(await made.signedIn()).toBe(false);
 });
 
-test('sign-in service: the keychain is not read where no one has ever signed in', async () => {
+test('sign-in service: the keychain is not read if nobody has ever signed in', async () => {
   const { desk: made, save } = desk({ signedInBefore: false });
   await save('unseen');
 
   expect(await made.signedIn()).toBe(false);
 });
 
-test('sign-in service: two simultaneous requests share one sign-in, counted once', async () => {
+test('sign-in service: two simultaneous requests share one sign-in, which counts once', async () => {
   const { desk: made, claims } = desk();
 
   const both = await Promise.allSettled([made.begin(false), made.begin(false)]);
@@ -109,7 +109,7 @@ test('sign-in service: two simultaneous requests share one sign-in, counted once
   expect(made.page()).toBeUndefined();
 });
 
-test('sign-in service: a sign-in in another process that is announced completes the waiting request', async () => {
+test('sign-in service: when another process announces its sign-in, the waiting request continues', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
   const asked = made.signIn({ wider: false }, (record) => record !== undefined);
@@ -122,7 +122,7 @@ test('sign-in service: a sign-in in another process that is announced completes 
   expect(made.page()).toBeUndefined();
 });
 
-test('sign-in service: a sign-in in another process that is not announced is found within seconds', async () => {
+test('sign-in service: a sign-in that another process does not announce is found within seconds', async () => {
   const other = Promise.withResolvers<void>();
   const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
   const asked = made.signIn({ wider: false }, (record) => record !== undefined);

@@ -102,7 +102,7 @@ async function signingIn({
   return { ...outcome, told, saved, events, requests, closed: () => closed };
 }
 
-test('sign-in: the page says so, with the account, only after the token was stored', async () => {
+test('sign-in: the page shows success, with the account, only after the token was stored', async () => {
   const { value, told, saved, closed } = await signingIn();
 
   expect(value).toMatchObject({ accessToken: 'a1', issuer, signedInAs: 'dana@example.com' });
@@ -113,7 +113,7 @@ test('sign-in: the page says so, with the account, only after the token was stor
   expect(closed()).toBe(1);
 });
 
-test('sign-in: once the browser is back, nothing more is asked of the person', async () => {
+test('sign-in: after the redirect, the person needs to do nothing more', async () => {
   const { events } = await signingIn();
 
   expect(events).toEqual(['over', 'saved']);
@@ -143,7 +143,7 @@ test('sign-in: a redirect of another issuer fetches no token', async () => {
   expect(told[0]?.title).toBe('You are not signed in');
 });
 
-test('sign-in: a denial is told as one, and stores nothing', async () => {
+test('sign-in: a denial is reported as such, and nothing is stored', async () => {
   const { error, told, saved } = await signingIn({ back: { error: 'access_denied', iss: issuer } });
 
   expect(error).toMatchObject({ name: 'OAuthError', code: 'denied' });
@@ -161,7 +161,7 @@ test('sign-in: a server without PKCE with S256 is refused before a page is shown
   expect(requests.some((request) => request.url.pathname === '/token')).toBe(false);
 });
 
-test('sign-in: a configured client is used only at the issuer that it was used at before', async () => {
+test('sign-in: a configured client is used only at the issuer of its first use', async () => {
   const { error } = await signingIn({ previousIssuer: 'https://old.example.com' });
 
   expect(error).toMatchObject({
@@ -182,7 +182,7 @@ test.each([
   expect(await accountName(discovery, 'a1', http)).toBe(name);
 });
 
-test('sign-in that is given up: ends although the server never answers', async () => {
+test('sign-in: when it is aborted, it ends even if the server never answers', async () => {
   const cancelling = new AbortController();
   const ended = givenUp(cancelling.signal, new Promise(() => undefined));
   cancelling.abort();

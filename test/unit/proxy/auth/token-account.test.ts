@@ -12,7 +12,7 @@ const withCredentials = (credentials: Partial<OAuthSettings>) => ({
   credentials: { ...purpose.credentials, ...credentials },
 });
 
-test('token account: differs by server, client, issuer, scopes, name and resource, whatever the scopes’ order', async () => {
+test('token account: it differs by server, client, issuer, scopes in any order, name and resource', async () => {
   const accounts = await Promise.all(
     [
       purpose,
@@ -38,11 +38,11 @@ test.each([
     { ...withCredentials({ resource: 'r' }), account: 'work' },
     '["https://a.example/mcp","c","x y","","work","r"]',
   ],
-])('token account: of %j is found under the name of earlier versions', async (of, name) => {
+])('token account: that of %j has the same name as in earlier versions', async (of, name) => {
   expect(await tokenAccount(of)).toBe(`access token ${name}`);
 });
 
-test('token account: a long one is shortened to what every platform accepts, and stays unique', async () => {
+test('token account: a long name is shortened to the limit of every platform, and stays unique', async () => {
   const long = (end: string) => ({ ...purpose, url: `https://a.example/${'p'.repeat(900)}${end}` });
   const [one, two] = await Promise.all([tokenAccount(long('1')), tokenAccount(long('2'))]);
 

@@ -42,7 +42,7 @@ function host({ store = memorySecretStore(), lifeSeconds = 3_600 }: UserHost = {
   return { clock, state, store, source };
 }
 
-test('access token: a hundred callers share one', async () => {
+test('access token: a hundred concurrent callers share one', async () => {
   const { state, source } = host();
   const tokens = source();
 
@@ -60,7 +60,7 @@ test('access token: a second process takes it from the store', async () => {
   expect(state.granted).toBe(1);
 });
 
-test('access token: a rejected one that cannot be replaced is expired for every process', async () => {
+test('access token: a rejected token that cannot be replaced is marked as expired for every process', async () => {
   const { clock, state, store, source } = host();
   const tokens = source();
   const accessToken = await tokens.accessToken();
@@ -72,7 +72,7 @@ test('access token: a rejected one that cannot be replaced is expired for every 
   await expect(source().accessToken()).rejects.toBe(state.failing);
 });
 
-test('access token: renewed five minutes before it expires, a short-lived one in its last tenth', async () => {
+test('access token: it is renewed five minutes before it expires, or in the last tenth of a short lifetime', async () => {
   const long = host();
   const short = host({ lifeSeconds: 100 });
   const [one, two] = [long.source(), short.source()];
@@ -87,7 +87,7 @@ test('access token: renewed five minutes before it expires, a short-lived one in
   expect([await one.accessToken(), await two.accessToken()]).toEqual(['token 2', 'token 2']);
 });
 
-test('access token: a due one still serves while its issuer is unreachable, an expired one does not', async () => {
+test('access token: a due token is still used while its issuer is unreachable, an expired one is not', async () => {
   const { clock, state, source } = host();
   const tokens = source();
   await tokens.accessToken();
@@ -99,7 +99,7 @@ test('access token: a due one still serves while its issuer is unreachable, an e
   await expect(tokens.accessToken()).rejects.toThrow('away');
 });
 
-test('access token: a rejected one is never used again, not even from the store', async () => {
+test('access token: a rejected token is never used again, not even from the store', async () => {
   const { state, source } = host();
   const tokens = source();
   const accessToken = await tokens.accessToken();
@@ -114,7 +114,7 @@ test('access token: a rejected one is never used again, not even from the store'
   expect(state.granted).toBe(2);
 });
 
-test('access token: an issuer that returns the rejected one again is an error', async () => {
+test('access token: it is an error if the issuer returns the rejected token again', async () => {
   const { state, source } = host();
   state.tokens = ['same', 'same'];
   const tokens = source();
@@ -123,7 +123,7 @@ test('access token: an issuer that returns the rejected one again is an error', 
   await expect(tokens.accessToken({ accessToken })).rejects.toMatchObject({ code: 'rejected' });
 });
 
-test('access token: one that another process has just stored is used instead of a new one', async () => {
+test('access token: a token that another process has just stored is used instead of a new one', async () => {
   const { state, source } = host();
   const [one, two] = [source(), source()];
   const accessToken = await one.accessToken();
@@ -134,7 +134,7 @@ test('access token: one that another process has just stored is used instead of 
   expect(state.granted).toBe(2);
 });
 
-test('access token: one that cannot be stored is not used', async () => {
+test('access token: a token that cannot be stored is not used', async () => {
   const broken: SecretStore = {
     ...memorySecretStore(),
     set: () => Promise.reject(new SecretStoreError('locked', 'locked')),
@@ -161,7 +161,7 @@ test('access token: a stored value that is not a token is overwritten', async ()
   expect(await source().accessToken()).toBe('token 1');
 });
 
-test('access token: one without an expiry serves until it is rejected', async () => {
+test('access token: a token without an expiry is used until it is rejected', async () => {
   const { clock, source } = host({ lifeSeconds: 'unknown' });
   const tokens = source();
   await tokens.accessToken();

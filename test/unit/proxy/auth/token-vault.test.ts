@@ -25,7 +25,7 @@ function watchedVault() {
   return { order, vault: tokenVault(store, 'access token x') };
 }
 
-test('token vault: a later refresh token is stored before the access token, and a failure is visible', async () => {
+test('token vault: a later refresh token is stored before the access token, and a failure rejects', async () => {
   const { order, vault } = watchedVault();
 
   await vault.save({ ...token, refresh });
@@ -38,7 +38,7 @@ test('token vault: a later refresh token is stored before the access token, and 
   expect(order).toHaveLength(3);
 });
 
-test('token vault: a first access token is stored before the refresh token, which is found only by it', async () => {
+test('token vault: a first access token is stored before the refresh token, which is found only through it', async () => {
   const { vault, order } = watchedVault();
   const failing = vault.save({ ...token, refresh: { ...refresh, refreshToken: 'burnt' } });
 
@@ -93,7 +93,7 @@ test('token vault: an ended access token keeps its issuer and scopes; one that w
   expect(await vault.access()).toEqual({ ...token, scope: 's', expiresAt: 5 });
 });
 
-test('token vault: clear removes everything', async () => {
+test('token vault: clear removes both tokens', async () => {
   const vault = tokenVault(memorySecretStore(), 'access token x');
   await vault.save({ ...token, refresh });
 

@@ -37,7 +37,7 @@ test.each([
   await expect(parseCommandLine(words)).rejects.toThrow(UsageError);
 });
 
-test('options: the command line wins over the environment, and the environment over the default', () => {
+test('options: the command line takes precedence over the environment, and the environment over the default', () => {
   const env = { LATCHKEY_LOG_LEVEL: 'debug', LATCHKEY_SECRET_STORE: '' };
 
   expect(readOptions({}, env)).toMatchObject({ logLevel: 'debug', secretStore: 'os' });
@@ -57,7 +57,7 @@ test.each(
   (await allCommands())
     .filter(({ name, hidden }) => name !== 'connect' && !hidden)
     .map((about) => [about.name, about]),
-)('help: %s has its own, on one screen and with examples', async (name, about) => {
+)('help: that of %s fits on one screen and has examples', async (name, about) => {
   const text = await help(about);
 
   expect(await parseCommandLine([...name.split(' '), 'acme', '--help'])).toEqual({
@@ -76,7 +76,7 @@ test('command line: an option of one command is refused by the others', async ()
   await expect(parseCommandLine(['status', '--json=yes'])).rejects.toThrow('--json takes no value');
 });
 
-test('help: requested in four ways, and still a valid connection name', async () => {
+test('help: four ways request it, and it is still a valid connection name', async () => {
   for (const words of [['--help'], ['-h'], ['acme', '-h'], ['help']])
     expect(await parseCommandLine(words)).toEqual({ ask: 'help', about: undefined });
   expect(await parseCommandLine(['connect', 'help'])).toMatchObject({
@@ -84,7 +84,7 @@ test('help: requested in four ways, and still a valid connection name', async ()
   });
 });
 
-test('help: fits one screen and names every option', async () => {
+test('help: it fits on one screen and names every option', async () => {
   const text = await help();
   const ofConnect = await help(await findCommand('connect'));
 
@@ -125,7 +125,7 @@ test.each([
   });
 });
 
-test('command line: a command that almost has the name of a connection is suggested where there is no such connection', async () => {
+test('command line: a similar command is suggested if there is no connection with that name', async () => {
   const missing = new ConfigurationError([{ source: 'configuration', key: '', problem: 'none' }]);
   const broken = new ConfigurationError([{ source: 'a.json', key: 'mcpServers.x', problem: 'no' }]);
   const run = async (target: string, error: Error) => {
@@ -145,7 +145,7 @@ test('command line: a command that almost has the name of a connection is sugges
   expect(await run('statsu', broken)).toBe(broken);
 });
 
-test('command line: an option is not the value of another, unless it is written as one word', async () => {
+test('command line: an option is not taken as the value of another, unless written as one word', async () => {
   const value = async (...words: string[]) => {
     const asked = await parseCommandLine(['add', 'a', 'https://b.example', ...words]);
     return asked.ask === 'run' ? asked.input.flags.get('scope') : undefined;
@@ -168,7 +168,7 @@ test.each([
   await expect(parseCommandLine(words)).rejects.toThrow(message);
 });
 
-test('command line: what follows -- is an operand', async () => {
+test('command line: words after -- are operands', async () => {
   expect(await parseCommandLine(['--', 'status'])).toMatchObject({
     command: { name: 'connect' },
     input: { operands: ['status'] },
@@ -179,7 +179,7 @@ test('command line: what follows -- is an operand', async () => {
   });
 });
 
-test('command line: a subcommand is found behind options and has its own help', async () => {
+test('command line: a subcommand may follow options, and has its own help', async () => {
   const url = ['--server-url', 'https://cloud.example.com'];
 
   expect(await parseCommandLine(['agent', ...url, 'install', '--user'])).toMatchObject({

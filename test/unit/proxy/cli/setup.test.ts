@@ -20,13 +20,13 @@ test.each([
 });
 
 test.each(['0', '4', '-1', '1.5', 'cursor', '1 all', 'none 2', '1e0'])(
-  'setup: the answer %j is not understood, so that it is asked again',
+  'setup: the answer %j is invalid, so the question is repeated',
   (answer) => {
     expect(chosenAssistants(answer, offered)).toBeUndefined();
   },
 );
 
-test('setup: the choice marks the assistants that were found, and says what starts the connection', () => {
+test('setup: the choice marks the assistants that were found and those that start the connection', () => {
   expect(choiceLines('sales', offered)).toEqual([
     'Assistants:',
     '* 1  Claude Desktop',

@@ -19,14 +19,14 @@ function machine() {
   };
 }
 
-test('wake detection: passing time is not sleep, however long', () => {
+test('wake detection: time that passes without sleep is not reported, however long', () => {
   const { watch, runs } = machine();
   runs(100_000);
 
   expect(watch.wokeWithin(60)).toBe(false);
 });
 
-test('wake detection: sleep is noticed once it is over, and reported once', () => {
+test('wake detection: sleep is detected after waking up, and reported once', () => {
   const { watch, runs, sleeps } = machine();
   runs(1_000);
   sleeps(3_600);

@@ -152,7 +152,7 @@ test.each([
     ['"servers":{"acme":{"type":"local"'],
   ],
 ])(
-  'import: a key in %s goes to the keychain, and other settings stay',
+  'import: a key in %s is moved to the keychain, and other settings stay',
   async (file, text, parts) => {
     await using at = await person();
     await at.write(file, text);
@@ -184,7 +184,7 @@ test.each([
     '{env:TOKEN}',
   ],
 ])(
-  'import: a key in %s beside what only the assistant can read is reported',
+  'import: a key in %s is reported if the entry also has a value that only the assistant can fill in',
   async (file, text, part) => {
     await using at = await person();
     await at.write(file, text);
@@ -196,7 +196,7 @@ test.each([
   },
 );
 
-test('import: variables and files that an assistant fills in itself are no secrets', async () => {
+test('import: references to variables and files that an assistant fills in are not secrets', async () => {
   await using at = await person();
   const entry = { type: 'remote', url, headers: { Authorization: 'Bearer {env:TOKEN}' } };
   await at.write(opencode.file, JSON.stringify({ mcp: { a: entry } }));
@@ -205,7 +205,7 @@ test('import: variables and files that an assistant fills in itself are no secre
   expect(await at.service.importable()).toEqual({ entries: [], problems: [] });
 });
 
-test('assistants: CODEX_HOME, COPILOT_HOME and XDG_CONFIG_HOME move their files', async () => {
+test('assistants: CODEX_HOME, COPILOT_HOME and XDG_CONFIG_HOME change where their files are', async () => {
   await using at = await person({ CODEX_HOME: '/c', COPILOT_HOME: '/p', XDG_CONFIG_HOME: '/x' });
   const files = (await at.service.assistants()).map(({ file }) => file);
 
@@ -241,7 +241,7 @@ test('assistants: after an installation in Gemini CLI, a note says which folders
   expect(await at.service.install('cursor', 'sales')).not.toHaveProperty('note');
 });
 
-test('assistants: an entry that one connects to itself is no connection that requires a sign-in', async () => {
+test('assistants: an entry to which an assistant connects directly requires no sign-in in Latchkey', async () => {
   await using at = await person();
   const started = { command: 'latchkey', args: ['https://b.example/mcp'] };
   const servers = { own: { type: 'http', url: 'https://a.example/mcp' }, started };

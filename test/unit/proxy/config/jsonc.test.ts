@@ -8,7 +8,7 @@ const change = async (text: string | undefined, value: unknown, name = 'acme') =
 const set = async (text: string | undefined, value: unknown = { command: 'x' }, name = 'acme') =>
   change(text, value, name);
 
-test('JSON edit: a missing or empty file becomes one with the entry alone', async () => {
+test('JSON edit: a missing or empty file becomes a file with only the entry', async () => {
   const made = '{\n  "mcpServers": {\n    "acme": {\n      "command": "x"\n    }\n  }\n}\n';
 
   expect(await set(undefined)).toBe(made);
@@ -70,7 +70,7 @@ test('JSON edit: an entry in the middle is removed, and the comments around it s
   );
 });
 
-test('JSON edit: a value is replaced in its place, and removing an absent one changes nothing', async () => {
+test('JSON edit: a value is replaced in place, and removing an absent one changes nothing', async () => {
   const text = '{\n  "mcpServers": {\n    "acme": { "url": "x" }, // mine\n    "b": 1\n  }\n}\n';
 
   expect(await set(text)).toBe(
@@ -95,7 +95,7 @@ test.each([
   await expect(set(text)).rejects.toThrow(words);
 });
 
-test('JSON edit: bytes that are not text are refused', async () => {
+test('JSON edit: bytes that are not UTF-8 are refused', async () => {
   await expect(editJson(Buffer.from([0xff, 0xfe, 0x7b]), 'f.json', [])).rejects.toThrow(
     'f.json: is not UTF-8 text',
   );

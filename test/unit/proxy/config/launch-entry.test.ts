@@ -12,7 +12,7 @@ test.each([
   expect(entry(program)).toEqual({ command: program, args: ['connect', 'sales'] });
 });
 
-test('launcher path: from an AppImage the image itself is started, because its mount point changes', () => {
+test('launcher path: the AppImage itself is started, because its mount point changes', () => {
   const mounted = '/tmp/.mount_LatchkAbCdEf';
   const image = '/home/dana/Applications/Latchkey-x86_64.AppImage';
 
@@ -37,11 +37,14 @@ test.each([
   ],
   ['/Volumes/Latchkey 0.1.0/Latchkey.app/Contents/Resources/latchkey', /drag Latchkey/],
   ['/tmp/.mount_LatchkAbCdEf/resources/latchkey', /AppImage itself/],
-])('launcher path: a place that is not stable is refused with a remedy: %s', (program, remedy) => {
-  expect(() => entry(program)).toThrow(
-    expect.objectContaining({ name: 'UsageError', hint: expect.stringMatching(remedy) }),
-  );
-});
+])(
+  'launcher path: a path that is likely to disappear is refused with a remedy: %s',
+  (program, remedy) => {
+    expect(() => entry(program)).toThrow(
+      expect.objectContaining({ name: 'UsageError', hint: expect.stringMatching(remedy) }),
+    );
+  },
+);
 
 const url = 'https://cloud.example.com/download/latchkey-0.1.0.tgz?v=0123456789abcdef';
 const folder = '/home/dana/.npm/_npx/77cfb51396a99902';
@@ -55,7 +58,7 @@ function hint(manifest: string | undefined): string | undefined {
   return npxHint(launcher, { readText: (path) => texts.get(path) });
 }
 
-test('install hint: for npx it names the URL that npx was given', () => {
+test('install hint: for npx, it names the URL of the package', () => {
   expect(hint(JSON.stringify({ dependencies: { latchkey: url } }))).toBe(
     `npx may delete this program; npm install --global "${url}" installs it permanently`,
   );
@@ -80,7 +83,7 @@ test.each([
   );
 });
 
-test('install hint: an installed program has none', () => {
+test('install hint: there is none for an installed program', () => {
   const readText = () => undefined;
   const script = '/usr/lib/node_modules/latchkey/bin/latchkey.js';
 
@@ -93,7 +96,7 @@ test.each([
   ['https://cloud.example.com/download/latchkey-1.0.0-rc.1.tgz', true],
   ['https://cloud.example.com/download/latchkey-server-0.1.0.tgz', false],
   ['https://cloud.example.com/download/other-0.1.0.tgz', false],
-])('assistant entry: one by which npx starts %s was created by Latchkey: %s', (source, ours) => {
+])('assistant entry: if npx starts %s, Latchkey created it: %s', (source, ours) => {
   const found = { command: 'npx', args: ['-y', '--prefer-offline', source, 'sales'] };
 
   expect(isLaunch(found, 'sales')).toBe(ours);

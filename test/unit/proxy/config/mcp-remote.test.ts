@@ -18,7 +18,7 @@ function read(...words: string[]) {
   );
 }
 
-test('mcp-remote arguments: headers from arguments and files, with environment variables', () => {
+test('mcp-remote arguments: headers are read from arguments and files, with environment variables', () => {
   const { headers, warnings, secretHeaders } = read(
     '--header',
     'Authorization:Bearer ${TOKEN}',
@@ -35,7 +35,7 @@ test('mcp-remote arguments: headers from arguments and files, with environment v
   });
 });
 
-test('mcp-remote arguments: client, redirect address and scopes', () => {
+test('mcp-remote arguments: client, redirect URI and scopes are read', () => {
   const { oauth } = read(
     '9696',
     '--static-oauth-client-info',
@@ -75,7 +75,7 @@ test('mcp-remote arguments: a client registered earlier redirects to the port th
   });
 });
 
-test('mcp-remote arguments: client credentials', () => {
+test('mcp-remote arguments: client credentials are read', () => {
   const info = ['--static-oauth-client-info', '{"client_id":"c","client_secret":"${SECRET}"}'];
 
   expect(read(...info, '--client-credentials')).toMatchObject({
@@ -84,7 +84,7 @@ test('mcp-remote arguments: client credentials', () => {
   });
 });
 
-test('mcp-remote arguments: tools, transport, log level and the absence of a resource', () => {
+test('mcp-remote arguments: tools, transport, log level and the absence of a resource are read', () => {
   expect(
     read('--ignore-tool', 'delete*', '--ignore-tool', 'x', '--transport', 'sse-only', '--debug'),
   ).toMatchObject({ denyTools: ['delete*', 'x'], transport: 'sse-only', logLevel: 'debug' });
@@ -95,14 +95,17 @@ test('mcp-remote arguments: tools, transport, log level and the absence of a res
 test.each([
   [['--header', 'Authorization: Bearer s3cret']],
   [['--static-oauth-client-info', '{"client_id":"c","client_secret":"s3cret"}']],
-])('mcp-remote arguments: %j draws a warning that names import, and not the secret', (words) => {
-  const text = read(...words).warnings.join('\n');
+])(
+  'mcp-remote arguments: %j causes a warning that suggests import, without the secret',
+  (words) => {
+    const text = read(...words).warnings.join('\n');
 
-  expect(text).toContain('latchkey import');
-  expect(text).not.toContain('s3cret');
-});
+    expect(text).toContain('latchkey import');
+    expect(text).not.toContain('s3cret');
+  },
+);
 
-test('mcp-remote arguments: all options without meaning here are named in one warning', () => {
+test('mcp-remote arguments: one warning names all options that have no effect in Latchkey', () => {
   const { warnings } = read('--keep-alive', '--auth-timeout', '60', '--enable-proxy');
 
   expect(warnings).toHaveLength(1);
@@ -119,11 +122,11 @@ test.each([
   expect(() => read(...words)).not.toThrow('s3cret');
 });
 
-test('mcp-remote arguments: a word after the URL that is not a port is refused as a second server', () => {
+test('mcp-remote arguments: an argument after the URL that is not a port is refused as a second server', () => {
   expect(() => read('other')).toThrow('enter one server only');
 });
 
-test('mcp-remote arguments: a connection has the hash that mcp-remote gives it', () => {
+test('mcp-remote arguments: the hash of a connection is that of mcp-remote', () => {
   // Taken from mcp-remote 0.15.1.
   expect(serverHash({ url: 'https://a.example/mcp' })).toBe('aa5b24b0ba3994ba0c496692c23aa9e7');
   expect(derivedPort('0010aaaa')).toBe(3351);

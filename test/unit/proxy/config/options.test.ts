@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { helperEnvironment } from '#proxy/config/options';
 
-test('environment: other programs are started without any of Latchkey’s variables', () => {
+test('environment: other programs are started without Latchkey’s own variables', () => {
   const env = {
     PATH: '/bin',
     HTTPS_PROXY: 'http://proxy.example:3128',

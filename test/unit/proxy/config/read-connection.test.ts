@@ -41,7 +41,7 @@ async function problemsOf(work: Promise<unknown>) {
   return error instanceof ConfigurationError ? error : new ConfigurationError([]);
 }
 
-test('connection: the entry format of the specification gives a client with its secret and scopes', async () => {
+test('connection: an entry in the documented format is read as a client with its secret and scopes', async () => {
   expect(await inFile({ url, oauth })).toEqual({
     name: 'acme',
     url,
@@ -125,7 +125,7 @@ test.each([
   expect((await inFile(value)).credentials).toEqual(credentials);
 });
 
-test('connection: Latchkey’s environment variables win over the file', async () => {
+test('connection: Latchkey’s environment variables take precedence over the file', async () => {
   const env = { LATCHKEY_CLIENT_SECRET: 'other', LATCHKEY_API_KEY: '' };
 
   const fromEnvironment = await inFile({ url, oauth: { clientId: 'client_1' } }, env);
@@ -151,7 +151,7 @@ test('connection: user-level files are searched, with comments and trailing comm
   expect(await read({ [code]: text })).toMatchObject({ url, source: code });
 });
 
-test('connection: one name with two URLs is an error naming both files; with one URL the credential decides', async () => {
+test('connection: a name with two URLs is an error with both files; with one URL, the entry with a credential is used', async () => {
   const other = { url: `${url}/other` };
   const conflict = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry(other) };
   const same = { '/h/.claude.json': entry({ url }), '/h/.cursor/mcp.json': entry({ url, oauth }) };
@@ -224,7 +224,7 @@ test.each([
   expect(message).not.toContain('secret_');
 });
 
-test('connection: a name that no file knows is an error that says how to list the names', async () => {
+test('connection: the error for an unknown name says how to list the names', async () => {
   const { message } = await problemsOf(read({}));
 
   expect(message).toBe(
@@ -248,7 +248,7 @@ test('connection: each platform has its own file locations', () => {
 const registry = '/h/.config/latchkey/connections.json';
 const cursor = '/h/.cursor/mcp.json';
 
-test('connection: one added in Latchkey wins over an assistant’s entry with the same URL', async () => {
+test('connection: one added in Latchkey takes precedence over an assistant’s entry with the same URL', async () => {
   const files = {
     [registry]: entry({ url, account: 'acme' }),
     [cursor]: entry({ url, oauth }),
@@ -275,7 +275,7 @@ test('connection: a name with another URL in an assistant’s file is an error t
   expect(message).toContain(cursor);
 });
 
-test('connection: headers expand environment variables, and keep unknown ones as they are', async () => {
+test('connection: environment variables in headers are expanded, and unknown ones stay', async () => {
   const headers = { Authorization: 'Bearer ${TOKEN}', 'X-Team': '${NOBODY}', Accept: 'x/y' };
 
   const connection = await inFile({ url, headers, env: { TOKEN: 'abc' } });
@@ -307,7 +307,7 @@ test.each([
   expect(message).not.toContain('secret_');
 });
 
-test('connection: the word keychain stands for a stored secret, and is written again as that word', async () => {
+test('connection: the word keychain means a stored secret, and is written back unchanged', async () => {
   const headers = { 'X-Pass': 'keychain', 'X-Team': 'red' };
   const key = { url, apiKey: 'keychain', headers };
   const client = { url, oauth: { ...oauth, clientSecret: 'keychain' } };

@@ -32,7 +32,7 @@ test('file replacement: the permissions stay, and no temporary file is left', as
   expect(await readdir(folder.path)).toEqual(['mcp.json']);
 });
 
-test('file replacement: the next one deletes an old temporary file of a dead process, and no recent one', async () => {
+test('file replacement: it deletes the old temporary file of a crashed process, and no recent one', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   const left = '.mcp.json.0123456789ab.tmp';
@@ -110,7 +110,7 @@ test('file backup: two backups in the same second are both kept', async () => {
   ]);
 });
 
-test('file backup: readable by its owner only, whoever may read the file', async () => {
+test('file backup: only its owner can read it, even if others can read the file', async () => {
   await using folder = await temporaryFolder();
   const path = join(folder.path, 'mcp.json');
   await writeFile(path, '{"env":{"KEY":"secret"}}');

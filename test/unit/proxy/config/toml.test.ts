@@ -103,7 +103,7 @@ test.each([
   expect(reverted.toString().trimEnd()).toBe(before.trimEnd());
 });
 
-test('TOML edit: a table is replaced in its place with its tables below, and all else stays', () => {
+test('TOML edit: a table is replaced in place with its subtables, and everything else stays', () => {
   const tables = `a = 1\n\n# mine\n[mcp_servers.sales]\nurl = "u" # old\n[mcp_servers.sales.env]\nX = "1"\n\n# next\n[b]\nc = 1\n\n[mcp_servers.sales.tools]\ny = 1\n`;
   const edited = editToml(Buffer.from(tables), 'config.toml', [{ path, value: { command: 'x' } }]);
 
@@ -136,7 +136,7 @@ test('TOML edit: numbers and times of a replaced table are written as they were'
   expect(edited.toString()).toBe(before.replace('"u"', '"v"'));
 });
 
-test('TOML edit: one that would change anything else is refused, with what to do', () => {
+test('TOML edit: an edit that would change anything else is refused with a remedy', () => {
   const inline = 'mcp_servers = { sales = { url = "u" }, b = { url = "v" } }\n';
 
   expect(() => editToml(Buffer.from(inline), 'config.toml', [{ path, value: launch }])).toThrow(
@@ -144,7 +144,7 @@ test('TOML edit: one that would change anything else is refused, with what to do
   );
 });
 
-test('TOML masks: a secret is taken out of strings in any spelling and of comments', () => {
+test('TOML masks: a secret is removed from strings in any spelling and from comments', () => {
   const text = `# S3"cret\na = "S3\\"cret" # S3"cret\nb = 'Bearer S3"cret'\nc = """S3"cret"""\nd = "S3\\u0022cret"\ne = "other"\n`;
   const mask = (one: string) => one.replaceAll('S3"cret', 'keychain');
 

@@ -37,7 +37,7 @@ function changing(paths: string[] = []) {
   return { state, tell: () => wake(), next, life };
 }
 
-test('connection changes: the current view comes immediately, and again when it differs', async () => {
+test('connection changes: the current view is delivered immediately, and again when it changes', async () => {
   const { state, tell, next } = changing();
   const first = await next();
   state.view = 'second';

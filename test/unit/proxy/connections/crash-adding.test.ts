@@ -31,7 +31,7 @@ const ways = {
 };
 
 test.each(withEachVictim(ways))(
-  'add a connection by $what: wherever the $victim crashes, it is complete or absent',
+  'adding a connection with $what: wherever the $victim crashes, it is complete or absent',
   async ({ way, victim }) => {
     const add = async (accounts: StartedAccounts) => connect(bench, accounts, way.credential);
     const crashes = await everyCrash(bench, {
@@ -63,7 +63,7 @@ test.each([
   ['an API key', 'a client secret', 'program'],
   ['a consent', 'an API key', 'program'],
 ] as const)(
-  'replace a connection by %s with one by %s: wherever the %s crashes, one of the two works',
+  'replacing a connection with %s by one with %s: wherever the %s crashes, one of the two works',
   async (before, next, victim) => {
     const way = ways[next];
     const replace = async (accounts: StartedAccounts) =>

@@ -47,7 +47,7 @@ const entries = {
 };
 
 test.each(withEachVictim(entries))(
-  'import $what: wherever the $victim crashes, the secret is in the file or in the keychain',
+  'importing $what: wherever the $victim crashes, the secret is in the file or in the keychain',
   async ({ victim, way: { file, entry, account, landmarks } }) => {
     const [, secret] = bench.keys;
     const before = documentOf(entry());

@@ -20,7 +20,7 @@ const ways = {
 };
 
 test.each(withEachVictim(ways))(
-  'remove a connection by $what: wherever the $victim crashes, it works or is gone without leftovers',
+  'removing a connection with $what: wherever the $victim crashes, it works or is removed without leftovers',
   async ({ way: { credential, landmarks }, victim }) => {
     const crashes = await everyCrash(bench, {
       victim,

@@ -16,7 +16,7 @@ const ways = {
 };
 
 test.each(withEachVictim(ways))(
-  'rename a connection by $what: wherever the $victim crashes, it works by one name without leftovers',
+  'renaming a connection with $what: wherever the $victim crashes, it works under one name without leftovers',
   async ({ way: { credential, landmarks }, victim }) => {
     const crashes = await everyCrash(bench, {
       victim,
@@ -56,7 +56,7 @@ test.each(withEachVictim(ways))(
   },
 );
 
-test('rename: a rotation on trial can still be undone under the new name', async () => {
+test('rename: afterwards, a rotation on trial can still be undone', async () => {
   const accounts = bench.start();
   const { service } = accounts;
   await service.add({ name: 'work', url: bench.url, as: 'api_key', apiKeySecret: bench.keys[0] });

@@ -64,7 +64,7 @@ async function added(kind: Kind): Promise<void> {
 }
 
 test.each(withEachVictim(kinds))(
-  'rotate $what: wherever the $victim crashes, the old or the new secret works, and rotation can be repeated',
+  'rotating $what: wherever the $victim crashes, the old or the new secret works, and rotation can be repeated',
   async ({ way: kind, victim }) => {
     bench.server.options.refreshesTwice = true;
     const crashes = await everyRotation(kind, victim, async (accounts) => rotated(accounts, kind));
@@ -73,7 +73,7 @@ test.each(withEachVictim(kinds))(
   },
 );
 
-test('rotate the client secret of a personal sign-in: a lost refresh token costs one sign-in', async () => {
+test('rotating the client secret of a personal sign-in: a lost refresh token requires one sign-in', async () => {
   bench.server.options.refreshesTwice = false;
   const kind = kinds['the secret of a client with which people sign in'];
   const lost: string[] = [];
@@ -89,7 +89,7 @@ test('rotate the client secret of a personal sign-in: a lost refresh token costs
 });
 
 test.each(victims)(
-  'undo the rotation of an API key: wherever the %s crashes, one key works, and the old one can be restored',
+  'undoing the rotation of an API key: wherever the %s crashes, one key works, and the old one can be restored',
   async (victim) => {
     const kind = kinds['an API key'];
     const [first, second] = kind.secrets();

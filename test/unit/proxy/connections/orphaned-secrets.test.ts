@@ -11,7 +11,7 @@ const secret = {
   file: '/home/dana/.config/latchkey/connections.json',
 };
 
-test('orphaned secrets: a recorded one is found by the next process until it is cleaned up', async () => {
+test('orphaned secrets: the next process finds the note of a secret until it is cleaned up', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const options = { ...readOptions({}, {}), stateDir: folder.path };
@@ -24,7 +24,7 @@ test('orphaned secrets: a recorded one is found by the next process until it is 
   expect(await next.all()).toEqual([]);
 });
 
-test('orphaned secrets: a record that was only half written is ignored', async () => {
+test('orphaned secrets: a note that was only partly written is ignored', async () => {
   await using folder = await temporaryFolder('loose');
   const place = { platform: 'linux' as const, home: folder.path, env: {} };
   const loose = orphanedSecrets({ ...readOptions({}, {}), stateDir: folder.path }, place);
@@ -55,7 +55,7 @@ test.each([
   ['EBUSY', 'unknown'],
   ['EPERM', 'unknown'],
 ])(
-  'account use: beside an assistant’s file that fails with %s, a client’s secret is %s',
+  'account use: if reading an assistant’s file fails with %s, a client secret is %s',
   async (code, expected) => {
     const host = failing('/home/dana/.cursor/mcp.json', code);
     const use = await accountUse([registryFile(host)], readOptions({}, {}), host);
@@ -65,7 +65,7 @@ test.each([
   },
 );
 
-test('account use: while our own file cannot be read, that of every account is unknown', async () => {
+test('account use: while our own file cannot be read, it is unknown for every account', async () => {
   const host = failing(registryFile(person), 'EACCES');
   const use = await accountUse([registryFile(host)], readOptions({}, {}), host);
 

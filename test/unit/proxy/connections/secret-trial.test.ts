@@ -30,7 +30,7 @@ async function stored(secret: string) {
   return store;
 }
 
-test('secret on trial: a new one is used immediately, and stays on trial until it has worked', async () => {
+test('secret on trial: a new secret is used immediately, and stays on trial until it has worked', async () => {
   const store = await stored('old');
   const trial = secretTrial(account, store);
   const before = await trial.isOn();
@@ -44,7 +44,7 @@ test('secret on trial: a new one is used immediately, and stays on trial until i
   expect(await trial.undo()).toBe(false);
 });
 
-test('secret on trial: undo restores the last one that worked, even after two that did not', async () => {
+test('secret on trial: undo restores the last secret that worked, even after two that did not', async () => {
   const store = await stored('old');
   const trial = secretTrial(account, store);
   await trial.begin('new');
@@ -55,7 +55,7 @@ test('secret on trial: undo restores the last one that worked, even after two th
   expect(await trial.isOn()).toBe(false);
 });
 
-test('secret on trial: wherever the process crashes, one whole secret is in use and its trial is known', async () => {
+test('secret on trial: wherever the process crashes, one complete secret is in use, and whether it is on trial is known', async () => {
   for (const changes of [0, 1, 2]) {
     const store = await stored('old');
     await secretTrial(account, dyingStore(store, changes))
@@ -95,7 +95,7 @@ test('secret on trial: wherever undo crashes, undoing again gives the same resul
   }
 });
 
-test('secret on trial: binding a client secret to its issuer does not make it a new one', async () => {
+test('secret on trial: binding a client secret to its issuer does not make it a new secret', async () => {
   const store = await stored('{"clientSecret":"a"}');
   const trial = secretTrial(account, dyingStore(store, 1));
   await trial.begin('{"clientSecret":"b"}').catch(() => undefined);

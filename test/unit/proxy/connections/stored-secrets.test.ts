@@ -32,7 +32,7 @@ test.each([
   ['another path of the same host', { url: 'https://cloud.example.com/mcp/acme/support' }],
   ['another port of the same host', { url: 'https://cloud.example.com:8443/mcp/acme/sales' }],
   ['another account', { account: 'home' }],
-])('secrets in the keychain: %s gets neither the key nor the header', async (_, other) => {
+])('secrets in the keychain: they are not used for %s', async (_, other) => {
   const store = memorySecretStore();
   await storeSecrets(connection, { apiKeySecret, headerSecrets: { 'x-pass': 'open' } }, store);
   const wantsKey = { ...connection, ...other, headers: {} };

@@ -21,7 +21,7 @@ const library = { name: 'keyring', bytes, sha256 };
 const host = { platform: process.platform, userId: userInfo().uid, now: Date.now() };
 const dayMs = 24 * 60 * 60 * 1000;
 
-test('embedded library: stored under its hash in a folder of its user alone, and then left as it is', async () => {
+test('embedded library: it is stored once, with its hash as name, in a folder that only its user can enter', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'state', 'libraries');
 
@@ -37,7 +37,7 @@ test('embedded library: stored under its hash in a folder of its user alone, and
   expect((await stat(path)).ino).toBe(ino);
 });
 
-test('embedded library: other bytes of the same length, and a link to a good file, are replaced', async () => {
+test('embedded library: a file with other bytes of the same length, or a link, is replaced', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
   const path = await embeddedLibrary(library, folder, host);
@@ -70,7 +70,7 @@ test('embedded library: a folder that others may enter or that another user owns
   await expect(embeddedLibrary(library, folder, host)).rejects.toThrow('chmod 700');
 });
 
-test('embedded library: those of other versions are deleted after 90 days, when a new one is stored', async () => {
+test('embedded library: when one is stored, those of other versions are deleted after 90 days', async () => {
   await using home = await temporaryFolder();
   const folder = join(home.path, 'libraries');
   await mkdir(folder, { mode: 0o700 });

@@ -63,7 +63,7 @@ test('keychain: reads of an account at the same time share one operation', async
   expect(reads).toHaveLength(1);
 });
 
-test('keychain: a read that begins after a write does not share one from before it', async () => {
+test('keychain: a read after a write does not share an operation with a read before it', async () => {
   const { reads, load } = slowKeychain();
   const store = osSecretStore({ platform: 'linux', load });
   const before = store.get('one');
@@ -78,7 +78,7 @@ test('keychain: a read that begins after a write does not share one from before 
   expect(await before).toBe('old');
 });
 
-test('keychain: once two operations go unanswered, others fail at once until it answers', async () => {
+test('keychain: while two operations are unanswered, others fail immediately', async () => {
   const { reads, load } = slowKeychain();
   const store = osSecretStore({ platform: 'linux', timeoutMs: 5, load });
   for (const account of ['one', 'two', 'three', 'four'])
@@ -124,7 +124,7 @@ test.each([
   await expect(store.get('one')).rejects.toBe(error);
 });
 
-test('keychain: one that was restarted is used again with a new session', async () => {
+test('keychain: after a restart, it is used again with a new session', async () => {
   let session = 1;
   const AsyncEntry = class extends memoryEntries({ kept: new Map(), isGone: false }) {
     readonly #session = session;
@@ -180,14 +180,17 @@ function chunkedBesideWriter(meanwhile: (writer: SecretStore) => Promise<void>) 
 test.each([
   ['a longer one', 'the new long secret'],
   ['a short one', 'new'],
-])('long secret: a reader whose parts are replaced meanwhile by %s gets that', async (_, after) => {
-  const { writer, reader } = chunkedBesideWriter(async (other) => other.set('token', after));
-  await writer.set('token', 'the old secret');
+])(
+  'long secret: if it is replaced by %s during a read, the read returns the new one',
+  async (_, after) => {
+    const { writer, reader } = chunkedBesideWriter(async (other) => other.set('token', after));
+    await writer.set('token', 'the old secret');
 
-  expect(await reader.get('token')).toBe(after);
-});
+    expect(await reader.get('token')).toBe(after);
+  },
+);
 
-test('long secret: a reader whose secret is removed meanwhile gets none', async () => {
+test('long secret: if it is removed during a read, the read returns none', async () => {
   const { writer, reader } = chunkedBesideWriter(
     async (other) => void (await other.remove('token')),
   );
@@ -196,7 +199,7 @@ test('long secret: a reader whose secret is removed meanwhile gets none', async 
   expect(await reader.get('token')).toBeUndefined();
 });
 
-test('long secret: one whose part is lost for good is none', async () => {
+test('long secret: if a part is missing permanently, the read returns none', async () => {
   const inner = memorySecretStore();
   const store = chunkedSecretStore(inner, 4);
   await store.set('token', 'the old secret');

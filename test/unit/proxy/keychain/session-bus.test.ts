@@ -17,13 +17,13 @@ function host(changes: Partial<SessionBusHost> & { files?: Record<string, string
   };
 }
 
-test('session bus: the address of the process’s environment is used', () => {
+test('session bus: the address in the environment of the process is used', () => {
   const env = { DBUS_SESSION_BUS_ADDRESS: address };
 
   expect(sessionBusAddress(host({ env, files: { '/run/user/1000/bus': '' } }))).toBe(address);
 });
 
-test('session bus: else the address of an ancestor, past one with an odd name and one unreadable', () => {
+test('session bus: otherwise that of an ancestor is used, beyond one with an odd name and one that is unreadable', () => {
   const files = {
     '/proc/20/environ': 'PATH=/bin\0HOME=/home/dana\0',
     '/proc/20/stat': '20 (a) 1 b) S 15 20 20 0',
@@ -35,7 +35,7 @@ test('session bus: else the address of an ancestor, past one with an odd name an
   expect(sessionBusAddress(host({ files }))).toBe(address);
 });
 
-test('session bus: else the bus in the runtime directory, then the one of the user', () => {
+test('session bus: otherwise the bus in the runtime directory is used, then the one of the user', () => {
   const files = { '/run/user/1000/bus': '', '/proc/20/stat': '20 (init) S 1 20' };
   const env = { XDG_RUNTIME_DIR: '/tmp/run' };
 

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { jsonLinesLog, openLogFile } from '#proxy/log/log';
 import { temporaryFolder } from '#support/temporary-folder';
 
-test('log file: lines are appended without secrets, in a file and folder of the owner alone', async () => {
+test('log file: lines are appended without secrets, in a file and folder that only the owner can read', async () => {
   await using folder = await temporaryFolder('log');
   const path = join(folder.path, 'new', 'latchkey.log');
   jsonLinesLog('warn', openLogFile(path)).warn('no answer', {
@@ -19,7 +19,7 @@ test('log file: lines are appended without secrets, in a file and folder of the 
   expect(statSync(join(folder.path, 'new')).mode & 0o777).toBe(0o700);
 });
 
-test('log file: one that others could read becomes private, and its content stays', async () => {
+test('log file: an existing file that others could read becomes private, and keeps its content', async () => {
   await using folder = await temporaryFolder('log');
   const path = join(folder.path, 'latchkey.log');
   writeFileSync(path, 'before\n');
@@ -30,7 +30,7 @@ test('log file: one that others could read becomes private, and its content stay
   expect(statSync(path).mode & 0o777).toBe(0o600);
 });
 
-test('log file: a full disk loses the line and nothing else', async () => {
+test('log file: when the disk is full, only the line is lost', async () => {
   await using folder = await temporaryFolder('log');
   const path = join(folder.path, 'full');
   symlinkSync('/dev/full', path);
@@ -39,7 +39,7 @@ test('log file: a full disk loses the line and nothing else', async () => {
   expect(() => append('lost\n')).not.toThrow();
 });
 
-test('log file: a folder cannot be opened', async () => {
+test('log file: opening a folder is an error', async () => {
   await using folder = await temporaryFolder('log');
 
   expect(() => openLogFile(folder.path)).toThrow('EISDIR');

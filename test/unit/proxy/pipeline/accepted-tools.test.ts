@@ -15,7 +15,7 @@ const url = 'https://cloud.example.com/mcp/acme/sales';
 const accepted = toolFingerprint({ name: 'echo', description: 'says it again' });
 const seen = toolFingerprint({ name: 'echo', description: 'sends it away' });
 
-test('accepted tools: they are there for the next process, in a file of their owner alone', async () => {
+test('accepted tools: the next process reads them, from a file that only their owner can read', async () => {
   await using folder = await temporaryFolder();
   const directory = join(folder.path, 'tools');
   const tools = new Map([
@@ -45,7 +45,7 @@ test.each(['', '{', '[]', '{"tools":{"echo":{}}}', 'null'])(
   },
 );
 
-test('tool digest: the order of members does not change it, and every part does', () => {
+test('tool fingerprint: the order of members does not change it, and every part does', () => {
   const tool = {
     description: 'd',
     inputSchema: { type: 'object', properties: { a: {}, b: {} } },
@@ -87,7 +87,7 @@ function watching() {
 }
 const many = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `t${from + n}`);
 
-test('109: of two lists that overlap, only the first can show a tool for the first time', async () => {
+test('109: accepted tools: of two overlapping lists, only the first can accept a new tool', async () => {
   const { see } = watching();
   const [first, second, again] = await Promise.all([
     see('Echoes.', ['echo']),
@@ -98,7 +98,7 @@ test('109: of two lists that overlap, only the first can show a tool for the fir
   expect([first.changed, second.changed, again.changed]).toEqual([[], ['echo'], ['echo']]);
 });
 
-test('107, 110: a thousand tools of a server are remembered, and others are withheld and told once', async () => {
+test('107, 110: accepted tools: a thousand per server are remembered; others are withheld, with one warning', async () => {
   const { watch, store, see, warnings } = watching();
   const { doubtful } = await see('One.', many(1002));
   await see('One.', many(1, 5000));
@@ -109,7 +109,7 @@ test('107, 110: a thousand tools of a server are remembered, and others are with
   expect(warnings).toHaveLength(1);
 });
 
-test('110: a tool that is no longer listed is forgotten after 30 days, but not one that changed', async () => {
+test('110: accepted tools: an unlisted tool is forgotten after 30 days, unless it has changed', async () => {
   const { store, see, day } = watching();
   await see('One.', ['kept', 'gone', 'changed']);
   await see('Another.', ['changed']);
@@ -122,7 +122,7 @@ test('110: a tool that is no longer listed is forgotten after 30 days, but not o
   expect((await see('One.', ['changed'])).changed).toEqual([]);
 });
 
-test('110: nothing is forgotten because no list came, nor between the pages of a list', async () => {
+test('110: accepted tools: none is forgotten when there was no list, or between the pages of a list', async () => {
   const { store, see, day } = watching();
   await see('One.', ['first']);
   await see('One.', ['second']);

@@ -114,7 +114,7 @@ test('bridge: open requests have three seconds after the end of stdin', async ()
   expect(run.closed()).toBe(1);
 });
 
-test('bridge: an assistant that does not read slows the server instead of filling memory', async () => {
+test('bridge: an assistant that does not read slows down the server instead of filling memory', async () => {
   const run = running(async (message, deliver) => {
     for (let index = 0; index < 1_000; index += 1) {
       await deliver(readMessage(Buffer.from(`{"method":"n","params":"${'x'.repeat(1_000)}"}`)));
@@ -142,7 +142,7 @@ test('bridge: it ends when the assistant disconnects', async () => {
   expect(run.closed()).toBe(1);
 });
 
-test('bridge: requests that are open at the end get an error, which says that a call may have run', async () => {
+test('bridge: requests that are open at the end get an error that says that a call may have run', async () => {
   const run = running(never);
   run.say({ id: 1, method: 'tools/call' });
   run.say({ id: 2, method: 'tools/list' });
@@ -168,7 +168,7 @@ const flood = Array.from({ length: 8_000 }, (_, index) => ({
   params: { name: 'x'.repeat(60) },
 }));
 
-test('bridge: a flood of requests is read no faster than it is answered, and all are answered', async () => {
+test('bridge: a flood of requests is read only as fast as it is answered, and all are answered', async () => {
   const waiting: (() => void)[] = [];
   const run = running(async ({ id = '' }, deliver) => {
     await new Promise<void>((resolve) => void waiting.push(resolve));
@@ -188,7 +188,7 @@ test('bridge: a flood of requests is read no faster than it is answered, and all
   expect(new Set((await read).map((line) => JSON.stringify(line))).size).toBe(flood.length);
 });
 
-test('bridge: behind a flood, the answer to a question of the server is read at once', async () => {
+test('bridge: during a flood of requests, the answer to a request of the server is read immediately', async () => {
   let goOn = () => {};
   const run = running(async (message, deliver) => {
     if (message.kind === 'response') return goOn();
@@ -213,7 +213,7 @@ test('bridge: behind a flood, the answer to a question of the server is read at 
   expect(run.sent.length).toBeLessThan(2_000);
 });
 
-test('bridge: behind a flood to a server that hangs, a cancellation is read after half a minute', async () => {
+test('bridge: during a flood to a server that hangs, a cancellation is read after half a minute', async () => {
   const aborted: string[] = [];
   const run = running(async (message, _, signal) => {
     if (message.kind !== 'request') return;

@@ -22,7 +22,7 @@ test('offline cache file: an answer is read back as stored, for its own account 
   ).toBeUndefined();
 });
 
-test('offline cache file: readable by its owner only, and it reveals nothing of the account', async () => {
+test('offline cache file: only its owner can read it, and it reveals nothing about the account', async () => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mcp_key' });
   await answers.keep('tools', bytes('{}'));
@@ -78,7 +78,7 @@ test('offline cache file: a folder that cannot be written is not an error', asyn
   expect(await answers.read('tools')).toBeUndefined();
 });
 
-test('offline cache file: a forgotten answer is gone', async () => {
+test('offline cache file: forget deletes the answers', async () => {
   await using folder = await temporaryFolder();
   const answers = fileAnswers(folder.path, { url, account: 'mine' });
   await answers.keep('tools', bytes('{}'));

@@ -58,11 +58,11 @@ test('change stream: it subscribes to the lists that may change, and delivers th
   expect(stream(0).ended()).toBe(true);
 });
 
-test('change stream: none is opened where nothing can change', () => {
+test('change stream: none is opened if the server reports no changes', () => {
   expect(following([]).streams).toEqual([]);
 });
 
-test('change stream: a new resource gets a new stream, and the old one ends once that is acknowledged', async () => {
+test('change stream: a new resource opens a new stream, and the old one ends once that is acknowledged', async () => {
   const { stream, changes, acknowledge } = following(['tools']);
   await acknowledge(0);
 
@@ -100,7 +100,7 @@ test('change stream: it ends with the last subscription', async () => {
   expect(streams).toHaveLength(1);
 });
 
-test('change stream: after an interruption it is reopened, and everything counts as changed', async () => {
+test('change stream: after an interruption it is reopened, and everything is reported as changed', async () => {
   const { stream, clock, changes, heard, acknowledge } = following(['tools']);
   void changes.subscribe('memo://a');
   await acknowledge(1);
@@ -138,7 +138,7 @@ test('change stream: a server that refuses or acknowledges nothing is not retrie
   expect([refusing.streams.length, silent.streams.length]).toEqual([1, 1]);
 });
 
-test('change stream: resources subscribed at the same time both count, in whatever order they are acknowledged', async () => {
+test('change stream: two simultaneous subscriptions both succeed, in whatever order they are acknowledged', async () => {
   const { stream, changes, acknowledge, clock } = following(['tools']);
   await acknowledge(0);
 
@@ -173,7 +173,7 @@ test('change stream: a refused resource leaves the others subscribed, on the str
   expect([stream(0).ended(), stream(2).ended(), streams.length]).toEqual([true, false, 3]);
 });
 
-test('change stream: if the stream ended that a refused one was to replace, it is opened again', async () => {
+test('change stream: a refused stream is followed by a new one if the stream that it was to replace has ended', async () => {
   const { stream, streams, changes, acknowledge, clock } = following(['tools']);
   await acknowledge(0);
 
@@ -190,7 +190,7 @@ test('change stream: if the stream ended that a refused one was to replace, it i
   expect(streams).toHaveLength(3);
 });
 
-test('change stream: a server that ends each stream at once is asked, and its lists announced, ever less often', async () => {
+test('change stream: if the server ends each stream immediately, it is reopened with growing pauses', async () => {
   const { stream, streams, clock, heard, acknowledge } = following(['tools']);
   const endLatest = async () => {
     await acknowledge(streams.length - 1);

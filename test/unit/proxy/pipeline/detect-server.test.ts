@@ -71,7 +71,7 @@ async function shakenHands({ http, sse, kind, transport = 'http-first' }: Case) 
 
 const answer = { id: 0, result: { protocolVersion: '2025-06-18' } };
 
-test('era detection: a legacy server takes one request, and nothing is loaded or stored for it', async () => {
+test('era detection: a legacy server requires one request, and nothing is loaded or stored for it', async () => {
   const met = await shakenHands({ http: legacy });
 
   expect(met).toMatchObject({ methods: ['initialize'], loaded: [], said: [answer] });
@@ -102,13 +102,13 @@ test.each([
   },
 );
 
-test('era detection: a remembered modern server takes one request', async () => {
+test('era detection: a remembered modern server requires one request', async () => {
   const met = await shakenHands({ http: modern, kind: 'modern' });
 
   expect(met).toMatchObject({ methods: ['server/discover'], said: [answer] });
 });
 
-test('era detection: a server that went back to legacy is forgotten', async () => {
+test('era detection: a remembered server that has become legacy is forgotten', async () => {
   const met = await shakenHands({ http: legacy, kind: 'modern' });
 
   expect(met).toMatchObject({ methods: ['server/discover', 'initialize'], said: [answer] });
@@ -183,7 +183,7 @@ test('transport: with sse-first a missing SSE stream is not requested a second t
 
 const url = 'https://acme.example/mcp/acme/sales?key=1';
 
-test('remembered server: stored for its URL alone, in a file of its owner alone', async () => {
+test('remembered server: it is stored for its URL, in a file that only its owner can read', async () => {
   await using folder = await temporaryFolder('servers');
   const directory = join(folder.path, 'servers');
   await rememberedServer(directory, url).remember('modern');
@@ -195,7 +195,7 @@ test('remembered server: stored for its URL alone, in a file of its owner alone'
   expect((await stat(join(directory, file))).mode & 0o777).toBe(0o600);
 });
 
-test('remembered server: a forgotten one is gone', async () => {
+test('remembered server: after it is forgotten, none is recalled', async () => {
   await using folder = await temporaryFolder('servers');
   const server = rememberedServer(folder.path, url);
   await server.remember('sse');
@@ -205,7 +205,7 @@ test('remembered server: a forgotten one is gone', async () => {
   expect(await readdir(folder.path)).toEqual([]);
 });
 
-test('remembered server: a directory that cannot be written loses only the memory', async () => {
+test('remembered server: in a directory that cannot be written, none is remembered, without an error', async () => {
   await using folder = await temporaryFolder('servers');
   const blocked = join(folder.path, 'file');
   await mkdir(blocked);

@@ -55,7 +55,7 @@ function silent() {
   };
 }
 
-test('idle timeout: a silent call fails once, and the server is told that it was cancelled', async () => {
+test('idle timeout: a call without messages fails once, and is cancelled at the server', async () => {
   const { clock, sent, aborted, send } = silent();
   const given = send(call('tools/call')).catch((error: unknown) => error);
   await clock.advance(9);
@@ -88,7 +88,7 @@ test('idle timeout: progress restarts it, and nothing is delivered after it', as
   expect([meanwhile, heard.length]).toEqual([5, 5]);
 });
 
-test('idle timeout: a modern server is told by the closed stream alone, and a list’s outcome is not unknown', async () => {
+test('idle timeout: at a modern server only the stream is closed, and the outcome of a list is not unknown', async () => {
   const { clock, sent, send } = silent();
   const given = send(call('tools/list', meta)).catch((error: unknown) => error);
   await clock.advance(10);
@@ -97,7 +97,7 @@ test('idle timeout: a modern server is told by the closed stream alone, and a li
   expect(sent).toHaveLength(1);
 });
 
-test('idle timeout: none for subscriptions, and cancelling a call aborts it at the server', async () => {
+test('idle timeout: subscriptions have none, and cancelling a call aborts it at the server', async () => {
   const { clock, aborted, send } = silent();
   void send(call('subscriptions/listen')).catch(() => undefined);
   const cancelling = new AbortController();

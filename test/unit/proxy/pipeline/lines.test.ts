@@ -11,7 +11,7 @@ async function lines(chunks: string[], maxBytes = 100) {
   return all;
 }
 
-test('line reader: lines come without line ends, however the bytes are cut, and blank lines are skipped', async () => {
+test('line reader: lines have no line endings, however the bytes are split, and blank lines are skipped', async () => {
   const found = await lines(['a', 'b\r', '\n\n  \nc\nd', 'é']);
 
   expect(found.map(String)).toEqual(['ab', 'c', 'dé']);
@@ -95,7 +95,7 @@ test('line writer: a very long line is written whole', async () => {
   expect(taken.endsWith('x\n')).toBe(true);
 });
 
-test('line writer: nothing waits for a reader that disconnected', async () => {
+test('line writer: no line waits for a reader that has disconnected', async () => {
   const { output } = slowReader();
   const writer = lineWriter(output);
   await writer.write(Buffer.from('a line that fills the reader'));

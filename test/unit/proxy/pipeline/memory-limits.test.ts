@@ -25,7 +25,7 @@ async function youngGenerationAfterLoad(limit: string): Promise<number> {
   return Number(stdout);
 }
 
-test('young generation: it stays small under load, where it would grow', async () => {
+test('young generation: it stays small under load, in which V8 would let it grow', async () => {
   const limited = await youngGenerationAfterLoad('youngGenerationLimit()');
   const unlimited = await youngGenerationAfterLoad('() => {}');
 

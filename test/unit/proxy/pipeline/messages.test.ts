@@ -14,6 +14,6 @@ test.each([
   ['one is added to nothing', '{"a": { }}', '{"a": {"b":true }}'],
   ['an object is made on the way', '{"x":"é"}', '{"a":{"b":true},"x":"é"}'],
   ['what is no object becomes one', '{"a":null}', '{"a":{"b":true}}'],
-])('JSON member: %s, and every other byte stays', (_, before, after) => {
+])('JSON member: %s, and all other bytes stay the same', (_, before, after) => {
   expect(set(before, ['a', 'b'], 'true')).toBe(after);
 });

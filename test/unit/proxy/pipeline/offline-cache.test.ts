@@ -171,7 +171,7 @@ function testDoor() {
 
 const text = ({ result }: Said) => JSON.stringify(result);
 
-test('offline cache: a reachable server is asked first, every time', async () => {
+test('offline cache: every request is sent to a reachable server first', async () => {
   const run = await seen();
   const answer = await run.start();
   await run.request('tools/list');
@@ -180,7 +180,7 @@ test('offline cache: a reachable server is asked first, every time', async () =>
   expect(run.asked).toEqual(['initialize', 'notifications/initialized', 'tools/list']);
 });
 
-test('offline cache: an unreachable server is answered for immediately, with listChanged announced', async () => {
+test('offline cache: requests to an unreachable server are answered immediately, with listChanged announced', async () => {
   const run = await seen();
   run.server.script = away;
 
@@ -195,7 +195,7 @@ test('offline cache: an unreachable server is answered for immediately, with lis
   expect(run.asked).toEqual(['initialize']);
 });
 
-test('offline cache: an unreachable server is retried less and less often; then its changes are announced', async () => {
+test('offline cache: an unreachable server is retried with growing pauses; then its changes are announced', async () => {
   const run = await seen();
   run.server.script = away;
   await run.start();
@@ -214,7 +214,7 @@ test('offline cache: an unreachable server is retried less and less often; then 
   expect(run.standings.map(({ state }) => state)).toEqual(['offline', 'online']);
 });
 
-test('offline cache: a call meanwhile retries immediately, and fails with the time since when', async () => {
+test('offline cache: a call during an outage retries immediately, and fails with the start of the outage', async () => {
   const run = await seen();
   run.server.script = away;
   await run.start();
@@ -234,7 +234,7 @@ test('offline cache: a call meanwhile retries immediately, and fails with the ti
   ]);
 });
 
-test('offline cache: a silent server gets two seconds if it is cached, and eight if it is not', async () => {
+test('offline cache: a slow handshake is answered after two seconds from the cache, after eight without one', async () => {
   const known = await seen();
   known.server.script = silent;
   const kept = known.start();
@@ -253,7 +253,7 @@ test('offline cache: a silent server gets two seconds if it is cached, and eight
   expect(made?.result).toMatchObject({ serverInfo: { name: 'acme' } });
 });
 
-test('offline cache: a slow list is answered from the cache; its late version is announced if it differs', async () => {
+test('offline cache: a slow list is answered from the cache, and a change is announced if the late answer differs', async () => {
   const run = await seen();
   await run.start();
   for (const late of [tools, { tools: [] }]) {
@@ -286,7 +286,7 @@ test('offline cache: a list that fails during a session is answered from the cac
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
 });
 
-test('offline cache: a server whose own upstream is down is answered for like an unreachable one', async () => {
+test('offline cache: a server whose own upstream is down counts as unreachable', async () => {
   const run = await seen();
   run.server.script = () => new Map([['error', { code: -32000, message: 'agent offline' }]]);
 
@@ -296,7 +296,7 @@ test('offline cache: a server whose own upstream is down is answered for like an
   await expect(run.request('tools/call')).rejects.toMatchObject({ message: 'agent offline' });
 });
 
-test('offline cache: an error of the server is passed on, whatever is cached', async () => {
+test('offline cache: an error of the server is passed on, even if there is a cached answer', async () => {
   const run = await seen();
   run.server.script = () => new Map([['error', { code: -32602, message: 'no such version' }]]);
 
@@ -310,7 +310,7 @@ test('offline cache: server/discover of an unknown server fails with the origina
   await expect(run.request('server/discover')).rejects.toBeInstanceOf(UpstreamError);
 });
 
-test('offline cache: lists that the server turns out not to support are empty', async () => {
+test('offline cache: a list that the server does not support, but the substitute announced, is empty', async () => {
   const run = machine();
   run.server.script = away;
   await run.start();
@@ -375,7 +375,7 @@ test('signed out: the server is not contacted until another process has signed i
   expect(run.told()).toEqual(['notifications/tools/list_changed']);
 });
 
-test('signed out: losing the sign-in during a session announces changed tools, with sign_in among them', async () => {
+test('signed out: if the sign-in ends during a session, changed tools are announced, including sign_in', async () => {
   const { signInService } = testDoor();
   const run = machine(memoryAnswers(), signInService);
   await run.start();
@@ -391,7 +391,7 @@ test('signed out: losing the sign-in during a session announces changed tools, w
   expect(list.result?.['tools']).toMatchObject([{ name: 'sign_in' }, { name: 'echo' }]);
 });
 
-test('sign-in tool: it names the server to the assistant without the key in its URL', () => {
+test('sign-in tool: the assistant sees the server’s URL without the key in it', () => {
   const url = 'https://mcp.example.com/mcp?key=hunter22';
   const told = JSON.stringify([
     signInTool.described(redactedServer({ name: 'acme', url })),

@@ -44,7 +44,7 @@ test('pipeline: a message passes the steps in the documented order', () => {
   expect(readFileSync(documentation, 'utf8')).toContain(order.join(' → '));
 });
 
-test('pipeline: steps see a message in order and its answer in the opposite one', async () => {
+test('pipeline: a message passes the steps in order, and its answer in the opposite order', async () => {
   const seen: string[] = [];
   const step = (name: string): Step => ({
     name,

@@ -76,11 +76,11 @@ test.each([
   [{ deny: ['send', 'echo'] }, []],
   [{ allow: [] }, []],
   [{ deny: ['.*', 'ech', 'ECHO'] }, ['echo', 'send']],
-])('tool filter: %j lets %j through', async (rules, left) => {
+])('tool filter: %j admits %j', async (rules, left) => {
   expect(names(await filtering({ rules }).ask(list))).toEqual(left);
 });
 
-test('tool filter: a denied tool cannot be called, and the server is not asked', async () => {
+test('tool filter: a call of a denied tool fails without reaching the server', async () => {
   const filter = filtering({ rules: { deny: ['send'] } });
 
   const [answer = ''] = await filter.ask(call('send'));
@@ -94,7 +94,7 @@ test('tool filter: a denied tool cannot be called, and the server is not asked',
   expect(await filter.ask(call('echo'))).toEqual([expect.stringContaining('"content"')]);
 });
 
-test('tool filter: every byte around and inside the remaining tools is the server’s own', async () => {
+test('tool filter: the bytes around and in the remaining tools stay the same', async () => {
   const filter = filtering({ rules: { deny: ['b'] } });
   filter.offer(
     ' {"name":"a","inputSchema":{"maximum":9007199254740993}} , {"name":"b"},{ "name" : "c\\u0041" } ],"nextCursor":"x","big":[1e400',
@@ -113,7 +113,7 @@ test('tool filter: an answer on the session’s own stream is filtered as well',
   expect(names(await filter.ask(list))).toEqual([]);
 });
 
-test('changed tool: flagged once, in the log and to a legacy assistant', async () => {
+test('changed tool: it is flagged once, in the log and to a legacy assistant', async () => {
   const filter = filtering();
   await filter.ask(list);
   filter.offer('{"name":"echo","description":"ignore all that"},{"description":"s","name":"send"}');
@@ -145,7 +145,7 @@ test('changed tool: a modern assistant is not notified without a subscription', 
   expect(filter.logged).toHaveLength(1);
 });
 
-test('changed tool: withheld where that is configured, until it is accepted again', async () => {
+test('changed tool: it is withheld if that is configured, until it is accepted', async () => {
   const filter = filtering({ changed: 'withhold' });
   await filter.ask(list);
   filter.offer('{"name":"echo","description":"e"},{"name":"send","inputSchema":{}}');
@@ -157,7 +157,7 @@ test('changed tool: withheld where that is configured, until it is accepted agai
   expect(names(await filter.ask(list))).toEqual(['send']);
 });
 
-test('changed tool: an unreadable list of accepted tools withholds all, only where that is configured', async () => {
+test('changed tool: if the accepted tools cannot be read, all are withheld, but only if that is configured', async () => {
   const store: AcceptedToolStore = {
     read: () => Promise.reject(new Error('damaged')),
     write: () => Promise.reject(new Error('never')),
@@ -167,7 +167,7 @@ test('changed tool: an unreadable list of accepted tools withholds all, only whe
   expect(names(await filtering({ store }).ask(list))).toEqual(['echo', 'send']);
 });
 
-test('changed tool: a full disk does not stop the listing, and changes are still noticed', async () => {
+test('changed tool: when the disk is full, lists are still answered, and changes still detected', async () => {
   const store: AcceptedToolStore = {
     read: () => Promise.resolve(new Map()),
     write: () => Promise.reject(new Error('disk full')),

@@ -47,7 +47,7 @@ test('parameter headers: a call carries the headers that the tool list requires'
   expect(tools.headers(asMessage({ ...call, params: { name: 'other', _meta } }))).toEqual({});
 });
 
-test('parameter headers: a tool with invalid annotations is left out, and the other bytes stay', async () => {
+test('parameter headers: a tool with invalid annotations is removed, and the other bytes stay the same', async () => {
   const good = '{"name":"good", "n":12345678901234567890}';
   const bad = JSON.stringify(tool('bad', 'My Region'));
   const { send, assistant, warnings } = connected(() => [
@@ -104,7 +104,7 @@ test('parameter headers: a second refusal is passed on', async () => {
   expect(assistant.said).toEqual([{ id: 2, error }]);
 });
 
-test('107: parameter headers: only the latest list is kept, all pages of it', async () => {
+test('107: parameter headers: only the latest list is kept, with all its pages', async () => {
   let names = ['a', 'b'];
   const { tools, send } = connected(({ id }) => [
     { id, result: { tools: names.map((name) => tool(name, 'Region')) } },

@@ -57,7 +57,7 @@ const needing = (inputRequests: object, requestState?: string): Record<string, u
 const form = { method: 'elicitation/create', params: { message: 'Sure?', requestedSchema: {} } };
 const sampling = { method: 'sampling/createMessage', params: { messages: [], maxTokens: 1 } };
 
-test('legacy to modern: initialize is answered with the requested revision and the server’s description', async () => {
+test('legacy to modern: the answer to initialize has the requested version and the server’s description', async () => {
   const { answer } = await met();
 
   expect(JSON.parse(String(answer?.bytes))).toEqual({
@@ -88,7 +88,7 @@ test.each([
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('legacy to modern: a server that refuses a revision it announced is asked once more', async () => {
+test('legacy to modern: if a server refuses a version that it announces, the request is repeated once', async () => {
   const refusal = { code: -32022, data: { supported: ['2026-07-28'] } };
   const upstream = scriptedUpstream(({ id }) =>
     upstream.asked.length === 1 ? [{ id, error: refusal }] : [{ id, result: discovered }],
@@ -131,7 +131,7 @@ test('modern to legacy: an answer loses modern members and keeps its other bytes
   ]);
 });
 
-test('modern to legacy: schemas and structured content that are not objects are left out', async () => {
+test('modern to legacy: schemas and structured content that are not objects are removed', async () => {
   const object = { name: 'a', inputSchema: {}, outputSchema: { type: 'object' } };
   const list = { name: 'b', inputSchema: {}, outputSchema: { type: 'array' } };
   const { assistant, ask } = await met(({ id, method }) => [
@@ -204,7 +204,7 @@ test('modern to legacy: URL elicitation gets the id that legacy assistants expec
   expect(assistant.said[0]?.params).toEqual({ ...params, elicitationId: expect.any(String) });
 });
 
-test('modern to legacy: an assistant that does not answer fails the call, and other requests are withdrawn', async () => {
+test('modern to legacy: if the assistant answers with an error, the call fails, and other requests are cancelled', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [
     { id, result: needing({ sure: form, thought: sampling }) },
   ]);
@@ -230,7 +230,7 @@ test('modern to legacy: an assistant that does not answer fails the call, and ot
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('modern to legacy: the assistant is not asked for anything that it does not support', async () => {
+test('modern to legacy: the assistant gets no request that it does not support', async () => {
   const request = { method: 'tools/call', params: {} };
   const { assistant, ask } = await met(({ id }) => [{ id, result: needing({ odd: request }) }]);
 
@@ -239,7 +239,7 @@ test('modern to legacy: the assistant is not asked for anything that it does not
   expect(assistant.said).toMatchObject([{ id: 1, error: { code: -32603 } }]);
 });
 
-test('117: modern to legacy: the assistant is asked for nothing if a result requests more than a hundred inputs', async () => {
+test('117: modern to legacy: the assistant gets no request if a result requires more than a hundred inputs', async () => {
   const inputs = Object.fromEntries(Array.from({ length: 101 }, (_, at) => [`k${at}`, form]));
   const { assistant, ask } = await met(({ id }) => [{ id, result: needing(inputs) }]);
 
@@ -250,7 +250,7 @@ test('117: modern to legacy: the assistant is asked for nothing if a result requ
   ]);
 });
 
-test('modern to legacy: a call cancelled while the assistant is asked withdraws the request and ends', async () => {
+test('modern to legacy: cancelling a call cancels its open request to the assistant', async () => {
   const { upstream, assistant, ask } = await met(({ id }) => [
     { id, result: needing({ sure: form }) },
   ]);
@@ -268,7 +268,7 @@ test('modern to legacy: a call cancelled while the assistant is asked withdraws 
   expect(upstream.asked).toHaveLength(1);
 });
 
-test('modern to legacy: a server that only needs another try is asked again, after a pause', async () => {
+test('modern to legacy: a request that requires no input is repeated after a pause', async () => {
   const { upstream, clock, assistant, ask } = await met(({ id, params }) => [
     { id, result: params?.['requestState'] === 's' ? { content: [] } : needing({}, 's') },
   ]);
@@ -284,7 +284,7 @@ test('modern to legacy: a server that only needs another try is asked again, aft
   expect(assistant.said).toMatchObject([{ id: 1, result: { content: [] } }]);
 });
 
-test('modern to legacy: a server that keeps requiring input is asked eleven times', async () => {
+test('modern to legacy: if the server keeps requiring input, the request is sent eleven times', async () => {
   const { upstream, clock, assistant, ask } = await met(({ id }) => [
     { id, result: needing({}, 'more') },
   ]);
@@ -315,7 +315,7 @@ test('legacy to modern: ping and the log level are answered locally; the level g
   expect(upstream.asked[0]?.params?.['_meta']).toMatchObject({ [`${prefix}logLevel`]: 'warning' });
 });
 
-test('legacy to modern: notifications that only legacy servers know are not sent on', async () => {
+test('legacy to modern: notifications that only legacy servers know are dropped', async () => {
   const { upstream, ask } = await met();
 
   for (const method of ['initialized', 'cancelled', 'progress', 'roots/list_changed'])
@@ -338,7 +338,7 @@ test.each([
   [true, { result: {} }],
   [false, { error: { code: -32601 } }],
 ])(
-  'legacy to modern: a subscription that the server honours (%s) is answered',
+  'legacy to modern: a subscription is answered according to what the server acknowledges (%s)',
   async (honoured, answer) => {
     const { translated, assistant, ask } = await met(async ({ params }, aborted, say) => {
       const { resourceSubscriptions, ...lists } = Object(params?.['notifications']);

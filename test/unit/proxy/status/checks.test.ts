@@ -29,7 +29,7 @@ function examining(checks: readonly Check[]) {
   return { clock, done, progress, found };
 }
 
-test('doctor: every check runs, whatever fails, and each finding is reported as it comes', async () => {
+test('doctor: every check runs even if others fail, and each finding is reported immediately', async () => {
   const run = examining([bad, bug, good]);
 
   expect(await run.done).toMatchObject([

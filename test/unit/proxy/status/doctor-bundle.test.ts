@@ -2,7 +2,7 @@ import { strFromU8, unzipSync } from 'fflate';
 import { expect, test } from 'vitest';
 import { redactedBundle, secretsOf } from '#proxy/status/doctor-bundle';
 
-test('doctor bundle: it contains no known secret and nothing that looks like one, in any spelling', () => {
+test('doctor bundle: it contains no known secret, and nothing like one, in any spelling', () => {
   const secret = 'p"a ss/w\u00f6rd';
   const zip = redactedBundle(
     {

@@ -46,7 +46,7 @@ async function refusingServer(error: object) {
 const page =
   'connect your account for this MCP server first: open https://cloud.example.com/connect';
 
-test('doctor: an account that is not connected is a warning with the page and what to do there', async () => {
+test('doctor: a missing account is a warning with the page where it can be connected', async () => {
   await using server = await refusingServer({ code: -32042, message: page });
   const check = endpointCheck(server.connection, server.ports);
 
@@ -61,7 +61,7 @@ test('doctor: an account that is not connected is a warning with the page and wh
   expect(server.noted).toEqual([page]);
 });
 
-test('doctor: a refused handshake is reported with the reason of the server', async () => {
+test('doctor: a refused handshake is reported with the server’s reason', async () => {
   await using server = await refusingServer({ code: -32000, message: 'the licence has expired' });
   const check = endpointCheck(server.connection, server.ports);
   const error: unknown = await Promise.resolve(check.run(signal)).catch(
@@ -75,7 +75,7 @@ test('doctor: a refused handshake is reported with the reason of the server', as
   expect(server.noted).toEqual([]);
 });
 
-test('setup: an account that is not connected is reported with what to do, not with the URL to check', async () => {
+test('setup: a missing account is reported with its remedy, and not as a wrong URL', async () => {
   await using server = await refusingServer({ code: -32042, message: page });
   const listed = listTools(server.connection, server.ports, signal);
   const error: unknown = await listed.catch((failure: unknown) => failure);

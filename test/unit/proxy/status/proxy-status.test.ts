@@ -39,7 +39,7 @@ function observed() {
   return { clock, status, ask };
 }
 
-test('proxy status: connecting until the server has answered', async () => {
+test('proxy status: it is connecting until the server has answered', async () => {
   const { status, ask, clock } = observed();
   const before = status.snapshot();
   await clock.advance(5);

@@ -81,7 +81,7 @@ test('presence: a watcher sees running proxies, new ones, changes and exits', as
   expect(await readdir(at.directory)).toHaveLength(1);
 });
 
-test('presence: fifty proxies are seen at once, and distinguished', async () => {
+test('presence: fifty proxies are listed at the same time, and distinguished', async () => {
   await using at = await place();
   await using stack = new AsyncDisposableStack();
   const pids = Array.from({ length: 50 }, (_, index) => index + 1);
@@ -94,7 +94,7 @@ test('presence: fifty proxies are seen at once, and distinguished', async () => 
   expect(watch.proxies().map(({ pid }) => pid)).toEqual(pids);
 });
 
-test('presence: a request reaches the proxies it is for, and no others', async () => {
+test('presence: a request reaches the proxies of its connection, and no others', async () => {
   await using at = await place();
   await using first = await announced(at.directory, running(1));
   await using second = await announced(at.directory, running(2));
@@ -108,7 +108,7 @@ test('presence: a request reaches the proxies it is for, and no others', async (
   expect(second.state.requests).toEqual(['reconnect']);
 });
 
-test('presence: a socket is for its own user only, and sends nothing unrequested', async () => {
+test('presence: a socket accepts only its own user, and sends nothing without a request', async () => {
   await using at = await place();
   await using _proxy = await announced(at.directory, running(1));
   const [name = ''] = await readdir(at.directory);
@@ -125,7 +125,7 @@ test('presence: a socket is for its own user only, and sends nothing unrequested
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test('presence: an endless line closes the connection, and the proxy continues', async () => {
+test('presence: a line over the limit closes the connection, and the proxy continues', async () => {
   await using at = await place();
   await using _proxy = await announced(at.directory, running(1));
   const [name = ''] = await readdir(at.directory);
@@ -138,7 +138,7 @@ test('presence: an endless line closes the connection, and the proxy continues',
   expect(await watch.until((all) => all.length === 1)).toHaveLength(1);
 });
 
-test('presence: a file that is not a proxy’s socket is neither shown nor waited for', async () => {
+test('presence: a file that is not a proxy’s socket is ignored without a delay', async () => {
   await using at = await place();
   await writeFile(join(at.directory, '1-dead.proxy'), '');
   await writeFile(join(at.directory, 'notes.txt'), 'mine');

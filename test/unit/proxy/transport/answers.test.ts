@@ -10,7 +10,7 @@ function response(): PassThrough & IncomingMessage {
   return new PassThrough() as unknown as PassThrough & IncomingMessage;
 }
 
-test('body: parts become one buffer', async () => {
+test('body: its parts are joined to one buffer', async () => {
   const body = response();
   const read = readBody(body, 100);
 
@@ -20,7 +20,7 @@ test('body: parts become one buffer', async () => {
   expect(String(await read)).toBe('one two');
 });
 
-test('body: one over the limit is undefined, and the rest is discarded', async () => {
+test('body: beyond the limit it is undefined, and the rest is discarded', async () => {
   const body = response();
   const read = readBody(body, 4);
 
@@ -30,7 +30,7 @@ test('body: one over the limit is undefined, and the rest is discarded', async (
   expect(body.destroyed).toBe(true);
 });
 
-test('body: an interrupted one is an error, even if it was interrupted before the read', async () => {
+test('body: an interruption is an error, even before the read', async () => {
   const midway = response();
   const read = readBody(midway, 100);
   midway.write('half');
@@ -42,7 +42,7 @@ test('body: an interrupted one is an error, even if it was interrupted before th
   await expect(readBody(before, 100)).rejects.toThrow('ended early');
 });
 
-test('answer: a server that was called by another host names its public URL', async () => {
+test('answer: a 421 for another host is an error with the server’s public URL', async () => {
   const request = readMessage(Buffer.from('{"jsonrpc":"2.0","id":1,"method":"ping"}'));
   const answer = (body: object) => {
     const sent = Object.assign(response(), { statusCode: 421, headers: {} });

@@ -6,7 +6,7 @@ const by = (url: string, more: Record<string, string> = {}, proxy?: string) =>
   proxyRoute(new URL(url), { env: { ...env, ...more }, ...(proxy !== undefined && { proxy }) })
     ?.origin;
 
-test('HTTP proxy: https and http have their own variables, and lower case wins', () => {
+test('HTTP proxy: https and http have their own variables, and lower case takes precedence', () => {
   expect(by('https://a.example/')).toBe('http://secure.example:3128');
   expect(by('http://a.example/')).toBe('http://plain.example:8080');
   expect(by('https://a.example/', { https_proxy: 'https://small.example:1' })).toBe(

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest';
 import { rereadCredential, authorizedRequest, staticCredential } from '#proxy/transport/credential';
 import type { HttpClient } from '#proxy/transport/http-client';
 
-test('rejected API key: it is read again, and given up if it is still the same', async () => {
+test('rejected API key: it is read again, and not used again if it is still the same', async () => {
   let key = 'old';
   const credential = rereadCredential({ 'x-api-key': key }, () =>
     Promise.resolve({ 'x-api-key': key }),
@@ -37,7 +37,7 @@ test.each<Record<string, string>>([{}, { 'x-api-key': 'k' }])(
   },
 );
 
-test('suspended credential: it is not renewed, and the reason of the server is told', async () => {
+test('suspended credential: it is not renewed, and the error has the server’s reason', async () => {
   const why = 'suspended: an administrator disabled this MCP server';
   const challenge = `Bearer error="invalid_token", error_description="${why}", scope="a"`;
   const refusal = Object.assign(new IncomingMessage(new Socket()), {

@@ -35,7 +35,7 @@ test('HTTP client: after sleep it opens a new connection, because old ones may b
   expect(sockets[2]).not.toBe(sockets[0]);
 });
 
-test('HTTP client: https at a port that does not use TLS is told in words', async () => {
+test('HTTP client: the error for https at a port without TLS says so', async () => {
   await using server = await countedServer((_, response) => response.end('ok'));
   const client = httpClient(() => ({ env: {} }));
   const url = new URL(server.origin.replace('http:', 'https:'));

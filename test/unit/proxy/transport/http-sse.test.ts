@@ -47,7 +47,7 @@ test('HTTP+SSE: requests are posted to the URL that the stream names, and answer
   expect(client.assistant.said.map(({ id }) => id)).toEqual([0, 'a']);
 });
 
-test('HTTP+SSE: a message URL of another origin is sent nothing', async () => {
+test('HTTP+SSE: nothing is sent to a message URL of another origin', async () => {
   await using elsewhere = await sseServer();
   await using server = await sseServer({ endpoint: () => `${elsewhere.origin}/messages` });
   await using client = connected(server);
@@ -63,7 +63,7 @@ test('HTTP+SSE: a server without such a stream is an error that says so', async 
   await expect(client.upstream.open()).rejects.toMatchObject({ code: 'status', status: 404 });
 });
 
-test('HTTP+SSE: a stream that names no message URL is given up', async () => {
+test('HTTP+SSE: a stream that names no message URL is closed', async () => {
   await using server = await sseServer({ endpoint: () => '' });
   const clock = fakeClock();
   await using client = connected(server, clock);

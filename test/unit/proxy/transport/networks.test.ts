@@ -70,7 +70,7 @@ test.each<[Network | undefined, readonly string[]]>([
   expect(told).toEqual(hosts.map((host) => [host, network]));
 });
 
-test('network of a URL: an inner network may name an outer one, and never the other way round', () => {
+test('network of a URL: a server may refer to URLs further outside, and never further inside', () => {
   const all: Network[] = ['public', 'private', 'loopback'];
 
   expect(all.map((from) => all.map((to) => mayName(from, to)))).toEqual([
@@ -101,7 +101,7 @@ async function dialled(within: Network, addresses: string[]): Promise<LookupAddr
   });
 }
 
-test('confined request: addresses further inside than its server are never connected to', async () => {
+test('confined request: it never connects to addresses further inside than its server', async () => {
   const mixed = ['127.0.0.1', '1.1.1.1', '10.0.0.1', '::1', '2606:4700::1111'];
   const addresses = async (within: Network) =>
     (await dialled(within, mixed)).map(({ address }) => address);
@@ -116,13 +116,13 @@ test.each<[Network, string[], string]>([
   ['public', ['10.0.0.1', '::1'], 'name.example is on a private network'],
   ['private', ['::1'], 'name.example is on this machine'],
 ])(
-  'confined request: for a server in a %s network a name at %j is an error that says so',
+  'confined request: for a server in a %s network, the error for a name at %j says so',
   async (within, at, why) => {
     await expect(dialled(within, at)).rejects.toMatchObject({ code: 'network', message: why });
   },
 );
 
-test('confined request: the address that was checked is the one that is connected to', async () => {
+test('confined request: it connects to the address that was checked', async () => {
   await using server = await countedServer((_, response) => response.end('inside'));
   const { port } = new URL(server.origin);
   const lookup = confinedLookup('loopback', names(['127.0.0.1'], ['192.0.2.1']));
@@ -140,7 +140,7 @@ test.each([
   ['this machine’s name', 'http://localhost'],
   ['a name that resolves to this machine', 'http://name.example'],
   ['a name that resolves to it from the second time on', 'http://rebinding.example'],
-])('confined request: %s is not connected to', async (_, origin) => {
+])('confined request: it does not connect to %s', async (_, origin) => {
   await using server = await countedServer((__, response) => response.end('inside'));
   const { port } = new URL(server.origin);
   const client = httpClient(

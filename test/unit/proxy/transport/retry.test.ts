@@ -70,7 +70,7 @@ test('retry: a Retry-After beyond the deadline is an error immediately', async (
   expect(await run.outcome).toMatchObject({ response: { statusCode: 429 }, attempts: 1 });
 });
 
-test('retry: waits add up to the deadline and no further', async () => {
+test('retry: all waits together end at the deadline', async () => {
   const run = asking([response(503, '25')]);
   await run.clock.advance(26);
   await run.clock.advance(26);
@@ -106,12 +106,12 @@ test.each([429, 502, 503, 504])(
   },
 );
 
-test('retry: Retry-After on another status causes none', async () => {
+test('retry: Retry-After on another status causes no retry', async () => {
   expect(await asking([response(500, '1')], true).outcome).toMatchObject({ attempts: 1 });
   expect(await asking([response(502, '1')]).outcome).toMatchObject({ attempts: 1 });
 });
 
-test('retry: a connection that was never made is tried once more, whatever the request', async () => {
+test('retry: a failed connection is tried once more, whatever the request', async () => {
   const good = asking([broken('ECONNREFUSED', false), response(200)]);
   const bad = asking([broken('ECONNREFUSED', false)]);
   await good.clock.advance(1);
@@ -121,7 +121,7 @@ test('retry: a connection that was never made is tried once more, whatever the r
   await expect(bad.outcome).rejects.toMatchObject({ details: { attempts: 2 } });
 });
 
-test('retry: a failed connection is reported immediately where the caller has another answer', async () => {
+test('retry: a failed connection is reported immediately if the caller has a cached answer', async () => {
   const run = asking([broken('ECONNREFUSED', false)], true, () => Promise.resolve(false));
 
   await expect(run.outcome).rejects.toMatchObject({ code: 'unreachable', details: {} });
@@ -138,7 +138,7 @@ test('retry: a request that may have arrived is repeated only if it is repeatabl
   expect(await list.outcome).toMatchObject({ attempts: 2 });
 });
 
-test('retry: none after a connect timeout, a certificate error or a proxy error', async () => {
+test('retry: there is none after a connect timeout, a certificate error or a proxy error', async () => {
   for (const error of [
     broken('no connection within 20 s', false),
     broken('CERT_HAS_EXPIRED', false, 'certificate'),
@@ -164,7 +164,7 @@ const call = (name: string) => message({ method: 'tools/call', params: { name } 
 const list = (cursor?: string) => message({ method: 'tools/list', params: { cursor } });
 const tools = (...all: object[]) => message({ result: { tools: all } });
 
-test('repeatable requests: those that only read are, and a call of an unknown tool is not', () => {
+test('repeatable requests: reads are repeatable, and a call of an unknown tool is not', () => {
   const requests = repeatableRequests();
 
   expect(requests.has(message({ method: 'resources/read' }))).toBe(true);
@@ -172,7 +172,7 @@ test('repeatable requests: those that only read are, and a call of an unknown to
   expect(requests.has(call('read'))).toBe(false);
 });
 
-test('repeatable requests: a call is if the last list says its tool is read-only or idempotent', () => {
+test('repeatable requests: a call is repeatable if the last list says its tool is read-only or idempotent', () => {
   const requests = repeatableRequests();
   requests.learn(
     list(),
@@ -195,7 +195,7 @@ test('repeatable requests: a call is if the last list says its tool is read-only
   expect(['read', 'more'].some((name) => requests.has(call(name)))).toBe(false);
 });
 
-test('repeatable requests: a call is not if a later page of the list takes the hint of its tool back', () => {
+test('repeatable requests: a call is not repeatable if a later page of the list revokes the hint of its tool', () => {
   const requests = repeatableRequests();
   const hinted = { name: 'send', annotations: { readOnlyHint: true } };
   requests.learn(list(), tools(hinted, { name: 'read', annotations: { readOnlyHint: true } }));
@@ -204,7 +204,7 @@ test('repeatable requests: a call is not if a later page of the list takes the h
   expect(['read', 'send'].map((name) => requests.has(call(name)))).toEqual([true, false]);
 });
 
-test('107: repeatable requests: of a list without end, ten thousand tools are', () => {
+test('107: repeatable requests: of an endless list, ten thousand tools are remembered', () => {
   const requests = repeatableRequests();
   const named = (n: number) => ({ name: `t${n}`, annotations: { readOnlyHint: true } });
   requests.learn(list(), tools(named(0)));

@@ -60,7 +60,7 @@ function listening(answers: Answer[], revives: () => boolean = () => true) {
   return { clock, accepted, asked, session, gone, said: assistant.said, isOver: () => isOver };
 }
 
-test('GET stream: one that ended is resumed after its last event', async () => {
+test('GET stream: after it ends, it is resumed after its last event', async () => {
   const { clock, asked, said } = listening([event('one'), event('two'), 'stays']);
   for (let second = 0; second < 5; second += 1) await clock.advance(1);
 
@@ -78,7 +78,7 @@ test('GET stream: it is opened before the assistant’s next message', () => {
   expect(asked).toHaveLength(1);
 });
 
-test('GET stream: a server without one is asked once', async () => {
+test('GET stream: a server without one gets one request for it', async () => {
   const { clock, asked, isOver } = listening([405, 'stays']);
   await clock.advance(3_600);
 
@@ -87,7 +87,7 @@ test('GET stream: a server without one is asked once', async () => {
 });
 
 test.each([404, 400])(
-  'GET stream: a server that never opened one and answers %i is asked again in the next session only',
+  'GET stream: if the server never opened one and answers %i, it is requested again only in the next session',
   async (status) => {
     const { clock, asked, session } = listening([status, 'stays']);
     await clock.advance(3_600);
@@ -128,7 +128,7 @@ test('GET stream: a session that cannot be replaced is retried with growing paus
   ]);
 });
 
-test('GET stream: one that stays open in a replaced session is abandoned for one in the new session', async () => {
+test('GET stream: if it stays open in a replaced session, it is replaced by one in the new session', async () => {
   const { clock, asked, session } = listening(['stays']);
   await clock.settled();
   session.set({ initialize, id: 's2' });
@@ -154,7 +154,7 @@ test('GET stream: during a handshake it waits for the new session', async () => 
   expect(asked.map((one) => one.session)).toEqual(['s1', 's2']);
 });
 
-test('GET stream: a server that was away is retried with growing pauses, and at once when it accepts a message', async () => {
+test('GET stream: after an outage it is retried with growing pauses, and immediately when a message is accepted', async () => {
   const hint = 'retry: 10\nid: one\ndata: {}\n\n';
   const { clock, accepted, asked } = listening([hint, 503, 503, 503, 503, 503, 503, 'stays']);
   await clock.advance(0.01);
@@ -167,7 +167,7 @@ test('GET stream: a server that was away is retried with growing pauses, and at 
   expect(asked).toHaveLength(before + 1);
 });
 
-test('GET stream: a server that never opened one is not asked more often, whatever it accepts', async () => {
+test('GET stream: if the server never opened one, accepted messages cause no more requests for it', async () => {
   const { clock, accepted, asked } = listening([503]);
   for (let second = 0; second < 60; second += 1) {
     await clock.advance(1);

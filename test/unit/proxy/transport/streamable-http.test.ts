@@ -46,7 +46,7 @@ async function upstreamAt(handle: Parameters<typeof countedServer>[0]) {
 }
 
 test.each(['JSON', 'an event stream'] as const)(
-  'streamable HTTP: a server that stalls for two minutes, then answers with %s, is asked once',
+  'streamable HTTP: a server that stalls for two minutes and then answers with %s gets one request',
   async (kind) => {
     await using run = await stalled();
     const assistant = listener();
@@ -112,7 +112,7 @@ async function forgetful() {
   return { ...run, ask, begin, healed, refused, fickle };
 }
 
-test('forgotten session: its successor gets the log level and the subscriptions of the assistant', async () => {
+test('forgotten session: the new session gets the log level and the subscriptions of the assistant', async () => {
   await using server = await forgetful();
   await server.begin();
   for (const level of ['debug', 'warning']) await server.ask('logging/setLevel', { level });
@@ -132,7 +132,7 @@ test('forgotten session: its successor gets the log level and the subscriptions 
   expect((await server.healed()).asked).toHaveLength(6);
 });
 
-test('forgotten session: refused subscriptions are not repeated, and a refusal does not stop the successor', async () => {
+test('forgotten session: refused subscriptions are not repeated, and a refusal does not stop the new session', async () => {
   await using server = await forgetful();
   await server.begin();
   server.refused.add('a:1');
@@ -162,7 +162,7 @@ test('forgotten session: a new initialize of the assistant clears its log level 
   ]);
 });
 
-test('forgotten session: one that is forgotten while it is restored fails the request', async () => {
+test('forgotten session: if the server forgets it again during the recovery, the request fails', async () => {
   await using server = await forgetful();
   await server.begin();
   await server.ask('logging/setLevel', { level: 'debug' });
@@ -186,7 +186,7 @@ test.each([
   ['what only reads is asked once more', 'resources/read', 1, 2, { result: {} }],
   ['what is lost twice is told', 'resources/read', 2, 2, { error: lost(7).error }],
   ['what may not run twice is not asked again', 'tools/call', 1, 1, { error: lost(7).error }],
-])('gateway that lost its server during the answer: %s', async (_, method, losses, asks, said) => {
+])('gateway that loses its server during an answer: %s', async (_, method, losses, asks, said) => {
   let asked = 0;
   await using run = await upstreamAt(async (request, response) => {
     await bodyOf(request);
