@@ -84,12 +84,12 @@ function wordsOf(error: ExpectedError, connection?: Connection): Words {
 const checkNetwork = 'check the network and that the server is running';
 const suspendedHint =
   'ask an administrator of the organization to turn it on again; you need not sign in again then';
-const tellAdministrator = 'contact the administrator of the server';
+const contactAdministrator = 'contact the administrator of the server';
 
 function secretStoreWords({ code, message, cause }: SecretStoreError): Words {
   switch (code) {
     case 'unavailable':
-      if (isOfDisk(cause))
+      if (isFolderError(cause))
         return {
           message: `cannot store secrets in files: ${message}`,
           hint: 'check the permissions and the free disk space, or choose other paths with --state-dir and --secret-store-key-file',
@@ -143,7 +143,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
         hint: `if you trust the new issuer, run ${login}, or set oauth.issuer of ${who}`,
       };
     case 'metadata':
-      return { ...noToken, hint: `check the URL of ${who}, or ${tellAdministrator}` };
+      return { ...noToken, hint: `check the URL of ${who}, or ${contactAdministrator}` };
     case 'unreachable':
       return { ...noToken, hint: remedy(oauthError) ?? `${checkNetwork}, then try again` };
     case 'client':
@@ -154,7 +154,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
     case 'redirect':
       return {
         ...notSignedIn,
-        hint: `run ${login} again; if the error persists, ${tellAdministrator}`,
+        hint: `run ${login} again; if the error persists, ${contactAdministrator}`,
       };
     case 'denied':
       return { ...notSignedIn, hint: known ?? refusals.get(error ?? '')?.(who) ?? login };
@@ -164,7 +164,7 @@ function oauthWords(oauthError: OAuthError, who: string, login: string): Words {
 function tokenWords({ code, message }: TokenError, login: string): Words {
   switch (code) {
     case 'rejected':
-      return { message, hint: tellAdministrator };
+      return { message, hint: contactAdministrator };
     case 'busy':
       return { message, hint: 'try again, or stop the other process' };
     case 'no_lock':
@@ -231,7 +231,7 @@ function upstreamWords(error: UpstreamError, who: string): Words {
     case 'not_json_rpc':
       return { ...known, hint: `check the URL of ${who}` };
     case 'refused':
-      return { ...known, hint: tellAdministrator };
+      return { ...known, hint: contactAdministrator };
     case 'account':
       return { ...known, hint: 'open that page and connect your account' };
     case 'too_large':
@@ -242,7 +242,7 @@ function upstreamWords(error: UpstreamError, who: string): Words {
 }
 
 /** Whether the error is about a folder of secrets that cannot be used, and not about a keychain. */
-function isOfDisk(cause: unknown): boolean {
+function isFolderError(cause: unknown): boolean {
   return /^(EACCES|EPERM|EROFS|ENOTDIR|ENOSPC|EDQUOT|EFBIG)$/.test(platformCode(cause));
 }
 

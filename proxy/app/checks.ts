@@ -99,7 +99,7 @@ export async function openEndpointCheck(
 ): Promise<Check> {
   const { endpointCheck } = await import('#status/endpoint-check');
   return endpointCheck(connection, {
-    ...quietPorts(connection, options, host),
+    ...checkPorts(connection, options, host),
     words: (error) => words(error, connection),
     noteMissingAccount: await missingAccountOf(connection, options, host),
   });
@@ -116,7 +116,7 @@ export async function openToolList(
   const noteMissingAccount = await missingAccountOf(connection, options, host);
   return listTools(
     connection,
-    { ...quietPorts(connection, options, host), noteMissingAccount },
+    { ...checkPorts(connection, options, host), noteMissingAccount },
     signal,
   );
 }
@@ -132,13 +132,14 @@ async function missingAccountOf(
   return (message) => marks.noteMissingAccount(message);
 }
 
-function quietPorts(connection: Connection, options: Options, host: CredentialPorts) {
-  const quiet = { ...options, signIn: 'never' as const };
+function checkPorts(connection: Connection, options: Options, host: CredentialPorts) {
+  const neverSigningIn = { ...options, signIn: 'never' as const };
   const silent = { ...host, openBrowser: () => Promise.resolve(false) };
   const log = jsonLinesLog('error', () => undefined);
   return {
     ...host,
-    credential: async () => (await openCredential(connection, quiet, silent, log)).credential,
+    credential: async () =>
+      (await openCredential(connection, neverSigningIn, silent, log)).credential,
     maxMessageBytes: options.maxMessageBytes,
   };
 }

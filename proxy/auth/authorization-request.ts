@@ -21,7 +21,7 @@ export type AuthorizationRequestInput = {
 };
 
 /** A Latchkey server ignores longer names. */
-const longestAssistant = 100;
+const maxAssistantLength = 100;
 
 /**
  * Builds the URL at which a person gives consent, with PKCE and a new state.
@@ -44,7 +44,7 @@ export function authorizationRequest(
   const url = new URL(authorizationEndpoint);
   const query = {
     ...authorizeParams,
-    ...(assistant && { assistant: assistant.slice(0, longestAssistant) }),
+    ...(assistant && { assistant: assistant.slice(0, maxAssistantLength) }),
     response_type: 'code',
     client_id: clientId,
     redirect_uri: redirectUri,

@@ -45,8 +45,8 @@ export async function configuredClient(
     return { clientId, privateKey: async () => readPrivateKey(privateKeyFile) };
   if (clientSecret === undefined) return { clientId };
   if (!isInKeychain(clientSecret)) return { clientId, clientSecret };
-  const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
-  if (kept) return { clientId, ...kept };
+  const stored = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
+  if (stored) return { clientId, ...stored };
   throw new OAuthError(
     'client',
     `client secret of ${clientId} for ${url} not found in the keychain`,
@@ -65,8 +65,8 @@ export async function bindSecret(
 ): Promise<void> {
   if (boundIssuer === issuer) return;
   // Another process may have replaced the secret in the meantime. The new one must not be overwritten.
-  const kept = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
-  if (kept?.clientSecret !== clientSecret) return;
+  const stored = parseStoredSecret(await store.get(clientSecretAccount(url, clientId)));
+  if (stored?.clientSecret !== clientSecret) return;
   await store.set(clientSecretAccount(url, clientId), JSON.stringify({ clientSecret, issuer }));
 }
 

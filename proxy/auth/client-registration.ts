@@ -26,7 +26,7 @@ export type ChosenClient = {
   client: ConfiguredClient;
   listener: RedirectListener;
   /** Whether the authorization server publishes a metadata document about this program. */
-  isKnownThere?: boolean;
+  hasOwnDocument?: boolean;
 };
 
 /**
@@ -46,17 +46,21 @@ export async function chooseClient(
   const { issuer, takesMetadataUrls, registrationEndpoint } = discovery;
   const { clientMetadataUrl, redirectPort: port } = credentials;
   const { redirectHost: host, redirectPath: path } = credentials;
-  const where = { port, ...(host !== undefined && { host }), ...(path !== undefined && { path }) };
+  const listenerOptions = {
+    port,
+    ...(host !== undefined && { host }),
+    ...(path !== undefined && { path }),
+  };
   const { http, clients, listen } = ports;
   const configured = await configuredClient(url, credentials, ports);
-  if (configured) return { client: configured, listener: await listen(where) };
+  if (configured) return { client: configured, listener: await listen(listenerOptions) };
   if (clientMetadataUrl !== undefined && takesMetadataUrls)
-    return { client: { clientId: clientMetadataUrl }, listener: await listen(where) };
+    return { client: { clientId: clientMetadataUrl }, listener: await listen(listenerOptions) };
   const document = await clientMetadataDocument(discovery, http);
   if (document) {
     const { clientId, redirectHost, redirectPath } = document;
     const documented = { port, host: redirectHost, path: redirectPath };
-    return { client: { clientId }, listener: await listen(documented), isKnownThere: true };
+    return { client: { clientId }, listener: await listen(documented), hasOwnDocument: true };
   }
   if (registrationEndpoint === undefined)
     throw new OAuthError(
@@ -65,7 +69,7 @@ export async function chooseClient(
       { endpoint: issuer },
     );
   const registered = await clients.of(issuer);
-  const listener = await sameListener(registered?.redirectUri, where, listen);
+  const listener = await sameListener(registered?.redirectUri, listenerOptions, listen);
   try {
     if (registered?.redirectUri === listener.redirectUri) return { client: registered, listener };
     const { redirectUri } = listener;
@@ -81,15 +85,17 @@ export async function chooseClient(
 /** Some servers compare the port too, so the registered port is tried first. */
 async function sameListener(
   redirectUri: string | undefined,
-  where: RedirectListenerOptions,
+  listenerOptions: RedirectListenerOptions,
   listen: ChooseClientPorts['listen'],
 ): Promise<RedirectListener> {
   const before = Number(redirectUri && URL.parse(redirectUri)?.port);
-  if (where.port === undefined && before > 0) {
-    const again = await listen({ ...where, port: before, attempts: 1 }).catch(() => undefined);
-    if (again) return again;
+  if (listenerOptions.port === undefined && before > 0) {
+    const same = await listen({ ...listenerOptions, port: before, attempts: 1 }).catch(
+      () => undefined,
+    );
+    if (same) return same;
   }
-  return listen(where);
+  return listen(listenerOptions);
 }
 
 /** A client id that is a URL, and the redirect to our listener that its document allows. */
@@ -157,7 +163,7 @@ export async function registerClient(
 ): Promise<RegisteredClient> {
   const endpoint = registrationEndpoint ?? issuer;
   const wanted = ['none', 'client_secret_basic', 'client_secret_post'];
-  const asked = wanted.find((method) => methods.includes(method)) ?? 'none';
+  const requestedMethod = wanted.find((method) => methods.includes(method)) ?? 'none';
   const { status, json } = await fetchJson(http, {
     url: new URL(endpoint),
     within,
@@ -170,7 +176,7 @@ export async function registerClient(
         redirect_uris: [redirectUri],
         grant_types: ['authorization_code', 'refresh_token'],
         response_types: ['code'],
-        token_endpoint_auth_method: asked,
+        token_endpoint_auth_method: requestedMethod,
         ...(scopes?.length && { scope: scopes.join(' ') }),
       }),
     ),
@@ -186,7 +192,7 @@ export async function registerClient(
     clientId,
     issuer,
     redirectUri,
-    authMethod: typeof agreed === 'string' ? agreed : asked,
+    authMethod: typeof agreed === 'string' ? agreed : requestedMethod,
     ...(typeof clientSecret === 'string' && clientSecret !== '' && { clientSecret }),
   };
 }

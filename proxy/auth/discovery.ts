@@ -4,7 +4,7 @@ import type { OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
-import { fetchJson, notAsked } from './fetch-json.ts';
+import { fetchJson, refusedUrl } from './fetch-json.ts';
 
 /** What a token request needs to know about a server. */
 export type Discovery = AuthorizationServer & {
@@ -51,12 +51,12 @@ async function discoverServer(
 ): Promise<Discovery> {
   const { issuer } = credentials;
   const url = new URL(configured);
-  const asked =
-    challenge === undefined ? await askForChallenge(url, http) : parseChallenge(challenge);
+  const found =
+    challenge === undefined ? await requestChallenge(url, http) : parseChallenge(challenge);
   const network = await networkOfServer(url, http);
-  const challengedScopes = asked.scope?.split(/\s+/).filter(Boolean);
+  const challengedScopes = found.scope?.split(/\s+/).filter(Boolean);
   const challenged = challengedScopes?.length ? { challengedScopes } : {};
-  const resource = await protectedResource(url, asked, network, http);
+  const resource = await protectedResource(url, found, network, http);
   if (!resource) {
     if (publishedBefore)
       throw new OAuthError('metadata', `${configured} no longer publishes its metadata`, {
@@ -118,12 +118,12 @@ async function ownServer(
 async function networkOfServer(url: URL, http: HttpClient): Promise<Network> {
   const known = await http.networkOf(url);
   if (known !== undefined) return known;
-  await askForChallenge(url, http);
+  await requestChallenge(url, http);
   return (await http.networkOf(url)) ?? 'public';
 }
 
 /** Sends a ping without a credential, to which a protected resource responds with a challenge. A ping changes nothing. */
-async function askForChallenge(url: URL, http: HttpClient): Promise<Challenge> {
+async function requestChallenge(url: URL, http: HttpClient): Promise<Challenge> {
   const { status, headers } = await fetchJson(http, {
     url,
     method: 'POST',
@@ -388,7 +388,7 @@ function safeUrl(text: string, within: Network, endpoint: string): URL {
   const network = networkOfHost(url.hostname);
   if (network !== undefined && !mayName(within, network)) {
     const where = network === 'loopback' ? 'this machine' : 'a private network';
-    throw new OAuthError('metadata', notAsked(url.href, `${url.hostname} is on ${where}`), {
+    throw new OAuthError('metadata', refusedUrl(url.href, `${url.hostname} is on ${where}`), {
       endpoint,
     });
   }

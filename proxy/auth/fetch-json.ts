@@ -36,7 +36,7 @@ export async function fetchJson(
   } catch (error) {
     if (error instanceof OAuthError) throw error;
     if (error instanceof HttpError && error.code === 'network')
-      throw new OAuthError('metadata', notAsked(endpoint, error.message), { endpoint });
+      throw new OAuthError('metadata', refusedUrl(endpoint, error.message), { endpoint });
     const reason =
       error instanceof HttpError ? error.message : `${endpoint} ended its response early`;
     throw new OAuthError(
@@ -49,6 +49,6 @@ export async function fetchJson(
 }
 
 /** The message for a URL of a server that leads too far into a private network. */
-export function notAsked(endpoint: string, why: string): string {
+export function refusedUrl(endpoint: string, why: string): string {
   return `${endpoint} was not contacted: ${why}, but the server that names it is not; if you trust it, set oauth.issuer`;
 }

@@ -92,8 +92,10 @@ export async function fetchClientToken(
       { endpoint: url },
     );
   const before = [...(scopes ?? []), ...(previous?.scope?.split(' ') ?? [])];
-  const asked = wider ? [...new Set([...before, ...(discovery.challengedScopes ?? [])])] : scopes;
-  const granted = await clientCredentialsGrant({ client, scopes: asked }, discovery, {
+  const requestedScopes = wider
+    ? [...new Set([...before, ...(discovery.challengedScopes ?? [])])]
+    : scopes;
+  const granted = await clientCredentialsGrant({ client, scopes: requestedScopes }, discovery, {
     http,
     clock,
   });
@@ -120,8 +122,8 @@ export async function personGrant(
   ports: PersonGrantPorts,
 ): Promise<Granted> {
   const { vault, http, clock } = ports;
-  const kept = previous && (await vault.refresh(previous.issuer));
-  if (!previous || !kept) throw new TokenError('signed_out', 'you are not signed in');
+  const refresh = previous && (await vault.refresh(previous.issuer));
+  if (!previous || !refresh) throw new TokenError('signed_out', 'you are not signed in');
   // A refresh token never adds scopes. RFC 6749 §6
   if (wider)
     throw new TokenError(
@@ -141,7 +143,7 @@ export async function personGrant(
   if (issuer !== previous.issuer)
     throw new TokenError('signed_out', `${url} now trusts ${issuer}, not ${previous.issuer}`);
 
-  let { refreshToken, clientId } = kept;
+  let { refreshToken, clientId } = refresh;
   for (;;) {
     try {
       const client = await clientNamed(clientId, issuer, url, credentials, ports);

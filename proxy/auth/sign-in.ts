@@ -107,20 +107,22 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const { redirectUri } = listener;
     const { authorizeParams = {} } = credentials;
     // Only a Latchkey server publishes a document about this program, and only it knows the parameter.
-    const assistant = chosen.isKnownThere ? input.assistant : undefined;
-    const asked = { clientId, redirectUri, scopes, authorizeParams, assistant };
-    const request = authorizationRequest(asked, discovery);
+    const assistant = chosen.hasOwnDocument ? input.assistant : undefined;
+    const request = authorizationRequest(
+      { clientId, redirectUri, scopes, authorizeParams, assistant },
+      discovery,
+    );
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
     // Listens before the browser opens, so that no redirect is missed.
-    const arriving = listener.redirect(isOurs, { timeoutMs, signal });
+    const redirected = listener.redirect(isOurs, { timeoutMs, signal });
     const page = { url: request.url, link: () => listener.linkTo(request.url) };
     const over = new AbortController();
-    const brought = show(page, redirectUri, isOurs, over.signal).then((query) =>
-      query ? byHand(query) : arriving,
+    const pasted = show(page, redirectUri, isOurs, over.signal).then((query) =>
+      query ? byHand(query) : redirected,
     );
-    arriving.catch(() => undefined);
-    brought.catch(() => undefined);
-    const redirect = await Promise.race([arriving, brought]).finally(() => over.abort());
+    redirected.catch(() => undefined);
+    pasted.catch(() => undefined);
+    const redirect = await Promise.race([redirected, pasted]).finally(() => over.abort());
     try {
       const code = readRedirect(redirect.query, request.state, discovery);
       const { codeVerifier } = request;
@@ -277,7 +279,7 @@ export async function signInConnection(
   const signingIn = signInAccount(account, { ...how, rebind: true });
   const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
     signingIn,
-    givenUp(how.signal, signingIn),
+    rejectedAfterAbort(how.signal, signingIn),
   ]);
   return {
     issuer,
@@ -291,7 +293,10 @@ export async function signInConnection(
 const graceMs = 200;
 
 /** Rejects soon after `signal` aborts, even if a server does not respond. Until then, the page can show the outcome. */
-export async function givenUp(signal: AbortSignal, signingIn: Promise<unknown>): Promise<never> {
+export async function rejectedAfterAbort(
+  signal: AbortSignal,
+  signingIn: Promise<unknown>,
+): Promise<never> {
   const ending = signingIn.catch(() => undefined);
   await aborted(signal);
   await Promise.race([ending, new Promise((resolve) => setTimeout(resolve, graceMs))]);

@@ -61,18 +61,18 @@ async function revoke(
     return new OAuthError('issuer', `${url} now trusts ${discovery.issuer}, not ${issuer}`, {
       endpoint: issuer,
     });
-  const kept = await ports.vault.refresh(issuer);
+  const refresh = await ports.vault.refresh(issuer);
   const client =
-    kept && credentials.kind === 'authorization_code'
-      ? await clientNamed(kept.clientId, issuer, url, credentials, ports)
+    refresh && credentials.kind === 'authorization_code'
+      ? await clientNamed(refresh.clientId, issuer, url, credentials, ports)
       : ((await configuredClient(url, credentials, ports)) ?? (await ports.clients.of(issuer)));
   if (!client)
     return new OAuthError('client', 'it is unknown which client received the token', {
       endpoint: issuer,
     });
-  if (kept)
+  if (refresh)
     await revokeToken(
-      { client, token: kept.refreshToken, hint: 'refresh_token' },
+      { client, token: refresh.refreshToken, hint: 'refresh_token' },
       discovery,
       ports,
     );

@@ -88,13 +88,13 @@ function readToken(
   };
 }
 
-const longestLifeSeconds = 10 * 365 * 86_400;
+const maxLifetimeSeconds = 10 * 365 * 86_400;
 
 /** Whole seconds, at least one and at most ten years. `undefined` if the server does not announce a lifetime. RFC 6749 §5.1 */
 function lifetimeOf(expiresIn: unknown): number | undefined {
   const seconds = Number(expiresIn);
   if (!(seconds > 0)) return undefined;
-  return Math.min(Math.max(1, Math.floor(seconds)), longestLifeSeconds);
+  return Math.min(Math.max(1, Math.floor(seconds)), maxLifetimeSeconds);
 }
 
 /** The error for a response without a token or client: the server's reason, without the `secrets`. */

@@ -35,13 +35,13 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
   return typeof expiresAt === 'number' ? { ...record, expiresAt } : record;
 }
 
-const longestMarginSeconds = 300;
+const maxMarginSeconds = 300;
 
 /** Whether to renew the token: in the last tenth of its lifetime, at most five minutes before it expires. */
 export function isDue({ obtainedAt, expiresAt }: TokenRecord, now: EpochSeconds): boolean {
   if (expiresAt === undefined) return false;
-  const margin = Math.min(longestMarginSeconds, (expiresAt - obtainedAt) / 10);
-  return now >= expiresAt - margin || now < obtainedAt - longestMarginSeconds;
+  const margin = Math.min(maxMarginSeconds, (expiresAt - obtainedAt) / 10);
+  return now >= expiresAt - margin || now < obtainedAt - maxMarginSeconds;
 }
 
 export function isExpired({ expiresAt }: TokenRecord, now: EpochSeconds): boolean {
@@ -69,7 +69,7 @@ export type TokenPurpose = {
 const prefix = 'access token ';
 
 /** The Windows Credential Manager accepts at most 513 characters. */
-const longestAccount = 400;
+const maxAccountLength = 400;
 
 /**
  * The name of a token in the secret store, readable for a person who opens the keychain. It differs for every server, account,
@@ -84,7 +84,7 @@ export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   const name = 1 + always.length;
   if (words[name] === null) words[name] = '';
   const account = `${prefix}${JSON.stringify(words)}`;
-  if (account.length <= longestAccount) return account;
+  if (account.length <= maxAccountLength) return account;
   const { createHash } = await import('node:crypto');
   const mark = createHash('sha256').update(account).digest('hex');
   return `${prefix}${new URL(url).host} ${mark}`;
@@ -148,13 +148,13 @@ export function tokenVault(store: SecretStore, account: string): TokenVault {
       return token;
     },
     async dropRefresh(issuer, refreshToken) {
-      const kept = await refresh(issuer);
-      if (kept?.refreshToken === refreshToken) await store.remove(refreshAccount(issuer));
+      const stored = await refresh(issuer);
+      if (stored?.refreshToken === refreshToken) await store.remove(refreshAccount(issuer));
     },
     async endAccess(accessToken, endedAt) {
-      const kept = await access();
-      if (kept?.accessToken === accessToken)
-        await store.set(account, JSON.stringify({ ...kept, expiresAt: endedAt }));
+      const stored = await access();
+      if (stored?.accessToken === accessToken)
+        await store.set(account, JSON.stringify({ ...stored, expiresAt: endedAt }));
     },
     async clear() {
       const token = await access();

@@ -30,7 +30,7 @@ export function shapedEntry(
 }
 
 /** Only main.ts may read the `process` of this program. This text reads that of the Node that is started. */
-const nodesOwn = 'process';
+const processVariable = 'process';
 
 /**
  * The entry that starts the proxy for the connection `name`. Several assistants split arguments at spaces, so no argument
@@ -57,7 +57,7 @@ export function launchEntry(
     ...(typed && { type: 'stdio' }),
     command: node,
     args: blank
-      ? ['-e', `import(${nodesOwn}.env.LATCHKEY_LAUNCHER)`, 'latchkey', 'connect', name]
+      ? ['-e', `import(${processVariable}.env.LATCHKEY_LAUNCHER)`, 'latchkey', 'connect', name]
       : [script, 'connect', name],
     ...(Object.keys(all).length > 0 && { env: all }),
   };

@@ -196,9 +196,9 @@ function flagNamed(name: string): RemoteFlag | undefined {
   return Object.entries(remoteFlags).find(([known]) => known === name)?.[1];
 }
 
-function headerOf(line: string, where: string): [name: string, value: string] {
+function headerOf(line: string, source: string): [name: string, value: string] {
   const [, name, value] = /^([A-Za-z0-9_-]+):\s*(.*)$/.exec(line) ?? [];
-  if (name === undefined || value === undefined) return refuse(where, "'NAME: VALUE'");
+  if (name === undefined || value === undefined) return refuse(source, "'NAME: VALUE'");
   return [name, value];
 }
 
@@ -208,14 +208,14 @@ function linesOf(path: string, ports: ReadArgumentsPorts): string[] {
   return lines.filter((line) => line !== '' && !line.startsWith('#'));
 }
 
-function textOf(path: string, where: string, { readText }: ReadArgumentsPorts): string {
+function textOf(path: string, source: string, { readText }: ReadArgumentsPorts): string {
   let text: string | undefined;
   try {
     text = readText(path);
   } catch {
-    return refuse(where, 'a file that can be read');
+    return refuse(source, 'a file that can be read');
   }
-  return text ?? refuse(where, 'an existing file');
+  return text ?? refuse(source, 'an existing file');
 }
 
 function objectIn(

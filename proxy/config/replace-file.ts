@@ -85,7 +85,7 @@ function codeOf(error: unknown): string {
 const busyAttempts = 20;
 const busyRetryMs = 50;
 /** An older temporary file is from a process that crashed. */
-const leftMs = 60_000;
+const leftoverMs = 60_000;
 
 /**
  * Replaces a file in one step: readers get the old file or the new one, even if this process or the computer crashes. It is on
@@ -103,7 +103,7 @@ export async function replaceFile(
   try {
     if (bytes !== undefined) {
       await mkdir(folder, { recursive: true, mode: 0o700 });
-      await removeLeft(folder, basename(realPath));
+      await removeLeftovers(folder, basename(realPath));
       await writeNew(temporary, bytes, { mode });
     }
     const now = await readFile(realPath).catch(() => undefined);
@@ -121,12 +121,12 @@ export async function replaceFile(
 }
 
 /** Removes temporary files of processes that crashed while writing. */
-async function removeLeft(folder: string, name: string): Promise<void> {
+async function removeLeftovers(folder: string, name: string): Promise<void> {
   for (const found of await readdir(folder)) {
     if (!found.startsWith(`.${name}.`) || !/\.[0-9a-f]{12}\.tmp$/.test(found)) continue;
     const path = join(folder, found);
     const { mtimeMs } = await stat(path).catch(() => ({ mtimeMs: Date.now() }));
-    if (Date.now() - mtimeMs > leftMs) await rm(path, { force: true });
+    if (Date.now() - mtimeMs > leftoverMs) await rm(path, { force: true });
   }
 }
 

@@ -77,7 +77,7 @@ export function readToml(text: string): TomlDocument {
 }
 
 /** More levels than any settings need, and few enough for the stack. */
-const deepest = 100;
+const maxDepth = 100;
 
 /** Reads a text. Its state is the position up to which it has read, and what it found. */
 class TomlReader {
@@ -232,7 +232,7 @@ class TomlReader {
     const first = this.#text[this.#at];
     if (first === '"' || first === "'") return this.#string(true);
     if (first === '[' || first === '{') {
-      if (this.#depth >= deepest) this.#fail('the value is nested too deeply');
+      if (this.#depth >= maxDepth) this.#fail('the value is nested too deeply');
       this.#depth += 1;
       const found = first === '[' ? this.#array() : this.#inlineTable();
       this.#depth -= 1;

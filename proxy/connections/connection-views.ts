@@ -216,7 +216,7 @@ export type ChangesPorts<View> = {
 
 const pollMs = 1_000;
 /** After this many polls without a change, everything is read again, because a keychain reports no changes. */
-const mostPolls = 15;
+const maxPolls = 15;
 /** A proxy with many calls reports changes continuously. */
 const restMs = 250;
 
@@ -244,7 +244,7 @@ export async function* connectionChanges<View>(
   }
 
   async function changed(before: string, until: AbortSignal): Promise<void> {
-    for (let polls = 0; polls < mostPolls && !until.aborted; polls += 1) {
+    for (let polls = 0; polls < maxPolls && !until.aborted; polls += 1) {
       await clock.sleep(pollMs, until);
       if (!until.aborted && (await fingerprint(paths)) !== before) return;
     }

@@ -4,7 +4,7 @@ import type { Imported } from './accounts-service.ts';
 import {
   orphanedSecrets,
   cleanUpSecrets,
-  unheldAccounts,
+  emptyAccounts,
   withoutCleanup,
   type OrphanedSecret,
 } from './orphaned-secrets.ts';
@@ -76,15 +76,15 @@ export async function importFile(
   const orphaned = orphanedSecrets(options, host);
   await cleanUpSecrets(options, host);
   return withoutCleanup(options, host, async () => {
-    const noted = await leftTo(found.steps, options, host);
+    const noted = await targetAccounts(found.steps, options, host);
     await orphaned.note(noted);
-    const backup = await takeOver(found, options, given, host);
+    const backup = await importSteps(found, options, given, host);
     await orphaned.settled(noted);
     return backup;
   });
 }
 
-async function takeOver(
+async function importSteps(
   { file, shape, steps }: ImportFile,
   options: Options,
   given: OptionTexts,
@@ -131,7 +131,7 @@ async function takeOver(
 }
 
 /** The accounts of the keychain in which these steps store secrets, and that are empty before. */
-async function leftTo(
+async function targetAccounts(
   steps: readonly ImportStep[],
   options: Options,
   host: ConnectionsHost,
@@ -140,7 +140,7 @@ async function leftTo(
   for (const { connection, secretHeaders } of steps) {
     const left = secretHeaders.map((header) => [header, inKeychain]);
     const headers = { ...connection.headers, ...Object.fromEntries(left) };
-    for (const account of await unheldAccounts({ ...connection, headers }, options, host))
+    for (const account of await emptyAccounts({ ...connection, headers }, options, host))
       noted.push({ account, file: connection.source });
   }
   return noted;

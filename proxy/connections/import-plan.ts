@@ -56,27 +56,27 @@ type Place = Pick<Assistant, 'title' | 'shape' | 'connectsItself'> & {
 /**
  * Plans an import. Only reads files. If all assistants are imported, a file that cannot be parsed is reported as a problem.
  *
- * @throws {ConfigurationError} if a file that was `asked` for cannot be parsed
+ * @throws {ConfigurationError} if the file `from` cannot be parsed
  */
 export async function importPlan(
-  asked: string | undefined,
+  from: string | undefined,
   options: Options,
   host: ConnectionsHost,
 ): Promise<ImportPlan> {
   const files: ImportFile[] = [];
   const problems: ImportPlan['problems'] = [];
   const names = new Map<string, string>();
-  for (const place of placesOf(asked, host)) {
+  for (const place of placesOf(from, host)) {
     let bytes: Buffer | undefined;
     try {
       ({ bytes } = await fileSnapshot(place.file));
       await editFile(bytes, place.file, []);
     } catch (error) {
-      if (asked !== undefined || !(error instanceof ConfigurationError)) throw error;
+      if (from !== undefined || !(error instanceof ConfigurationError)) throw error;
       problems.push({ name: place.title, problem: error.message });
       continue;
     }
-    if (bytes === undefined && asked !== undefined)
+    if (bytes === undefined && from !== undefined)
       throw new UsageError(`file ${place.file} not found`);
     const steps: ImportStep[] = [];
     for (const { path, key, entry: value } of await entriesOf(bytes, place)) {
@@ -112,12 +112,12 @@ async function entriesOf(bytes: Buffer | undefined, { file, servers }: Place) {
   return (await Promise.all(members)).flat();
 }
 
-function placesOf(asked: string | undefined, host: ConnectionsHost): Place[] {
-  if (asked === undefined)
+function placesOf(from: string | undefined, host: ConnectionsHost): Place[] {
+  if (from === undefined)
     return Object.values(assistants).flatMap((assistant) => placesFor(assistant, host));
-  const assistant = assistantNamed(asked);
+  const assistant = assistantNamed(from);
   if (assistant) return placesFor(assistant, host);
-  const file = resolve(asked);
+  const file = resolve(from);
   const known = Object.values(assistants).flatMap((one) => placesFor(one, host));
   const ownPlace = known.find((one) => one.file === file);
   if (ownPlace) return [ownPlace];

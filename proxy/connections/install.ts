@@ -104,7 +104,7 @@ export async function uninstallLaunch(
     const records = installRecords(recordsFolder(options, host));
     const record = await records.of(snapshot.realPath, name);
     const path = await placeOf(snapshot, servers, name);
-    const done = await takeBack(snapshot, record, path, { title, host });
+    const done = await undoInstall(snapshot, record, path, { title, host });
     await records.drop(snapshot.realPath, name);
     if (await records.isEmpty()) await removeUnusedCopy(host);
     return done;
@@ -157,7 +157,7 @@ async function removeUnusedCopy(host: ConnectionsHost): Promise<void> {
   if (!isUsed) await removeStableLauncher(host);
 }
 
-async function takeBack(
+async function undoInstall(
   snapshot: FileSnapshot,
   record: InstallRecord | undefined,
   path: readonly string[],

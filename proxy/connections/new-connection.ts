@@ -44,13 +44,13 @@ export async function probeServer(
   const discovery = await discover({ url, publishedBefore: false }, host.http);
   const { issuer, published, registrationEndpoint, takesMetadataUrls } = discovery;
   const scopes = wantedScopes(undefined, discovery);
-  const told = { ...found, issuer, ...(scopes && { scopes }) };
+  const requirements = { ...found, issuer, ...(scopes && { scopes }) };
   const document = takesMetadataUrls && (await clientMetadataDocument(discovery, host.http));
   const needsClientId = !document && registrationEndpoint === undefined;
   const takes = ['person', 'client', 'api_key'] as const;
   // Without published metadata, the endpoints are guesses, and an API key is more likely.
   const needs = published || !needsClientId ? 'person' : 'api_key';
-  return { ...told, needs, takes, needsClientId };
+  return { ...requirements, needs, takes, needsClientId };
 }
 
 /** The status of responses to a message from a URL that is a page, or nothing at all. */

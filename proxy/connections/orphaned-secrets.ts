@@ -156,23 +156,23 @@ export async function accountUse(
 
 /**
  * The accounts of the keychain that the connections of these files use; `undefined` if a file or an entry cannot be
- * read, so that they are unknown. A problem with the code `passedOver` counts as no file.
+ * read, so that they are unknown. A problem with the code `ignoredCode` counts as no file.
  */
 export async function neededAccounts(
   files: readonly string[],
   options: Options,
   host: Reader,
-  passedOver?: Problem['code'],
+  ignoredCode?: Problem['code'],
 ): Promise<Set<string> | undefined> {
   const needed = new Set<string>();
   for (const file of files) {
     const read = (path: string) => host.readText(path);
     const { document, problem } = await openDocument(file, read);
-    if (problem && (passedOver === undefined || problem.code !== passedOver)) return undefined;
+    if (problem && (ignoredCode === undefined || problem.code !== ignoredCode)) return undefined;
     const own = file === registryFile(host);
     for (const name of await connectionNames([file], read)) {
       // Most entries of an assistant's file are not ours.
-      if (!own && !leavesSecrets(document, name)) continue;
+      if (!own && !refersToKeychain(document, name)) continue;
       const connection = await host
         .readConnection(name, { ...options, config: file })
         .catch((error: unknown) => {
@@ -186,7 +186,7 @@ export async function neededAccounts(
   return needed;
 }
 
-function leavesSecrets(document: unknown, name: string): boolean {
+function refersToKeychain(document: unknown, name: string): boolean {
   const entries: unknown[] = [];
   JSON.stringify(document, (key, value: unknown) => {
     if (key === name) entries.push(value);
@@ -213,14 +213,14 @@ export async function ownAccounts(
  *
  * @throws {SecretStoreError}
  */
-export async function unheldAccounts(
+export async function emptyAccounts(
   connection: Connection,
   options: Options,
   host: ConnectionsHost,
 ): Promise<string[]> {
   const store = await host.store(options);
-  const unheld: string[] = [];
+  const empty: string[] = [];
   for (const account of await ownAccounts(connection, options, host))
-    if ((await store.get(account)) === undefined) unheld.push(account);
-  return unheld;
+    if ((await store.get(account)) === undefined) empty.push(account);
+  return empty;
 }

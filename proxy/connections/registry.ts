@@ -13,7 +13,7 @@ import {
   orphanedSecrets,
   ownAccounts,
   cleanUpSecrets,
-  unheldAccounts,
+  emptyAccounts,
   withoutCleanup,
 } from './orphaned-secrets.ts';
 import { noteStored } from './secret-trial.ts';
@@ -175,8 +175,8 @@ export async function addConnection(
   const { name } = connection;
   await checkFree(connection, replace, options, host);
   // The check stores no token, because its account has to be noted first.
-  const nowhere: Options = { ...options, secretStore: 'memory' };
-  const found = check ? await host.check(connection, nowhere, signal) : undefined;
+  const inMemory: Options = { ...options, secretStore: 'memory' };
+  const found = check ? await host.check(connection, inMemory, signal) : undefined;
   // From now on, the secret is sent only to the issuer that it was just used with.
   const issuer = signsIn(connection) ? (connection.credentials.issuer ?? found?.issuer) : undefined;
   const store = await host.store(options);
@@ -186,7 +186,7 @@ export async function addConnection(
     // Another process may have added it in the meantime.
     await checkFree(connection, replace, options, host);
     const before = await registered(name, options, host);
-    const fresh = await unheldAccounts(connection, options, host);
+    const fresh = await emptyAccounts(connection, options, host);
     const goes = before ? await ownAccounts(before, options, host) : [];
     const noted = [...fresh, ...goes].map((account) => ({ account, file: connection.source }));
     await orphaned.note(noted);

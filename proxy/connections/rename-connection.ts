@@ -12,7 +12,7 @@ import {
   orphanedSecrets,
   ownAccounts,
   cleanUpSecrets,
-  unheldAccounts,
+  emptyAccounts,
   withoutCleanup,
 } from './orphaned-secrets.ts';
 import { checkName, checkUnambiguous, registered, renameRegistered } from './registry.ts';
@@ -79,14 +79,14 @@ async function move(
   if (account === before.account) return renameRegistered(before.name, entry, options, host);
 
   const orphaned = orphanedSecrets(options, host);
-  const fresh = await unheldAccounts(after, options, host);
+  const fresh = await emptyAccounts(after, options, host);
   const noted = [...fresh, ...(await ownAccounts(before, options, host))].map((one) => ({
     account: one,
     file: before.source,
   }));
   await orphaned.note(noted);
   await copySecrets(before, after, options, host);
-  await whileTokensRest(before, options, host, async () => {
+  await withoutRenewal(before, options, host, async () => {
     await copyTokens(before, after, options, host);
     await renameRegistered(before.name, entry, options, host);
     // A refresh token that two accounts hold would be revoked as stolen.
@@ -123,7 +123,7 @@ async function copySecrets(
 }
 
 /** Runs `work` while no process renews the tokens of the connection. */
-async function whileTokensRest(
+async function withoutRenewal(
   connection: Connection,
   options: Options,
   host: ConnectionsHost,

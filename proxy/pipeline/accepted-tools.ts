@@ -42,7 +42,7 @@ export function changedParts({ accepted, seen }: AcceptedTool): ToolPart[] {
 }
 
 /** How many tools of one server are remembered. */
-export const mostKnownTools = 1_000;
+export const maxKnownTools = 1_000;
 
 const daySeconds = 86_400;
 /** An unlisted tool is forgotten after this time, unless it has changed. */
@@ -63,7 +63,7 @@ function afterListing(
   let moved = gone.length > 0;
   for (const [name, seen] of listed) {
     const known = next.get(name);
-    if (!known && next.size >= mostKnownTools) continue;
+    if (!known && next.size >= maxKnownTools) continue;
     const isSeen = known && isSame(known.seen ?? known.accepted, seen);
     if (isSeen && (known.listedAt ?? 0) > now - daySeconds) continue;
     moved = true;
@@ -202,7 +202,7 @@ export function toolWatch({
       });
     const beyond = names.filter((name) => !after.has(name));
     if (beyond.length > 0 && !isFull) {
-      log.warn('too many tools to compare', { limit: mostKnownTools, withheld: strict });
+      log.warn('too many tools to compare', { limit: maxKnownTools, withheld: strict });
     }
     isFull = beyond.length > 0;
     const changed = names.filter((name) => isChanged(after, name));
@@ -218,7 +218,7 @@ export function toolWatch({
     async isChanged(name) {
       const tools = await stored();
       if (!tools) return strict;
-      return isChanged(tools, name) || (tools.size >= mostKnownTools && !tools.has(name));
+      return isChanged(tools, name) || (tools.size >= maxKnownTools && !tools.has(name));
     },
     isNew(name) {
       if (reported.has(name)) return false;

@@ -18,10 +18,10 @@ import type { PersonSignIn, Elicited } from './sign-in-page.ts';
 const revisions = ['2025-11-25', '2025-06-18', '2025-03-26', '2024-11-05'];
 
 /** The handshake of the last run. It announces notifications of changes, because the lists may change. */
-export function cachedHandshake(kept: Message, { tools }: { tools: boolean }): Message {
-  let { bytes } = kept;
+export function cachedHandshake(cached: Message, { tools }: { tools: boolean }): Message {
+  let { bytes } = cached;
   for (const kind of listKinds)
-    if (textAt(kept, 'result', 'capabilities', kind) !== undefined || (tools && kind === 'tools'))
+    if (textAt(cached, 'result', 'capabilities', kind) !== undefined || (tools && kind === 'tools'))
       bytes = withMember(bytes, ['result', 'capabilities', kind, 'listChanged'], 'true');
   return withoutLifetime(readMessage(bytes));
 }
@@ -48,8 +48,8 @@ export function emptyList(request: Message, { member }: ListMethod): Message {
 }
 
 /** The list of the last run, with a time to live of 0. */
-export function cachedList(kept: Message): Message {
-  return withoutLifetime(kept);
+export function cachedList(cached: Message): Message {
+  return withoutLifetime(cached);
 }
 
 /** A list of tools with `sign_in` before the others. */
@@ -63,9 +63,9 @@ export function withSignIn(list: Message, subject: ToolSubject): Message {
   return readMessage(withMember(list.bytes, ['result', 'tools'], all));
 }
 
-function withoutLifetime(kept: Message): Message {
-  if (textAt(kept, 'result', 'ttlMs') === undefined) return kept;
-  return readMessage(withMember(kept.bytes, ['result', 'ttlMs'], '0'));
+function withoutLifetime(cached: Message): Message {
+  if (textAt(cached, 'result', 'ttlMs') === undefined) return cached;
+  return readMessage(withMember(cached.bytes, ['result', 'ttlMs'], '0'));
 }
 
 export type ToolSubject = { name: string; url: string };

@@ -156,7 +156,7 @@ type TranslatedRequestPorts = TranslatedUpstreamPorts & {
   signal: AbortSignal;
 };
 
-const mostRounds = 10;
+const maxRounds = 10;
 const pauseMs = 250;
 
 /**
@@ -175,8 +175,8 @@ async function translatedRequest(message: Message, ports: TranslatedRequestPorts
   for (let round = 0; ; round += 1) {
     const required = await sendOnce(sent, message, ports);
     if (!required) return;
-    if (round >= mostRounds)
-      return fail(`the server requested more input after ${mostRounds} rounds`);
+    if (round >= maxRounds)
+      return fail(`the server requested more input after ${maxRounds} rounds`);
     if (required.requests.length > maxInputRequests)
       return fail(`the server requested more than ${maxInputRequests} inputs at once`);
     const input = await collectInput(required, initialize, ports);
