@@ -126,10 +126,7 @@ function signedOut({ wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevok
   return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
 }
 
-/**
- * The same operation, but with each expected failure as an `AccountsError` with a message and a hint. Bugs are thrown as they
- * are.
- */
+/** The same operation, with each expected failure as an `AccountsError` with a message and a hint. Bugs pass unchanged. */
 function guarded<Input extends unknown[], Output>(
   work: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {

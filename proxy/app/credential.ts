@@ -141,10 +141,7 @@ async function signedInIdentity(
   };
 }
 
-/**
- * Whether the browser may open on its own: soon after the start, or at any time in the mode `always`, but never soon after the
- * computer has woken up.
- */
+/** Whether the browser may open on its own: soon after the start, or always in the mode `always`; never right after waking up. */
 function timely(mode: SignInMode): () => boolean {
   const steady = () => performance.now();
   const watch = wakeWatch(() => Date.now(), steady);

@@ -47,9 +47,9 @@ export async function openAccount(
       const { readPrivateKeyFile } = await import('#auth/client-authentication');
       return readPrivateKeyFile(path, env['LATCHKEY_PRIVATE_KEY_PASSPHRASE']);
     },
-    async listen(listenerOptions) {
+    async listen(address) {
       const { redirectListener } = await import('#auth/redirect-listener');
-      return redirectListener(listenerOptions, async (ms) => clock.sleep(ms));
+      return redirectListener(address, async (ms) => clock.sleep(ms));
     },
   };
 }

@@ -46,16 +46,16 @@ export async function chooseClient(
   const { issuer, takesMetadataUrls, registrationEndpoint } = discovery;
   const { clientMetadataUrl, redirectPort: port } = credentials;
   const { redirectHost: host, redirectPath: path } = credentials;
-  const listenerOptions = {
+  const address = {
     port,
     ...(host !== undefined && { host }),
     ...(path !== undefined && { path }),
   };
   const { http, clients, listen } = ports;
   const configured = await configuredClient(url, credentials, ports);
-  if (configured) return { client: configured, listener: await listen(listenerOptions) };
+  if (configured) return { client: configured, listener: await listen(address) };
   if (clientMetadataUrl !== undefined && takesMetadataUrls)
-    return { client: { clientId: clientMetadataUrl }, listener: await listen(listenerOptions) };
+    return { client: { clientId: clientMetadataUrl }, listener: await listen(address) };
   const document = await clientMetadataDocument(discovery, http);
   if (document) {
     const { clientId, redirectHost, redirectPath } = document;
@@ -69,7 +69,7 @@ export async function chooseClient(
       { endpoint: issuer },
     );
   const registered = await clients.of(issuer);
-  const listener = await sameListener(registered?.redirectUri, listenerOptions, listen);
+  const listener = await sameListener(registered?.redirectUri, address, listen);
   try {
     if (registered?.redirectUri === listener.redirectUri) return { client: registered, listener };
     const { redirectUri } = listener;
@@ -85,17 +85,15 @@ export async function chooseClient(
 /** Some servers compare the port too, so the registered port is tried first. */
 async function sameListener(
   redirectUri: string | undefined,
-  listenerOptions: RedirectListenerOptions,
+  address: RedirectListenerOptions,
   listen: ChooseClientPorts['listen'],
 ): Promise<RedirectListener> {
   const before = Number(redirectUri && URL.parse(redirectUri)?.port);
-  if (listenerOptions.port === undefined && before > 0) {
-    const same = await listen({ ...listenerOptions, port: before, attempts: 1 }).catch(
-      () => undefined,
-    );
+  if (address.port === undefined && before > 0) {
+    const same = await listen({ ...address, port: before, attempts: 1 }).catch(() => undefined);
     if (same) return same;
   }
-  return listen(listenerOptions);
+  return listen(address);
 }
 
 /** A client id that is a URL, and the redirect to our listener that its document allows. */

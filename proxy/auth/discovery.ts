@@ -13,9 +13,7 @@ export type Discovery = AuthorizationServer & {
   /** The scopes in the challenge of the resource. RFC 6750 §3 */
   challengedScopes?: string[];
   scopesSupported?: string[];
-  /**
-   * Whether the resource published metadata. Once it has, the fallback URLs for servers without metadata are no longer used.
-   */
+  /** Whether the resource published metadata. Once it has, the default endpoints are no longer used. */
   published: boolean;
 };
 

@@ -122,8 +122,8 @@ export async function personGrant(
   ports: PersonGrantPorts,
 ): Promise<Granted> {
   const { vault, http, clock } = ports;
-  const refresh = previous && (await vault.refresh(previous.issuer));
-  if (!previous || !refresh) throw new TokenError('signed_out', 'you are not signed in');
+  const stored = previous && (await vault.refresh(previous.issuer));
+  if (!previous || !stored) throw new TokenError('signed_out', 'you are not signed in');
   // A refresh token never adds scopes. RFC 6749 §6
   if (wider)
     throw new TokenError(
@@ -143,7 +143,7 @@ export async function personGrant(
   if (issuer !== previous.issuer)
     throw new TokenError('signed_out', `${url} now trusts ${issuer}, not ${previous.issuer}`);
 
-  let { refreshToken, clientId } = refresh;
+  let { refreshToken, clientId } = stored;
   for (;;) {
     try {
       const client = await clientNamed(clientId, issuer, url, credentials, ports);

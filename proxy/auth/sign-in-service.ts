@@ -1,4 +1,3 @@
-import type { Clock } from '#clock/clock';
 import type { SignInMode } from '#config/options';
 import type { Account } from './account.ts';
 import type { SignInMarks } from './sign-in-marks.ts';
@@ -71,7 +70,7 @@ export class SignInService {
       ...account,
       isUnderWay: () => this.#attempt !== undefined,
       open: async (known, isAcceptable) => this.#begin(known, isAcceptable, 'unrequested'),
-      noteScopes: async (known) => noteScopes(account.marks, known),
+      noteScopes: async (known) => recordScopes(account.marks, known),
     });
   }
 
@@ -212,25 +211,21 @@ export class SignInService {
   }
 }
 
-async function noteScopes(marks: SignInMarks, { challenge, previous }: Known): Promise<void> {
+async function recordScopes(marks: SignInMarks, { challenge, previous }: Known): Promise<void> {
   const { parseChallenge } = await import('./discovery.ts');
   const words = [previous?.scope, parseChallenge(challenge).scope].join(' ').split(' ');
   await marks.wantScopes([...new Set(words.filter(Boolean))]);
 }
 
-export type SignInPolicyOptions = {
-  mode: SignInMode;
-  marks: SignInMarks;
-  /** Whether a person would now expect the browser to open on its own. */
-  isTimely: () => boolean;
-  /** Whether a page waits already, or is about to. */
-  isUnderWay: () => boolean;
-  /** Opens the browser and waits for the token, once for all concurrent callers. */
-  open: SignIn;
-  /** Keeps the scopes that a challenge names for the next sign-in. */
-  noteScopes: (known: Known) => Promise<void>;
-  clock: Clock;
-};
+export type SignInPolicyOptions = Pick<SignInServiceOptions, 'mode' | 'isTimely'> &
+  Pick<Account, 'marks' | 'clock'> & {
+    /** Whether a page waits already, or is about to. */
+    isUnderWay: () => boolean;
+    /** Opens the browser and waits for the token, once for all concurrent callers. */
+    open: SignIn;
+    /** Keeps the scopes that a challenge names for the next sign-in. */
+    noteScopes: (known: Known) => Promise<void>;
+  };
 
 /** How long a request waits in `auto` mode: assistants give up after a minute. */
 const waitMs = 45_000;

@@ -23,10 +23,7 @@ export type AuthorizationPage = {
   link: () => URL;
 };
 
-/**
- * Shows a page to the person until `over` aborts. Resolves to the query of a redirect that the person pasted, otherwise to
- * `undefined`.
- */
+/** Shows a page until `over` aborts. Resolves to the query of a redirect that the person pasted, or to `undefined`. */
 export type ShowPage = (
   page: AuthorizationPage,
   redirectUri: string,
@@ -108,10 +105,8 @@ export async function signIn(input: SignInInput, ports: SignInPorts): Promise<To
     const { authorizeParams = {} } = credentials;
     // Only a Latchkey server publishes a document about this program, and only it knows the parameter.
     const assistant = chosen.hasOwnDocument ? input.assistant : undefined;
-    const request = authorizationRequest(
-      { clientId, redirectUri, scopes, authorizeParams, assistant },
-      discovery,
-    );
+    const parameters = { clientId, redirectUri, scopes, authorizeParams, assistant };
+    const request = authorizationRequest(parameters, discovery);
     const isOurs = (query: URLSearchParams) => query.get('state') === request.state;
     // Listens before the browser opens, so that no redirect is missed.
     const redirected = listener.redirect(isOurs, { timeoutMs, signal });
@@ -279,7 +274,7 @@ export async function signInConnection(
   const signingIn = signInAccount(account, { ...how, rebind: true });
   const { issuer, scope, expiresAt, signedInAs } = await Promise.race([
     signingIn,
-    rejectedAfterAbort(how.signal, signingIn),
+    abortedSignIn(how.signal, signingIn),
   ]);
   return {
     issuer,
@@ -293,7 +288,7 @@ export async function signInConnection(
 const graceMs = 200;
 
 /** Rejects soon after `signal` aborts, even if a server does not respond. Until then, the page can show the outcome. */
-export async function rejectedAfterAbort(
+export async function abortedSignIn(
   signal: AbortSignal,
   signingIn: Promise<unknown>,
 ): Promise<never> {

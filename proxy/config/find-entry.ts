@@ -88,10 +88,7 @@ export async function findDocuments(
   return (await Promise.all(documents)).filter((document) => document !== undefined);
 }
 
-/**
- * The display name of the assistant that connects to a server directly, because its own file contains the URL. It then signs in
- * itself.
- */
+/** The display name of the assistant that connects directly to a URL in its own file, and so signs in itself. */
 export async function connectingAssistant(
   { name, source, account }: Connection,
   host: FilesHost,

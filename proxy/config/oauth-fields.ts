@@ -17,10 +17,7 @@ type FieldFlag = {
 
 /** A member of the `oauth` object, which desktop assistants and `LATCHKEY_OAUTH` use. */
 type OAuthField<Value> = {
-  /**
-   * Returns the value; `undefined` if there is none or it is invalid. Calls `complain` for an invalid one, without the value
-   * itself.
-   */
+  /** Returns the value; `undefined` if it is absent or invalid. Calls `complain` if invalid, without the value itself. */
   read: (value: unknown, complain: Complain) => Value | undefined;
   /** Another name, which is read if the field's own is absent. */
   alias?: string;
@@ -29,9 +26,7 @@ type OAuthField<Value> = {
   flag?: FieldFlag;
   /** The environment variable that overrides it. */
   env?: string;
-  /**
-   * Whether tokens depend on the value, so that it is part of the keychain account; and what is written there if it is absent.
-   */
+  /** Whether tokens, and so the keychain account, depend on the value; and what the account has if it is absent. */
   identity?: 'or empty' | 'or omitted';
 };
 

@@ -38,9 +38,7 @@ export type ConnectionsPorts = {
   given: OptionTexts;
   /** Reads the connection that an operation works on. */
   named?: (target: string) => Promise<Connection>;
-  /**
-   * The message for an error of the keychain with which connections are shown all the same; `undefined` for any other error.
-   */
+  /** The message for a keychain error with which connections are still shown; `undefined` for any other error. */
   excuse?: ViewPorts['excuse'];
 };
 

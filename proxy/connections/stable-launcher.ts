@@ -158,9 +158,7 @@ import(new URL(${JSON.stringify(path.map(encodeURIComponent).join('/'))}, requir
 `;
 }
 
-/**
- * The usual folders of Node, for assistants that start us with a short PATH. If there are several versions, the newest is last.
- */
+/** The usual folders of Node, for assistants that start us with a short PATH. The newest of several versions is last. */
 const usualNodes = [
   '/opt/homebrew/bin/node',
   '/usr/local/bin/node',

@@ -213,18 +213,14 @@ export class Contact {
   }
 }
 
-type KeepTryingPorts = {
+type KeepTryingPorts = Pick<ContactOptions, 'signInService' | 'clock' | 'log' | 'random'> & {
   /** The trouble now, if any. */
   trouble: () => 'offline' | 'signed_out' | undefined;
   /** Makes one attempt. Rejects if it fails. */
   reach: () => Promise<unknown>;
   /** Resolves when the next attempt is due immediately, or `signal` aborts. */
   nudged: (signal: AbortSignal) => Promise<void>;
-  signInService?: PersonSignIn;
   life: AbortSignal;
-  clock: Clock;
-  log: Log;
-  random: () => number;
 };
 
 /** If trouble returns within this time, the pauses continue to grow. */
@@ -289,14 +285,10 @@ function keepTrying(ports: KeepTryingPorts): KeepTrying {
   return { begin, succeeded: () => void (backAt = clock.now()) };
 }
 
-type FirstAnswerPorts = {
-  upstream: Upstream;
-  /** Receives the server's other messages. */
-  deliver: Deliver;
+type FirstAnswerPorts = Pick<ContactOptions, 'upstream' | 'deliver' | 'clock'> & {
   /** The page at which a person is signing in; the time that this takes does not count. */
   page: () => SignInPage | undefined;
   signal: AbortSignal;
-  clock: Clock;
 };
 
 /** How long one attempt may take, without the time that a person needs. */

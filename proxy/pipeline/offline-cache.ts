@@ -1,10 +1,9 @@
-import type { Clock } from '#clock/clock';
 import { listKinds, listMethod } from './list-methods.ts';
 import type { Log } from '#log/log';
 import type { Deliver, Upstream } from '#transport/upstream';
 import { modernVersion, type Message, answerTo, stringAt, textAt } from 'latchkey-mcp/raw-message';
 import { type CachedAnswers, question, RememberedAnswers } from './cached-answers.ts';
-import { Contact, type Presence, type Trouble } from './contact.ts';
+import { Contact, type Presence } from './contact.ts';
 import { idOf, madeMessage } from './messages.ts';
 import type { ToolSubject } from './offline-answers.ts';
 import {
@@ -12,26 +11,21 @@ import {
   OfflineHandshake,
   OfflineLists,
   type AssistantView,
+  type OfflineParts,
 } from './offline-requests.ts';
 import type { Step } from './step.ts';
 import type { SignInPage } from '#auth/sign-in-service';
 import { type PersonSignIn, ElicitedPages } from './sign-in-page.ts';
 import { troubled, Waiting } from './waiting.ts';
 
-type OfflineCacheOptions = {
+type OfflineCacheOptions = Pick<
+  OfflineParts,
+  'name' | 'url' | 'troubleOf' | 'signInService' | 'clock' | 'log'
+> & {
   answers: CachedAnswers;
-  /** The server's name in the configuration, and its URL. */
-  name: string;
-  url: string;
-  /** The trouble that an error means; `undefined` if the server is not the cause. */
-  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  /** A failure in words, with its remedy. */
+  /** Describes a failure, with its remedy. */
   explain: (error: unknown) => string;
-  /** How a person signs in, where the connection requires it. */
-  signInService?: PersonSignIn;
   presence?: Presence;
-  clock: Clock;
-  log: Log;
   random?: () => number;
 };
 
@@ -190,17 +184,9 @@ export function redactedServer({ name, url }: ToolSubject): ToolSubject {
   return { name: name === url ? redacted : name, url: redacted };
 }
 
-type OfflineCallsOptions = {
-  upstream: Upstream;
-  contact: Contact;
-  waiting: Waiting;
-  assistantView: AssistantView;
+type OfflineCallsOptions = OfflineParts & {
   pages: ElicitedPages;
-  name: string;
-  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
   explain: (error: unknown) => string;
-  signInService?: PersonSignIn;
-  clock: Clock;
 };
 
 const pong = madeMessage({ id: 0, result: {} });
@@ -210,18 +196,8 @@ const pong = madeMessage({ id: 0, result: {} });
  * since when it has been unreachable. Calls of `sign_in` are answered here while sign-in is required.
  */
 export function offlineCalls(options: OfflineCallsOptions): Upstream['send'] {
-  const {
-    upstream,
-    contact,
-    waiting,
-    assistantView,
-    pages,
-    name,
-    troubleOf,
-    explain,
-    signInService,
-    clock,
-  } = options;
+  const { upstream, contact, waiting, assistantView, pages } = options;
+  const { name, troubleOf, explain, signInService, clock } = options;
 
   function call(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
     // Nearly every call takes this branch, so it costs a single promise.

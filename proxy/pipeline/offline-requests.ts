@@ -20,18 +20,23 @@ export type AssistantView = {
   absent: ReadonlySet<ListKind>;
 };
 
-type OfflineListsOptions = {
+/** What the answers to an assistant need while its server cannot be used. */
+export type OfflineParts = {
   upstream: Upstream;
   contact: Contact;
   waiting: Waiting;
   memory: RememberedAnswers;
   notifier: AssistantNotifier;
   assistantView: AssistantView;
+  /** The server's name in the configuration, and its URL. */
   name: string;
   url: string;
+  /** The trouble that an error means; `undefined` if the server is not the cause. */
   troubleOf: (error: unknown) => Trouble['kind'] | undefined;
+  /** How a person signs in, where the connection requires it. */
   signInService?: PersonSignIn;
   clock: Clock;
+  log: Log;
 };
 
 /** How long a server may take before its cached answer is used. */
@@ -45,10 +50,10 @@ const serverError = '-32000';
  * too long, its last answer is used, and the assistant is notified if that turns out to have changed.
  */
 export class OfflineLists {
-  readonly #options: OfflineListsOptions;
+  readonly #parts: OfflineParts;
 
-  constructor(options: OfflineListsOptions) {
-    this.#options = options;
+  constructor(parts: OfflineParts) {
+    this.#parts = parts;
   }
 
   async respond(
@@ -57,7 +62,7 @@ export class OfflineLists {
     deliver: Deliver,
     signal: AbortSignal,
   ): Promise<void> {
-    const { contact, waiting, notifier, assistantView } = this.#options;
+    const { contact, waiting, notifier, assistantView } = this.#parts;
     if (modernVersion(request) !== undefined) notifier.to(deliver, 'stateless');
     contact.probeWith(request);
     const list: ListRequest = {
@@ -78,7 +83,7 @@ export class OfflineLists {
 
   /** Sends the request to the server, and uses its last answer if it fails or takes too long. */
   async #forward(list: ListRequest): Promise<void> {
-    const { upstream, contact, memory, notifier, assistantView } = this.#options;
+    const { upstream, contact, memory, notifier, assistantView } = this.#parts;
     const { request, method, key, deliver, signal } = list;
     const ended = new AbortController();
     let delivered: Message | undefined;
@@ -99,7 +104,7 @@ export class OfflineLists {
     };
     const sent = upstream.send(request, take, AbortSignal.any([signal, contact.life]));
     const slow = (async () => {
-      await this.#options.clock.sleep(cachedAfterMs, ended.signal);
+      await this.#parts.clock.sleep(cachedAfterMs, ended.signal);
       const last = ended.signal.aborted || delivered ? undefined : await memory.last(key);
       if (!last || delivered || ended.signal.aborted) return new Promise<never>(() => {});
       delivered = last;
@@ -123,7 +128,7 @@ export class OfflineLists {
    * @throws `error`, or {@link UnavailableError} if there is no cached answer
    */
   async #substituteFailed(list: ListRequest, error: unknown): Promise<void> {
-    const { contact, memory, assistantView, troubleOf } = this.#options;
+    const { contact, memory, assistantView, troubleOf } = this.#parts;
     const kind = troubleOf(error);
     if (!kind || (kind === 'offline' && !(await memory.last(list.key)))) throw error;
     if (list.request.method === 'tools/list') assistantView.sentTools = 'none';
@@ -133,7 +138,7 @@ export class OfflineLists {
 
   /** Answers from the cache. Returns whether there was an answer. */
   async #deliverCached({ request, method, key, deliver }: ListRequest): Promise<boolean> {
-    const { contact, memory, assistantView, name, url, signInService } = this.#options;
+    const { contact, memory, assistantView, name, url, signInService } = this.#parts;
     const last = await memory.last(key);
     const { emptyList, cachedHandshake, cachedList, withSignIn } =
       await import('./offline-answers.ts');
@@ -214,30 +219,17 @@ export class AssistantNotifier {
   }
 }
 
-type OfflineHandshakeOptions = {
-  contact: Contact;
-  memory: RememberedAnswers;
-  notifier: AssistantNotifier;
-  assistantView: AssistantView;
-  name: string;
-  url: string;
-  troubleOf: (error: unknown) => Trouble['kind'] | undefined;
-  signInService?: PersonSignIn;
-  clock: Clock;
-  log: Log;
-};
-
 /** How long the first handshake with a server may take before a substitute is sent. */
 const substituteAfterMs = 8_000;
 
 /** The handshake with a server that may be unreachable. */
 export class OfflineHandshake {
-  readonly #options: OfflineHandshakeOptions;
+  readonly #parts: OfflineParts;
   /** The kinds of lists that a substitute promised, until the server answers. */
   #promised: ReadonlySet<ListKind> | undefined;
 
-  constructor(options: OfflineHandshakeOptions) {
-    this.#options = options;
+  constructor(parts: OfflineParts) {
+    this.#parts = parts;
   }
 
   /** Compares the server's answer with the substitute that the assistant got. */
@@ -247,9 +239,9 @@ export class OfflineHandshake {
     const has = kindsOf(answer);
     const absent = new Set([...promised].filter((kind) => !has.has(kind)));
     const additional = new Set([...has].filter((kind) => !promised.has(kind)));
-    this.#options.assistantView.absent = absent;
+    this.#parts.assistantView.absent = absent;
     if (absent.size > 0 || additional.size > 0)
-      this.#options.log.warn('server has other capabilities than in the last run', {
+      this.#parts.log.warn('server has other capabilities than in the last run', {
         absent: [...absent].join(' '),
         additional: [...additional].join(' '),
       });
@@ -258,7 +250,7 @@ export class OfflineHandshake {
 
   /** Answers `initialize`: with the server's answer, that of the last run, or a substitute of ours. */
   async respond(request: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
-    const { contact, memory, notifier, assistantView, troubleOf } = this.#options;
+    const { contact, memory, notifier, assistantView, troubleOf } = this.#parts;
     Object.assign(assistantView, { initialize: request, sentTools: 'none', absent: new Set() });
     assistantView.fromCache.clear();
     this.#promised = undefined;
@@ -293,7 +285,7 @@ export class OfflineHandshake {
     const ended = new AbortController();
     const timeout = this.#tooLate(key, AbortSignal.any([ended.signal, signal]));
     const outcome = await Promise.race([
-      this.#options.contact.reach().then(
+      this.#parts.contact.reach().then(
         (answer) => ({ answer }),
         (error: unknown) => ({ error }),
       ),
@@ -305,7 +297,7 @@ export class OfflineHandshake {
 
   /** Resolves when the assistant should not wait any longer for the handshake. */
   async #tooLate(key: string, signal: AbortSignal): Promise<void> {
-    const { memory, signInService, clock } = this.#options;
+    const { memory, signInService, clock } = this.#parts;
     const shown =
       signInService && !signInService.waits
         ? signInService.shown(signal)
@@ -324,7 +316,7 @@ export class OfflineHandshake {
 
   /** Records why the handshake takes too long: a person is signing in, or the server is slow. */
   #noteLate(): Trouble {
-    const { contact, url, signInService, clock } = this.#options;
+    const { contact, url, signInService, clock } = this.#parts;
     const sinceAt = clock.now();
     if (signInService?.page()) {
       const message = 'the sign-in in the browser is not finished';
@@ -335,7 +327,7 @@ export class OfflineHandshake {
   }
 
   async #substitute(request: Message, last: Message | undefined, trouble: Trouble) {
-    const { name, signInService } = this.#options;
+    const { name, signInService } = this.#parts;
     const { cachedHandshake, madeHandshake } = await import('./offline-answers.ts');
     const signedOut = trouble.kind === 'signed_out' && signInService !== undefined;
     if (last) return cachedHandshake(last, { tools: signedOut });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { registeredClients } from '#proxy/auth/client-registration';
 import type { RedirectPage } from '#proxy/auth/redirect-listener';
-import { accountName, rejectedAfterAbort, signIn } from '#proxy/auth/sign-in';
+import { accountName, abortedSignIn, signIn } from '#proxy/auth/sign-in';
 import type { Granted } from '#proxy/auth/token-vault';
 import { memorySecretStore } from '#proxy/keychain/secret-store';
 import { fakeClock } from '#support/fake-clock';
@@ -184,7 +184,7 @@ test.each([
 
 test('sign-in: when it is aborted, it ends even if the server never answers', async () => {
   const cancelling = new AbortController();
-  const ended = rejectedAfterAbort(cancelling.signal, new Promise(() => undefined));
+  const ended = abortedSignIn(cancelling.signal, new Promise(() => undefined));
   cancelling.abort();
 
   await expect(ended).rejects.toMatchObject({ name: 'LoopbackError', code: 'aborted' });
