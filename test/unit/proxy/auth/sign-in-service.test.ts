@@ -8,8 +8,8 @@ import { processRefreshLock } from '#proxy/auth/refresh-lock';
 import { tokenVault } from '#proxy/auth/token-vault';
 import { fakeClock } from '#support/fake-clock';
 
-/** A desk at a server that cannot be reached, so that no page ever comes up; another process is at it while `held`. */
-function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
+/** The sign-in service of a server that cannot be reached, so that no page is shown. Another process holds the lock until `held`. */
+function opened({ signedInBefore = true, held = Promise.resolve() } = {}) {
   const clock = fakeClock();
   const store = memorySecretStore();
   const vault = tokenVault(store, 'x');
@@ -51,7 +51,7 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
     readPrivateKey: () => Promise.reject(new Error('no key')),
     listen: () => Promise.reject(new Error('no port')),
   };
-  const made = new SignInService(account, {
+  const service = new SignInService(account, {
     mode: 'auto',
     command: 'latchkey login acme',
     openBrowser: () => Promise.resolve(true),
@@ -69,63 +69,63 @@ function desk({ signedInBefore = true, held = Promise.resolve() } = {}) {
   const lose = async () => {
     const previous = await vault.access();
     const known = { wider: false, ...(previous && { previous }) };
-    await made.signIn(known, () => false).catch(() => undefined);
+    await service.signIn(known, () => false).catch(() => undefined);
   };
-  return { desk: made, clock, save, lose, claims: () => claims, requests: () => requests };
+  return { service, clock, save, lose, claims: () => claims, requests: () => requests };
 }
 
 test('sign-in service: it reports a sign-in after the token was lost, and not an earlier one', async () => {
-  const { desk: made, save, lose } = desk();
+  const { service, save, lose } = opened();
   await save('before');
   await lose();
-  const before = await made.signedIn();
+  const before = await service.signedIn();
   await save('after');
 
   expect(before).toBe(false);
-  expect(await made.signedIn()).toBe(true);
+  expect(await service.signedIn()).toBe(true);
 });
 
 test('sign-in service: an expired token is not a sign-in', async () => {
-  const { desk: made, save } = desk();
+  const { service, save } = opened();
   await save('old', -1);
 
-  expect(await made.signedIn()).toBe(false);
+  expect(await service.signedIn()).toBe(false);
 });
 
 test('sign-in service: the keychain is not read if nobody has ever signed in', async () => {
-  const { desk: made, save } = desk({ signedInBefore: false });
+  const { service, save } = opened({ signedInBefore: false });
   await save('unseen');
 
-  expect(await made.signedIn()).toBe(false);
+  expect(await service.signedIn()).toBe(false);
 });
 
 test('sign-in service: two simultaneous requests share one sign-in, which counts once', async () => {
-  const { desk: made, claims } = desk();
+  const { service, claims } = opened();
 
-  const both = await Promise.allSettled([made.begin(false), made.begin(false)]);
+  const both = await Promise.allSettled([service.begin(false), service.begin(false)]);
 
   expect(both.map(({ status }) => status)).toEqual(['rejected', 'rejected']);
   expect(claims()).toBe(1);
-  expect(made.page()).toBeUndefined();
+  expect(service.page()).toBeUndefined();
 });
 
 test('sign-in service: when another process announces its sign-in, the waiting request continues', async () => {
   const other = Promise.withResolvers<void>();
-  const { desk: made, save } = desk({ signedInBefore: false, held: other.promise });
-  const asked = made.signIn({ wider: false }, (record) => record !== undefined);
-  await made.lookAgain();
+  const { service, save } = opened({ signedInBefore: false, held: other.promise });
+  const asked = service.signIn({ wider: false }, (record) => record !== undefined);
+  await service.lookAgain();
   await save('elsewhere');
-  while (!(await isSettled(asked))) await made.lookAgain();
+  while (!(await isSettled(asked))) await service.lookAgain();
   other.resolve();
 
   expect(await asked).toMatchObject({ accessToken: 'elsewhere' });
-  expect(made.page()).toBeUndefined();
+  expect(service.page()).toBeUndefined();
 });
 
 test('sign-in service: a sign-in that another process does not announce is found within seconds', async () => {
   const other = Promise.withResolvers<void>();
-  const { desk: made, clock, save } = desk({ signedInBefore: false, held: other.promise });
-  const asked = made.signIn({ wider: false }, (record) => record !== undefined);
+  const { service, clock, save } = opened({ signedInBefore: false, held: other.promise });
+  const asked = service.signIn({ wider: false }, (record) => record !== undefined);
   await clock.advance(2);
   await save('elsewhere');
   const before = await isSettled(asked);
