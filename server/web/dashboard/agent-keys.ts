@@ -2,7 +2,6 @@ import type { FastifyReply } from 'fastify';
 
 import { notFound } from '#admin/refusal';
 import { agentKeyCreate, agentKeyRevoke, type KeyView } from '#admin/keys';
-import { perform } from '#admin/operation';
 import { dashboardPath } from '#web/layout';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { agentOf, agentPath } from './agents.ts';
@@ -69,8 +68,8 @@ function sendRotation(
   return sendDashboardPage(reply, visit, rotationPage, data, at);
 }
 
-const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const { name } = await agentOf(visit, request, ports);
+const startRotation: PageHandler = async (visit, request, reply) => {
+  const { name } = await agentOf(visit, request);
   const cancel = agentPath(visit.organization, name);
   const heading = `Rotate the key of agent ${name}`;
   const data = { heading, what: 'key', update, action: `${cancel}/rotate`, cancel };
@@ -79,10 +78,9 @@ const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 const rotateKey: FormHandler = async (visit, _form, request, reply, { ports }) => {
-  const agent = await agentOf(visit, request, ports);
-  const { organization, actor } = visit;
-  const input = { organization, agent: agent.name };
-  const made = await perform(agentKeyCreate, input, actor, ports);
+  const agent = await agentOf(visit, request);
+  const { organization } = visit;
+  const made = await visit.perform(agentKeyCreate, { agent: agent.name });
   return sendRotation(
     visit,
     reply,
@@ -100,15 +98,15 @@ const rotateKey: FormHandler = async (visit, _form, request, reply, { ports }) =
 };
 
 const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const agent = await agentOf(visit, request, ports);
+  const agent = await agentOf(visit, request);
   const made = agent.keys.find(({ id }) => id === request.params['keyId']);
   if (!made) throw notFound('key');
   return sendRotation(visit, reply, agent, made, undefined, ports);
 };
 
 const keyRevocation: Question = {
-  async ask(visit, request, { ports }) {
-    const agent = await agentOf(visit, request, ports);
+  async ask(visit, request) {
+    const agent = await agentOf(visit, request);
     const key = agent.keys.find(({ id }) => id === request.params['keyId']);
     if (!key) throw notFound('key');
     return {
@@ -121,10 +119,10 @@ const keyRevocation: Question = {
       crumbs: crumbsOf(visit, agent.name, 'Revoke key'),
     };
   },
-  async act(visit, request, { ports }) {
-    const { organization, actor } = visit;
+  async act(visit, request) {
+    const { organization } = visit;
     const { agent = '', keyId = '' } = request.params;
-    await perform(agentKeyRevoke, { organization, agent, keyId }, actor, ports);
+    await visit.perform(agentKeyRevoke, { agent, keyId });
     return `${agentPath(organization, agent)}?done=key-revoked`;
   },
 };

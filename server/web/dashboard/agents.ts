@@ -1,5 +1,4 @@
 import { agentCreate, agentList, agentRead, agentRevoke } from '#admin/agents';
-import { perform } from '#admin/operation';
 import type { EpochSeconds } from '#model/clock';
 import type { ProxyReference } from '#download/proxy-reference';
 import type { AgentPresence } from '#upstreams/tunnel/connected-agent';
@@ -17,7 +16,6 @@ import { agentKeyDescriptions, keyCells, keyColumns } from './keys.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardPorts } from './ports.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { serverPath } from './servers.ts';
 
@@ -52,10 +50,9 @@ const listNotices: Readonly<Record<string, string>> = {
 };
 
 const showAgents: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const query = listQuery(request, shape);
-  const wanted = { ...query.input, organization };
-  const { items, total } = await perform(agentList, wanted, actor, ports);
+  const { items, total } = await visit.perform(agentList, query.input);
   const create = { text: 'Create agent', href: `${dashboardPath(organization)}/new-agent` };
   const action = visit.may('agent.manage') ? create : undefined;
   const rows = items.map((agent) => {
@@ -115,9 +112,9 @@ const newAgent: FormRoutes = {
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {
-    const { organization, actor } = visit;
+    const { organization } = visit;
     const proxy = await ports.proxy();
-    const made = await perform(agentCreate, { ...entered, organization }, actor, ports);
+    const made = await visit.perform(agentCreate, entered);
     const { server, url } = intendedOf(request);
     const [servers, urls] = server ? [[server], url ? { [server]: url } : {}] : [[], {}];
     const query = new URLSearchParams({ done: 'made', ...(server && { server }) });
@@ -147,7 +144,7 @@ const notices: Readonly<Record<string, string>> = {
 
 const showAgent: PageHandler = async (visit, request, reply, { base, ports }) => {
   const { organization } = visit;
-  const agent = await agentOf(visit, request, ports);
+  const agent = await agentOf(visit, request);
   const path = agentPath(organization, agent.name);
   const isOver = agent.revokedAt !== null;
   const may = visit.may('agent.manage') && !isOver;
@@ -216,8 +213,8 @@ const showAgent: PageHandler = async (visit, request, reply, { base, ports }) =>
 };
 
 const revocation: Question = {
-  async ask(visit, request, { ports }) {
-    const { name, servers, keys } = await agentOf(visit, request, ports);
+  async ask(visit, request) {
+    const { name, servers, keys } = await agentOf(visit, request);
     const path = agentPath(visit.organization, name);
     const active = keys.filter(({ status }) => status === 'active').length;
     return {
@@ -238,10 +235,10 @@ const revocation: Question = {
       ],
     };
   },
-  async act(visit, request, { ports }) {
-    const { organization, actor } = visit;
+  async act(visit, request) {
+    const { organization } = visit;
     const agent = request.params['agent'] ?? '';
-    await perform(agentRevoke, { organization, agent }, actor, ports);
+    await visit.perform(agentRevoke, { agent });
     return `${dashboardPath(organization)}/agents?done=revoked`;
   },
 };
@@ -322,12 +319,8 @@ function callWords({ activeCalls, waiting, listening }: AgentPresence): string {
 }
 
 /** The agent that the path names. @throws {AdministrationRefusal} `not_found` */
-export function agentOf(
-  { organization, actor }: DashboardVisit,
-  { params }: DashboardRequest,
-  ports: DashboardPorts,
-) {
-  return perform(agentRead, { organization, agent: params['agent'] ?? '' }, actor, ports);
+export function agentOf({ perform }: DashboardVisit, { params }: DashboardRequest) {
+  return perform(agentRead, { agent: params['agent'] ?? '' });
 }
 
 /** The path of an agent's page. */

@@ -1,7 +1,6 @@
 import { Readable } from 'node:stream';
 
 import { auditExport, auditRead, type AuditEventView } from '#admin/audit';
-import { perform } from '#admin/operation';
 import { exportAudit } from '#audit/export-audit';
 import { auditSentence } from '#audit/sentences';
 import { findUserByEmail } from '#db/people';
@@ -49,12 +48,12 @@ async function asked(request: DashboardRequest, { db }: DashboardPorts) {
 }
 
 const showAudit: PageHandler = async (visit, request, reply, { ports, auditRetentionDays }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const path = `${dashboardPath(organization)}/audit`;
   const after = queryText(request, 'after');
   const filter = await asked(request, ports);
-  const input = { organization, ...filter, ...(after && { after }) };
-  const { items, next, actions } = await perform(auditRead, input, actor, ports);
+  const input = { ...filter, ...(after && { after }) };
+  const { items, next, actions } = await visit.perform(auditRead, input);
   const sentenceOf = await auditSentencesOf(organization, items, ports.db);
   const typed = (name: string) => queryText(request, name) ?? '';
   const query = (more: Record<string, string>) => {
@@ -112,10 +111,15 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
   return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
 };
 
-const exportAuditLog: PageHandler = async ({ organization, actor }, request, reply, { ports }) => {
+const exportAuditLog: PageHandler = async (
+  { organization, perform },
+  request,
+  reply,
+  { ports },
+) => {
   const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
   const filter = await asked(request, ports);
-  await perform(auditExport, { organization, ...filter, format }, actor, ports);
+  await perform(auditExport, { ...filter, format });
   const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
   const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
   return reply

@@ -1,5 +1,4 @@
 import { clientCreate, clientUpdate } from '#admin/clients';
-import { perform } from '#admin/operation';
 import { connectionInstructions } from '#web/instructions';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { seeOther } from '#web/page-request';
@@ -24,8 +23,8 @@ function crumbsOf(visit: DashboardVisit, last: string) {
 
 const newClient: FormRoutes = {
   form: formFor(clientCreate),
-  async page(visit, request, { ports }) {
-    const { name: server } = await serverOf(visit, request, ports);
+  async page(visit, request) {
+    const { name: server } = await serverOf(visit, request);
     const heading = 'Create OAuth client';
     return {
       heading,
@@ -37,11 +36,10 @@ const newClient: FormRoutes = {
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {
-    const server = await serverOf(visit, request, ports);
-    const { organization, actor } = visit;
+    const server = await serverOf(visit, request);
+    const { organization } = visit;
     const proxy = await ports.proxy();
-    const input = { ...entered, organization, server: server.name };
-    const made = await perform(clientCreate, input, actor, ports);
+    const made = await visit.perform(clientCreate, { ...entered, server: server.name });
     const { clientId, clientSecret, scopes } = made;
     const done = `${serverPath(organization, server.name)}/clients/${clientId}?done=made`;
     if (clientSecret === null) return seeOther(reply, done);
@@ -71,9 +69,9 @@ const newClient: FormRoutes = {
 
 const clientSettings: FormRoutes = {
   form: formFor(clientUpdate),
-  async page(visit, request, { ports }) {
-    const { name: server } = await serverOf(visit, request, ports);
-    const client = await clientOf(visit, request, ports);
+  async page(visit, request) {
+    const { name: server } = await serverOf(visit, request);
+    const client = await clientOf(visit, request);
     const heading = 'Change OAuth client';
     return {
       heading,
@@ -86,11 +84,11 @@ const clientSettings: FormRoutes = {
       shownFields: { focus: false },
     };
   },
-  async act(visit, entered, request, reply, { ports }) {
-    const { name: server } = await serverOf(visit, request, ports);
-    const { clientId } = await clientOf(visit, request, ports);
-    const { organization, actor } = visit;
-    await perform(clientUpdate, { ...entered, organization, clientId }, actor, ports);
+  async act(visit, entered, request, reply) {
+    const { name: server } = await serverOf(visit, request);
+    const { clientId } = await clientOf(visit, request);
+    const { organization } = visit;
+    await visit.perform(clientUpdate, { ...entered, clientId });
     return seeOther(reply, `${serverPath(organization, server)}/clients/${clientId}?done=saved`);
   },
 };

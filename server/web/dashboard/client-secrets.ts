@@ -3,7 +3,6 @@ import type { FastifyReply } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { clientRotate, clientSecretList, clientSecretRevoke } from '#admin/client-secrets';
 import type { ClientView } from '#admin/clients';
-import { perform } from '#admin/operation';
 import { connectionInstructions } from '#web/instructions';
 import type { OneTimeSecret } from '#web/one-time-secret';
 import { clientOf, isActive, type ClientSecretView } from './clients.ts';
@@ -41,12 +40,8 @@ function crumbsOf(visit: DashboardVisit, shown: ClientView, last: string) {
   );
 }
 
-async function secretsOf(
-  { organization, actor }: DashboardVisit,
-  { clientId }: ClientView,
-  ports: DashboardPorts,
-) {
-  return (await perform(clientSecretList, { organization, clientId }, actor, ports)).items;
+async function secretsOf({ perform }: DashboardVisit, { clientId }: ClientView) {
+  return (await perform(clientSecretList, { clientId })).items;
 }
 
 /** Sends the rotation page; `secret` only in the response that creates it. */
@@ -60,7 +55,7 @@ async function sendRotation(
 ) {
   const path = pathOf(visit, shown);
   const now = ports.clock.now();
-  const others = (await secretsOf(visit, shown, ports)).filter(({ id }) => id !== made.id);
+  const others = (await secretsOf(visit, shown)).filter(({ id }) => id !== made.id);
   const older = others.filter(({ createdAt }) => createdAt <= made.createdAt);
   const data = {
     heading: `Rotate the secret of “${shown.name}”`,
@@ -89,8 +84,8 @@ async function sendRotation(
   });
 }
 
-const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const shown = await clientOf(visit, request, ports);
+const startRotation: PageHandler = async (visit, request, reply) => {
+  const shown = await clientOf(visit, request);
   const cancel = pathOf(visit, shown);
   const heading = `Rotate the secret of “${shown.name}”`;
   const data = { heading, what: 'secret', update, action: `${cancel}/rotate`, cancel };
@@ -99,11 +94,11 @@ const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 const rotateSecret: FormHandler = async (visit, _form, request, reply, { base, ports }) => {
-  const shown = await clientOf(visit, request, ports);
-  const { organization, actor } = visit;
+  const shown = await clientOf(visit, request);
+  const { organization } = visit;
   const { clientId, server, scopes } = shown;
   const proxy = await ports.proxy();
-  const made = await perform(clientRotate, { organization, clientId }, actor, ports);
+  const made = await visit.perform(clientRotate, { clientId });
   const { clientSecret } = made;
   const url = `${base}/mcp/${organization}/${server}`;
   const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
@@ -124,8 +119,8 @@ const rotateSecret: FormHandler = async (visit, _form, request, reply, { base, p
 };
 
 const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const shown = await clientOf(visit, request, ports);
-  const secrets = await secretsOf(visit, shown, ports);
+  const shown = await clientOf(visit, request);
+  const secrets = await secretsOf(visit, shown);
   const made = secrets.find(({ id }) => id === request.params['secretId']);
   if (!made) throw notFound('secret');
   return sendRotation(visit, reply, shown, made, undefined, ports);
@@ -133,8 +128,8 @@ const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
 
 const secretRevocation: Question = {
   async ask(visit, request, { ports }) {
-    const shown = await clientOf(visit, request, ports);
-    const secrets = await secretsOf(visit, shown, ports);
+    const shown = await clientOf(visit, request);
+    const secrets = await secretsOf(visit, shown);
     const secret = secrets.find(({ id }) => id === request.params['secretId']);
     if (!secret) throw notFound('secret');
     const now = ports.clock.now();
@@ -152,12 +147,10 @@ const secretRevocation: Question = {
       crumbs: crumbsOf(visit, shown, 'Revoke a secret'),
     };
   },
-  async act(visit, request, { ports }) {
-    const shown = await clientOf(visit, request, ports);
-    const { organization, actor } = visit;
+  async act(visit, request) {
+    const shown = await clientOf(visit, request);
     const secretId = request.params['secretId'] ?? '';
-    const input = { organization, clientId: shown.clientId, secretId };
-    await perform(clientSecretRevoke, input, actor, ports);
+    await visit.perform(clientSecretRevoke, { clientId: shown.clientId, secretId });
     return `${pathOf(visit, shown)}?done=secret-revoked`;
   },
 };

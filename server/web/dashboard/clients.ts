@@ -2,7 +2,6 @@ import type { z } from 'zod';
 
 import { clientSecretList, type clientSecretViewSchema } from '#admin/client-secrets';
 import { clientList, clientRead, clientRevoke } from '#admin/clients';
-import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#model/clock';
 import { countClientPeople } from '#db/clients';
@@ -19,7 +18,6 @@ import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } fr
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
 import { livePath } from './live.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardPorts } from './ports.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { rotationsAmong } from './rotation.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
@@ -52,12 +50,11 @@ const listNotices: Readonly<Record<string, string>> = {
 };
 
 const showClients: PageHandler = async (visit, request, reply, { ports }) => {
-  const server = await serverOf(visit, request, ports);
-  const { organization, actor } = visit;
+  const server = await serverOf(visit, request);
+  const { organization } = visit;
   const home = serverPath(organization, server.name);
   const query = listQuery(request, shape);
-  const wanted = { ...query.input, organization, server: server.name };
-  const { items, total } = await perform(clientList, wanted, actor, ports);
+  const { items, total } = await visit.perform(clientList, { ...query.input, server: server.name });
   const create = { text: 'Create OAuth client', href: `${home}/new-client` };
   const action = visit.may('client.manage') ? create : undefined;
   const rows = items.map((client) => {
@@ -102,13 +99,8 @@ const showClients: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 /** The client that the path names, if the server that it names has it. @throws {AdministrationRefusal} */
-export async function clientOf(
-  { organization, actor }: DashboardVisit,
-  { params }: DashboardRequest,
-  ports: DashboardPorts,
-) {
-  const input = { organization, clientId: params['clientId'] ?? '' };
-  const client = await perform(clientRead, input, actor, ports);
+export async function clientOf({ perform }: DashboardVisit, { params }: DashboardRequest) {
+  const client = await perform(clientRead, { clientId: params['clientId'] ?? '' });
   if (client.server !== params['server']) throw notFound('client');
   return client;
 }
@@ -121,15 +113,15 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const showClient: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor } = visit;
-  const client = await clientOf(visit, request, ports);
+  const { organization } = visit;
+  const client = await clientOf(visit, request);
   const { clientId, server, name, revokedAt, authentication } = client;
   const path = `${serverPath(organization, server)}/clients/${clientId}`;
   const isOver = revokedAt !== null;
   const may = visit.may('client.manage') && !isOver;
   const people = await countClientPeople(ports.db, clientId, ports.clock.now());
   const bySecret = authentication === 'secret';
-  const secrets = await perform(clientSecretList, { organization, clientId }, actor, ports);
+  const secrets = await visit.perform(clientSecretList, { clientId });
   const creators = await findSecretCreators(ports.db, clientId);
   const nameOf = await findActorNames(ports.db, creators.values());
   const creatorOf = (id: string) => {
@@ -176,7 +168,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
 
 const revocation: Question = {
   async ask(visit, request, { ports }) {
-    const { clientId, name, server } = await clientOf(visit, request, ports);
+    const { clientId, name, server } = await clientOf(visit, request);
     const people = await countClientPeople(ports.db, clientId, ports.clock.now());
     const home = `${serverPath(visit.organization, server)}/clients`;
     return {
@@ -198,10 +190,10 @@ const revocation: Question = {
       ),
     };
   },
-  async act(visit, request, { ports }) {
-    const { clientId, server } = await clientOf(visit, request, ports);
-    const { organization, actor } = visit;
-    await perform(clientRevoke, { organization, clientId }, actor, ports);
+  async act(visit, request) {
+    const { clientId, server } = await clientOf(visit, request);
+    const { organization } = visit;
+    await visit.perform(clientRevoke, { clientId });
     return `${serverPath(organization, server)}/clients?done=revoked`;
   },
 };

@@ -1,5 +1,4 @@
 import { grantList, grantRead, grantWithdraw } from '#admin/grants';
-import { perform } from '#admin/operation';
 import { findServerTitles } from '#db/servers';
 import { scopeSentence } from '#model/scopes';
 import { applicationName } from '#web/consent';
@@ -31,10 +30,10 @@ export function consentRoutes(guard: DashboardGuard): void {
 const homeOf = (organization: string) => `${dashboardPath(organization)}/consents`;
 
 const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor, may } = visit;
+  const { organization, may } = visit;
   const query = listQuery(request, shape);
   const { sort: _, ...input } = query.input;
-  const { items, total } = await perform(grantList, { organization, ...input }, actor, ports);
+  const { items, total } = await visit.perform(grantList, input);
   const serverOf = (grant: (typeof items)[number]) => grant.server.split('/')[1] ?? '';
   const titles = await findServerTitles(ports.db, organization, items.map(serverOf));
   const table: Table = {
@@ -102,8 +101,8 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 const withdrawal: Question = {
-  async ask({ organization, actor }, { params: { grantId = '' } }, { ports }) {
-    const grant = await perform(grantRead, { organization, grantId }, actor, ports);
+  async ask({ organization, perform }, { params: { grantId = '' } }) {
+    const grant = await perform(grantRead, { grantId });
     const client = applicationName({ clientName: grant.client, assistant: grant.assistant });
     return {
       heading: `Withdraw the consent of ${grant.email} to ${client}?`,
@@ -113,8 +112,8 @@ const withdrawal: Question = {
       crumbs: [{ text: 'Consents', href: homeOf(organization) }],
     };
   },
-  async act({ organization, actor }, { params: { grantId = '' } }, { ports }) {
-    await perform(grantWithdraw, { organization, grantId }, actor, ports);
+  async act({ organization, perform }, { params: { grantId = '' } }) {
+    await perform(grantWithdraw, { grantId });
     return `${homeOf(organization)}?done=withdrawn`;
   },
 };

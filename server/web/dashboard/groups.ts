@@ -10,7 +10,6 @@ import {
   groupList,
   groupRead,
 } from '#admin/groups';
-import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { findOrganization } from '#db/organizations';
 import { findMember, findUserByEmail } from '#db/people';
@@ -76,8 +75,8 @@ async function sendGroups(
   { entered = newForm.blank, errors = [] }: Refused,
   ports: DashboardPorts,
 ) {
-  const { organization, actor } = visit;
-  const { items } = await perform(groupList, { organization }, actor, ports);
+  const { organization } = visit;
+  const { items } = await visit.perform(groupList);
   const nameOf = await serverNames(
     organization,
     items.flatMap(({ servers }) => servers),
@@ -107,11 +106,10 @@ const showGroups: PageHandler = (visit, _request, reply, { ports }) =>
   sendGroups(visit, reply, {}, ports);
 
 const createGroup: FormHandler = async (visit, sent, _request, reply, { ports }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const entered = newForm.read(sent);
   try {
-    const input = { ...newForm.inputOf(entered), organization };
-    const { id } = await perform(groupCreate, input, actor, ports);
+    const { id } = await visit.perform(groupCreate, newForm.inputOf(entered));
     return seeOther(reply, `${homeOf(organization)}/${id}`);
   } catch (refusal) {
     const errors = newForm.errorsOf(refusal, entered, 'name');
@@ -126,8 +124,8 @@ async function sendGroup(
   { entered = mapForm.blank, errors = [] }: Refused,
   ports: DashboardPorts,
 ) {
-  const { organization, actor } = visit;
-  const group = await perform(groupRead, { organization, groupId }, actor, ports);
+  const { organization } = visit;
+  const group = await visit.perform(groupRead, { groupId });
   const home = `${homeOf(organization)}/${groupId}`;
   const mayManage = visit.may('people.manage');
   const nameOf = await serverNames(organization, group.servers, ports);
@@ -140,11 +138,10 @@ async function sendGroup(
 const showGroup: PageHandler = (visit, request, reply, { ports }) =>
   sendGroup(visit, request, reply, {}, ports);
 
-const removePerson: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const removePerson: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { groupId = '' } = request.params;
-  const input = { organization, groupId, userId: sent.get('userId') ?? '' };
-  await perform(groupRemoveMember, input, actor, ports);
+  await visit.perform(groupRemoveMember, { groupId, userId: sent.get('userId') ?? '' });
   return seeOther(reply, `${homeOf(organization)}/${groupId}`);
 };
 
@@ -152,12 +149,11 @@ const removePerson: FormHandler = async (visit, sent, request, reply, { ports })
 const changeMapping =
   (operation: typeof groupMap): FormHandler =>
   async (visit, sent, request, reply, { ports }) => {
-    const { organization, actor } = visit;
+    const { organization } = visit;
     const { groupId = '' } = request.params;
     const entered = mapForm.read(sent);
     try {
-      const input = { ...mapForm.inputOf(entered), organization, groupId };
-      await perform(operation, input, actor, ports);
+      await visit.perform(operation, { ...mapForm.inputOf(entered), groupId });
     } catch (refusal) {
       const errors = mapForm.errorsOf(refusal, entered);
       return sendGroup(visit, request, reply, { entered, errors }, ports);
@@ -166,9 +162,9 @@ const changeMapping =
   };
 
 const addPerson: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const { groupId = '' } = request.params;
-  await perform(groupRead, { organization, groupId }, actor, ports);
+  await visit.perform(groupRead, { groupId });
   const user = await findUserByEmail(ports.db, sent.get('email') ?? '');
   const place = await findOrganization(ports.db, organization);
   const member = user && place && (await findMember(ports.db, place.id, user.id));
@@ -176,14 +172,13 @@ const addPerson: FormHandler = async (visit, sent, request, reply, { ports }) =>
     const message = 'No member has this e-mail address. Invite the person first.';
     return sendGroup(visit, request, reply, { errors: [{ field: 'email', message }] }, ports);
   }
-  const input = { organization, groupId, userId: member.userId };
-  await perform(groupAddMember, input, actor, ports);
+  await visit.perform(groupAddMember, { groupId, userId: member.userId });
   return seeOther(reply, `${homeOf(organization)}/${groupId}`);
 };
 
 const deletion: Question = {
-  async ask({ organization, actor }, { params: { groupId = '' } }, { ports }) {
-    const { items } = await perform(groupList, { organization }, actor, ports);
+  async ask({ organization, perform }, { params: { groupId = '' } }) {
+    const { items } = await perform(groupList);
     const group = items.find(({ id }) => id === groupId);
     if (!group) throw notFound('group');
     return {
@@ -196,8 +191,8 @@ const deletion: Question = {
       crumbs: [{ text: 'Groups', href: homeOf(organization) }, { text: group.name }],
     };
   },
-  async act({ organization, actor }, { params: { groupId = '' } }, { ports }) {
-    await perform(groupDelete, { organization, groupId }, actor, ports);
+  async act({ organization, perform }, { params: { groupId = '' } }) {
+    await perform(groupDelete, { groupId });
     return homeOf(organization);
   },
 };

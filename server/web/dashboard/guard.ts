@@ -1,7 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { z } from 'zod';
 import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#model/roles';
-import { type Actor, mayDo, type Permission } from '#admin/operation';
+import { type Actor, mayDo, type Operation, perform, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
 import { listMemberships, type Membership as MembershipRecord } from '#db/people';
 import { findServerTitles } from '#db/servers';
@@ -33,8 +34,12 @@ export interface DashboardVisit {
   readonly others: readonly Titled[];
   /** Whether the person may create another organization. */
   readonly mayCreate: boolean;
-  /** For `perform`. */
   readonly actor: Actor;
+  /** Performs an operation within the organization as this person. @throws {AdministrationRefusal} */
+  readonly perform: <Input extends z.ZodObject, Output extends z.ZodObject>(
+    operation: Operation<Input, Output>,
+    input?: Readonly<Record<string, unknown>>,
+  ) => Promise<z.output<Output>>;
   readonly section: DashboardSection;
   /** Whether the page should offer an action; `perform` checks again. */
   readonly may: (permission: Permission) => boolean;
@@ -110,6 +115,7 @@ export function dashboardGuard(
         `your role in ${organization} (${role}) does not allow this`,
       );
     }
+    const actor = personActor(person, request);
     const { server = '' } = request.params;
     const titles =
       server === '' ? undefined : await findServerTitles(ports.db, organization, [server]);
@@ -122,7 +128,8 @@ export function dashboardGuard(
       section,
       others,
       mayCreate,
-      actor: personActor(person, request),
+      actor,
+      perform: (operation, input) => perform(operation, { ...input, organization }, actor, ports),
       may: (wanted) => mayDo(role, wanted),
     };
   };

@@ -1,6 +1,5 @@
 import { groupList } from '#admin/groups';
 import { invitationCreate } from '#admin/invitations';
-import { perform } from '#admin/operation';
 import { roleChoices } from '#admin/people';
 import { html, type Html } from '#web/html';
 import { dashboardPath, layout, pageHeading, type Frame } from '#web/layout';
@@ -21,9 +20,9 @@ const homeOf = (organization: string) => `${dashboardPath(organization)}/people`
 
 const newInvitation: FormRoutes = {
   form: formFor(invitationCreate, ['note']),
-  async page({ organization, actor, may }, _request, { ports }) {
+  async page({ organization, perform, may }, _request) {
     const home = homeOf(organization);
-    const { items } = await perform(groupList, { organization }, actor, ports);
+    const { items } = await perform(groupList);
     const groups = items.map(({ id, name }) => ({ value: id, text: name }));
     return {
       heading: 'Invite a person',
@@ -40,9 +39,9 @@ const newInvitation: FormRoutes = {
       },
     };
   },
-  async act(visit, entered, _request, reply, { base, ports }) {
-    const { organization, actor } = visit;
-    const made = await perform(invitationCreate, { ...entered, organization }, actor, ports);
+  async act(visit, entered, _request, reply, { base }) {
+    const { organization } = visit;
+    const made = await visit.perform(invitationCreate, entered);
     const secret = {
       label: 'Invitation link',
       secret: base + made.path,

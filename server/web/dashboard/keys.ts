@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify';
 import { keyCreate, keyList, keyRead, keyRevoke, keyRotate, type KeyView } from '#admin/keys';
-import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import type { ServerView } from '#admin/servers';
 import type { EpochSeconds } from '#model/clock';
@@ -72,12 +71,11 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const showKeys: PageHandler = async (visit, request, reply, { ports }) => {
-  const server = await serverOf(visit, request, ports);
-  const { organization, actor } = visit;
+  const server = await serverOf(visit, request);
+  const { organization } = visit;
   const home = serverPath(organization, server.name);
   const query = listQuery(request, shape);
-  const wanted = { ...query.input, organization, server: server.name };
-  const { items, total } = await perform(keyList, wanted, actor, ports);
+  const { items, total } = await visit.perform(keyList, { ...query.input, server: server.name });
   const generate = { text: 'Generate API key', href: `${home}/new-key` };
   const action = visit.may('key.manage') ? generate : undefined;
   const describe = await keyDescriptions(items, ports.clock.now(), ports.db);
@@ -209,8 +207,8 @@ function scopeName(scope: string): string {
 
 const showKey: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
-  const { name: server } = await serverOf(visit, request, ports);
-  const key = await keyOf(visit, request, ports);
+  const { name: server } = await serverOf(visit, request);
+  const key = await keyOf(visit, request);
   const list = `${serverPath(organization, server)}/keys`;
   const time = (at: number | null, otherwise: string) =>
     ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
@@ -279,21 +277,19 @@ ${manage && html`<div class="actions"><a class="button danger" href="${manage.re
  * @throws {AdministrationRefusal} `not_found`
  */
 async function keyOf(
-  { organization, actor }: DashboardVisit,
+  { perform }: DashboardVisit,
   { params }: DashboardRequest,
-  ports: DashboardPorts,
   name: 'keyId' | 'newKeyId' = 'keyId',
 ) {
-  const input = { organization, keyId: params[name] ?? '' };
-  const key = await perform(keyRead, input, actor, ports);
+  const key = await perform(keyRead, { keyId: params[name] ?? '' });
   if (key.server !== params['server']) throw notFound('key');
   return key;
 }
 
 const newKey: FormRoutes = {
   form: formFor(keyCreate),
-  async page(visit, request, { ports }) {
-    const { name: server } = await serverOf(visit, request, ports);
+  async page(visit, request) {
+    const { name: server } = await serverOf(visit, request);
     const keys = `${serverPath(visit.organization, server)}/keys`;
     return {
       heading: 'Generate API key',
@@ -305,11 +301,10 @@ const newKey: FormRoutes = {
     };
   },
   async act(visit, entered, request, reply, { base, ports }) {
-    const server = await serverOf(visit, request, ports);
-    const { organization, actor } = visit;
+    const server = await serverOf(visit, request);
+    const { organization } = visit;
     const proxy = await ports.proxy();
-    const input = { ...entered, organization, server: server.name };
-    const made = await perform(keyCreate, input, actor, ports);
+    const made = await visit.perform(keyCreate, { ...entered, server: server.name });
     const url = base + server.endpoint;
     const credential = { kind: 'key', apiKey: made.key } as const;
     const data = {
@@ -333,8 +328,8 @@ const newKey: FormRoutes = {
 
 const revocation: Question = {
   async ask(visit, request, { ports }) {
-    const server = await serverOf(visit, request, ports);
-    const key = await keyOf(visit, request, ports);
+    const server = await serverOf(visit, request);
+    const key = await keyOf(visit, request);
     const used =
       key.lastUsedAt === null ? 'It has never been used.' : usedLately(key, ports.clock.now());
     const home = `${serverPath(visit.organization, server.name)}/keys`;
@@ -350,10 +345,10 @@ const revocation: Question = {
       crumbs: serverCrumbs(visit, { text: 'API keys', href: home }, { text: 'Revoke' }),
     };
   },
-  async act(visit, request, { ports }) {
-    const { server, id: keyId } = await keyOf(visit, request, ports);
-    const { organization, actor } = visit;
-    await perform(keyRevoke, { organization, keyId }, actor, ports);
+  async act(visit, request) {
+    const { server, id: keyId } = await keyOf(visit, request);
+    const { organization } = visit;
+    await visit.perform(keyRevoke, { keyId });
     return `${serverPath(organization, server ?? '')}/keys?done=revoked`;
   },
 };
@@ -409,9 +404,9 @@ function sendRotation(
   return sendDashboardPage(reply, visit, rotationPage, data, at);
 }
 
-const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const { name } = await serverOf(visit, request, ports);
-  const key = await keyOf(visit, request, ports);
+const startRotation: PageHandler = async (visit, request, reply) => {
+  const { name } = await serverOf(visit, request);
+  const key = await keyOf(visit, request);
   const keys = `${serverPath(visit.organization, name)}/keys`;
   const heading = `Rotate the API key “${key.name}”`;
   const action = `${keys}/${key.id}/rotate`;
@@ -421,12 +416,11 @@ const startRotation: PageHandler = async (visit, request, reply, { ports }) => {
 };
 
 const rotateKey: FormHandler = async (visit, _form, request, reply, { base, ports }) => {
-  const { organization, actor } = visit;
-  const server = await serverOf(visit, request, ports);
-  const old = await keyOf(visit, request, ports);
-  const input = { organization, keyId: old.id };
+  const { organization } = visit;
+  const server = await serverOf(visit, request);
+  const old = await keyOf(visit, request);
   const proxy = await ports.proxy();
-  const made = await perform(keyRotate, input, actor, ports);
+  const made = await visit.perform(keyRotate, { keyId: old.id });
   const url = base + server.endpoint;
   const credential = { kind: 'key', apiKey: made.key } as const;
   const keys = `${serverPath(organization, server.name)}/keys`;
@@ -444,8 +438,8 @@ const rotateKey: FormHandler = async (visit, _form, request, reply, { base, port
 };
 
 const showRotation: PageHandler = async (visit, request, reply, { ports }) => {
-  const server = await serverOf(visit, request, ports);
-  const old = await keyOf(visit, request, ports);
-  const made = await keyOf(visit, request, ports, 'newKeyId');
+  const server = await serverOf(visit, request);
+  const old = await keyOf(visit, request);
+  const made = await keyOf(visit, request, 'newKeyId');
   return sendRotation(visit, reply, { server, old, made, secret: undefined }, ports);
 };

@@ -1,5 +1,5 @@
 import { listAuditEvents } from '#db/audit';
-import { type AdministrationPorts, perform } from '#admin/operation';
+import { type AdministrationPorts } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { invitationList } from '#admin/invitations';
 import { keyList, type KeyView } from '#admin/keys';
@@ -84,22 +84,21 @@ const oldKeyDays = 90;
 
 /** The contents of the overview for this role: endpoints with the last 24 hours, old keys, refusals. */
 async function overviewFacts(
-  { organization, actor, may }: DashboardVisit,
+  { organization, perform, may }: DashboardVisit,
   ports: AdministrationPorts,
 ) {
   const found = await findOrganization(ports.db, organization);
   if (!found) throw notFound('organization');
-  const wanted = { organization, sort: 'name', limit: mostServers };
-  const { items: servers, total } = await perform(serverList, wanted, actor, ports);
+  const { items: servers, total } = await perform(serverList, { sort: 'name', limit: mostServers });
   const of = { organizationId: found.id, range: '24h' } as const;
   const ids = servers.map(({ id }) => id);
   const reading = await readServerUsage(of, ids, ports.clock.now(), ports);
   const { calls } = reading.total;
   // One more than is shown, to find out whether there are more.
   const oldest = { status: 'active', sort: 'created_at', order: 'asc', limit: mostKeys + 1 };
-  const { items } = await perform(keyList, { organization, ...oldest }, actor, ports);
-  const people = await perform(personList, { organization, limit: 2 }, actor, ports);
-  const invited = await perform(invitationList, { organization }, actor, ports);
+  const { items } = await perform(keyList, oldest);
+  const people = await perform(personList, { limit: 2 });
+  const invited = await perform(invitationList);
   const oldKeys = items.filter(({ ageDays }) => ageDays >= oldKeyDays);
   const keyServers = oldKeys.flatMap(({ server }) => server ?? []);
   return {

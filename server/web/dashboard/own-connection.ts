@@ -1,4 +1,3 @@
-import { perform } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';
 import { accessOf, ownConnectionEnd, ownConnectionRead } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
@@ -64,7 +63,7 @@ export function ownConnectionRoutes(guard: DashboardGuard): void {
 
 /** The upstream access that people connect to. @throws {AdministrationRefusal} `not_found`, `forbidden` */
 async function accessFor(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
-  const { name } = await serverOf(visit, request, ports);
+  const { name } = await serverOf(visit, request);
   const { organization, person } = visit;
   if (!(await mayUseServer(ports.db, person.user.id, `${organization}/${name}`))) {
     const words = `${name} is restricted to certain groups: ask an administrator to add you to one`;
@@ -106,9 +105,9 @@ function note(
 }
 
 const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor, person } = visit;
-  const { name } = await serverOf(visit, request, ports);
-  const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+  const { organization, person } = visit;
+  const { name } = await serverOf(visit, request);
+  const own = await visit.perform(ownConnectionRead, { server: name });
   const home = serverPath(organization, name);
   const host = own.issuer === null ? '' : new URL(own.issuer).host;
   const data = {
@@ -145,7 +144,7 @@ const connectAccount: FormHandler = async (visit, _form, request, reply, { base,
   const access = await accessFor(visit, request, ports);
   const page = here(visit, request);
   if (!access) return reply.redirect(page, 303);
-  const { organization, person, actor } = visit;
+  const { person } = visit;
   const redirectUri = `${base}${page}/callback`;
   const client = ports.authorizationClientOf(access);
   const connecting = connectingOf(access, visit);
@@ -154,8 +153,7 @@ const connectAccount: FormHandler = async (visit, _form, request, reply, { base,
   if (!(there instanceof URL)) return seeOther(reply, `${page}?problem=${there}`);
   if (await findUpstreamConnection(ports.db, access.id, person.user.id)) {
     // Some authorization servers revoke all grants of a person with one token, so revoke before the new consent.
-    const at = { organization, server: request.params['server'] ?? '' };
-    await perform(ownConnectionEnd, at, actor, ports);
+    await visit.perform(ownConnectionEnd, { server: request.params['server'] ?? '' });
     await ports.cleanUpCredentials();
   }
   const { host } = new URL(access.metadata.issuer);
@@ -196,8 +194,8 @@ const finishConnection: PageHandler = async (visit, request, reply, { base, port
 };
 
 const disconnection: Question = {
-  async ask(visit, request, { ports }) {
-    const { name } = await serverOf(visit, request, ports);
+  async ask(visit, request) {
+    const { name } = await serverOf(visit, request);
     const home = serverPath(visit.organization, name);
     return {
       heading: `Disconnect your account from ${titleWithName(visit.server)}?`,
@@ -210,9 +208,9 @@ const disconnection: Question = {
       crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '' } = params;
-    await perform(ownConnectionEnd, { organization, server }, actor, ports);
+    await perform(ownConnectionEnd, { server });
     return `${accountPath({ organization, name: server })}?done=disconnected`;
   },
 };

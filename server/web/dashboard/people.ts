@@ -2,7 +2,7 @@ import type { Role } from '#model/roles';
 import type { FieldChoice } from '#admin/fields';
 import { groupList } from '#admin/groups';
 import { invitationList, invitationRevoke } from '#admin/invitations';
-import { type Operation, perform } from '#admin/operation';
+import { type Operation } from '#admin/operation';
 import {
   ownershipTransfer,
   personList,
@@ -59,13 +59,13 @@ const notices = {
 const showPeople =
   (cached: QueryCache): PageHandler =>
   async (visit, request, reply, { ports }) => {
-    const { organization, actor, may } = visit;
+    const { organization, may } = visit;
     const path = `${dashboardPath(organization)}/people`;
     const text = queryText(request, 'filter') ?? '';
     const after = queryText(request, 'after');
     const input = { organization, ...(text && { text }), ...(after && { after }) };
     const { items, next } = await cached([visit.role, input], () =>
-      perform(personList, input, actor, ports),
+      visit.perform(personList, input),
     );
     const query = new URLSearchParams({ ...(text && { filter: text }), after: next ?? '' });
     const people: Table = {
@@ -101,12 +101,12 @@ const showPeople =
   };
 
 async function invitationsOf(
-  { organization, actor }: DashboardVisit,
+  { organization, perform }: DashboardVisit,
   ports: DashboardPorts,
 ): Promise<Table> {
-  const { items } = await perform(invitationList, { organization }, actor, ports);
+  const { items } = await perform(invitationList);
   const isGrouped = items.some(({ groupIds }) => groupIds.length > 0);
-  const groups = isGrouped ? await perform(groupList, { organization }, actor, ports) : undefined;
+  const groups = isGrouped ? await perform(groupList) : undefined;
   const nameOf = new Map(groups?.items.map(({ id, name }) => [id, name]));
   const path = `${dashboardPath(organization)}/people/invitations`;
   return {
@@ -139,8 +139,8 @@ async function invitationsOf(
 }
 
 const invitationRevocation: Question = {
-  async ask({ organization, actor }, { params: { invitationId = '' } }, { ports }) {
-    const { items } = await perform(invitationList, { organization }, actor, ports);
+  async ask({ organization, perform }, { params: { invitationId = '' } }) {
+    const { items } = await perform(invitationList);
     const invitation = items.find(({ id }) => id === invitationId);
     if (!invitation) throw notFound('invitation');
     return {
@@ -151,8 +151,8 @@ const invitationRevocation: Question = {
       crumbs: [{ text: 'People', href: `${dashboardPath(organization)}/people` }],
     };
   },
-  async act({ organization, actor }, { params: { invitationId = '' } }, { ports }) {
-    await perform(invitationRevoke, { organization, invitationId }, actor, ports);
+  async act({ organization, perform }, { params: { invitationId = '' } }) {
+    await perform(invitationRevoke, { invitationId });
     return `${dashboardPath(organization)}/people?done=revoked`;
   },
 };
@@ -269,9 +269,9 @@ function personCrumbs(organization: string, email: string) {
 }
 
 const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor, may } = visit;
+  const { organization, may } = visit;
   const { userId = '' } = request.params;
-  const person = await perform(personRead, { organization, userId }, actor, ports);
+  const person = await visit.perform(personRead, { userId });
   const mayChange = may('people.manage') && (person.role !== 'owner' || may('owners.manage'));
   const done = queryText(request, 'done');
   const data = {
@@ -288,20 +288,19 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
   return sendDashboardPage(reply, visit, personPage, data, { crumbs });
 };
 
-const changeRole: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const changeRole: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { userId = '' } = request.params;
   // A person of another organization is not found, whatever was sent.
-  await perform(personRead, { organization, userId }, actor, ports);
-  const input = { ...roleForm.inputOf(roleForm.read(sent)), organization, userId };
-  await perform(personSetRole, input, actor, ports);
+  await visit.perform(personRead, { userId });
+  await visit.perform(personSetRole, { ...roleForm.inputOf(roleForm.read(sent)), userId });
   return seeOther(reply, `${personPath(organization, userId)}?done=role`);
 };
 
 /** Asks about one member, and does it. */
 const personQuestion = (asked: PersonQuestion): Question => ({
-  async ask({ organization, actor }, { params: { userId = '' } }, { ports }) {
-    const { email } = await perform(personRead, { organization, userId }, actor, ports);
+  async ask({ organization, perform }, { params: { userId = '' } }) {
+    const { email } = await perform(personRead, { userId });
     return {
       heading: asked.heading(email),
       consequences: asked.consequences,
@@ -310,8 +309,8 @@ const personQuestion = (asked: PersonQuestion): Question => ({
       crumbs: personCrumbs(organization, email),
     };
   },
-  async act({ organization, actor }, { params: { userId = '' } }, { ports }) {
-    await perform(asked.operation, { organization, userId }, actor, ports);
+  async act({ organization, perform }, { params: { userId = '' } }) {
+    await perform(asked.operation, { userId });
     if (asked.path === 'remove') return `${dashboardPath(organization)}/people?done=removed`;
     return `${personPath(organization, userId)}?done=${asked.path}`;
   },

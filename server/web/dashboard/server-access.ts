@@ -2,7 +2,6 @@ import type { FastifyReply } from 'fastify';
 
 import type { FieldChoice } from '#admin/fields';
 import { groupList } from '#admin/groups';
-import { perform } from '#admin/operation';
 import { serverGroupsPreview, serverGroupsRead, serverGroupsSet } from '#admin/server-access';
 import type { CountedPeople } from '#db/server-access';
 import { errorSummary, type FieldError, postForm } from '#web/forms';
@@ -27,7 +26,6 @@ import type {
   PageHandler,
 } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
-import type { DashboardPorts } from './ports.ts';
 import { counted, questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
@@ -47,12 +45,11 @@ async function sendAccess(
   request: DashboardRequest,
   reply: FastifyReply,
   { entered, errors = [] }: { entered?: Entered; errors?: readonly FieldError[] },
-  ports: DashboardPorts,
 ) {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const { server = '' } = request.params;
-  const rule = await perform(serverGroupsRead, { organization, server }, actor, ports);
-  const { items } = await perform(groupList, { organization }, actor, ports);
+  const rule = await visit.perform(serverGroupsRead, { server });
+  const { items } = await visit.perform(groupList);
   const present = { access: rule.access, groupIds: rule.groups.map(({ id }) => id) };
   const data = {
     heading: visit.server,
@@ -73,35 +70,35 @@ async function sendAccess(
 }
 
 // Back from the review, the page shows what was chosen.
-const showAccess: PageHandler = (visit, request, reply, { ports }) => {
+const showAccess: PageHandler = (visit, request, reply) => {
   const { access, groupIds } = chosen(visit, request);
   const entered = access === null ? {} : { entered: { access, group: groupIds } };
-  return sendAccess(visit, request, reply, entered, ports);
+  return sendAccess(visit, request, reply, entered);
 };
 
-const saveAccess: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const saveAccess: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { server = '' } = request.params;
   const home = `${serverPath(organization, server)}/access`;
   const entered = accessForm.read(sent);
   try {
-    const input = { ...accessForm.inputOf(entered), organization, server };
-    const { gains, loses } = await perform(serverGroupsPreview, input, actor, ports);
+    const input = { ...accessForm.inputOf(entered), server };
+    const { gains, loses } = await visit.perform(serverGroupsPreview, input);
     if (gains.count + loses.count > 0) return seeOther(reply, `${home}/review?${query(entered)}`);
-    await perform(serverGroupsSet, input, actor, ports);
+    await visit.perform(serverGroupsSet, input);
   } catch (refusal) {
     const errors = accessForm.errorsOf(refusal, entered);
-    return sendAccess(visit, request, reply, { entered, errors }, ports);
+    return sendAccess(visit, request, reply, { entered, errors });
   }
   return seeOther(reply, `${home}?done=saved`);
 };
 
 /** Who gains and who loses access by a change, before it is made. */
 const review: Question = {
-  async ask(visit, request, { ports }) {
-    await serverOf(visit, request, ports);
+  async ask(visit, request) {
+    await serverOf(visit, request);
     const input = chosen(visit, request);
-    const preview = await perform(serverGroupsPreview, input, visit.actor, ports);
+    const preview = await visit.perform(serverGroupsPreview, input);
     const isForEveryone = input.access === 'everyone';
     const title = titleText(visit.server);
     const home = `${serverPath(visit.organization, input.server)}/access`;
@@ -113,9 +110,9 @@ const review: Question = {
       crumbs: serverCrumbs(visit, { text: 'Access', href: home }, { text: 'Review' }),
     };
   },
-  async act(visit, request, { ports }) {
+  async act(visit, request) {
     const input = chosen(visit, request);
-    await perform(serverGroupsSet, input, visit.actor, ports);
+    await visit.perform(serverGroupsSet, input);
     return `${serverPath(visit.organization, input.server)}/access?done=saved`;
   },
 };

@@ -1,13 +1,11 @@
 import type { FastifyReply } from 'fastify';
 import { agentList } from '#admin/agents';
-import { perform } from '#admin/operation';
 import { checkedInput, isConflict } from '#admin/refusal';
 import {
   serverCreate,
   serverDelete,
   serverDisable,
   serverEnable,
-  serverRead,
   serverUpdate,
   type ServerView,
 } from '#admin/servers';
@@ -23,13 +21,7 @@ import {
   testUrl,
   testSaved,
 } from './connection-test.ts';
-import type {
-  DashboardGuard,
-  DashboardRequest,
-  DashboardVisit,
-  FormHandler,
-  PageHandler,
-} from './guard.ts';
+import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
@@ -43,7 +35,7 @@ import {
   typedServer,
   type TypedServer,
 } from './server-form.ts';
-import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
+import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 /** `/new-server`, and `/servers/{server}/settings`, with `/disable`, `/enable` and `/delete`. */
 export function serverSettingsRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {
@@ -98,7 +90,7 @@ const createServer =
   (agentsFor: AgentsFor): FormHandler =>
   async (visit, sent, _request, reply, { ports }) => {
     const typed = typedServer(sent, true);
-    const { organization, actor } = visit;
+    const { organization } = visit;
     const again = (shown: Omit<Shown, 'typed'>) =>
       sendNewServer(visit, reply, { typed, ...shown }, agentsFor);
     try {
@@ -116,7 +108,7 @@ const createServer =
       if (step === 'test' || (isFailed && step !== 'anyway')) {
         return await again({ test, status: step === 'test' ? 200 : 422 });
       }
-      const { name, id } = await perform(serverCreate, input, actor, ports);
+      const { name, id } = await visit.perform(serverCreate, input);
       if (found) await ports.learnHealth(id, found);
       const page = found?.outcome === 'sign-in-required' ? '/upstream' : '';
       return seeOther(reply, `${serverPath(organization, name)}${page}?done=created`);
@@ -145,14 +137,6 @@ interface Shown {
   readonly test?: ConnectionTest | undefined;
   /** Default 422 if there are errors. */
   readonly status?: number;
-}
-
-function read(
-  { organization, actor }: DashboardVisit,
-  { params }: DashboardRequest,
-  ports: DashboardPorts,
-) {
-  return perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
 }
 
 /** Sends the settings of a server. */
@@ -208,7 +192,7 @@ async function sendSettings(
 const showSettings =
   (agentsFor: AgentsFor): PageHandler =>
   async (visit, request, reply, { ports }) => {
-    const server = await read(visit, request, ports);
+    const server = await serverOf(visit, request);
     const notice = queryChoice(request, 'done', notices);
     const home = serverPath(visit.organization, server.name);
     const test = notice === undefined ? undefined : await testSaved(visit, home, ports);
@@ -218,17 +202,17 @@ const showSettings =
 
 const saveSettings =
   (agentsFor: AgentsFor): FormHandler =>
-  async (visit, sent, request, reply, { ports }) => {
-    const server = await read(visit, request, ports);
-    const { organization, actor } = visit;
+  async (visit, sent, request, reply) => {
+    const server = await serverOf(visit, request);
+    const { organization } = visit;
     const typed = typedServer(sent, false);
     let done = 'saved';
     try {
-      const change = { ...serverInput(typed), organization, server: server.name };
-      const { removedHeaders } = await perform(serverUpdate, change, actor, ports);
+      const change = { ...serverInput(typed), server: server.name };
+      const { removedHeaders } = await visit.perform(serverUpdate, change);
       if (removedHeaders.length > 0) done = 'without-headers';
     } catch (refusal) {
-      const now = await read(visit, request, ports);
+      const now = await serverOf(visit, request);
       const revision = String(now.revision);
       const isStale = isConflict(refusal) && typed.revision !== revision;
       // Overwriting another change requires that the page has reported it.
@@ -241,8 +225,8 @@ const saveSettings =
   };
 
 const disabling: Question = {
-  async ask(visit, request, { ports }) {
-    const { name, activeClients, activeKeys, activeGrants } = await read(visit, request, ports);
+  async ask(visit, request) {
+    const { name, activeClients, activeKeys, activeGrants } = await serverOf(visit, request);
     const home = serverPath(visit.organization, name);
     return {
       heading: `Disable the server ${titleWithName(visit.server)}?`,
@@ -255,16 +239,16 @@ const disabling: Question = {
       crumbs: serverCrumbs(visit, { text: 'Disable' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '' } = params;
-    await perform(serverDisable, { organization, server }, actor, ports);
+    await perform(serverDisable, { server });
     return `${serverPath(organization, server)}?done=disabled`;
   },
 };
 
 const enabling: Question = {
-  async ask(visit, request, { ports }) {
-    const { name } = await read(visit, request, ports);
+  async ask(visit, request) {
+    const { name } = await serverOf(visit, request);
     return {
       heading: `Enable the server ${titleWithName(visit.server)}?`,
       consequences: ['Its active clients, keys and consents work again immediately.'],
@@ -274,16 +258,16 @@ const enabling: Question = {
       crumbs: serverCrumbs(visit, { text: 'Enable' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '' } = params;
-    await perform(serverEnable, { organization, server }, actor, ports);
+    await perform(serverEnable, { server });
     return `${serverPath(organization, server)}?done=enabled`;
   },
 };
 
 const deletion: Question = {
-  async ask(visit, request, { ports }) {
-    const { name, activeClients, activeKeys, activeGrants } = await read(visit, request, ports);
+  async ask(visit, request) {
+    const { name, activeClients, activeKeys, activeGrants } = await serverOf(visit, request);
     return {
       heading: `Delete the server ${titleWithName(visit.server)}?`,
       consequences: [
@@ -296,8 +280,8 @@ const deletion: Question = {
       crumbs: serverCrumbs(visit, { text: 'Delete' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
-    await perform(serverDelete, { organization, server: params['server'] ?? '' }, actor, ports);
+  async act({ organization, perform }, { params }) {
+    await perform(serverDelete, { server: params['server'] ?? '' });
     return `${dashboardPath(organization)}/servers?done=deleted`;
   },
 };
@@ -313,12 +297,12 @@ function activeAgents(ports: DashboardPorts) {
   const cached = queryCache(ports.changes);
 
   return (visit: DashboardVisit): Promise<readonly string[]> => {
-    const { organization, role, actor } = visit;
+    const { organization, role } = visit;
     return cached([organization, role], async () => {
       const wanted = { organization, status: 'active', sort: 'name', limit: aPage };
       const names: string[] = [];
       for (let page = 1; page <= mostPages; page += 1) {
-        const { items, total } = await perform(agentList, { ...wanted, page }, actor, ports);
+        const { items, total } = await visit.perform(agentList, { ...wanted, page });
         names.push(...items.map(({ name }) => name));
         if (names.length >= total) break;
       }

@@ -1,4 +1,3 @@
-import { perform } from '#admin/operation';
 import { type ServerInUse, serverList, serverRead, type ServerView } from '#admin/servers';
 import { ownConnectionRead, type OwnConnectionView } from '#admin/upstream-connections';
 import type { EpochSeconds } from '#model/clock';
@@ -57,10 +56,9 @@ const shape = {
 } as const;
 
 const showServers: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const query = listQuery(request, shape);
-  const wanted = { ...query.input, organization };
-  const { items, total } = await perform(serverList, wanted, actor, ports);
+  const { items, total } = await visit.perform(serverList, query.input);
   const health = await healthOfAll(items, ports);
   const create = { text: 'Create server', href: `${dashboardPath(organization)}/new-server` };
   const rows = items.map((server) => ({
@@ -98,11 +96,11 @@ const notices: Readonly<Record<string, string>> = {
 };
 
 const showServer: PageHandler = async (visit, request, reply, { base, ports }) => {
-  const { organization, actor, may } = visit;
+  const { organization, may } = visit;
   const { server: name = '' } = request.params;
-  const server = await perform(serverRead, { organization, server: name }, actor, ports);
+  const server = await visit.perform(serverRead, { server: name });
   const health = await ports.serverHealth(server.id);
-  const own = await perform(ownConnectionRead, { organization, server: name }, actor, ports);
+  const own = await visit.perform(ownConnectionRead, { server: name });
   const applications = await applicationsOf(visit.person.user.id, ports.clock.now(), ports);
   const home = serverPath(organization, name);
   const endpoint = base + server.endpoint;
@@ -294,12 +292,8 @@ export async function applicationsOf(
 }
 
 /** The server that the path names. @throws {AdministrationRefusal} `not_found` */
-export function serverOf(
-  { organization, actor }: DashboardVisit,
-  { params }: DashboardRequest,
-  ports: DashboardPorts,
-) {
-  return perform(serverRead, { organization, server: params['server'] ?? '' }, actor, ports);
+export function serverOf({ perform }: DashboardVisit, { params }: DashboardRequest) {
+  return perform(serverRead, { server: params['server'] ?? '' });
 }
 
 /** The path of a server's page. */

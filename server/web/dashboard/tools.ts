@@ -1,6 +1,5 @@
 import { diffLines } from 'diff';
 
-import { perform } from '#admin/operation';
 import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
@@ -55,13 +54,13 @@ export function toolRoutes(guard: DashboardGuard, { ports }: DashboardOptions): 
 const showTools =
   (inspectionFor: ReturnType<typeof toolInspections>): PageHandler =>
   async (visit, request, reply, { ports }) => {
-    const { organization, actor, may } = visit;
+    const { organization, may } = visit;
     const { server: name = '' } = request.params;
-    const at = { organization, server: name };
-    const server = await perform(serverRead, at, actor, ports);
+    const at = { server: name };
+    const server = await visit.perform(serverRead, at);
     // First, because what it finds is accepted or compared.
     const inspection = await inspectionFor(visit, name);
-    const { items, changedTools } = await perform(toolList, at, actor, ports);
+    const { items, changedTools } = await visit.perform(toolList, at);
     const others = items.flatMap((tool) => (tool.changed ? [{ ...tool, ...tool.changed }] : []));
     const home = serverPath(organization, name);
     const mayManage = may('server.manage');
@@ -102,18 +101,17 @@ const showTools =
     return sendDashboardPage(reply, visit, toolsPage, data, { crumbs });
   };
 
-const changeVisibility: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const changeVisibility: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { server = '' } = request.params;
   const tool = sent.get('name') ?? '';
   const isHidden = sent.get('hidden') === 'true';
-  const at = { organization, server };
   for (let tries = 1; ; tries += 1) {
-    const { hiddenTools: before, revision } = await perform(serverRead, at, actor, ports);
+    const { hiddenTools: before, revision } = await visit.perform(serverRead, { server });
     const others = before.filter((name) => name !== tool);
     const hiddenTools = isHidden ? [...others, tool] : others;
     try {
-      await perform(serverUpdate, { ...at, hiddenTools, revision }, actor, ports);
+      await visit.perform(serverUpdate, { server, hiddenTools, revision });
       break;
     } catch (refusal) {
       if (!isConflict(refusal) || tries === mostTries) throw refusal;
@@ -123,20 +121,20 @@ const changeVisibility: FormHandler = async (visit, sent, request, reply, { port
   return seeOther(reply, `${serverPath(organization, server)}/tools?done=${done}`);
 };
 
-const acceptChange: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const acceptChange: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { server = '' } = request.params;
   const tools = [{ name: sent.get('name') ?? '', digest: sent.get('digest') ?? '' }];
-  await perform(toolAccept, { organization, server, tools }, actor, ports);
+  await visit.perform(toolAccept, { server, tools });
   const next = `${serverPath(organization, server)}/tools?done=accepted`;
   return seeOther(reply, next);
 };
 
-const changeRule: FormHandler = async (visit, sent, request, reply, { ports }) => {
-  const { organization, actor } = visit;
+const changeRule: FormHandler = async (visit, sent, request, reply) => {
+  const { organization } = visit;
   const { server = '' } = request.params;
   const changedTools = sent.get('changedTools');
-  await perform(serverUpdate, { organization, server, changedTools }, actor, ports);
+  await visit.perform(serverUpdate, { server, changedTools });
   const next = `${serverPath(organization, server)}/tools?done=saved`;
   return seeOther(reply, next);
 };

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-import { perform } from '#admin/operation';
 import { serverRead, type ServerView } from '#admin/servers';
 import {
   type AnswerError,
@@ -64,9 +63,9 @@ export function tryRoutes(guard: DashboardGuard): void {
 /** The server in the path, who calls it, and its tools. */
 async function openServer(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { id, params } = request;
-  const { organization, actor, person } = visit;
+  const { organization, person } = visit;
   const { server = '' } = params;
-  const shown = await perform(serverRead, { organization, server }, actor, ports);
+  const shown = await visit.perform(serverRead, { server });
   const { address } = visitOf(request);
   const caller = { userId: person.user.id, organization, server, address, requestId: id };
   const here = { server, shown, caller };

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-import { perform } from '#admin/operation';
 import { notFound } from '#admin/refusal';
 import { accessRead, accessSet, type AccessView } from '#admin/upstream-access';
 import { connectionEnd, connectionList } from '#admin/upstream-connections';
@@ -76,13 +75,13 @@ async function sendAccess(
   { entered, header, errors, status }: Shown,
   { base, ports }: DashboardOptions,
 ): Promise<FastifyReply> {
-  const { organization, actor } = visit;
-  const server = await serverOf(visit, request, ports);
+  const { organization } = visit;
+  const server = await serverOf(visit, request);
   const { name } = server;
-  const at = { organization, server: name };
-  const access = await perform(accessRead, at, actor, ports);
-  const { items } = await perform(connectionList, at, actor, ports);
-  const headers = await perform(headerList, at, actor, ports);
+  const at = { server: name };
+  const access = await visit.perform(accessRead, at);
+  const { items } = await visit.perform(connectionList, at);
+  const headers = await visit.perform(headerList, at);
   const home = serverPath(organization, name);
   const url = credentialsUrl(server.upstream);
   const done = queryText(request, 'done') ?? '';
@@ -125,12 +124,11 @@ const showAccess: PageHandler = (visit, request, reply, options) =>
   sendAccess(visit, request, reply, { errors: [] }, options);
 
 const saveAccess: FormHandler = async (visit, sent, request, reply, options) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const { server = '' } = request.params;
   const entered = accessForm.read(sent);
   try {
-    const input = { ...accessForm.inputOf(entered), organization, server };
-    await perform(accessSet, input, actor, options.ports);
+    await visit.perform(accessSet, { ...accessForm.inputOf(entered), server });
   } catch (refusal) {
     const errors = accessForm.errorsOf(refusal, entered, 'kind');
     return sendAccess(visit, request, reply, { entered, errors }, options);
@@ -139,10 +137,10 @@ const saveAccess: FormHandler = async (visit, sent, request, reply, options) => 
 };
 
 const disconnection: Question = {
-  async ask(visit, request, { ports }) {
-    const { organization, actor } = visit;
-    const { name: server } = await serverOf(visit, request, ports);
-    const { items } = await perform(connectionList, { organization, server }, actor, ports);
+  async ask(visit, request) {
+    const { organization } = visit;
+    const { name: server } = await serverOf(visit, request);
+    const { items } = await visit.perform(connectionList, { server });
     const one = items.find(({ userId }) => userId === request.params['userId']);
     if (!one) throw notFound('connection');
     return {
@@ -156,9 +154,9 @@ const disconnection: Question = {
       crumbs: serverCrumbs(visit, { text: 'Disconnect' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '', userId = '' } = params;
-    await perform(connectionEnd, { organization, server, userId }, actor, ports);
+    await perform(connectionEnd, { server, userId });
     return `${serverPath(organization, server)}/upstream?done=disconnected`;
   },
 };

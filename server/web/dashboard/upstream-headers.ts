@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-import { perform } from '#admin/operation';
 import { isConflict, notFound } from '#admin/refusal';
 import {
   headerForgetPrevious,
@@ -16,7 +15,7 @@ import { seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, FormHandler } from './guard.ts';
-import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import type { DashboardOptions } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
@@ -158,17 +157,16 @@ export function headerRoutes(guard: DashboardGuard, sendAccess: SendAccess): voi
 const setHeader =
   (sendAccess: SendAccess): FormHandler =>
   async (visit, sent, request, reply, options) => {
-    const { ports } = options;
-    const { organization, actor } = visit;
+    const { organization } = visit;
     const { server = '' } = request.params;
     const entered = headerForm.read(sent);
     const revision = sent.get('revision') ?? '';
     const show = (shown: Shown) => sendAccess(visit, request, reply, shown, options);
     try {
       const change = { ...headerForm.inputOf(entered), ...revisionIn(revision) };
-      await perform(headerSet, { ...change, organization, server }, actor, ports);
+      await visit.perform(headerSet, { ...change, server });
     } catch (refusal) {
-      const now = await perform(headerList, { organization, server }, actor, ports);
+      const now = await visit.perform(headerList, { server });
       if (isConflict(refusal) && revision !== String(now.revision)) {
         return show({ header: { entered }, errors: [stale], status: 409 });
       }
@@ -181,11 +179,11 @@ const setHeader =
 const restoreHeader =
   (sendAccess: SendAccess): FormHandler =>
   async (visit, sent, request, reply, options) => {
-    const { organization, actor } = visit;
+    const { organization } = visit;
     const { server = '', header = '' } = request.params;
-    const input = { organization, server, header, ...revisionIn(sent.get('revision') ?? '') };
+    const input = { server, header, ...revisionIn(sent.get('revision') ?? '') };
     try {
-      await perform(headerRestore, input, actor, options.ports);
+      await visit.perform(headerRestore, input);
     } catch (refusal) {
       if (!isConflict(refusal)) throw refusal;
       return sendAccess(visit, request, reply, { errors: [stale], status: 409 }, options);
@@ -194,18 +192,18 @@ const restoreHeader =
   };
 
 /** The header that the path names. @throws {AdministrationRefusal} `not_found` */
-async function headerOf(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
-  const { organization, actor } = visit;
-  const { name: server } = await serverOf(visit, request, ports);
-  const { items } = await perform(headerList, { organization, server }, actor, ports);
+async function headerOf(visit: DashboardVisit, request: DashboardRequest) {
+  const { organization } = visit;
+  const { name: server } = await serverOf(visit, request);
+  const { items } = await visit.perform(headerList, { server });
   const header = items.find(({ name }) => name === request.params['header']);
   if (!header) throw notFound('header');
   return { header, cancel: `${serverPath(organization, server)}/upstream` };
 }
 
 const removal: Question = {
-  async ask(visit, request, { ports }) {
-    const { header, cancel } = await headerOf(visit, request, ports);
+  async ask(visit, request) {
+    const { header, cancel } = await headerOf(visit, request);
     return {
       heading: `Remove the header ${header.name}?`,
       consequences: [
@@ -217,16 +215,16 @@ const removal: Question = {
       crumbs: serverCrumbs(visit, { text: 'Remove' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '', header = '' } = params;
-    await perform(headerRemove, { organization, server, header }, actor, ports);
+    await perform(headerRemove, { server, header });
     return `${serverPath(organization, server)}/upstream?done=removed`;
   },
 };
 
 const forgettingPrevious: Question = {
-  async ask(visit, request, { ports }) {
-    const { header, cancel } = await headerOf(visit, request, ports);
+  async ask(visit, request) {
+    const { header, cancel } = await headerOf(visit, request);
     if (!header.previous) throw notFound('previous value');
     return {
       heading: `Delete the previous value of ${header.name}?`,
@@ -239,9 +237,9 @@ const forgettingPrevious: Question = {
       crumbs: serverCrumbs(visit, { text: 'Delete' }),
     };
   },
-  async act({ organization, actor }, { params }, { ports }) {
+  async act({ organization, perform }, { params }) {
     const { server = '', header = '' } = params;
-    await perform(headerForgetPrevious, { organization, server, header }, actor, ports);
+    await perform(headerForgetPrevious, { server, header });
     return `${serverPath(organization, server)}/upstream?done=forgotten`;
   },
 };

@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify';
 
-import { perform } from '#admin/operation';
 import {
   type WebhookView,
   webhookCreate,
@@ -72,8 +71,8 @@ async function sendWebhooks(
   { entered = newForm.blank, errors = [], notice }: Shown,
   ports: DashboardPorts,
 ) {
-  const { organization, actor } = visit;
-  const { items } = await perform(webhookList, { organization }, actor, ports);
+  const { organization } = visit;
+  const { items } = await visit.perform(webhookList);
   const home = webhooksPath(organization);
   const table = tableOf(items, home, ports.clock.now());
   const known = await listAuditActions(ports.db, organization);
@@ -86,11 +85,10 @@ const showWebhooks: PageHandler = (visit, request, reply, { ports }) =>
   sendWebhooks(visit, reply, { notice: queryChoice(request, 'done', listNotices) }, ports);
 
 const createWebhook: FormHandler = async (visit, sent, _request, reply, { ports }) => {
-  const { organization, actor } = visit;
+  const { organization } = visit;
   const entered = newForm.read(sent);
   try {
-    const input = { ...newForm.inputOf(entered), organization };
-    const made = await perform(webhookCreate, input, actor, ports);
+    const made = await visit.perform(webhookCreate, newForm.inputOf(entered));
     const data = {
       heading: `Webhook to ${hostOf(made)} created`,
       next: 'The receiver verifies each message with this secret.',
@@ -131,20 +129,16 @@ interface Shown {
   readonly warning?: string | undefined;
 }
 
-function idOf({ params }: DashboardRequest) {
-  return params['webhookId'] ?? '';
-}
-
-function placeOf({ organization }: DashboardVisit, request: DashboardRequest) {
-  return { organization, webhookId: idOf(request) };
+function placeOf({ params }: DashboardRequest) {
+  return { webhookId: params['webhookId'] ?? '' };
 }
 
 function homeOf({ organization }: DashboardVisit, request: DashboardRequest) {
-  return `${webhooksPath(organization)}/${idOf(request)}`;
+  return `${webhooksPath(organization)}/${placeOf(request).webhookId}`;
 }
 
-async function read(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
-  const webhook = await perform(webhookRead, placeOf(visit, request), visit.actor, ports);
+async function read(visit: DashboardVisit, request: DashboardRequest) {
+  const webhook = await visit.perform(webhookRead, placeOf(request));
   const crumbs = [...webhookCrumbs(visit.organization), { text: hostOf(webhook) }];
   return { webhook, crumbs };
 }
@@ -157,7 +151,7 @@ async function sendWebhook(
   { entered, errors = [], notice, warning }: Shown,
   ports: DashboardPorts,
 ) {
-  const { webhook, crumbs } = await read(visit, request, ports);
+  const { webhook, crumbs } = await read(visit, request);
   const now = ports.clock.now();
   const data = {
     heading: hostOf(webhook),
@@ -182,8 +176,8 @@ const showWebhook: PageHandler = (visit, request, reply, { ports }) =>
 const saveWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
   const entered = changeForm.read(sent);
   try {
-    const change = { ...changeForm.inputOf(entered), ...placeOf(visit, request) };
-    await perform(webhookUpdate, change, visit.actor, ports);
+    const change = { ...changeForm.inputOf(entered), ...placeOf(request) };
+    await visit.perform(webhookUpdate, change);
   } catch (refusal) {
     const errors = changeForm.errorsOf(refusal, entered, 'url');
     return sendWebhook(visit, request, reply, { entered, errors }, ports);
@@ -192,17 +186,17 @@ const saveWebhook: FormHandler = async (visit, sent, request, reply, { ports }) 
 };
 
 const testWebhook: FormHandler = async (visit, _sent, request, reply, { ports }) => {
-  const place = placeOf(visit, request);
-  const { isDelivered, words } = await perform(webhookTest, place, visit.actor, ports);
+  const place = placeOf(request);
+  const { isDelivered, words } = await visit.perform(webhookTest, place);
   const message = isDelivered
     ? { notice: `Test delivered: the receiver ${words}.` }
     : { warning: `Test failed: the receiver ${words}.` };
   return sendWebhook(visit, request, reply, message, ports);
 };
 
-const rotateSecret: FormHandler = async (visit, _sent, request, reply, { ports }) => {
-  const { crumbs } = await read(visit, request, ports);
-  const made = await perform(webhookRotate, placeOf(visit, request), visit.actor, ports);
+const rotateSecret: FormHandler = async (visit, _sent, request, reply) => {
+  const { crumbs } = await read(visit, request);
+  const made = await visit.perform(webhookRotate, placeOf(request));
   const data = {
     heading: `New secret for the webhook to ${hostOf(made)}`,
     next: 'Enter it at the receiver within a day. Until then, messages are also signed with the previous secret.',
@@ -211,15 +205,15 @@ const rotateSecret: FormHandler = async (visit, _sent, request, reply, { ports }
   return sendDashboardPage(reply, visit, oneTimeSecretPage, data, { crumbs });
 };
 
-const enableWebhook: FormHandler = async (visit, sent, request, reply, { ports }) => {
+const enableWebhook: FormHandler = async (visit, sent, request, reply) => {
   const from = sent.get('from') === 'now' ? 'now' : 'where_it_stood';
-  await perform(webhookEnable, { ...placeOf(visit, request), from }, visit.actor, ports);
+  await visit.perform(webhookEnable, { ...placeOf(request), from });
   return seeOther(reply, `${homeOf(visit, request)}?done=enabled`);
 };
 
 const disabling: Question = {
-  async ask(visit, request, { ports }) {
-    const { webhook, crumbs } = await read(visit, request, ports);
+  async ask(visit, request) {
+    const { webhook, crumbs } = await read(visit, request);
     return {
       heading: `Disable webhook to ${hostOf(webhook)}?`,
       consequences: [
@@ -231,15 +225,15 @@ const disabling: Question = {
       crumbs,
     };
   },
-  async act(visit, request, { ports }) {
-    await perform(webhookDisable, placeOf(visit, request), visit.actor, ports);
+  async act(visit, request) {
+    await visit.perform(webhookDisable, placeOf(request));
     return `${homeOf(visit, request)}?done=disabled`;
   },
 };
 
 const removal: Question = {
-  async ask(visit, request, { ports }) {
-    const { webhook, crumbs } = await read(visit, request, ports);
+  async ask(visit, request) {
+    const { webhook, crumbs } = await read(visit, request);
     return {
       heading: `Remove webhook to ${hostOf(webhook)}?`,
       consequences: [
@@ -251,8 +245,8 @@ const removal: Question = {
       crumbs,
     };
   },
-  async act(visit, request, { ports }) {
-    await perform(webhookRemove, placeOf(visit, request), visit.actor, ports);
+  async act(visit, request) {
+    await visit.perform(webhookRemove, placeOf(request));
     return `${webhooksPath(visit.organization)}?done=removed`;
   },
 };
