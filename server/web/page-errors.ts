@@ -5,7 +5,7 @@ import { insertAuditEvent } from '#db/audit';
 import { databaseFault } from '#db/faults';
 import { frameworkStatus, oauthStatus } from '#http/error-answers';
 import { OAuthError } from '#oauth/oauth-error';
-import { dashboardPath } from './layout.ts';
+import { dashboardPath, type Link } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { type PageOptions, sendPage } from './page-request.ts';
 import { currentPersonOf, type CurrentPersonPorts, visitOf } from './page-session.ts';
@@ -80,7 +80,10 @@ const toDashboard = { text: 'Go to the dashboard', href: '/dashboard' };
 
 /** What a page shows for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
-  if (error instanceof AccountRefusal) return accountErrorPage(error.code);
+  if (error instanceof AccountRefusal) {
+    const { status, heading, text, next, headers = {} } = accountErrors[error.code];
+    return { ...plainErrorPage(status, heading, text, next), headers };
+  }
   if (error instanceof AdministrationRefusal) return administrationPage(error);
   const status = error instanceof OAuthError ? oauthStatus(error.code) : frameworkStatus(error);
   if (status !== undefined) {
@@ -94,7 +97,7 @@ export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
     const text = 'The database is not available. Try again in a few minutes.';
     return {
       ...plainErrorPage(503, 'Temporarily unavailable', text),
-      headers: { 'Retry-After': '5' },
+      headers: retrySoon,
     };
   }
   return plainErrorPage(
@@ -134,123 +137,131 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
   }
 }
 
-const emailMissing =
-  'The sign-in service did not send the claim email. Ask the administrator of this server to let it send that claim.';
-const emailUnsaid =
-  'The sign-in service did not send the claim email_verified, so nothing shows that the address is yours. Ask the administrator of this server to let it send that claim, or to set --oidc-trust-email.';
-const emailUnverified =
-  'The sign-in service has not verified your e-mail address: the claim email_verified is not true. Verify the address there, or ask an administrator of the service to mark it as verified, then try again.';
+/** The next step if it is unknown whether the person is signed in. */
+const toSignIn = { text: 'Go to the sign-in page', href: '/sign-in' };
+const toAccount = { text: 'Go to your account', href: '/account' };
+const signInAgain = { text: 'Sign in again', href: '/sign-in?again=1&next=/account' };
+const retrySoon = { 'Retry-After': '5' };
+
+interface AccountErrorWords {
+  readonly status: number;
+  readonly heading: string;
+  readonly text: string;
+  /** By default the sign-in page. */
+  readonly next?: Link;
+  readonly headers?: Readonly<Record<string, string>>;
+}
 
 /** What a page shows when signing in, or changing how to sign in, is refused. */
-function accountErrorPage(code: AccountRefusalCode): ErrorPageAnswer {
-  switch (code) {
-    case 'busy': {
-      const text = 'Too many people are signing in. Try again in a few seconds.';
-      return { ...plainErrorPage(503, 'Server busy', text), headers: { 'Retry-After': '5' } };
-    }
-    case 'link_expired':
-      return plainErrorPage(
-        410,
-        'This link is no longer valid',
-        'The link was used, revoked or replaced, or it has expired. Ask the person who gave it to you for a new one.',
-      );
-    case 'set_up_expired':
-      return plainErrorPage(
-        410,
-        'This link is no longer valid',
-        'The link was already used, or it has expired. If no account exists yet, restart the server to get a new link.',
-      );
-    case 'csrf_invalid':
-      return plainErrorPage(
-        403,
-        'Nothing was changed',
-        'The form has expired, cookies are off, or another site sent the form. Reload the page and try again.',
-      );
-    case 'reauthentication_required':
-      return plainErrorPage(
-        403,
-        'Sign in again',
-        'To change how you sign in, you must have signed in within the last ten minutes. Sign in again, then repeat the change.',
-        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
-      );
-    case 'second_factor':
-      return plainErrorPage(
-        403,
-        'Second factor required',
-        'This organization requires a second factor. Set up an authenticator app or a passkey on your account page, then sign in with it.',
-        { text: 'Go to your account', href: '/account#second-factor' },
-      );
-    case 'passkey_first':
-      return plainErrorPage(
-        403,
-        'Sign in with your passkey',
-        'A password alone is not enough to change how you sign in. Sign in with your passkey, then repeat the change. If you lost the passkey, an administrator can reset your second factor.',
-        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
-      );
-    case 'provider_first':
-      return plainErrorPage(
-        403,
-        'Sign in with your linked account',
-        'A password alone is not enough to change how you sign in. Sign in with your linked account, then repeat the change. If you lost that account, an administrator can reset your second factor.',
-        { text: 'Sign in again', href: '/sign-in?again=1&next=/account' },
-      );
-    case 'enrolled':
-      return plainErrorPage(
-        409,
-        'Nothing was changed',
-        'An authenticator app is already set up, or its setup has expired. Start again on your account page.',
-        { text: 'Go to your account', href: '/account' },
-      );
-    case 'sign_in_expired':
-      return plainErrorPage(
-        403,
-        'Not signed in',
-        'You entered the code more than five minutes after your password, or in another browser. Sign in again.',
-      );
-    case 'not_found':
-      return plainErrorPage(404, 'Nothing was changed', 'The item does not exist or was removed.', {
-        text: 'Go to your account',
-        href: '/account',
-      });
-    case 'passkey_invalid':
-      return plainErrorPage(
-        403,
-        'Not signed in',
-        'The passkey was not recognized. Try again, or sign in another way.',
-      );
-    case 'state_unknown':
-    case 'identity_invalid':
-      return plainErrorPage(
-        403,
-        'Not signed in',
-        'The sign-in service did not confirm who you are. Try again, or sign in another way.',
-      );
-    case 'email_missing':
-      return plainErrorPage(403, 'No e-mail address', emailMissing);
-    case 'email_unsaid':
-      return plainErrorPage(403, 'E-mail address not verified', emailUnsaid);
-    case 'email_unverified':
-      return plainErrorPage(403, 'E-mail address not verified', emailUnverified);
-    case 'identity_taken':
-      return plainErrorPage(
-        409,
-        'Not linked',
-        'Another person’s account here is linked to that account. Unlink it first, or use a different account.',
-      );
-    case 'provider_unreachable':
-      return plainErrorPage(
-        502,
-        'Not signed in',
-        'The sign-in service is not responding. Try again later, or sign in another way.',
-      );
-    case 'identity_unknown':
-      return plainErrorPage(
-        403,
-        'Not signed in',
-        'That account is not linked to an account here. If you have one, sign in another way and link it on your account page. Otherwise, ask your administrator for an invitation.',
-      );
-  }
-}
+const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
+  busy: {
+    status: 503,
+    heading: 'Server busy',
+    text: 'Too many people are signing in. Try again in a few seconds.',
+    headers: retrySoon,
+  },
+  link_expired: {
+    status: 410,
+    heading: 'This link is no longer valid',
+    text: 'The link was used, revoked or replaced, or it has expired. Ask the person who gave it to you for a new one.',
+  },
+  set_up_expired: {
+    status: 410,
+    heading: 'This link is no longer valid',
+    text: 'The link was already used, or it has expired. If no account exists yet, restart the server to get a new link.',
+  },
+  csrf_invalid: {
+    status: 403,
+    heading: 'Nothing was changed',
+    text: 'The form has expired, cookies are off, or another site sent the form. Reload the page and try again.',
+  },
+  reauthentication_required: {
+    status: 403,
+    heading: 'Sign in again',
+    text: 'To change how you sign in, you must have signed in within the last ten minutes. Sign in again, then repeat the change.',
+    next: signInAgain,
+  },
+  second_factor: {
+    status: 403,
+    heading: 'Second factor required',
+    text: 'This organization requires a second factor. Set up an authenticator app or a passkey on your account page, then sign in with it.',
+    next: { ...toAccount, href: '/account#second-factor' },
+  },
+  passkey_first: {
+    status: 403,
+    heading: 'Sign in with your passkey',
+    text: 'A password alone is not enough to change how you sign in. Sign in with your passkey, then repeat the change. If you lost the passkey, an administrator can reset your second factor.',
+    next: signInAgain,
+  },
+  provider_first: {
+    status: 403,
+    heading: 'Sign in with your linked account',
+    text: 'A password alone is not enough to change how you sign in. Sign in with your linked account, then repeat the change. If you lost that account, an administrator can reset your second factor.',
+    next: signInAgain,
+  },
+  enrolled: {
+    status: 409,
+    heading: 'Nothing was changed',
+    text: 'An authenticator app is already set up, or its setup has expired. Start again on your account page.',
+    next: toAccount,
+  },
+  sign_in_expired: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'You entered the code more than five minutes after your password, or in another browser. Sign in again.',
+  },
+  not_found: {
+    status: 404,
+    heading: 'Nothing was changed',
+    text: 'The item does not exist or was removed.',
+    next: toAccount,
+  },
+  passkey_invalid: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'The passkey was not recognized. Try again, or sign in another way.',
+  },
+  state_unknown: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'The sign-in service did not confirm who you are. Try again, or sign in another way.',
+  },
+  identity_invalid: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'The sign-in service did not confirm who you are. Try again, or sign in another way.',
+  },
+  email_missing: {
+    status: 403,
+    heading: 'No e-mail address',
+    text: 'The sign-in service did not send the claim email. Ask the administrator of this server to let it send that claim.',
+  },
+  email_unsaid: {
+    status: 403,
+    heading: 'E-mail address not verified',
+    text: 'The sign-in service did not send the claim email_verified, so nothing shows that the address is yours. Ask the administrator of this server to let it send that claim, or to set --oidc-trust-email.',
+  },
+  email_unverified: {
+    status: 403,
+    heading: 'E-mail address not verified',
+    text: 'The sign-in service has not verified your e-mail address: the claim email_verified is not true. Verify the address there, or ask an administrator of the service to mark it as verified, then try again.',
+  },
+  identity_taken: {
+    status: 409,
+    heading: 'Not linked',
+    text: 'Another person’s account here is linked to that account. Unlink it first, or use a different account.',
+  },
+  provider_unreachable: {
+    status: 502,
+    heading: 'Not signed in',
+    text: 'The sign-in service is not responding. Try again later, or sign in another way.',
+  },
+  identity_unknown: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'That account is not linked to an account here. If you have one, sign in another way and link it on your account page. Otherwise, ask your administrator for an invitation.',
+  },
+};
 
 /** The contents of an error page. */
 interface ErrorPageAnswer {
@@ -258,9 +269,6 @@ interface ErrorPageAnswer {
   readonly headers: Readonly<Record<string, string>>;
   readonly page: ErrorPageData;
 }
-
-/** The next step if it is unknown whether the person is signed in. */
-const toSignIn = { text: 'Go to the sign-in page', href: '/sign-in' };
 
 /** An error page of text and a next step, by default the sign-in page. */
 function plainErrorPage(
