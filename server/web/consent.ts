@@ -120,9 +120,8 @@ export interface ConsentRoutesOptions {
 }
 
 /** `/oauth/consent`: asks the signed-in person and carries out the decision. */
-export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRoutesOptions): void {
-  const currentPerson = currentPersonOf(base, ports);
-  const otherErrors = pageErrors(base, ports);
+export function consentRoutes(app: FastifyInstance, options: ConsentRoutesOptions): void {
+  const otherErrors = pageErrors(options.base, options.ports);
   takeForms(app);
   app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof OAuthError)) return otherErrors(error, request, reply);
@@ -132,75 +131,83 @@ export function consentRoutes(app: FastifyInstance, { base, ports }: ConsentRout
     const status = code === 'slow_down' ? 429 : 400;
     return sendPage(reply, errorPage, refusedRequestPage(error), { status });
   });
+  app.get('/oauth/consent', (request, reply) => showConsent(request, reply, options));
+  app.post('/oauth/consent', (request, reply) => carryOutDecision(request, reply, options));
+}
 
-  /**
-   * Sends the browser back to the application, but only if its session still exists: replacing a password ends
-   * sessions first and revokes grants last.
-   */
-  const handOver = async (request: FastifyRequest, reply: FastifyReply, location: string) =>
-    reply.redirect((await currentPerson(request)) ? location : '/sign-in', 303);
+async function showConsent(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { base, ports }: ConsentRoutesOptions,
+): Promise<FastifyReply> {
+  void reply.header('Cache-Control', 'no-store');
+  const person = await currentPersonOf(base, ports)(request);
+  const query = request.url.split('?').slice(1).join('?');
+  const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
+  if (asked.outcome === 'page') throw asked.refusal;
+  if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
+  if (asked.outcome === 'refused') {
+    const page = withWayBack(refusedRequestPage(asked.refusal), asked);
+    return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
+  }
+  if (asked.outcome === 'sign-in' || !person) {
+    return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
+  }
+  const context = { ...ports, source: visitOf(request) };
+  const consent = await askConsent(asked.request, sessionOf(person), context);
+  const forbidden = (page: ErrorPageData) =>
+    sendPage(reply, errorPage, page, { status: 403, person });
+  switch (consent.outcome) {
+    case 'refused': {
+      const at = { email: person.user.email, serverPath: asked.request.serverPath };
+      return forbidden(withWayBack(notPermittedPage(consent.why, at), consent));
+    }
+    case 'second-factor':
+      return forbidden(secondFactorPage(asked.request.serverPath));
+    case 'redirect':
+      return handOver(request, reply, consent.location, { base, ports });
+    case 'ask': {
+      const formAction = formActionOf(asked.request.redirectUri);
+      const data = pageData(consent.question, person, request.url);
+      return sendPage(reply, consentPage, data, { person, formAction });
+    }
+  }
+}
 
-  app.get('/oauth/consent', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    const person = await currentPerson(request);
-    const query = request.url.split('?').slice(1).join('?');
-    const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
-    if (asked.outcome === 'page') throw asked.refusal;
-    if (asked.outcome === 'redirect') return reply.redirect(asked.location, 303);
-    if (asked.outcome === 'refused') {
-      const page = withWayBack(refusedRequestPage(asked.refusal), asked);
-      return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
-    }
-    if (asked.outcome === 'sign-in' || !person) {
-      return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
-    }
-    const consent = await askConsent(asked.request, sessionOf(person), {
-      ...ports,
-      source: visitOf(request),
-    });
-    switch (consent.outcome) {
-      case 'refused': {
-        const at = { email: person.user.email, serverPath: asked.request.serverPath };
-        const page = withWayBack(notPermittedPage(consent.why, at), consent);
-        return sendPage(reply, errorPage, page, { status: 403, person });
-      }
-      case 'second-factor': {
-        const page = secondFactorPage(asked.request.serverPath);
-        return sendPage(reply, errorPage, page, { status: 403, person });
-      }
-      case 'redirect':
-        return handOver(request, reply, consent.location);
-      case 'ask': {
-        const formAction = formActionOf(asked.request.redirectUri);
-        const data = pageData(consent.question, person, request.url);
-        return sendPage(reply, consentPage, data, { person, formAction });
-      }
-    }
-  });
+async function carryOutDecision(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { base, ports }: ConsentRoutesOptions,
+): Promise<FastifyReply> {
+  void reply.header('Cache-Control', 'no-store');
+  const person = await currentPersonOf(base, ports)(request);
+  const form = readPageForm(request, base, person);
+  if (!person) return reply.redirect('/sign-in', 303);
+  const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
+  const context = { ...ports, source: visitOf(request) };
+  const decided = await decideConsent(decision, sessionOf(person), context);
+  if (decided.outcome === 'redirect') {
+    return handOver(request, reply, decided.location, { base, ports });
+  }
+  const forbidden = (page: ErrorPageData) =>
+    sendPage(reply, errorPage, page, { status: 403, person });
+  if (decided.outcome === 'refused') return forbidden(decidedPage());
+  const at = { email: person.user.email, serverPath: decided.target.serverPath };
+  return forbidden(withWayBack(rightsChangedPage(decided.why, at), decided));
+}
 
-  app.post('/oauth/consent', async (request, reply) => {
-    void reply.header('Cache-Control', 'no-store');
-    const person = await currentPerson(request);
-    const form = readPageForm(request, base, person);
-    if (!person) return reply.redirect('/sign-in', 303);
-    const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
-    const decided = await decideConsent(decision, sessionOf(person), {
-      ...ports,
-      source: visitOf(request),
-    });
-    if (decided.outcome === 'redirect') return handOver(request, reply, decided.location);
-    const page =
-      decided.outcome === 'refused'
-        ? decidedPage()
-        : withWayBack(
-            rightsChangedPage(decided.why, {
-              email: person.user.email,
-              serverPath: decided.target.serverPath,
-            }),
-            decided,
-          );
-    return sendPage(reply, errorPage, page, { status: 403, person });
-  });
+/**
+ * Sends the browser back to the application, but only if its session still exists: replacing a password ends
+ * sessions first and revokes grants last.
+ */
+async function handOver(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  location: string,
+  { base, ports }: ConsentRoutesOptions,
+): Promise<FastifyReply> {
+  const person = await currentPersonOf(base, ports)(request);
+  return reply.redirect(person ? location : '/sign-in', 303);
 }
 
 function sessionOf({ user, session }: CurrentPerson) {
