@@ -2,7 +2,10 @@ import type { Role } from './roles.ts';
 
 /** What a scope allows, for people who have never heard of scopes. */
 export interface ScopeSentence {
+  /** For the person who grants it. */
   readonly text: string;
+  /** For a client or key that may act for no person; absent if it is the same. */
+  readonly ownText?: string | undefined;
   /** The risk to point out, if any. */
   readonly risk?: string | undefined;
 }
@@ -32,6 +35,7 @@ const scopeTable = {
   },
   'mcp:tools:execute': {
     text: 'Use those tools on your behalf',
+    ownText: 'Use those tools',
     risk: 'A tool can change or send data as well as read it.',
     roles: everyRole,
     methods: ['tools/call', 'tasks/*'],

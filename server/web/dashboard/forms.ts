@@ -443,10 +443,10 @@ function scopeOptions(chosen: readonly Scope[]): ExplainedChoice[] {
   });
 }
 
-/** What a scope allows a client or key to do: the sentence of the consent page, without the person. */
+/** What a scope allows a client or key to do, which may act for no person. */
 export function scopeWords(scope: Scope): ScopeSentence {
-  const { text, risk } = scopeSentence(scope);
-  return { text: text.replace(' on your behalf', ''), risk };
+  const { text, ownText = text, risk } = scopeSentence(scope);
+  return { text: ownText, risk };
 }
 
 export function scopeList(scopes: readonly ScopeSentence[]): Html {
