@@ -64,22 +64,16 @@ export function currentPersonOf(base: string, { db, clock }: CurrentPersonPorts)
 /** A request for a page; `params` are the parts of its path by name. */
 export type PageRequest = FastifyRequest<{ Params: Readonly<Record<string, string>> }>;
 
-/** Shows a page to the signed-in person. */
-export type PersonPage<Options> = (
-  person: CurrentPerson,
-  request: PageRequest,
-  reply: FastifyReply,
-  options: Options,
+/** Answers a request. The options that all pages of a file share come last. */
+export type Handler<About extends readonly unknown[], Options> = (
+  ...args: [...about: About, request: PageRequest, reply: FastifyReply, options: Options]
 ) => Promise<FastifyReply>;
 
+/** Shows a page to the signed-in person. */
+export type PersonPage<Options> = Handler<[person: CurrentPerson], Options>;
+
 /** Carries out a form that one of our pages sent to the signed-in person. */
-export type PersonForm<Options> = (
-  person: CurrentPerson,
-  form: Form,
-  request: PageRequest,
-  reply: FastifyReply,
-  options: Options,
-) => Promise<FastifyReply>;
+export type PersonForm<Options> = Handler<[person: CurrentPerson, form: Form], Options>;
 
 /** Registers pages that require a signed-in person, and the forms on them. */
 export interface PersonGuard<Options> {
@@ -113,19 +107,10 @@ export function personGuard<Options extends { readonly base: string }>(
 }
 
 /** Shows a page to a browser, whether or not a person is signed in. */
-export type VisitorPage<Options> = (
-  request: PageRequest,
-  reply: FastifyReply,
-  options: Options,
-) => Promise<FastifyReply>;
+export type VisitorPage<Options> = Handler<[], Options>;
 
 /** Carries out a form that a page sent before sign-in. */
-export type VisitorForm<Options> = (
-  form: Form,
-  request: PageRequest,
-  reply: FastifyReply,
-  options: Options,
-) => Promise<FastifyReply>;
+export type VisitorForm<Options> = Handler<[form: Form], Options>;
 
 /** Registers pages that do not require a signed-in person, and the forms on them. */
 export interface VisitorGuard<Options> {

@@ -1,4 +1,4 @@
-import type { FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#model/roles';
@@ -13,6 +13,7 @@ import type { DashboardSection } from '#web/layout';
 import type { Titled } from '#web/titles';
 import {
   type CurrentPerson,
+  type Handler,
   type PageRequest,
   type PersonForm,
   type PersonGuard,
@@ -54,21 +55,10 @@ export interface PageNeeds {
 export type DashboardRequest = PageRequest;
 
 /** Shows a page. */
-export type PageHandler = (
-  visit: DashboardVisit,
-  request: DashboardRequest,
-  reply: FastifyReply,
-  options: DashboardOptions,
-) => Promise<FastifyReply>;
+export type PageHandler = Handler<[visit: DashboardVisit], DashboardOptions>;
 
 /** Carries out a form that one of our pages sent to this person. */
-export type FormHandler = (
-  visit: DashboardVisit,
-  form: Form,
-  request: DashboardRequest,
-  reply: FastifyReply,
-  options: DashboardOptions,
-) => Promise<FastifyReply>;
+export type FormHandler = Handler<[visit: DashboardVisit, form: Form], DashboardOptions>;
 
 /** As `PageHandler` and `FormHandler`, for pages of a person outside of any organization. */
 export type PersonPageHandler = PersonPage<DashboardOptions>;
