@@ -1,3 +1,4 @@
+import { takeRawBodies } from './body.ts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { headerLines } from 'latchkey-mcp/headers';
 import { networkOf } from '#model/networks';
@@ -31,12 +32,7 @@ export interface AdminApiRoutesOptions {
 /** `{base}/api/admin/…`: every operation that has a route, authenticated by a personal access token. */
 export function adminApiRoutes(app: FastifyInstance, options: AdminApiRoutesOptions): void {
   const { base } = options;
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
-    (_request, body, done) => done(null, body),
-  );
+  takeRawBodies(app, maxBodyBytes);
   app.addHook('onRequest', async (_request, reply) => {
     void reply.header('Cache-Control', 'no-store');
   });

@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 
 /** Of which a body may consist, besides one for each 64 bytes: parsing a chunk costs as much as a thousand bytes. */
@@ -71,6 +72,40 @@ export function readBody(
     };
     signal?.addEventListener('abort', abort, { once: true });
     request.on('data', take).on('end', end).on('error', cancel).on('close', cancel);
+  });
+}
+
+/** A body that is refused before anything reads it. */
+export class BodyRefusal extends Error {
+  override readonly name = 'BodyRefusal';
+  readonly statusCode: 400 | 413;
+
+  constructor(cause: GatewayRefusal) {
+    super(cause.code, { cause });
+    this.statusCode = cause.code === 'too_large' ? 413 : 400;
+  }
+}
+
+/**
+ * Lets the routes of `app` receive bodies of up to `maxBytes` as they are, of any type.
+ *
+ * Fastify's own reader keeps each chunk of a body as a buffer of its own.
+ */
+export function takeRawBodies(app: FastifyInstance, maxBytes: number): void {
+  const refused = new WeakSet<IncomingMessage>();
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
+    try {
+      return await readBody(payload, maxBytes);
+    } catch (error) {
+      if (!(error instanceof GatewayRefusal)) throw error;
+      refused.add(payload);
+      throw new BodyRefusal(error);
+    }
+  });
+  app.addHook('onSend', async ({ raw }, reply) => {
+    // Nobody reads the rest of the body.
+    if (refused.has(raw)) void reply.header('Connection', 'close');
   });
 }
 

@@ -1,3 +1,4 @@
+import { takeRawBodies } from './body.ts';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { networksOf } from '#model/networks';
 import type { Clock } from '#model/clock';
@@ -164,12 +165,7 @@ export function registrationRoute(
 
 /** Settings of all OAuth endpoints: a small body, read as bytes, and errors in the form of RFC 6749 §5.2. */
 function oauthBodies(app: FastifyInstance): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: maxFormBytes },
-    (_request, body, done) => done(null, body),
-  );
+  takeRawBodies(app, maxFormBytes);
   app.setErrorHandler((error, request, reply) => {
     const { status, headers, body } = oauthErrorAnswer(error);
     if (status >= 500) request.log.error({ err: error }, 'request failed');

@@ -1,3 +1,4 @@
+import { takeRawBodies } from './body.ts';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { AdministrationPorts } from '#admin/operation';
 import { changeServerSettings, serverSettings } from '#admin/server-settings';
@@ -48,12 +49,7 @@ export interface ServerSettingsOptions extends AdmitPorts {
 export function serverSettingsRoutes(app: FastifyInstance, options: ServerSettingsOptions): void {
   const { base, administration } = options;
   const url = '/api/servers/:organization/:server';
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: maxBodyBytes },
-    (_request, body, done) => done(null, body),
-  );
+  takeRawBodies(app, maxBodyBytes);
   app.addHook('onRequest', async (_request, reply) => {
     void reply.header('Cache-Control', 'no-store');
   });

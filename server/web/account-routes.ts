@@ -1,3 +1,4 @@
+import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { passkeyDomain } from '#accounts/passkeys';
@@ -18,7 +19,7 @@ import { scopeSentence } from '#model/scopes';
 import { applicationName } from './consent.ts';
 import type { FieldError } from './forms.ts';
 import { pageErrors } from './page-errors.ts';
-import { queryChoice, sendPage, takeForms } from './page-request.ts';
+import { usualFormBytes, queryChoice, sendPage } from './page-request.ts';
 import {
   type CurrentPerson,
   type CurrentPersonPorts,
@@ -182,7 +183,7 @@ export function accountGrantRoutes(
   app: FastifyInstance,
   { base, ports }: AccountGrantRoutesOptions,
 ): void {
-  takeForms(app);
+  takeRawBodies(app, usualFormBytes);
   app.setErrorHandler(pageErrors(base, ports));
   personGuard(app, ports, { base, ports }).post('/account/grants/:id/withdraw', withdrawOwnGrant);
 }

@@ -1,3 +1,4 @@
+import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { EpochSeconds } from '#model/clock';
 import { type AnswerTarget } from '#model/authorization-request';
@@ -18,7 +19,7 @@ import { displayName, html, type Html } from './html.ts';
 import { type Frame, isLongHeading, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
-import { readPageForm, sendPage, takeForms } from './page-request.ts';
+import { usualFormBytes, readPageForm, sendPage } from './page-request.ts';
 import { type Titled, titleMarkup, titleText } from './titles.ts';
 import {
   type CurrentPerson,
@@ -122,7 +123,7 @@ export interface ConsentRoutesOptions {
 /** `/oauth/consent`: asks the signed-in person and carries out the decision. */
 export function consentRoutes(app: FastifyInstance, options: ConsentRoutesOptions): void {
   const otherErrors = pageErrors(options.base, options.ports);
-  takeForms(app);
+  takeRawBodies(app, usualFormBytes);
   app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof OAuthError)) return otherErrors(error, request, reply);
     request.log.info({ code: error.code, reason: error.message, err: error.cause }, 'not asked');

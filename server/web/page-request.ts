@@ -1,4 +1,4 @@
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { FastifyReply, FastifyRequest } from 'fastify';
 import { AccountRefusal } from '#accounts/account-refusal';
 import { isCsrfToken } from '#accounts/sessions';
 import { type Form, parseForm, parseJsonObject } from '#oauth/forms';
@@ -47,17 +47,8 @@ function isTrusted(base: string): boolean {
   return protocol === 'https:' || hostname === '127.0.0.1';
 }
 
-const usualFormBytes = 16 * 1024;
-
-/** Lets the routes of `app` receive raw bodies, which `readPageForm` parses strictly. */
-export function takeForms(app: FastifyInstance, maxFormBytes = usualFormBytes): void {
-  app.removeAllContentTypeParsers();
-  app.addContentTypeParser(
-    '*',
-    { parseAs: 'buffer', bodyLimit: maxFormBytes },
-    (_request, body, done) => done(null, body),
-  );
-}
+/** The longest form of most pages. */
+export const usualFormBytes = 16 * 1024;
 
 /**
  * The fields of a form that a page of ours sent to `person` or, without one, to this browser before sign-in. Every

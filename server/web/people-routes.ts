@@ -1,8 +1,10 @@
+import { usualFormBytes } from './page-request.ts';
+import { takeRawBodies } from '#http/body';
 import type { FastifyInstance } from 'fastify';
 import { accountRoutes } from './account-routes.ts';
 import { invitationRoutes, linkRoutes } from './link-routes.ts';
 import { pageErrors } from './page-errors.ts';
-import { takeForms } from './page-request.ts';
+
 import { personGuard, visitorGuard } from './page-session.ts';
 import { providerRoutes } from './provider-routes.ts';
 import { passkeyRoutes, secondFactorRoutes } from './second-factor-routes.ts';
@@ -10,7 +12,7 @@ import { type PeopleRoutesOptions, signInRoutes } from './sign-in-routes.ts';
 
 /** Every page for signing in and for managing one's own account. */
 export function peopleRoutes(app: FastifyInstance, options: PeopleRoutesOptions): void {
-  takeForms(app);
+  takeRawBodies(app, usualFormBytes);
   app.setErrorHandler(pageErrors(options.base, options.people));
   const person = personGuard(app, options.people, options);
   const visitor = visitorGuard(app, options);

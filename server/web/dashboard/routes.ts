@@ -1,7 +1,8 @@
+import { takeRawBodies } from '#http/body';
 import type { FastifyInstance } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
-import { takeForms } from '#web/page-request';
+
 import { personGuard } from '#web/page-session';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
@@ -65,7 +66,7 @@ const maxFormBytes = 128 * 1024;
 /** The dashboard: every page by which people manage an organization. */
 export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions): void {
   const { base, ports } = options;
-  takeForms(app, maxFormBytes);
+  takeRawBodies(app, maxFormBytes);
   const forPerson = personGuard(app, ports, options);
   const guard = dashboardGuard(forPerson, options);
   app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, guard.sectionOf, ports)));

@@ -1,9 +1,10 @@
-import { getEventListeners } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import { IncomingMessage } from 'node:http';
-import { Socket } from 'node:net';
-import { expect, test } from 'vitest';
+import { connect, Socket } from 'node:net';
+import fastify from 'fastify';
+import { describe, expect, test } from 'vitest';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
-import { readBody as readNow } from '#server/http/body';
+import { readBody as readNow, takeRawBodies } from '#server/http/body';
 
 /** The same as a promise, whether the body was there or is waited for. */
 const readBody = async (...given: Parameters<typeof readNow>) => readNow(...given);
@@ -152,4 +153,39 @@ test('a body that has arrived is not kept by the signal of its call, which ends 
   const refusal = new GatewayRefusal('too_many_requests');
   ending.abort(refusal);
   await expect(waiting).rejects.toBe(refusal);
+});
+
+describe('raw bodies', () => {
+  /** The answer to a POST in chunks, of routes that take up to 4,000 bytes. */
+  async function answerTo(...chunks: readonly string[]) {
+    const app = fastify();
+    takeRawBodies(app, 4000);
+    app.post('/', async ({ body }) => `read ${String(body)}`);
+    const { port } = new URL(await app.listen({ host: '127.0.0.1', port: 0 }));
+    const socket = connect(Number(port), '127.0.0.1');
+    socket.on('error', () => undefined);
+    const body = chunks.map((chunk) => `${chunk.length.toString(16)}\r\n${chunk}\r\n`);
+    socket.write(
+      'POST / HTTP/1.1\r\nHost: a\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n',
+    );
+    socket.write(`${body.join('')}0\r\n\r\n`);
+    const [data]: Buffer[] = await once(socket, 'data');
+    socket.destroy();
+    await app.close();
+    return String(data);
+  }
+
+  test('a body in several chunks is read whole', async () => {
+    expect(await answerTo('{', '"e"', '}')).toContain('read {"e"}');
+  });
+
+  test.each([
+    ['107: a body over the limit', ['x'.repeat(4001)], 413],
+    ['107: a body in very many short chunks', Array.from({ length: 2000 }, () => 'x'), 400],
+  ])('%s is refused, and its connection is closed', async (_, chunks, status) => {
+    const answer = await answerTo(...chunks);
+
+    expect(answer).toContain(`HTTP/1.1 ${status} `);
+    expect(answer.toLowerCase()).toContain('connection: close');
+  });
 });
