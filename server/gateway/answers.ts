@@ -73,15 +73,20 @@ function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   }
 }
 
+/** No longer than this does an upstream that is busy keep callers waiting. */
+const maxRetryAfterSeconds = 3600;
+
 /** The refusal for an answer that cannot be relayed. */
 export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer): GatewayRefusal {
-  const retry = retryAfterSeconds === undefined ? {} : { retryAfterSeconds };
-  if (status === 429 || status === 503) return new GatewayRefusal('upstream_busy', retry);
+  if (status === 429 || status === 503) {
+    const wait = Math.min(retryAfterSeconds ?? 0, maxRetryAfterSeconds);
+    return new GatewayRefusal('upstream_busy', wait > 0 ? { retryAfterSeconds: wait } : {});
+  }
   const detail =
     status === 401 || status === 403
       ? `it refused the request (HTTP ${status})`
       : `it answered HTTP ${status}${mediaType && ` with ${mediaType.slice(0, 60)}`}`;
-  return new GatewayRefusal('upstream_failed', { detail, ...retry });
+  return new GatewayRefusal('upstream_failed', { detail });
 }
 
 /** Reads a body to its end, so that its connection can be used again. A long one is cut off. */

@@ -128,6 +128,12 @@ describe('an unusable answer', () => {
     test.each<[string, ScriptedAnswer, object]>([
       ['upstream_busy', { status: 503, retryAfterSeconds: 7 }, { retryAfterSeconds: 7 }],
       ['upstream_busy', { status: 429 }, {}],
+      ['upstream_busy', { status: 429, retryAfterSeconds: 900_000 }, { retryAfterSeconds: 3600 }],
+      [
+        'upstream_failed',
+        { status: 500, retryAfterSeconds: 7 },
+        expect.not.objectContaining({ retryAfterSeconds: 7 }),
+      ],
       ['upstream_failed', { status: 401 }, { detail: 'it refused the request (HTTP 401)' }],
       ['upstream_failed', { status: 403 }, { detail: 'it refused the request (HTTP 403)' }],
       [
