@@ -24,29 +24,6 @@ import {
 
 export type RequestOptions = { accept: string; signal: AbortSignal };
 
-/** A child and the caller that it serves. */
-export interface ChildSession {
-  readonly caller: string;
-  /** When it was last used. While anything is open: now. */
-  usedAt(): EpochSeconds;
-  readonly isBusy: boolean;
-
-  /** Sends a request to the child. Returns JSON, or an event stream if other messages precede the answer. */
-  request(message: Message, options: RequestOptions): Promise<LocalAnswer>;
-
-  /** Sends a notification, or the caller's answer to a request of the child. */
-  send(message: Message): void;
-
-  /** Streams what the child sends on its own, until `signal` aborts or the next call replaces this listener. */
-  listen(signal: AbortSignal): LocalAnswer;
-
-  /** Resolves when the child has ended. */
-  readonly ended: Promise<void>;
-  /** How it ended: `ended with code 1: no such file`. */
-  readonly endedHow: string | undefined;
-  end(): Promise<void>;
-}
-
 export type ChildSessionOptions = {
   caller: string;
   /** Whether the caller has a session, so that the child can send requests to it. */
@@ -61,132 +38,163 @@ const maxHeldMessages = 100;
 const maxHeldBytes = 4 * 1024 * 1024;
 /** How many requests of a child may wait for the caller's answer. */
 const maxPending = 1_000;
+const noSession = {
+  code: -32601,
+  message: 'the caller has no session, so it cannot receive requests',
+};
 const tooManyRequests = { code: -32603, message: 'too many requests are waiting for the caller' };
 const eventStream = { 'content-type': 'text/event-stream', 'cache-control': 'no-cache' };
 
-/** MCP 2025-11-25 transports, "Streamable HTTP" */
-export function childSession(child: Child, options: ChildSessionOptions): ChildSession {
-  const { caller, hasSession, maxMessageBytes, clock, log } = options;
-  let usedAt = clock.now();
-  let listener: AnswerStream | undefined;
-  const held: Message[] = [];
-  let heldBytes = 0;
+/**
+ * A child and the caller that it serves.
+ *
+ * MCP 2025-11-25 transports, "Streamable HTTP"
+ */
+export class ChildSession {
+  readonly #child: Child;
+  readonly #options: ChildSessionOptions;
+  readonly #link: ChildLink;
+  #usedAt: EpochSeconds;
+  #listener: AnswerStream | undefined;
+  readonly #held: Message[] = [];
+  #heldBytes = 0;
   /** Of all streams of this child. */
-  const backlog: Backlog = { bytes: 0 };
+  readonly #backlog: Backlog = { bytes: 0 };
   /** Requests of the child that wait for the caller's answer. */
-  const pending = new Set<string>();
-  const link = childLink(child, { onUnsolicited, log, maxMessageBytes });
-  const ended = link.ended.then(() => listener?.end());
+  readonly #pending = new Set<string>();
+  /** Resolves when the child has ended. */
+  readonly ended: Promise<void>;
+
+  constructor(child: Child, options: ChildSessionOptions) {
+    this.#child = child;
+    this.#options = options;
+    this.#usedAt = options.clock.now();
+    const onUnsolicited = (message: Message) => this.#takeUnsolicited(message);
+    this.#link = new ChildLink(child, { ...options, onUnsolicited });
+    this.ended = this.#link.ended.then(() => this.#listener?.end());
+  }
+
+  get caller(): string {
+    return this.#options.caller;
+  }
+
+  /** How the child ended: `ended with code 1: no such file`. */
+  get endedHow(): string | undefined {
+    return this.#link.endedHow;
+  }
+
+  get isBusy(): boolean {
+    return this.#link.openCount > 0 || this.#listener !== undefined;
+  }
+
+  /** When it was last used. While anything is open: now. */
+  usedAt(): EpochSeconds {
+    if (this.isBusy) this.#noteUse();
+    return this.#usedAt;
+  }
+
+  async end(): Promise<void> {
+    return this.#child.end();
+  }
+
+  /** Sends a request to the child. Returns JSON, or an event stream if other messages precede the answer. */
+  async request(message: Message, { accept, signal }: RequestOptions): Promise<LocalAnswer> {
+    this.#noteUse();
+    const streams = accept === '' || /text\/event-stream|\*\/\*/.test(accept);
+    const json = accept === '' || /application\/json|\*\/\*/.test(accept);
+    const stream = answerStream(this.#backlog, (unread) => this.#hold(unread));
+    let answer: Message | undefined;
+    let hasStreamed = false;
+    let cancel = () => {};
+    const answered = Promise.withResolvers<void>();
+    const stop = () => cancel();
+    cancel = this.#link.request(message, {
+      onMessage: (other) => {
+        hasStreamed ||= streams;
+        if (!streams || !stream.push(other)) this.#hold(other);
+      },
+      onAnswer: (received) => {
+        signal.removeEventListener('abort', stop);
+        this.#noteUse();
+        answer = received;
+        answered.resolve();
+        // In an event stream, the answer is the last event.
+        if (answer) stream.push(answer);
+        stream.end();
+      },
+    });
+    // Also after the answer, which may not have been read.
+    signal.addEventListener('abort', () => stream.close(), { once: true });
+    if (signal.aborted) stop();
+    else signal.addEventListener('abort', stop, { once: true });
+    await Promise.race(
+      json ? [answered.promise, ...(streams ? [stream.begun] : [])] : [stream.begun],
+    );
+    if (answer && json && !hasStreamed) {
+      stream.close();
+      return plainAnswer(statusOf(message, answer), answer.bytes);
+    }
+    return { status: 200, headers: eventStream, body: stream.events() };
+  }
+
+  /** Sends a notification, or the caller's answer to a request of the child. */
+  send(message: Message): void {
+    this.#noteUse();
+    if (message.kind === 'response' && !this.#pending.delete(idKey(message.id ?? 'null'))) return;
+    this.#link.send(message);
+  }
+
+  /** Streams what the child sends on its own, until `signal` aborts or the next call replaces this listener. */
+  listen(signal: AbortSignal): LocalAnswer {
+    this.#noteUse();
+    this.#listener?.end();
+    const stream = answerStream(this.#backlog, (unread) => this.#hold(unread));
+    this.#listener = stream;
+    this.#heldBytes = 0;
+    for (const message of this.#held.splice(0)) stream.push(message);
+    const stop = () => {
+      if (this.#listener === stream) this.#listener = undefined;
+      stream.close();
+    };
+    signal.addEventListener('abort', stop, { once: true });
+    return { status: 200, headers: eventStream, body: stream.events() };
+  }
+
+  #noteUse(): void {
+    this.#usedAt = this.#options.clock.now();
+  }
 
   /** Delivers to the only open request; otherwise to the listener; otherwise to the latest request. */
-  function onUnsolicited(message: Message): void {
+  #takeUnsolicited(message: Message): void {
     if (message.kind === 'request') {
       const id = message.id ?? 'null';
-      const refusal = {
-        code: -32601,
-        message: 'the caller has no session, so it cannot receive requests',
-      };
-      if (!hasSession) return link.send(errorAnswer(id, refusal));
-      if (pending.size >= maxPending) return link.send(errorAnswer(id, tooManyRequests));
-      pending.add(idKey(id));
+      if (!this.#options.hasSession) return this.#link.send(errorAnswer(id, noSession));
+      if (this.#pending.size >= maxPending)
+        return this.#link.send(errorAnswer(id, tooManyRequests));
+      this.#pending.add(idKey(id));
     } else if (message.method === 'notifications/cancelled')
-      pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
-    const only = link.openCount === 1 ? link.latest : undefined;
+      this.#pending.delete(idKey(textAt(message, 'params', 'requestId') ?? 'null'));
+    const only = this.#link.openCount === 1 ? this.#link.latest : undefined;
     if (only) only.onMessage(message);
-    else if (listener?.push(message)) return;
-    else if (link.latest) link.latest.onMessage(message);
-    else hold(message);
+    else if (this.#listener?.push(message)) return;
+    else if (this.#link.latest) this.#link.latest.onMessage(message);
+    else this.#hold(message);
   }
 
-  function hold(message: Message): void {
-    if (!hasSession || listener?.push(message)) return;
-    held.push(message);
-    heldBytes += message.bytes.length;
-    while (held.length > maxHeldMessages || heldBytes > maxHeldBytes) drop(held.shift());
+  #hold(message: Message): void {
+    if (!this.#options.hasSession || this.#listener?.push(message)) return;
+    this.#held.push(message);
+    this.#heldBytes += message.bytes.length;
+    while (this.#held.length > maxHeldMessages || this.#heldBytes > maxHeldBytes)
+      this.#drop(this.#held.shift());
   }
 
-  function drop(message: Message | undefined): void {
-    heldBytes -= message?.bytes.length ?? 0;
+  #drop(message: Message | undefined): void {
+    this.#heldBytes -= message?.bytes.length ?? 0;
     // Without an answer to its request, the call that made it would never end.
-    if (message?.kind !== 'request' || !pending.delete(idKey(message.id ?? 'null'))) return;
-    link.send(errorAnswer(message.id ?? 'null', tooManyRequests));
+    if (message?.kind !== 'request' || !this.#pending.delete(idKey(message.id ?? 'null'))) return;
+    this.#link.send(errorAnswer(message.id ?? 'null', tooManyRequests));
   }
-
-  return {
-    caller,
-    ended,
-    end: async () => child.end(),
-    get endedHow() {
-      return link.endedHow;
-    },
-    get isBusy() {
-      return link.openCount > 0 || listener !== undefined;
-    },
-    usedAt() {
-      if (this.isBusy) usedAt = clock.now();
-      return usedAt;
-    },
-    async request(message, { accept, signal }) {
-      usedAt = clock.now();
-      const streams = accept === '' || /text\/event-stream|\*\/\*/.test(accept);
-      const json = accept === '' || /application\/json|\*\/\*/.test(accept);
-      const stream = answerStream(backlog, hold);
-      let answer: Message | undefined;
-      let hasStreamed = false;
-      let cancel = () => {};
-      const answered = Promise.withResolvers<void>();
-      const stop = () => cancel();
-      cancel = link.request(message, {
-        onMessage(other) {
-          hasStreamed ||= streams;
-          if (!streams || !stream.push(other)) hold(other);
-        },
-        onAnswer(received) {
-          signal.removeEventListener('abort', stop);
-          usedAt = clock.now();
-          answer = received;
-          answered.resolve();
-          // In an event stream, the answer is the last event.
-          if (answer) stream.push(answer);
-          stream.end();
-        },
-      });
-      // Also after the answer, which may not have been read.
-      signal.addEventListener('abort', () => stream.close(), { once: true });
-      if (signal.aborted) stop();
-      else signal.addEventListener('abort', stop, { once: true });
-      await Promise.race(
-        json ? [answered.promise, ...(streams ? [stream.begun] : [])] : [stream.begun],
-      );
-      if (answer && json && !hasStreamed) {
-        stream.close();
-        return plainAnswer(statusOf(message, answer), answer.bytes);
-      }
-      return { status: 200, headers: eventStream, body: stream.events() };
-    },
-    send(message) {
-      usedAt = clock.now();
-      if (message.kind === 'response' && !pending.delete(idKey(message.id ?? 'null'))) return;
-      link.send(message);
-    },
-    listen(signal) {
-      usedAt = clock.now();
-      listener?.end();
-      const stream = answerStream(backlog, hold);
-      listener = stream;
-      for (const message of held.splice(0)) stream.push(message);
-      heldBytes = 0;
-      signal.addEventListener(
-        'abort',
-        () => {
-          if (listener === stream) listener = undefined;
-          stream.close();
-        },
-        { once: true },
-      );
-      return { status: 200, headers: eventStream, body: stream.events() };
-    },
-  };
 }
 
 /** In the modern era, some errors have a status of their own. MCP 2026-07-28 transports */
@@ -201,30 +209,14 @@ function statusOf(request: Message, answer: Message): number {
 }
 
 /** A request that a child has not answered yet. */
-export type OpenRequest = {
+type OpenRequest = {
   /** Receives what belongs to this request: its progress, its subscription. */
   onMessage: (message: Message) => void;
   /** Receives the answer, under the caller's id; `undefined` if the request was cancelled. */
   onAnswer: (answer: Message | undefined) => void;
 };
 
-export interface ChildLink {
-  /** Sends a request. The returned function cancels it at the child; then no answer follows. */
-  request(request: Message, open: OpenRequest): () => void;
-
-  /** Sends a notification or an answer. In a cancellation, the id becomes the one that the child knows. */
-  send(message: Message): void;
-
-  /** The number of open requests, and the last one opened. */
-  readonly openCount: number;
-  readonly latest: OpenRequest | undefined;
-
-  /** Resolves when the child has ended and all open requests have an answer. */
-  readonly ended: Promise<void>;
-  readonly endedHow: string | undefined;
-}
-
-export type ChildLinkOptions = {
+type ChildLinkOptions = {
   /** Receives what belongs to no request in particular. */
   onUnsolicited: (message: Message) => void;
   log: Log;
@@ -240,128 +232,142 @@ const maxLoggedIgnored = 5;
  * Lets many requests share one child. Ids and progress tokens are replaced by ours, so that those of different
  * callers never collide. All other bytes of a message stay the same.
  */
-export function childLink(
-  child: Child,
-  { onUnsolicited, log, maxMessageBytes }: ChildLinkOptions,
-): ChildLink {
-  const open = new Map<string, Entry>();
-  let lastId = 0;
-  let ignored = 0;
-  let endedHow: string | undefined;
+class ChildLink {
+  readonly #child: Child;
+  readonly #options: ChildLinkOptions;
+  /** By our id. */
+  readonly #open = new Map<string, Entry>();
+  #lastId = 0;
+  #ignored = 0;
+  #endedHow: string | undefined;
+  /** Resolves when the child has ended and all open requests have an answer. */
+  readonly ended: Promise<void>;
 
-  function ignore(reason: string): void {
-    ignored += 1;
-    if (ignored <= maxLoggedIgnored) log.warn('ignored a message of a child', { reason });
+  constructor(child: Child, options: ChildLinkOptions) {
+    this.#child = child;
+    this.#options = options;
+    this.ended = this.#read();
   }
 
-  function settle(ours: string, answer: Message | undefined): void {
-    const entry = open.get(ours);
-    open.delete(ours);
-    entry?.onAnswer(answer);
+  get endedHow(): string | undefined {
+    return this.#endedHow;
   }
 
-  function takeAnswer(message: Message): void {
+  get openCount(): number {
+    return this.#open.size;
+  }
+
+  /** The last request that was opened and is still open. */
+  get latest(): OpenRequest | undefined {
+    return [...this.#open.values()].at(-1);
+  }
+
+  /** Sends a request. The returned function cancels it at the child; then no answer follows. */
+  request(request: Message, { onMessage, onAnswer }: OpenRequest): () => void {
+    this.#lastId += 1;
+    const ours = String(this.#lastId);
+    const token = textAt(request, 'params', '_meta', 'progressToken');
+    this.#open.set(ours, { onMessage, onAnswer, id: request.id ?? 'null', token });
+    const line = spliced(request, [
+      { span: request.members.get('id'), text: ours },
+      { span: spanAt(request, 'params', '_meta', 'progressToken'), text: ours },
+    ]);
+    this.#write(line.bytes);
+    return () => this.#cancel(ours);
+  }
+
+  /** Sends a notification or an answer. In a cancellation, the id becomes the one that the child knows. */
+  send(message: Message): void {
+    if (message.method !== 'notifications/cancelled') return this.#write(message.bytes);
+    const theirs = textAt(message, 'params', 'requestId');
+    if (theirs === undefined || !/^["\d-]/.test(theirs)) return;
+    const key = idKey(theirs);
+    // If a caller used an id twice, the latest request.
+    const found = [...this.#open].findLast(([, { id }]) => idKey(id) === key);
+    if (found) this.#cancel(found[0], message);
+  }
+
+  async #read(): Promise<void> {
+    try {
+      for await (const line of this.#child.lines) this.#takeLine(line);
+    } catch (error) {
+      this.#options.log.debug('reading a child failed', { reason: String(error) });
+    }
+    // A child that closes its output has nothing more to send.
+    void this.#child.end();
+    this.#endedHow = await this.#child.ended;
+    const failure = { code: -32603, message: `the MCP server ${this.#endedHow}` };
+    for (const [ours, { id }] of this.#open) this.#settle(ours, errorAnswer(id, failure));
+  }
+
+  #takeLine(line: Buffer | LongLine): void {
+    if (!Buffer.isBuffer(line)) return this.#takeLong(line);
+    try {
+      const message = readMessage(line);
+      if (message.kind === 'response') this.#takeAnswer(message);
+      else this.#takeOther(message);
+    } catch (error) {
+      this.#ignore(String(error));
+    }
+  }
+
+  #takeLong(line: LongLine): void {
+    const limit = `larger than ${this.#options.maxMessageBytes} bytes`;
+    const ours = longAnswerId(line) ?? '';
+    const entry = this.#open.get(ours);
+    if (!entry) return this.#ignore(`it is ${limit}`);
+    const failure = { code: -32603, message: `the server's response is ${limit}` };
+    this.#settle(ours, errorAnswer(entry.id, failure));
+  }
+
+  #takeAnswer(message: Message): void {
     const ours = idKey(message.id ?? 'null');
-    const entry = open.get(ours);
-    if (!entry) return ignore('it does not respond to a request');
+    const entry = this.#open.get(ours);
+    if (!entry) return this.#ignore('it does not respond to a request');
     const span = spanAt(message, 'result', '_meta', subscription);
-    settle(ours, answerTo(entry.id, spliced(message, [{ span, text: entry.id }])));
+    this.#settle(ours, answerTo(entry.id, spliced(message, [{ span, text: entry.id }])));
   }
 
   /** Delivers a notification about a request, with the id or token that its caller uses; anything else is unsolicited. */
-  function takeOther(message: Message): void {
+  #takeOther(message: Message): void {
     const path =
       message.method === 'notifications/progress'
         ? ['params', 'progressToken']
         : ['params', '_meta', subscription];
     const text = message.kind === 'notification' ? textAt(message, ...path) : undefined;
-    if (text === undefined || !/^["\d-]/.test(text)) return onUnsolicited(message);
-    const entry = open.get(idKey(text));
+    if (text === undefined || !/^["\d-]/.test(text)) return this.#options.onUnsolicited(message);
+    const entry = this.#open.get(idKey(text));
     const theirs = path[1] === 'progressToken' ? entry?.token : entry?.id;
     // The request has ended, or asked for no progress.
     if (!entry || theirs === undefined) return;
     entry.onMessage(spliced(message, [{ span: spanAt(message, ...path), text: theirs }]));
   }
 
-  function takeLine(line: Buffer | LongLine): void {
-    if (!Buffer.isBuffer(line)) {
-      const ours = longAnswerId(line);
-      const entry = ours === undefined ? undefined : open.get(ours);
-      const message = `the server's response is larger than ${maxMessageBytes} bytes`;
-      if (entry) settle(ours ?? '', errorAnswer(entry.id, { code: -32603, message }));
-      else ignore(`it is larger than ${maxMessageBytes} bytes`);
-      return;
-    }
-    try {
-      const message = readMessage(line);
-      if (message.kind === 'response') takeAnswer(message);
-      else takeOther(message);
-    } catch (error) {
-      ignore(String(error));
-    }
+  #ignore(reason: string): void {
+    this.#ignored += 1;
+    if (this.#ignored > maxLoggedIgnored) return;
+    this.#options.log.warn('ignored a message of a child', { reason });
   }
 
-  async function read(): Promise<void> {
-    try {
-      for await (const line of child.lines) takeLine(line);
-    } catch (error) {
-      log.debug('reading a child failed', { reason: String(error) });
-    }
-    // A child that closes its output has nothing more to send.
-    void child.end();
-    endedHow = await child.ended;
-    for (const [ours, { id }] of open)
-      settle(ours, errorAnswer(id, { code: -32603, message: `the MCP server ${endedHow}` }));
-  }
-
-  function cancel(ours: string, params?: Message): void {
-    const entry = open.get(ours);
-    if (!entry) return;
-    const reason = params && textAt(params, 'params', 'reason');
-    const more = reason === undefined ? '' : `,"reason":${reason}`;
-    write(
-      `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":${ours}${more}}}`,
+  #cancel(ours: string, cancellation?: Message): void {
+    if (!this.#open.has(ours)) return;
+    const reason = cancellation && textAt(cancellation, 'params', 'reason');
+    const params = `{"requestId":${ours}${reason === undefined ? '' : `,"reason":${reason}`}}`;
+    this.#write(
+      Buffer.from(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
     );
-    settle(ours, undefined);
+    this.#settle(ours, undefined);
   }
 
-  function write(line: string | Buffer): void {
-    void child.write(typeof line === 'string' ? Buffer.from(line) : line);
+  #settle(ours: string, answer: Message | undefined): void {
+    const entry = this.#open.get(ours);
+    this.#open.delete(ours);
+    entry?.onAnswer(answer);
   }
 
-  return {
-    request(request, { onMessage, onAnswer }) {
-      lastId += 1;
-      const ours = String(lastId);
-      const token = textAt(request, 'params', '_meta', 'progressToken');
-      open.set(ours, { onMessage, onAnswer, id: request.id ?? 'null', token });
-      const line = spliced(request, [
-        { span: request.members.get('id'), text: ours },
-        { span: spanAt(request, 'params', '_meta', 'progressToken'), text: ours },
-      ]);
-      write(line.bytes);
-      return () => cancel(ours);
-    },
-    send(message) {
-      if (message.method !== 'notifications/cancelled') return write(message.bytes);
-      const theirs = textAt(message, 'params', 'requestId');
-      if (theirs === undefined || !/^["\d-]/.test(theirs)) return;
-      const key = idKey(theirs);
-      // If a caller used an id twice, the latest request.
-      const found = [...open].findLast(([, { id }]) => idKey(id) === key);
-      if (found) cancel(found[0], message);
-    },
-    get openCount() {
-      return open.size;
-    },
-    get latest() {
-      return [...open.values()].at(-1);
-    },
-    get endedHow() {
-      return endedHow;
-    },
-    ended: read(),
-  };
+  #write(line: Buffer): void {
+    void this.#child.write(line);
+  }
 }
 
 /** The id of an answer that is too long to be read. Ours are numbers, near the start or at the very end. */

@@ -6,7 +6,7 @@ import { childGuard, guardWords } from './child-guard.ts';
 import { childEnvironment, startChild } from './child-process.ts';
 import { httpLocalServer } from './http-local-server.ts';
 import { type LocalServer, narrowedServer } from './local-server.ts';
-import { stdioLocalServer } from './stdio-local-server.ts';
+import { StdioLocalServer } from './stdio-local-server.ts';
 
 export {
   LocalServerError,
@@ -67,7 +67,7 @@ export function localServers(
     };
     const ports = { guard, clock, log, platform, maxMessageBytes };
     const start = async () => startChild(child, ports);
-    const server = stdioLocalServer({ start, clock, log, maxMessageBytes });
+    const server = new StdioLocalServer({ start, clock, log, maxMessageBytes });
     return narrowedServer(server, tools, maxMessageBytes);
   };
 }

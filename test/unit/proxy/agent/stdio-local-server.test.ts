@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { jsonLinesLog } from '#proxy/log/log';
 import { chunksOf } from '#proxy/agent/local-server';
-import { stdioLocalServer } from '#proxy/agent/stdio-local-server';
+import { StdioLocalServer } from '#proxy/agent/stdio-local-server';
 import { fakeChild, type FakeChild } from '#support/local-server/fake-child';
 import {
   localCaller,
@@ -17,7 +17,7 @@ function serverOfFakes({ maxSessionsPerCaller = 32 } = {}) {
   const clock = fakeClock();
   const children: FakeChild[] = [];
   const logged: string[] = [];
-  const server = stdioLocalServer({
+  const server = new StdioLocalServer({
     async start() {
       const child = fakeChild();
       children.push(child);
@@ -315,7 +315,7 @@ test('stdio server: a subscription keeps the caller’s id', async () => {
 test('stdio server: a legacy child refuses a modern request once, and is not asked again', async () => {
   const clock = fakeClock();
   let started = 0;
-  const server = stdioLocalServer({
+  const server = new StdioLocalServer({
     async start() {
       started += 1;
       const child = fakeChild();
@@ -348,7 +348,7 @@ test('stdio server: a legacy child refuses a modern request once, and is not ask
 test('stdio server: an error for one invalid request does not make its child legacy', async () => {
   const clock = fakeClock();
   const child = fakeChild();
-  const server = stdioLocalServer({
+  const server = new StdioLocalServer({
     start: () => Promise.resolve(child),
     clock,
     log: jsonLinesLog('error', () => undefined),
