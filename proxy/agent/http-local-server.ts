@@ -25,23 +25,65 @@ const endTimeoutMs = 10_000;
  * An MCP server over HTTP in this network. Its answers are streamed, no faster than they are read. A session id is valid
  * only for the caller that received it. Redirects are not followed.
  */
-export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOptions): LocalServer {
+export class HttpLocalServer implements LocalServer {
+  readonly #options: HttpLocalServerOptions;
   /** The caller of each session, in the order of last use. */
-  const owners = new Map<string, string>();
+  readonly #owners = new Map<string, string>();
 
-  function remember(id: string, caller: string): void {
-    owners.delete(id);
-    owners.set(id, caller);
-    const [oldest] = owners.keys();
-    if (owners.size > maxSessions && oldest !== undefined) owners.delete(oldest);
+  constructor(options: HttpLocalServerOptions) {
+    this.#options = options;
   }
 
-  async function respond({
-    method,
-    headers,
-    body,
-    signal,
-  }: Omit<LocalRequest, 'caller'>): Promise<IncomingMessage> {
+  async send(request: LocalRequest): Promise<LocalAnswer> {
+    const { url } = this.#options;
+    const { headers, caller, method } = request;
+    const id = headers['mcp-session-id'];
+    if (id !== undefined) {
+      if (this.#owners.get(id) !== caller) return unknownSession();
+      this.#remember(id, caller);
+    }
+    const response = await this.#respond(request);
+    const status = response.statusCode ?? 502;
+    if (status >= 300 && status < 400) {
+      response.destroy();
+      const message = `${url.origin} answered with a redirect (${status})`;
+      throw new LocalServerError('unreachable', message);
+    }
+    const given = response.headers['mcp-session-id'];
+    if (typeof given === 'string') this.#remember(given, caller);
+    if (id !== undefined && (status === 404 || method === 'DELETE')) this.#owners.delete(id);
+    const head = relayedHeaders.flatMap((name): [string, string][] => {
+      const value = response.headers[name];
+      return typeof value === 'string' ? [[name, value]] : [];
+    });
+    return { status, headers: Object.fromEntries(head), body: bodyOf(response, url) };
+  }
+
+  async leave(caller: string): Promise<void> {
+    const left = [...this.#owners].filter(([, owner]) => owner === caller).map(([id]) => id);
+    for (const id of left) this.#owners.delete(id);
+    await Promise.all(left.map(async (id) => this.#endSession(id)));
+  }
+
+  async reset(): Promise<void> {
+    this.#owners.clear();
+  }
+
+  async close(): Promise<void> {
+    this.#owners.clear();
+    this.#options.http.close();
+  }
+
+  #remember(id: string, caller: string): void {
+    this.#owners.delete(id);
+    this.#owners.set(id, caller);
+    const [oldest] = this.#owners.keys();
+    if (this.#owners.size > maxSessions && oldest !== undefined) this.#owners.delete(oldest);
+  }
+
+  async #respond(request: Omit<LocalRequest, 'caller'>): Promise<IncomingMessage> {
+    const { url, headerSecrets, http } = this.#options;
+    const { method, headers, body, signal } = request;
     const sent = { 'accept-encoding': 'identity', ...headers, ...headerSecrets };
     try {
       return await http.request({ url, method, headers: sent, signal, ...(body && { body }) });
@@ -58,55 +100,15 @@ export function httpLocalServer({ url, headerSecrets, http }: HttpLocalServerOpt
   }
 
   /** If this fails, the server expires the session later. */
-  async function endSession(id: string): Promise<void> {
+  async #endSession(id: string): Promise<void> {
     const headers = { 'mcp-session-id': id };
     const signal = AbortSignal.timeout(endTimeoutMs);
     try {
-      (await respond({ method: 'DELETE', headers, signal })).destroy();
+      (await this.#respond({ method: 'DELETE', headers, signal })).destroy();
     } catch (error) {
       if (!(error instanceof LocalServerError)) throw error;
     }
   }
-
-  return {
-    async send(request) {
-      const { headers, caller, method } = request;
-      const id = headers['mcp-session-id'];
-      if (id !== undefined) {
-        if (owners.get(id) !== caller) return unknownSession();
-        remember(id, caller);
-      }
-      const response = await respond(request);
-      const status = response.statusCode ?? 502;
-      if (status >= 300 && status < 400) {
-        response.destroy();
-        throw new LocalServerError(
-          'unreachable',
-          `${url.origin} answered with a redirect (${status})`,
-        );
-      }
-      const given = response.headers['mcp-session-id'];
-      if (typeof given === 'string') remember(given, caller);
-      if (id !== undefined && (status === 404 || method === 'DELETE')) owners.delete(id);
-      const head = relayedHeaders.flatMap((name): [string, string][] => {
-        const value = response.headers[name];
-        return typeof value === 'string' ? [[name, value]] : [];
-      });
-      return { status, headers: Object.fromEntries(head), body: bodyOf(response, url) };
-    },
-    async leave(caller) {
-      const left = [...owners].filter(([, owner]) => owner === caller).map(([id]) => id);
-      for (const id of left) owners.delete(id);
-      await Promise.all(left.map(endSession));
-    },
-    async reset() {
-      owners.clear();
-    },
-    async close() {
-      owners.clear();
-      http.close();
-    },
-  };
 }
 
 /** Why there is no connection, in words: `connection refused at 127.0.0.1:3000`. */

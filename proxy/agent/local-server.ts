@@ -213,52 +213,6 @@ export function narrowedServer(
 ): LocalServer {
   if (rules.allow === undefined && rules.deny === undefined) return server;
   const admits = admittedTools(rules);
-
-  function narrowed(message: Message): Message {
-    const tools = message.kind === 'response' ? listedTools(message) : undefined;
-    return tools ? withoutTools(message, tools, ({ name }) => admits(name)) : message;
-  }
-
-  /** Events keep their names and ids. */
-  async function* narrowedEvents(body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    const events = sseEvents(body, { maxBytes: maxMessageBytes, printableIds: true });
-    try {
-      for await (const event of events) {
-        const { data, isComment } = event;
-        if (isComment) continue;
-        yield messageEvent(data.length > 0 ? narrowed(readMessage(data)).bytes : data, event);
-      }
-    } catch (error) {
-      if (error instanceof SseEventTooLarge)
-        throw new LocalServerError('too_large', `a message is larger than ${error.limit}`);
-      if (error instanceof MessageError)
-        throw new LocalServerError('broken', 'an event is not a JSON-RPC message', {
-          cause: error,
-        });
-      throw error;
-    }
-  }
-
-  async function narrowedJson({ status, headers, body }: LocalAnswer): Promise<LocalAnswer> {
-    const gathered = new GatheredBytes();
-    for await (const chunk of chunksOf(body)) {
-      gathered.add(chunk);
-      if (gathered.length > maxMessageBytes)
-        throw new LocalServerError(
-          'too_large',
-          `a message is larger than ${maxMessageBytes} bytes`,
-        );
-    }
-    try {
-      return plainAnswer(status, narrowed(readMessage(gathered.whole())).bytes, headers);
-    } catch (error) {
-      if (!(error instanceof MessageError)) throw error;
-      throw new LocalServerError('broken', 'the answer is not a JSON-RPC message', {
-        cause: error,
-      });
-    }
-  }
-
   return {
     async send(request) {
       let message: Message | undefined;
@@ -276,15 +230,63 @@ export function narrowedServer(
         return plainAnswer(400, errorAnswer('null', problem).bytes);
       }
       const answer = await server.send(request);
+      const narrowed = (other: Message) => withAdmittedTools(other, admits);
       const type = answer.headers['content-type'] ?? '';
       if (/^text\/event-stream\b/i.test(type))
-        return { ...answer, body: narrowedEvents(chunksOf(answer.body)) };
+        return { ...answer, body: changedEvents(answer, narrowed, maxMessageBytes) };
       return message?.method === 'tools/list' && answer.status === 200
-        ? narrowedJson(answer)
+        ? changedJson(answer, narrowed, maxMessageBytes)
         : answer;
     },
     leave: async (caller) => server.leave(caller),
     reset: async () => server.reset(),
     close: async () => server.close(),
   };
+}
+
+function withAdmittedTools(message: Message, admits: (name: string) => boolean): Message {
+  const tools = message.kind === 'response' ? listedTools(message) : undefined;
+  return tools ? withoutTools(message, tools, ({ name }) => admits(name)) : message;
+}
+
+/** The events of an answer with their messages changed. They keep their names and ids. */
+async function* changedEvents(
+  { body }: LocalAnswer,
+  change: (message: Message) => Message,
+  maxBytes: number,
+): AsyncGenerator<Buffer> {
+  try {
+    for await (const event of sseEvents(chunksOf(body), { maxBytes, printableIds: true })) {
+      const { data, isComment } = event;
+      if (isComment) continue;
+      yield messageEvent(data.length > 0 ? change(readMessage(data)).bytes : data, event);
+    }
+  } catch (error) {
+    if (error instanceof SseEventTooLarge)
+      throw new LocalServerError('too_large', `a message is larger than ${error.limit}`);
+    throw brokenIfInvalid(error, 'an event is not a JSON-RPC message');
+  }
+}
+
+async function changedJson(
+  { status, headers, body }: LocalAnswer,
+  change: (message: Message) => Message,
+  maxBytes: number,
+): Promise<LocalAnswer> {
+  const gathered = new GatheredBytes();
+  for await (const chunk of chunksOf(body)) {
+    gathered.add(chunk);
+    if (gathered.length > maxBytes)
+      throw new LocalServerError('too_large', `a message is larger than ${maxBytes} bytes`);
+  }
+  try {
+    return plainAnswer(status, change(readMessage(gathered.whole())).bytes, headers);
+  } catch (error) {
+    throw brokenIfInvalid(error, 'the answer is not a JSON-RPC message');
+  }
+}
+
+/** A `MessageError` in the words of this module; any other error as it is. */
+function brokenIfInvalid(cause: unknown, problem: string): unknown {
+  return cause instanceof MessageError ? new LocalServerError('broken', problem, { cause }) : cause;
 }

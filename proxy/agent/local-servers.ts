@@ -4,7 +4,7 @@ import type { ToolRules } from '#pipeline/tool-lists';
 import { httpClient } from '#transport/http-client';
 import { childGuard, guardWords } from './child-guard.ts';
 import { childEnvironment, startChild } from './child-process.ts';
-import { httpLocalServer } from './http-local-server.ts';
+import { HttpLocalServer } from './http-local-server.ts';
 import { type LocalServer, narrowedServer } from './local-server.ts';
 import { StdioLocalServer } from './stdio-local-server.ts';
 
@@ -56,7 +56,11 @@ export function localServers(
       const { url, headerSecrets = {}, caFile, tools = {} } = settings;
       // Never through the company proxy of the environment: the server is in this network.
       const http = httpClient(() => ({ env: {}, ...(caFile !== undefined && { caFile }) }));
-      return narrowedServer(httpLocalServer({ url, headerSecrets, http }), tools, maxMessageBytes);
+      return narrowedServer(
+        new HttpLocalServer({ url, headerSecrets, http }),
+        tools,
+        maxMessageBytes,
+      );
     }
     const { command, args = [], env: configured = {}, cwd, tools = {} } = settings;
     const child = {

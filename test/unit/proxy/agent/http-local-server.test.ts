@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import { expect, test } from 'vitest';
 
 import { agentStatus } from '#proxy/agent/agent-status';
-import { httpLocalServer } from '#proxy/agent/http-local-server';
+import { HttpLocalServer } from '#proxy/agent/http-local-server';
 import { servedServers } from '#proxy/agent/run-agent';
 import { httpClient } from '#proxy/transport/http-client';
 import { fakeClock } from '#support/fake-clock';
@@ -27,7 +27,8 @@ function agentFor(port: number, host = '127.0.0.1') {
   );
   const url = new URL(`http://${host}:${port}/mcp`);
   const servers = servedServers(new Map([['crm', { kind: 'http', url }]]), {
-    open: () => httpLocalServer({ url, headerSecrets: {}, http: httpClient(() => ({ env: {} })) }),
+    open: () =>
+      new HttpLocalServer({ url, headerSecrets: {}, http: httpClient(() => ({ env: {} })) }),
     clock: fakeClock(),
     failed: (server, { message }) => status({ event: 'failed', server, problem: message }),
     recovered: (server) => status({ event: 'recovered', server }),
