@@ -3,14 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Clock, EpochSeconds } from '#clock/clock';
 import { closeCode, type Bound, type Hello } from 'latchkey-mcp/tunnel-frames';
 import type { AgentStatus } from './agent-status.ts';
-import {
-  TunnelError,
-  type Dial,
-  tunnel,
-  type Tunnel,
-  type TunnelEnd,
-  type TunnelPorts,
-} from './tunnel.ts';
+import { TunnelError, type Dial, Tunnel, type TunnelEnd, type TunnelPorts } from './tunnel.ts';
 
 /** The state of the tunnel. */
 export type TunnelState =
@@ -152,7 +145,7 @@ export class KeptTunnel {
       this.#noteChange();
       this.#forward(now, isFirst && (!this.#current || this.#current === connected));
     };
-    const made = tunnel({ ...this.#ports, bound, hello: this.#ports.hello() });
+    const made = new Tunnel({ ...this.#ports, bound, hello: this.#ports.hello() });
     const connected: Connected = {
       tunnel: made,
       sinceAt: this.#ports.clock.now(),

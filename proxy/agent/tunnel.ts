@@ -80,33 +80,6 @@ export type Dial = (events: SocketEvents, signal: AbortSignal) => Promise<Tunnel
 /** Why a tunnel ended. */
 export type TunnelEnd = { code: number; reason: string };
 
-export interface Tunnel {
-  /** To be called by the connection. */
-  readonly events: SocketEvents;
-
-  /** Sends our greeting over the new connection. */
-  begin(socket: TunnelSocket): void;
-
-  /** Sends a changed greeting. */
-  hello(hello: Hello): void;
-
-  /** The number of open requests, except streams that have no end of their own. */
-  readonly calls: number;
-
-  /**
-   * Announces to the server that this tunnel serves nothing any more. Resolves when it has received the answers to all those
-   * requests, including requests that it sent before it read this.
-   */
-  leave(): Promise<void>;
-
-  /** Resolves when the server has sent which servers are bound to this agent. */
-  readonly greeted: Promise<void>;
-  /** Resolves when the server asks for a new connection. */
-  readonly drained: Promise<void>;
-  readonly ended: Promise<TunnelEnd>;
-  end(code: number, reason: string): void;
-}
-
 export type TunnelPorts = {
   responder: Responder;
   hello: Hello;
@@ -123,65 +96,88 @@ const silentSeconds = 5;
 const maxStreams = 8_192;
 
 /** Our end of one connection to the server. `docs/tunnel.md` */
-export function tunnel(ports: TunnelPorts): Tunnel {
-  const { responder, maxBodyBytes, clock, log } = ports;
-  const streams = new Map<number, ServedStream>();
-  const drained = Promise.withResolvers<void>();
-  const ended = Promise.withResolvers<TunnelEnd>();
-  const greeted = Promise.withResolvers<void>();
-  const ending = new AbortController();
-  let isLeaving = false;
-  let socket: TunnelSocket | undefined;
-  let greeting = ports.hello;
-  let lastId = 0;
-  let silentFor = 0;
-  let waiting: (() => void)[] = [];
+export class Tunnel {
+  readonly #ports: TunnelPorts;
+  readonly #streams = new Map<number, ServedStream>();
+  readonly #greeted = Promise.withResolvers<void>();
+  readonly #drained = Promise.withResolvers<void>();
+  readonly #ended = Promise.withResolvers<TunnelEnd>();
+  readonly #ending = new AbortController();
+  #socket: TunnelSocket | undefined;
+  #greeting: Hello;
+  #isLeaving = false;
+  #lastId = 0;
+  #silentFor = 0;
+  /** Called when no call is open any more. */
+  #waiting: (() => void)[] = [];
 
-  const calls = () => [...streams.values()].filter(({ isListening }) => !isListening).length;
+  /** Resolves when the server has sent which servers are bound to this agent. */
+  readonly greeted = this.#greeted.promise;
+  /** Resolves when the server asks for a new connection. */
+  readonly drained = this.#drained.promise;
+  readonly ended = this.#ended.promise;
 
-  async function send(frame: Buffer): Promise<void> {
-    await socket?.send(frame);
+  /** To be called by the connection. */
+  readonly events: SocketEvents = {
+    frame: (message) => this.#take(message),
+    alive: () => (this.#silentFor = 0),
+    closed: (code, reason) => this.#finish({ code, reason }),
+  };
+
+  constructor(ports: TunnelPorts) {
+    this.#ports = ports;
+    this.#greeting = ports.hello;
   }
 
-  function endStream(id: number): void {
-    streams.delete(id);
-    if (calls() > 0) return;
-    for (const wake of waiting) wake();
-    waiting = [];
+  /** Sends our greeting over the new connection. */
+  begin(connected: TunnelSocket): void {
+    this.#socket = connected;
+    void this.#send(jsonFrame(frameType.hello, 0, this.#greeting));
+    void this.#watch();
   }
 
-  function open(id: number, payload: Buffer): void {
-    if (id <= lastId) return log.warn('the server opened a stream twice', { stream: id });
-    lastId = id;
-    const opening = readOpen(payload);
-    const code = opening ? (streams.size < maxStreams ? undefined : 'busy') : 'broken';
-    if (!opening || code) return void send(jsonFrame(frameType.reset, id, { code, detail: '' }));
-    const ours = { id, send, responder, maxBodyBytes, onEnd: () => endStream(id) };
-    streams.set(id, servedStream(opening, ours));
+  /** Sends a changed greeting. */
+  hello(hello: Hello): void {
+    this.#greeting = hello;
+    if (!this.#isLeaving) void this.#send(jsonFrame(frameType.hello, 0, hello));
   }
 
-  /** Frames about the tunnel itself. Newer servers may send types that we do not know. */
-  function takeOwn(type: number, payload: Buffer): void {
-    if (type === frameType.drain) return drained.resolve();
-    if (type === frameType.left) {
-      const caller = readLeft(payload);
-      return caller === undefined ? undefined : ports.left(caller);
-    }
-    const bound = type === frameType.bound ? readBound(payload) : undefined;
-    if (!bound) return;
-    ports.bound(bound);
-    greeted.resolve();
+  /** The number of open requests, except streams that have no end of their own. */
+  get calls(): number {
+    return [...this.#streams.values()].filter(({ isListening }) => !isListening).length;
   }
 
-  function take(message: Buffer): void {
-    silentFor = 0;
+  /**
+   * Announces to the server that this tunnel serves nothing any more. Resolves when it has received the answers to all those
+   * requests, including requests that it sent before it read this.
+   */
+  async leave(): Promise<void> {
+    this.#isLeaving = true;
+    void this.#send(jsonFrame(frameType.hello, 0, { ...this.#greeting, servers: [] }));
+    await this.#socket?.settled();
+    await this.#idle();
+    await this.#socket?.settled();
+  }
+
+  end(code: number, reason: string): void {
+    this.#socket?.close(code, reason);
+    this.#finish({ code, reason });
+  }
+
+  readonly #send = async (frame: Buffer): Promise<void> => {
+    await this.#socket?.send(frame);
+  };
+
+  #take(message: Buffer): void {
+    const { log } = this.#ports;
+    this.#silentFor = 0;
     const frame = readFrame(message);
     if (!frame) return log.warn('a frame is malformed');
     const { type, stream: id, payload } = frame;
-    if (id === 0) return takeOwn(type, payload);
-    if (type === frameType.open) return open(id, payload);
+    if (id === 0) return this.#takeOwn(type, payload);
+    if (type === frameType.open) return this.#open(id, payload);
     // The stream has ended; this frame was on its way.
-    const stream = streams.get(id);
+    const stream = this.#streams.get(id);
     if (!stream) return;
     if (type === frameType.data) stream.gotData(payload);
     else if (type === frameType.end) stream.gotEnd();
@@ -192,62 +188,61 @@ export function tunnel(ports: TunnelPorts): Tunnel {
     }
   }
 
-  async function idle(): Promise<void> {
+  /** Frames about the tunnel itself. Newer servers may send types that we do not know. */
+  #takeOwn(type: number, payload: Buffer): void {
+    if (type === frameType.drain) return this.#drained.resolve();
+    if (type === frameType.left) {
+      const caller = readLeft(payload);
+      return caller === undefined ? undefined : this.#ports.left(caller);
+    }
+    const bound = type === frameType.bound ? readBound(payload) : undefined;
+    if (!bound) return;
+    this.#ports.bound(bound);
+    this.#greeted.resolve();
+  }
+
+  #open(id: number, payload: Buffer): void {
+    const { responder, maxBodyBytes, log } = this.#ports;
+    if (id <= this.#lastId) return log.warn('the server opened a stream twice', { stream: id });
+    this.#lastId = id;
+    const send = this.#send;
+    const opening = readOpen(payload);
+    const code = opening ? (this.#streams.size < maxStreams ? undefined : 'busy') : 'broken';
+    if (!opening || code) return void send(jsonFrame(frameType.reset, id, { code, detail: '' }));
+    const ours = { id, send, responder, maxBodyBytes, onEnd: () => this.#endStream(id) };
+    this.#streams.set(id, servedStream(opening, ours));
+  }
+
+  #endStream(id: number): void {
+    this.#streams.delete(id);
+    if (this.calls > 0) return;
+    for (const wake of this.#waiting) wake();
+    this.#waiting = [];
+  }
+
+  async #idle(): Promise<void> {
     await new Promise<void>((resolve) => {
-      if (calls() === 0) resolve();
-      else waiting.push(resolve);
+      if (this.calls === 0) resolve();
+      else this.#waiting.push(resolve);
     });
   }
 
-  function finish(end: TunnelEnd): void {
-    if (ending.signal.aborted) return;
-    ending.abort();
-    for (const stream of streams.values()) stream.cut();
-    ended.resolve(end);
-  }
-
   /** Counts seconds by timer, so that a computer's sleep does not count as silence of the server. */
-  async function watch(): Promise<void> {
-    while (!ending.signal.aborted) {
-      await clock.sleep(1_000, ending.signal);
-      silentFor += 1;
-      if (silentFor <= silentSeconds || ending.signal.aborted) continue;
-      socket?.terminate();
-      finish({ code: 1006, reason: 'the server stopped responding' });
+  async #watch(): Promise<void> {
+    const { signal } = this.#ending;
+    while (!signal.aborted) {
+      await this.#ports.clock.sleep(1_000, signal);
+      this.#silentFor += 1;
+      if (this.#silentFor <= silentSeconds || signal.aborted) continue;
+      this.#socket?.terminate();
+      this.#finish({ code: 1006, reason: 'the server stopped responding' });
     }
   }
 
-  return {
-    events: {
-      frame: take,
-      alive: () => (silentFor = 0),
-      closed: (code, reason) => finish({ code, reason }),
-    },
-    begin(connected) {
-      socket = connected;
-      void send(jsonFrame(frameType.hello, 0, greeting));
-      void watch();
-    },
-    hello(hello) {
-      greeting = hello;
-      if (!isLeaving) void send(jsonFrame(frameType.hello, 0, hello));
-    },
-    get calls() {
-      return calls();
-    },
-    async leave() {
-      isLeaving = true;
-      void send(jsonFrame(frameType.hello, 0, { ...greeting, servers: [] }));
-      await socket?.settled();
-      await idle();
-      await socket?.settled();
-    },
-    greeted: greeted.promise,
-    drained: drained.promise,
-    ended: ended.promise,
-    end(code, reason) {
-      socket?.close(code, reason);
-      finish({ code, reason });
-    },
-  };
+  #finish(end: TunnelEnd): void {
+    if (this.#ending.signal.aborted) return;
+    this.#ending.abort();
+    for (const stream of this.#streams.values()) stream.cut();
+    this.#ended.resolve(end);
+  }
 }
