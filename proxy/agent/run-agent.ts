@@ -45,22 +45,99 @@ const drainMs = 10_000;
  * @throws {ConfigurationError} if the configuration is invalid at the start; a later invalid one is ignored
  */
 export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promise<void> {
-  const { base, version, instance, open, status, clock, readConfiguration } = ports;
-  const servers = servedServers(readConfiguration(), {
-    open,
-    clock,
-    failed: (server, { message }) => status({ event: 'failed', server, problem: message }),
-    recovered: (server) => status({ event: 'recovered', server }),
+  const agent = new Agent(ports);
+  const { watchesKey: watches, onReload } = ports;
+  const checkKey = followKey({ ...ports, watches, renew: async () => agent.renew() }, signal);
+  onReload(() => {
+    checkKey();
+    agent.reload();
   });
-  let bound: Bound | undefined;
-  /** Aborts when a tunnel is there again. */
-  let reconnected = new AbortController();
+  await aborted(signal);
+  await agent.stop();
+}
 
-  function reportBound(): void {
-    if (!bound) return;
-    const { organization, agent, servers: names } = bound;
-    const own = servers.names.map(({ name }) => name);
-    status({
+class Agent {
+  readonly #ports: RunAgentPorts;
+  readonly #servers: ServedServers;
+  readonly #tunnel: KeptTunnel;
+  #bound: Bound | undefined;
+  /** Aborts when a tunnel is there again. */
+  #reconnected = new AbortController();
+
+  constructor(ports: RunAgentPorts) {
+    const { version, instance, open, status, clock, readConfiguration, maxMessageBytes } = ports;
+    this.#ports = ports;
+    const servers = new ServedServers(readConfiguration(), {
+      open,
+      clock,
+      failed: (server, { message }) => status({ event: 'failed', server, problem: message }),
+      recovered: (server) => status({ event: 'recovered', server }),
+    });
+    this.#servers = servers;
+    this.#tunnel = new KeptTunnel({
+      ...ports,
+      responder: servers,
+      maxBodyBytes: maxMessageBytes,
+      hello: () => ({ version, instance, servers: servers.names }),
+      onState: (state) => this.#noteState(state),
+      bound: (bound) => {
+        this.#bound = bound;
+        servers.bind(bound.servers);
+        this.#reportBound();
+      },
+      left: (caller) => void servers.leave(caller),
+    });
+  }
+
+  async renew() {
+    return this.#tunnel.renew();
+  }
+
+  /** Reads the configuration again. */
+  reload(): void {
+    const { status, readConfiguration } = this.#ports;
+    try {
+      this.#servers.configure(readConfiguration());
+    } catch (error) {
+      if (!(error instanceof ConfigurationError)) throw error;
+      return status({ event: 'not_reloaded', problem: error.message });
+    }
+    status({ event: 'reloaded', servers: this.#servers.names.map(({ name }) => name) });
+    this.#tunnel.hello();
+    this.#reportBound();
+  }
+
+  async stop(): Promise<void> {
+    const { status } = this.#ports;
+    status({ event: 'stopping', calls: this.#tunnel.calls });
+    await this.#tunnel.drain(drainMs);
+    this.#reconnected.abort();
+    await this.#servers.close();
+    status({ event: 'stopped' });
+  }
+
+  #noteState(state: TunnelState): void {
+    const { status, base } = this.#ports;
+    switch (state.state) {
+      case 'connecting':
+        return status({ event: 'connecting', server: base });
+      case 'connected':
+        this.#reconnected.abort();
+        return status({ event: 'connected', server: base });
+      case 'lost':
+        return void this.#forgetLater();
+      case 'waiting': {
+        const { message, remedy } = state.error;
+        return status({ event: 'waiting', problem: message, remedy, seconds: state.seconds });
+      }
+    }
+  }
+
+  #reportBound(): void {
+    if (!this.#bound) return;
+    const { organization, agent, servers: names } = this.#bound;
+    const own = this.#servers.names.map(({ name }) => name);
+    this.#ports.status({
       event: 'bound',
       organization,
       agent,
@@ -70,63 +147,13 @@ export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promi
     });
   }
 
-  async function forgetLater(): Promise<void> {
-    reconnected.abort();
-    reconnected = new AbortController();
-    const { signal: stillAway } = reconnected;
-    await clock.sleep(orphanedMs, stillAway);
-    if (!stillAway.aborted) await servers.reset();
+  async #forgetLater(): Promise<void> {
+    this.#reconnected.abort();
+    this.#reconnected = new AbortController();
+    const { signal: stillAway } = this.#reconnected;
+    await this.#ports.clock.sleep(orphanedMs, stillAway);
+    if (!stillAway.aborted) await this.#servers.reset();
   }
-
-  function onState(state: TunnelState): void {
-    switch (state.state) {
-      case 'connecting':
-        return status({ event: 'connecting', server: base });
-      case 'connected':
-        reconnected.abort();
-        return status({ event: 'connected', server: base });
-      case 'lost':
-        return void forgetLater();
-      case 'waiting': {
-        const { message, remedy } = state.error;
-        return status({ event: 'waiting', problem: message, remedy, seconds: state.seconds });
-      }
-    }
-  }
-
-  const tunnel = new KeptTunnel({
-    ...ports,
-    responder: servers,
-    maxBodyBytes: ports.maxMessageBytes,
-    hello: () => ({ version, instance, servers: servers.names }),
-    onState,
-    bound(now) {
-      bound = now;
-      servers.bind(now.servers);
-      reportBound();
-    },
-    left: (caller) => void servers.leave(caller),
-  });
-  const following = { ...ports, watches: ports.watchesKey, renew: async () => tunnel.renew() };
-  const checkKey = followKey(following, signal);
-  ports.onReload(() => {
-    checkKey();
-    try {
-      servers.configure(readConfiguration());
-    } catch (error) {
-      if (!(error instanceof ConfigurationError)) throw error;
-      return status({ event: 'not_reloaded', problem: error.message });
-    }
-    status({ event: 'reloaded', servers: servers.names.map(({ name }) => name) });
-    tunnel.hello();
-    reportBound();
-  });
-  await aborted(signal);
-  status({ event: 'stopping', calls: tunnel.calls });
-  await tunnel.drain(drainMs);
-  reconnected.abort();
-  await servers.close();
-  status({ event: 'stopped' });
 }
 
 type Served = {
@@ -135,24 +162,6 @@ type Served = {
   calls: number;
   hasFailed: boolean;
 };
-
-/** The local servers of an agent, as configured now. */
-export interface ServedServers extends Responder {
-  readonly names: readonly { name: string; kind: 'stdio' | 'http' }[];
-
-  /** Sets which servers the dashboard binds to this agent. No other is served. */
-  bind(names: readonly string[]): void;
-
-  /** Opens servers with new settings. Those with old settings close when their calls have ended. */
-  configure(configuration: AgentConfiguration): void;
-
-  /** Ends the sessions and children of a caller that is gone. */
-  leave(caller: string): Promise<void>;
-
-  /** Forgets all sessions and ends their children. */
-  reset(): Promise<void>;
-  close(): Promise<void>;
-}
 
 export type ServedServersPorts = {
   open: (settings: LocalServerSettings) => LocalServer;
@@ -167,93 +176,105 @@ export type ServedServersPorts = {
 const retiringMs = 60_000;
 const checkMs = 500;
 
-export function servedServers(
-  configuration: AgentConfiguration,
-  { open, clock, failed, recovered }: ServedServersPorts,
-): ServedServers {
-  const served = new Map<string, Served>();
-  const retiring = new Set<Promise<void>>();
-  const closing = new AbortController();
-  let bound = new Set<string>();
+/** The local servers of an agent, as configured now. */
+export class ServedServers implements Responder {
+  readonly #ports: ServedServersPorts;
+  readonly #served = new Map<string, Served>();
+  readonly #retiring = new Set<Promise<void>>();
+  readonly #closing = new AbortController();
+  #bound = new Set<string>();
 
-  function configure(changed: AgentConfiguration): void {
+  constructor(configuration: AgentConfiguration, ports: ServedServersPorts) {
+    this.#ports = ports;
+    this.configure(configuration);
+  }
+
+  get names(): readonly { name: string; kind: 'stdio' | 'http' }[] {
+    return [...this.#served].map(([name, { settings }]) => ({ name, kind: settings.kind }));
+  }
+
+  /** Sets which servers the dashboard binds to this agent. No other is served. */
+  bind(names: readonly string[]): void {
+    this.#bound = new Set(names);
+  }
+
+  /** Opens servers with new settings. Those with old settings close when their calls have ended. */
+  configure(changed: AgentConfiguration): void {
+    const served = this.#served;
     for (const [name, known] of served) {
       if (isDeepStrictEqual(changed.get(name), known.settings)) continue;
       served.delete(name);
-      retire(known);
+      const leaving = this.#closeLater(known).finally(() => this.#retiring.delete(leaving));
+      this.#retiring.add(leaving);
     }
     for (const [name, settings] of changed)
       if (!served.has(name))
-        served.set(name, { settings, server: open(settings), calls: 0, hasFailed: false });
+        served.set(name, {
+          settings,
+          server: this.#ports.open(settings),
+          calls: 0,
+          hasFailed: false,
+        });
   }
 
-  function retire(entry: Served): void {
-    const leaving = closeLater(entry).finally(() => retiring.delete(leaving));
-    retiring.add(leaving);
+  async respond({ server: name, ...request }: TunnelRequest) {
+    const entry = this.#bound.has(name) ? this.#served.get(name) : undefined;
+    if (!entry) throw new StreamRefusal('unknown_server', 'not served here');
+    // An open GET stream does not delay the removal of a server.
+    if (request.method !== 'GET') {
+      entry.calls += 1;
+      request.signal.addEventListener('abort', () => (entry.calls -= 1), { once: true });
+    }
+    try {
+      const answer = await entry.server.send(request);
+      if (entry.hasFailed) this.#ports.recovered(name);
+      entry.hasFailed = false;
+      return { ...answer, body: this.#bodyOf(name, answer) };
+    } catch (error) {
+      throw this.#refusalOf(name, error);
+    }
   }
 
-  async function closeLater(entry: Served): Promise<void> {
+  /** Ends the sessions and children of a caller that is gone. */
+  async leave(caller: string): Promise<void> {
+    await Promise.all([...this.#served.values()].map(async ({ server }) => server.leave(caller)));
+  }
+
+  /** Forgets all sessions and ends their children. */
+  async reset(): Promise<void> {
+    await Promise.all([...this.#served.values()].map(async ({ server }) => server.reset()));
+  }
+
+  async close(): Promise<void> {
+    this.#closing.abort();
+    const all = [...this.#served.values()].map(async ({ server }) => server.close());
+    await Promise.all([...all, ...this.#retiring]);
+  }
+
+  async #closeLater(entry: Served): Promise<void> {
+    const { signal } = this.#closing;
     for (let leftMs = retiringMs; entry.calls > 0 && leftMs > 0; leftMs -= checkMs) {
-      if (closing.signal.aborted) break;
-      await clock.sleep(checkMs, closing.signal);
+      if (signal.aborted) break;
+      await this.#ports.clock.sleep(checkMs, signal);
     }
     await entry.server.close();
   }
 
-  async function* bodyOf(name: string, { body }: LocalAnswer): AsyncGenerator<Buffer> {
+  async *#bodyOf(name: string, { body }: LocalAnswer): AsyncGenerator<Buffer> {
     try {
       yield* chunksOf(body);
     } catch (error) {
-      throw refusalOf(name, error);
+      throw this.#refusalOf(name, error);
     }
   }
 
-  function refusalOf(name: string, error: unknown): unknown {
+  #refusalOf(name: string, error: unknown): unknown {
     if (!(error instanceof LocalServerError)) return error;
     const { code, message } = error;
     if (code === 'aborted') return new StreamRefusal('cancelled', message, { cause: error });
-    const entry = served.get(name);
+    const entry = this.#served.get(name);
     if (entry) entry.hasFailed = true;
-    failed(name, error);
+    this.#ports.failed(name, error);
     return new StreamRefusal(code, message, { cause: error });
   }
-
-  configure(configuration);
-  return {
-    get names() {
-      return [...served].map(([name, { settings }]) => ({ name, kind: settings.kind }));
-    },
-    bind(names) {
-      bound = new Set(names);
-    },
-    configure,
-    async respond({ server: name, ...request }: TunnelRequest) {
-      const entry = bound.has(name) ? served.get(name) : undefined;
-      if (!entry) throw new StreamRefusal('unknown_server', 'not served here');
-      // An open GET stream does not delay the removal of a server.
-      if (request.method !== 'GET') {
-        entry.calls += 1;
-        request.signal.addEventListener('abort', () => (entry.calls -= 1), { once: true });
-      }
-      try {
-        const answer = await entry.server.send(request);
-        if (entry.hasFailed) recovered(name);
-        entry.hasFailed = false;
-        return { ...answer, body: bodyOf(name, answer) };
-      } catch (error) {
-        throw refusalOf(name, error);
-      }
-    },
-    async leave(caller) {
-      await Promise.all([...served.values()].map(async ({ server }) => server.leave(caller)));
-    },
-    async reset() {
-      await Promise.all([...served.values()].map(async ({ server }) => server.reset()));
-    },
-    async close() {
-      closing.abort();
-      const all = [...served.values()].map(async ({ server }) => server.close());
-      await Promise.all([...all, ...[...retiring].map(async (leaving) => leaving)]);
-    },
-  };
 }

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 
 import { agentStatus } from '#proxy/agent/agent-status';
 import { HttpLocalServer } from '#proxy/agent/http-local-server';
-import { servedServers } from '#proxy/agent/run-agent';
+import { ServedServers } from '#proxy/agent/run-agent';
 import { httpClient } from '#proxy/transport/http-client';
 import { fakeClock } from '#support/fake-clock';
 import { freePort, listen } from '#support/loopback';
@@ -26,7 +26,7 @@ function agentFor(port: number, host = '127.0.0.1') {
     () => 0,
   );
   const url = new URL(`http://${host}:${port}/mcp`);
-  const servers = servedServers(new Map([['crm', { kind: 'http', url }]]), {
+  const servers = new ServedServers(new Map([['crm', { kind: 'http', url }]]), {
     open: () =>
       new HttpLocalServer({ url, headerSecrets: {}, http: httpClient(() => ({ env: {} })) }),
     clock: fakeClock(),
