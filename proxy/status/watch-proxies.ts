@@ -13,26 +13,6 @@ import {
 } from './status-directory.ts';
 import type { RunningProxy } from './running-proxy.ts';
 
-/** The running proxies of this user on this host. */
-export interface ProxyWatch {
-  /** Those that have sent a snapshot, the oldest first. */
-  proxies(): RunningProxy[];
-
-  /** Resolves when each proxy that was running at the start has sent a snapshot, or failed to. */
-  ready(): Promise<void>;
-
-  /** All proxies now, and again after each change, until `signal` aborts or the watch is closed. */
-  changes(signal: AbortSignal): AsyncGenerator<RunningProxy[], void>;
-
-  /** Resolves at the next change, and when `signal` aborts. */
-  next(signal: AbortSignal): Promise<void>;
-
-  /** Sends a request to the matching proxies; resolves with how many acknowledged it. */
-  ask(request: ProxyRequest, matches: (proxy: RunningProxy) => boolean): Promise<number>;
-
-  close(): void;
-}
-
 export type WatchOptions = {
   directory: string;
   platform: NodeJS.Platform;
@@ -53,27 +33,121 @@ export async function watchOwnProxies(
   platform: NodeJS.Platform,
 ): Promise<ProxyWatch> {
   const location = { stateDirectory, platform, userId: userInfo().uid };
-  return watchProxies({ directory: await statusDirectory(location), platform });
+  return new ProxyWatch({ directory: await statusDirectory(location), platform });
 }
 
-/** Connects to every proxy whose socket appears in `directory`; sockets of dead processes are removed. */
-export function watchProxies({ directory, platform }: WatchOptions): ProxyWatch {
-  const watched = new Map<string, Watched>();
-  const listeners = new Set<() => void>();
-  const life = new AbortController();
-  const connecting = new Set<Promise<void>>();
+/** Connects to every proxy whose socket appears in the directory; sockets of dead processes are removed. */
+export class ProxyWatch {
+  readonly #options: WatchOptions;
+  readonly #watched = new Map<string, Watched>();
+  readonly #listeners = new Set<() => void>();
+  readonly #life = new AbortController();
+  /** Proxies that have not sent a snapshot yet. */
+  readonly #connecting = new Set<Promise<void>>();
+  readonly #first: Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  readonly #notifications: FSWatcher | undefined;
 
-  const changed = () => listeners.forEach((listener) => listener());
-  const proxies = () =>
-    [...watched.values()]
+  constructor(options: WatchOptions) {
+    this.#options = options;
+    this.#first = this.#scanAndFollow();
+    this.#timer = setInterval(() => void this.#scan(), scanIntervalMs).unref();
+    this.#notifications = watchDirectory(options.directory, () => void this.#scan());
+  }
+
+  /** Those that have sent a snapshot, the oldest first. */
+  proxies(): RunningProxy[] {
+    return [...this.#watched.values()]
       .flatMap(({ proxy }) => proxy ?? [])
       .sort((one, other) => one.startedAt - other.startedAt || one.pid - other.pid);
+  }
+
+  /** Resolves when each proxy that was running at the start has sent a snapshot, or failed to. */
+  ready(): Promise<void> {
+    return this.#first;
+  }
+
+  /** All proxies now, and again after each change, until `signal` aborts or the watch is closed. */
+  async *changes(signal: AbortSignal): AsyncGenerator<RunningProxy[], void> {
+    const ended = AbortSignal.any([signal, this.#life.signal]);
+    let wake: () => void = () => undefined;
+    let hasChanged = false;
+    const listener = () => {
+      hasChanged = true;
+      wake();
+    };
+    this.#listeners.add(listener);
+    ended.addEventListener('abort', listener, { once: true });
+    try {
+      await this.#first;
+      while (!ended.aborted) {
+        hasChanged = false;
+        yield this.proxies();
+        if (!hasChanged && !ended.aborted)
+          await new Promise<void>((resolve) => {
+            wake = resolve;
+          });
+      }
+    } finally {
+      this.#listeners.delete(listener);
+      ended.removeEventListener('abort', listener);
+    }
+  }
+
+  /** Resolves at the next change, and when `signal` aborts. */
+  async next(signal: AbortSignal): Promise<void> {
+    await new Promise<void>((resolve) => {
+      if (signal.aborted) return resolve();
+      const done = () => {
+        this.#listeners.delete(done);
+        signal.removeEventListener('abort', done);
+        resolve();
+      };
+      this.#listeners.add(done);
+      signal.addEventListener('abort', done, { once: true });
+    });
+  }
+
+  /** Sends a request to the matching proxies; resolves with how many acknowledged it. */
+  async ask(request: ProxyRequest, matches: (proxy: RunningProxy) => boolean): Promise<number> {
+    await this.#scanAndFollow();
+    const asked = [...this.#watched.values()]
+      .filter(({ proxy }) => proxy && matches(proxy))
+      .map(async (one) => acknowledged(one, request));
+    return (await Promise.all(asked)).filter(Boolean).length;
+  }
+
+  close(): void {
+    this.#life.abort();
+    clearInterval(this.#timer);
+    this.#notifications?.close();
+    for (const { socket } of this.#watched.values()) socket.destroy();
+  }
+
+  async #scanAndFollow(): Promise<void> {
+    await this.#scan();
+    await Promise.all(this.#connecting);
+  }
+
+  /** Follows proxies that have appeared since the last scan. */
+  async #scan(): Promise<void> {
+    const { directory } = this.#options;
+    const names = await readdir(directory).catch((): string[] => []);
+    if (this.#life.signal.aborted) return;
+    for (const name of names.filter(isStatusFile)) {
+      const file = join(directory, name);
+      if (this.#watched.has(file)) continue;
+      const opened = this.#follow(file).finally(() => this.#connecting.delete(opened));
+      this.#connecting.add(opened);
+    }
+  }
 
   /** Resolves with its first snapshot, or once it cannot send one. */
-  async function follow(file: string): Promise<void> {
+  async #follow(file: string): Promise<void> {
+    const { platform } = this.#options;
     const socket = connect(addressOf(file, platform));
     const one: Watched = { socket, pending: new Set() };
-    watched.set(file, one);
+    this.#watched.set(file, one);
     await new Promise<void>((resolve) => {
       const late = setTimeout(resolve, answerTimeoutMs).unref();
       const settle = () => {
@@ -85,10 +159,10 @@ export function watchProxies({ directory, platform }: WatchOptions): ProxyWatch 
         if (isDeadCode(error.code)) void removeStale(file, platform);
       });
       socket.on('close', () => {
-        watched.delete(file);
+        this.#watched.delete(file);
         for (const { done } of one.pending) done();
         settle();
-        if (one.proxy && !life.signal.aborted) changed();
+        if (one.proxy && !this.#life.signal.aborted) this.#announce();
       });
       eachLine(socket, maxEventBytes, (line) => {
         const event = parseEvent(line);
@@ -99,99 +173,29 @@ export function watchProxies({ directory, platform }: WatchOptions): ProxyWatch 
         }
         one.proxy = event.proxy;
         settle();
-        changed();
+        this.#announce();
       });
     });
   }
 
-  /** Follows proxies that have appeared since the last scan. */
-  async function scan(): Promise<void> {
-    const names = await readdir(directory).catch((): string[] => []);
-    if (life.signal.aborted) return;
-    for (const name of names.filter(isStatusFile)) {
-      const file = join(directory, name);
-      if (watched.has(file)) continue;
-      const opened = follow(file).finally(() => connecting.delete(opened));
-      connecting.add(opened);
-    }
+  #announce(): void {
+    for (const listener of this.#listeners) listener();
   }
+}
 
-  async function scanAndFollow(): Promise<void> {
-    await scan();
-    await Promise.all(connecting);
-  }
-
-  const first = scanAndFollow();
-  const timer = setInterval(() => void scan(), scanIntervalMs).unref();
-  const notifications = watchDirectory(directory, () => void scan());
-
-  return {
-    proxies,
-    ready: () => first,
-    async *changes(signal) {
-      const ended = AbortSignal.any([signal, life.signal]);
-      let wake: () => void = () => undefined;
-      let hasChanged = false;
-      const listener = () => {
-        hasChanged = true;
-        wake();
-      };
-      listeners.add(listener);
-      ended.addEventListener('abort', listener, { once: true });
-      try {
-        await first;
-        while (!ended.aborted) {
-          hasChanged = false;
-          yield proxies();
-          if (!hasChanged && !ended.aborted)
-            await new Promise<void>((resolve) => {
-              wake = resolve;
-            });
-        }
-      } finally {
-        listeners.delete(listener);
-        ended.removeEventListener('abort', listener);
-      }
-    },
-    async next(signal) {
-      await new Promise<void>((resolve) => {
-        if (signal.aborted) return resolve();
-        const done = () => {
-          listeners.delete(done);
-          signal.removeEventListener('abort', done);
-          resolve();
-        };
-        listeners.add(done);
-        signal.addEventListener('abort', done, { once: true });
-      });
-    },
-    async ask(request, matches) {
-      await scanAndFollow();
-      const asked = [...watched.values()]
-        .filter(({ proxy }) => proxy && matches(proxy))
-        .map(
-          async ({ socket, pending }) =>
-            new Promise<boolean>((resolve) => {
-              const settle = (isAcknowledged: boolean) => {
-                clearTimeout(late);
-                pending.delete(sent);
-                resolve(isAcknowledged);
-              };
-              const late = setTimeout(() => settle(false), answerTimeoutMs).unref();
-              const sent: PendingRequest = { request, done: () => settle(!socket.destroyed) };
-              pending.add(sent);
-              send(socket, request);
-            }),
-        );
-      return (await Promise.all(asked)).filter(Boolean).length;
-    },
-    close() {
-      life.abort();
-      clearInterval(timer);
-      notifications?.close();
-      for (const { socket } of watched.values()) socket.destroy();
-    },
-  };
+/** Sends a request to a proxy; resolves with whether the proxy acknowledged it. */
+async function acknowledged({ socket, pending }: Watched, request: ProxyRequest): Promise<boolean> {
+  return new Promise((resolve) => {
+    const settle = (isAcknowledged: boolean) => {
+      clearTimeout(late);
+      pending.delete(sent);
+      resolve(isAcknowledged);
+    };
+    const late = setTimeout(() => settle(false), answerTimeoutMs).unref();
+    const sent: PendingRequest = { request, done: () => settle(!socket.destroyed) };
+    pending.add(sent);
+    send(socket, request);
+  });
 }
 
 function send(socket: Socket, ask: StatusRequest): void {

@@ -2,7 +2,7 @@ import { chmodSync, mkdirSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import type { RunningProxy } from '#proxy/status/running-proxy';
-import { watchProxies } from '#proxy/status/watch-proxies';
+import { ProxyWatch } from '#proxy/status/watch-proxies';
 import { desktop } from '#support/desktop';
 import { legacyMcp } from '#support/legacy-mcp';
 import { signInFront } from '#support/sign-in-front';
@@ -12,7 +12,7 @@ import { patient } from '#support/patient';
 function watching(folder: string) {
   const directory = join(folder, 'running');
   mkdirSync(directory, { recursive: true, mode: 0o700 });
-  const watch = watchProxies({ directory, platform: process.platform });
+  const watch = new ProxyWatch({ directory, platform: process.platform });
   const changes = watch.changes(new AbortController().signal);
   async function until(wanted: (proxies: RunningProxy[]) => boolean): Promise<RunningProxy[]> {
     for (;;) {
@@ -21,7 +21,7 @@ function watching(folder: string) {
       if (wanted(value)) return value;
     }
   }
-  return { ...watch, directory, until, [Symbol.dispose]: () => watch.close() };
+  return Object.assign(watch, { directory, until, [Symbol.dispose]: () => watch.close() });
 }
 
 test('presence: running proxies are listed, and disappear when they are killed', async () => {

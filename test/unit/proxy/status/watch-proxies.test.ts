@@ -6,7 +6,7 @@ import { publishStatus } from '#proxy/status/publish-status';
 import { statusDirectory } from '#proxy/status/status-directory';
 import type { ProxyRequest } from '#proxy/status/status-protocol';
 import type { RunningProxy } from '#proxy/status/running-proxy';
-import { watchProxies } from '#proxy/status/watch-proxies';
+import { ProxyWatch } from '#proxy/status/watch-proxies';
 import { temporaryFolder } from '#support/temporary-folder';
 
 const platform = process.platform;
@@ -39,7 +39,7 @@ async function place() {
 }
 
 function watched(directory: string) {
-  const watch = watchProxies({ directory, platform });
+  const watch = new ProxyWatch({ directory, platform });
   const life = new AbortController();
   const changes = watch.changes(life.signal);
   /** The next state of all proxies that looks as wanted. */
@@ -50,14 +50,13 @@ function watched(directory: string) {
       if (wanted(value)) return value;
     }
   }
-  return {
-    ...watch,
+  return Object.assign(watch, {
     until,
     [Symbol.dispose]() {
       life.abort();
       watch.close();
     },
-  };
+  });
 }
 
 test('presence: a watcher sees running proxies, new ones, changes and exits', async () => {
