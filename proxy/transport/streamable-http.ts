@@ -96,7 +96,8 @@ class StreamableHttp implements Upstream {
     });
   }
 
-  async send(message: Message, deliver: Deliver, signal: AbortSignal): Promise<void> {
+  // Properties, not methods, because `compose` copies them to the next step.
+  readonly send: Upstream['send'] = async (message, deliver, signal) => {
     const deadlineAt = this.#deadline();
     const revival = this.#session.revival();
     if (revival) await revival.catch(() => undefined);
@@ -108,16 +109,16 @@ class StreamableHttp implements Upstream {
       taking = deliver;
       await this.#exchange(message, first, { signal, deadlineAt });
     }, mayRepeat);
-  }
+  };
 
-  async listen(deliver: Deliver, signal: AbortSignal): Promise<void> {
+  readonly listen: Upstream['listen'] = async (deliver, signal) => {
     const get = async (lastEventId: string | undefined, within: AbortSignal) =>
       this.#get(lastEventId, within);
     const ports = { ...this.#options, session: this.#session, accepted: this.#accepted, get };
     return sessionStream(ports, deliver, signal);
-  }
+  };
 
-  async close(signal: AbortSignal): Promise<void> {
+  readonly close: Upstream['close'] = async (signal) => {
     const ended = this.#session.close();
     if (ended.id === undefined) return;
     const { url, log } = this.#options;
@@ -126,7 +127,7 @@ class StreamableHttp implements Upstream {
       (response) => response.resume(),
       (error: unknown) => log.debug('session not ended', { reason: String(error) }),
     );
-  }
+  };
 
   #deadline(): EpochSeconds {
     return this.#options.clock.now() + assistantTimeoutSeconds;

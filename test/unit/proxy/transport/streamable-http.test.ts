@@ -3,6 +3,7 @@ import { expect, test, vi } from 'vitest';
 import { httpClient } from '#proxy/transport/http-client';
 import { jsonLinesLog } from '#proxy/log/log';
 import { staticCredential } from '#proxy/transport/credential';
+import { compose } from '#proxy/pipeline/step';
 import { streamableHttp } from '#proxy/transport/streamable-http';
 import { bodyOf, countedServer } from '#support/counted-server';
 import { fakeClock } from '#support/fake-clock';
@@ -44,6 +45,19 @@ async function upstreamAt(handle: Parameters<typeof countedServer>[0]) {
     },
   };
 }
+
+test('streamable HTTP: behind a step that changes nothing, a call is answered and the upstream closes', async () => {
+  await using run = await upstreamAt(async (request, response) => {
+    await bodyOf(request);
+    response.setHeader('content-type', 'application/json').end(result);
+  });
+  const assistant = listener();
+  const upstream = compose([{ name: 'none', on: () => ({}) }], run.upstream);
+  await upstream.send(asMessage(call), assistant.deliver, signal);
+  await upstream.close(signal);
+
+  expect(assistant.said).toHaveLength(1);
+});
 
 test.each(['JSON', 'an event stream'] as const)(
   'streamable HTTP: a server that stalls for two minutes and then answers with %s gets one request',
