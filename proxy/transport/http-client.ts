@@ -61,62 +61,116 @@ export function httpClient(
   slept: () => boolean = () => false,
   resolve?: AddressLookup,
 ): HttpClient {
-  const require = createRequire(import.meta.url);
-  const agents = new Map<string, Agent>();
+  const routes = new Routes(settings, resolve);
+  return {
+    async request(asked) {
+      if (slept()) routes.dropIdle();
+      const { url, within } = asked;
+      try {
+        return await exchange(asked, routes.known(url, within) ?? (await routes.find(url, within)));
+      } catch (error) {
+        if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
+        const { isUnknownIssuer } = await import('./tls.ts');
+        if (!isUnknownIssuer(error.cause)) throw error;
+        // The TLS handshake failed, so nothing was sent. The system may trust the issuer; reading its authorities takes too
+        // long for every start.
+        await routes.trustMore('system');
+        return exchange(asked, await routes.find(url, within));
+      }
+    },
+    async networkOf(url) {
+      const { networkOfAddress, networkOfHost } = await import('./networks.ts');
+      const named = networkOfHost(url.hostname);
+      if (named !== undefined) return named;
+      const { proxied, address } = routes.known(url) ?? {};
+      if (proxied) return 'public';
+      return address === undefined ? undefined : networkOfAddress(address);
+    },
+    close: () => routes.close(),
+  };
+}
+
+/** How requests reach their servers, and the agents that keep the connections. */
+class Routes {
+  readonly #require = createRequire(import.meta.url);
+  readonly #settings: () => NetworkSettings;
+  readonly #resolve: AddressLookup | undefined;
+  readonly #agents = new Map<string, Agent>();
   /** By origin and network limit, because all such requests take the same route. */
-  const routes = new Map<string, Route>();
-  let secureContext: SecureContext | undefined;
-  const trusting = new Map<'own' | 'system', Promise<void>>();
+  readonly #routes = new Map<string, Route>();
+  readonly #trusting = new Map<'own' | 'system', Promise<void>>();
+  #secureContext: SecureContext | undefined;
 
-  /** From now on, TLS trusts more authorities. Idle connections remain in use. A file that was unreadable is read again. */
-  async function trustMore(authorities: 'own' | 'system'): Promise<void> {
-    const known = trusting.get(authorities);
-    if (known) return known;
-    const reading = readAuthorities(authorities === 'system');
-    trusting.set(authorities, reading);
-    reading.catch(() => trusting.delete(authorities));
-    return reading;
+  constructor(settings: () => NetworkSettings, resolve: AddressLookup | undefined) {
+    this.#settings = settings;
+    this.#resolve = resolve;
   }
 
-  async function readAuthorities(system: boolean): Promise<void> {
-    const { trust } = await import('./tls.ts');
-    secureContext = trust(settings(), system);
-    agents.clear();
-    routes.clear();
+  known(url: URL, within?: Network): Route | undefined {
+    return this.#routes.get(routeKey(url, within));
   }
 
-  async function findRoute(url: URL, within: Network | undefined): Promise<Route> {
+  async find(url: URL, within: Network | undefined): Promise<Route> {
     const confined = within === undefined ? undefined : await import('./networks.ts');
     if (within !== undefined) confined?.refuseInside(url, within);
-    const { caFile, clientCertificateFile } = settings();
+    const { caFile, clientCertificateFile } = this.#settings();
     const secure = url.protocol === 'https:';
-    if (secure && (caFile ?? clientCertificateFile) !== undefined) await trustMore('own');
-    const viaProxy = await routeTo(url, settings());
-    const platform: Platform = require(
+    if (secure && (caFile ?? clientCertificateFile) !== undefined) await this.trustMore('own');
+    const viaProxy = await routeTo(url, this.#settings());
+    const platform: Platform = this.#require(
       (viaProxy && !secure ? viaProxy.secretUrl.protocol : url.protocol) === 'https:'
         ? 'node:https'
         : 'node:http',
     );
     const key = `${url.protocol} ${viaProxy?.secretUrl.href ?? ''} ${within ?? ''}`;
-    const lookup = within === undefined ? undefined : confined?.confinedLookup(within, resolve);
+    const lookup =
+      within === undefined ? undefined : confined?.confinedLookup(within, this.#resolve);
     const agent =
-      agents.get(key) ?? (await agentFor(secure ? viaProxy : undefined, platform, lookup));
-    agents.set(key, agent);
+      this.#agents.get(key) ??
+      (await this.#agentFor(secure ? viaProxy : undefined, platform, lookup));
+    this.#agents.set(key, agent);
     const route: Route = {
       platform,
       agent,
       proxied: viaProxy !== undefined,
       ...(viaProxy && !secure && { forwarding: viaProxy }),
     };
-    routes.set(routeKey(url, within), route);
+    this.#routes.set(routeKey(url, within), route);
     return route;
   }
 
-  async function agentFor(
+  /** From now on, TLS trusts more authorities. Idle connections remain in use. A file that was unreadable is read again. */
+  async trustMore(authorities: 'own' | 'system'): Promise<void> {
+    const known = this.#trusting.get(authorities);
+    if (known) return known;
+    const reading = this.#readAuthorities(authorities === 'system');
+    this.#trusting.set(authorities, reading);
+    reading.catch(() => this.#trusting.delete(authorities));
+    return reading;
+  }
+
+  dropIdle(): void {
+    for (const { freeSockets } of this.#agents.values())
+      for (const socket of Object.values(freeSockets).flat()) socket?.destroy();
+  }
+
+  close(): void {
+    for (const agent of this.#agents.values()) agent.destroy();
+  }
+
+  async #readAuthorities(system: boolean): Promise<void> {
+    const { trust } = await import('./tls.ts');
+    this.#secureContext = trust(this.#settings(), system);
+    this.#agents.clear();
+    this.#routes.clear();
+  }
+
+  async #agentFor(
     viaProxy: ProxyRoute | undefined,
     platform: Platform,
     lookup: LookupFunction | undefined,
   ): Promise<Agent> {
+    const secureContext = this.#secureContext;
     if (!viaProxy)
       return new platform.Agent({
         keepAlive: true,
@@ -127,41 +181,6 @@ export function httpClient(
     const { tunnelAgent } = await import('./company-proxy.ts');
     return tunnelAgent(viaProxy, { secureContext, idleTimeoutMs, connectTimeoutMs });
   }
-
-  function dropIdle(): void {
-    for (const { freeSockets } of agents.values())
-      for (const socket of Object.values(freeSockets).flat()) socket?.destroy();
-  }
-
-  async function request(asked: HttpRequest): Promise<IncomingMessage> {
-    if (slept()) dropIdle();
-    const { url, within } = asked;
-    try {
-      return await exchange(
-        asked,
-        routes.get(routeKey(url, within)) ?? (await findRoute(url, within)),
-      );
-    } catch (error) {
-      if (!(error instanceof HttpError) || error.code !== 'certificate') throw error;
-      const { isUnknownIssuer } = await import('./tls.ts');
-      if (!isUnknownIssuer(error.cause)) throw error;
-      // The TLS handshake failed, so nothing was sent. The system may trust the issuer; reading its authorities takes too
-      // long for every start.
-      await trustMore('system');
-      return exchange(asked, await findRoute(url, within));
-    }
-  }
-
-  async function networkOf(url: URL): Promise<Network | undefined> {
-    const { networkOfAddress, networkOfHost } = await import('./networks.ts');
-    const named = networkOfHost(url.hostname);
-    if (named !== undefined) return named;
-    const { proxied, address } = routes.get(url.origin) ?? {};
-    if (proxied) return 'public';
-    return address === undefined ? undefined : networkOfAddress(address);
-  }
-
-  return { request, networkOf, close: () => agents.forEach((agent) => agent.destroy()) };
 }
 
 function routeKey({ origin }: URL, within: Network | undefined): string {
