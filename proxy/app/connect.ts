@@ -9,7 +9,7 @@ import type { Host } from '#host';
 import { jsonLinesLog, type Log } from '#log/log';
 import { bridge } from '#pipeline/bridge';
 import { openPipeline } from '#pipeline/pipeline';
-import { statusReporter, type StatusReporter } from '#status/status-reporter';
+import { StatusReporter } from '#status/status-reporter';
 import { programVersion } from '#version';
 import { openCredential, type Identity } from './credential.ts';
 import { openSecretStore } from './open-account.ts';
@@ -76,7 +76,7 @@ function openPresence(
   log: Log,
 ): StatusReporter {
   const { clock, platform, pid } = ports;
-  return statusReporter({
+  return new StatusReporter({
     connection,
     version: programVersion,
     stateDirectory: options.stateDir ?? defaultStateDirectory(ports),

@@ -1,11 +1,11 @@
 import type { Clock } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { PersonSignIn } from '#pipeline/sign-in-page';
-import type { Presence } from '#pipeline/contact';
+import type { ConnectionState, Presence } from '#pipeline/contact';
 import { type Log, redact } from '#log/log';
 import type { TokenRecord } from '#auth/token-vault';
 import type { Step } from '#pipeline/step';
-import { proxyStatus, type Fault } from './proxy-status.ts';
+import { proxyStatus, type Fault, type ProxyStatus } from './proxy-status.ts';
 import type { PublishedStatus } from './publish-status.ts';
 import { displayUrl, type RunningProxy } from './running-proxy.ts';
 import type { ProxyRequest } from './status-protocol.ts';
@@ -30,14 +30,6 @@ export type StatusReporterOptions = {
   faultOf: (error: unknown) => Fault;
 };
 
-export type StatusReporter = Presence & {
-  /** What people call the assistant, after its first request. */
-  assistant(): string | undefined;
-  /** The step that observes requests; `onRequest` carries out the requests of other programs to this proxy. */
-  step(onRequest: (request: ProxyRequest) => Promise<void>): Step;
-  close(): Promise<void>;
-};
-
 /** After the first answer, so that nothing slows it down. */
 const afterFirstMs = 200;
 /** A server that does not answer is published, too. A sign-in page that waits is published sooner. */
@@ -47,117 +39,135 @@ const silentServerMs = 3_000;
  * Lets other programs of this user watch the proxy, once it has answered for the first time. A failure to
  * publish the status does not affect the proxy.
  */
-export function statusReporter(options: StatusReporterOptions): StatusReporter {
-  const { connection, stateDirectory, clock, platform, pid, log } = options;
-  const { signInService, token, worked, faultOf } = options;
-  const { url, account } = connection;
-  const name = connection.name === url ? displayUrl(url) : connection.name;
-  const identity = { pid, name, url: displayUrl(url), ...(account !== undefined && { account }) };
-  const status = proxyStatus(identity, clock, changed);
-  const life = new AbortController();
-  let timer = setTimeout(open, silentServerMs).unref();
-  let answered = false;
-  let hasWorked = false;
-  let published: PublishedStatus | undefined;
-  let opening: Promise<void> | undefined;
-  let onRequest: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
+export class StatusReporter implements Presence {
+  readonly #options: StatusReporterOptions;
+  readonly #status: ProxyStatus;
+  readonly #life = new AbortController();
+  #timer: NodeJS.Timeout;
+  #answered = false;
+  #hasWorked = false;
+  #published: PublishedStatus | undefined;
+  #opening: Promise<void> | undefined;
+  #onRequest: (request: ProxyRequest) => Promise<void> = () => Promise.resolve();
 
-  void signInService?.shown(life.signal).then(soon);
+  constructor(options: StatusReporterOptions) {
+    this.#options = options;
+    const { connection, clock, pid, signInService } = options;
+    const { url, account } = connection;
+    const name = connection.name === url ? displayUrl(url) : connection.name;
+    const identity = { pid, name, url: displayUrl(url), ...(account !== undefined && { account }) };
+    this.#status = proxyStatus(identity, clock, () => this.#noteChange());
+    this.#timer = setTimeout(() => this.#open(), silentServerMs).unref();
+    void signInService?.shown(this.#life.signal).then(() => this.#openSoon());
+  }
 
-  function changed(): void {
-    published?.changed();
-    if (!hasWorked && status.snapshot().state === 'ready') {
-      hasWorked = true;
-      if (worked) setTimeout(() => void callWorked(worked), afterFirstMs).unref();
+  /** What people call the assistant, after its first request. */
+  assistant(): string | undefined {
+    return this.#status.assistant();
+  }
+
+  changed(now: ConnectionState): void {
+    const isOnline = now.state === 'online';
+    this.#status.changed(isOnline ? now : { ...now, reason: this.#publicReason(now.reason) });
+  }
+
+  /** The step that observes requests; `onRequest` carries out the requests of other programs to this proxy. */
+  step(onRequest: (request: ProxyRequest) => Promise<void>): Step {
+    this.#onRequest = onRequest;
+    return statusStep(this.#status, (error) => {
+      const { state, reason } = this.#options.faultOf(error);
+      return { state, reason: this.#publicReason(reason) };
+    });
+  }
+
+  async close(): Promise<void> {
+    this.#life.abort();
+    clearTimeout(this.#timer);
+    await this.#opening;
+    await this.#published?.close();
+  }
+
+  #noteChange(): void {
+    const { worked } = this.#options;
+    this.#published?.changed();
+    if (!this.#hasWorked && this.#status.snapshot().state === 'ready') {
+      this.#hasWorked = true;
+      if (worked) setTimeout(() => void this.#callWorked(worked), afterFirstMs).unref();
     }
-    soon();
+    this.#openSoon();
   }
 
-  function soon(): void {
-    if (answered || life.signal.aborted) return;
-    answered = true;
-    clearTimeout(timer);
-    timer = setTimeout(open, afterFirstMs).unref();
+  #openSoon(): void {
+    if (this.#answered || this.#life.signal.aborted) return;
+    this.#answered = true;
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#open(), afterFirstMs).unref();
   }
 
-  async function callWorked(work: () => Promise<void>): Promise<void> {
+  async #callWorked(work: () => Promise<void>): Promise<void> {
     await work().catch((error: unknown) => {
-      log.debug('not settled yet', { reason: error instanceof Error ? error.message : '' });
-    });
-  }
-
-  function open(): void {
-    opening ??= publish().catch((error: unknown) => {
       const reason = error instanceof Error ? error.message : '';
-      log.debug('this proxy cannot be watched', { reason });
+      this.#options.log.debug('not settled yet', { reason });
     });
   }
 
-  async function publish(): Promise<void> {
+  #open(): void {
+    this.#opening ??= this.#publish().catch((error: unknown) => {
+      const reason = error instanceof Error ? error.message : '';
+      this.#options.log.debug('this proxy cannot be watched', { reason });
+    });
+  }
+
+  async #publish(): Promise<void> {
+    const { stateDirectory, platform, pid } = this.#options;
     const [{ publishStatus }, { statusDirectory }, { userInfo }, version] = await Promise.all([
       import('./publish-status.ts'),
       import('./status-directory.ts'),
       import('node:os'),
-      options.version(),
+      this.#options.version(),
     ]);
     const userId = userInfo().uid;
-
-    const snapshot = async (): Promise<RunningProxy> => {
-      const record = await token?.().catch(() => undefined);
-      const page = signInService?.page();
-      const reason = 'waiting for a person to sign in with the browser';
-      return {
-        ...status.snapshot(),
-        version,
-        ...(page && { state: 'needs_sign_in' as const, reason }),
-        ...(record?.scope !== undefined && { scopes: record.scope.split(' ').filter(Boolean) }),
-        ...(record?.expiresAt !== undefined && { expiresAt: record.expiresAt }),
-      };
-    };
-    published = await publishStatus({
+    this.#published = await publishStatus({
       directory: await statusDirectory({ stateDirectory, platform, userId }),
       platform,
       pid,
-      snapshot,
-      onRequest: async (request) => onRequest(request),
+      snapshot: async () => this.#snapshot(version),
+      onRequest: async (request) => this.#onRequest(request),
     });
-    if (life.signal.aborted) await published.close();
-    else void watchPages(published);
+    if (this.#life.signal.aborted) await this.#published.close();
+    else void this.#watchPages(this.#published);
+  }
+
+  async #snapshot(version: string): Promise<RunningProxy> {
+    const { token, signInService } = this.#options;
+    const record = await token?.().catch(() => undefined);
+    const page = signInService?.page();
+    const reason = 'waiting for a person to sign in with the browser';
+    return {
+      ...this.#status.snapshot(),
+      version,
+      ...(page && { state: 'needs_sign_in' as const, reason }),
+      ...(record?.scope !== undefined && { scopes: record.scope.split(' ').filter(Boolean) }),
+      ...(record?.expiresAt !== undefined && { expiresAt: record.expiresAt }),
+    };
   }
 
   /** A sign-in page that opens or closes changes the status. */
-  async function watchPages(current: PublishedStatus): Promise<void> {
+  async #watchPages(current: PublishedStatus): Promise<void> {
+    const { signInService } = this.#options;
     if (!signInService) return;
     for (;;) {
-      await signInService.shown(life.signal);
-      if (life.signal.aborted) return;
+      await signInService.shown(this.#life.signal);
+      if (this.#life.signal.aborted) return;
       current.changed();
       await signInService.page()?.done;
       current.changed();
     }
   }
 
-  /** A message may quote the whole URL. */
-  const publicReason = (reason: string) => redact(reason.replaceAll(url, displayUrl(url)));
-
-  return {
-    assistant: () => status.assistant(),
-    changed(now) {
-      const isOnline = now.state === 'online';
-      status.changed(isOnline ? now : { ...now, reason: publicReason(now.reason) });
-    },
-    step(handler) {
-      onRequest = handler;
-      return statusStep(status, (error) => {
-        const { state, reason } = faultOf(error);
-        return { state, reason: publicReason(reason) };
-      });
-    },
-    async close() {
-      life.abort();
-      clearTimeout(timer);
-      await opening;
-      await published?.close();
-    },
-  };
+  /** A message may quote the whole URL, which may contain a key. */
+  #publicReason(reason: string): string {
+    const { url } = this.#options.connection;
+    return redact(reason.replaceAll(url, displayUrl(url)));
+  }
 }
