@@ -18,6 +18,12 @@ const mostStalled = 2;
 /** Long enough for a person to type the password of a locked keyring. */
 const defaultTimeoutMs = 20_000;
 
+type OsSecretStoreOptions = {
+  timeoutMs?: number;
+  /** Loads the library, if it does not come from its package. */
+  load?: (() => Promise<KeyringLibrary>) | undefined;
+};
+
 /**
  * The keychain of the operating system: macOS Keychain, Windows Credential Manager, the Secret
  * Service on Linux. There the store is set explicitly: on hosts without D-Bus, the library would silently use the kernel's
@@ -25,94 +31,102 @@ const defaultTimeoutMs = 20_000;
  */
 export function osSecretStore({
   platform,
-  timeoutMs = defaultTimeoutMs,
-  load = async () => import('@napi-rs/keyring'),
-}: {
-  platform: NodeJS.Platform;
-  timeoutMs?: number;
-  /** Loads the library, if it does not come from its package. */
-  load?: (() => Promise<KeyringLibrary>) | undefined;
-}): SecretStore {
-  // Every new entry opens a D-Bus connection that only the garbage collector closes.
-  const entries = new Map<string, AsyncEntry>();
-  let library: Promise<KeyringLibrary> | undefined;
-  /** Reads in progress by account. Concurrent reads of an account share one. */
-  const reads = new Map<string, Promise<string | null | undefined>>();
-  const stalled = new Set<Promise<unknown>>();
-  let seenWorking: Promise<void> | undefined;
+  ...options
+}: OsSecretStoreOptions & { platform: NodeJS.Platform }): SecretStore {
+  const store = new OsSecretStore(options);
+  return platform === 'win32' ? chunkedSecretStore(store, windowsMaxChars) : store;
+}
 
-  async function loaded(): Promise<KeyringLibrary> {
-    library ??= load().catch((error: unknown) => {
-      library = undefined;
+class OsSecretStore implements SecretStore {
+  readonly #timeoutMs: number;
+  readonly #load: () => Promise<KeyringLibrary>;
+  #library: Promise<KeyringLibrary> | undefined;
+  // Every new entry opens a D-Bus connection that only the garbage collector closes.
+  readonly #entries = new Map<string, AsyncEntry>();
+  /** Reads in progress by account. Concurrent reads of an account share one. */
+  readonly #reads = new Map<string, Promise<string | null | undefined>>();
+  /** Operations that the keychain has not answered in time, until it does. */
+  readonly #stalled = new Set<Promise<unknown>>();
+  #probed: Promise<void> | undefined;
+
+  constructor({ timeoutMs = defaultTimeoutMs, load }: OsSecretStoreOptions) {
+    this.#timeoutMs = timeoutMs;
+    this.#load = load ?? (async () => import('@napi-rs/keyring'));
+    this.#loaded().catch(() => undefined);
+  }
+
+  async get(account: string): Promise<string | undefined> {
+    const read = this.#reads.get(account) ?? this.#call(account, (entry) => entry.getPassword());
+    this.#reads.set(account, read);
+    const secret = await read.finally(() => {
+      if (this.#reads.get(account) === read) this.#reads.delete(account);
+    });
+    if (secret !== null) return secret;
+    this.#probed ??= this.#probe();
+    await this.#probed.catch((error: unknown) => {
+      this.#probed = undefined;
+      // The keychain answered the read, so it is reachable.
+      if (!(error instanceof SecretStoreError)) throw error;
+      const { code, message, cause } = error;
+      throw new SecretStoreError(code, message, { cause, isReachable: true });
+    });
+    return undefined;
+  }
+
+  async set(account: string, secret: string): Promise<void> {
+    return this.#write(account, (entry) => entry.setPassword(secret));
+  }
+
+  async remove(account: string): Promise<boolean> {
+    return this.#write(account, (entry) => entry.deletePassword());
+  }
+
+  async #loaded(): Promise<KeyringLibrary> {
+    this.#library ??= this.#load().catch((error: unknown) => {
+      this.#library = undefined;
       throw failure(error);
     });
-    return library;
+    return this.#library;
   }
-  loaded().catch(() => undefined);
 
-  async function call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
-    const { AsyncEntry } = await loaded();
-    if (stalled.size >= mostStalled)
+  async #call<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
+    const { AsyncEntry } = await this.#loaded();
+    if (this.#stalled.size >= mostStalled)
       throw new SecretStoreError('timeout', 'it did not respond to earlier requests');
-    const known = entries.get(account);
+    const known = this.#entries.get(account);
     try {
       const entry =
         known ?? new AsyncEntry(service, account, { linux: { store: 'secret-service' } });
-      entries.set(account, entry);
+      this.#entries.set(account, entry);
       const work = use(entry);
-      return await within(timeoutMs, work, () => {
-        stalled.add(work);
-        const settled = () => void stalled.delete(work);
+      return await within(this.#timeoutMs, work, () => {
+        this.#stalled.add(work);
+        const settled = () => void this.#stalled.delete(work);
         work.then(settled, settled);
       });
     } catch (error) {
       // A keychain that was restarted no longer knows the session of any entry.
-      entries.clear();
+      this.#entries.clear();
       const fault = error instanceof SecretStoreError ? error : failure(error);
-      if (known && fault.code === 'unavailable') return call(account, use);
+      if (known && fault.code === 'unavailable') return this.#call(account, use);
       throw fault;
     }
   }
 
+  /** Writes. Later reads do not share a read that began before. */
+  async #write<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
+    return this.#call(account, use).finally(() => this.#reads.delete(account));
+  }
+
   /** Writes and removes a secret: a keyring without a login collection seems to be empty, so an absent secret proves nothing. */
-  async function probe(): Promise<void> {
+  async #probe(): Promise<void> {
     // Many processes may start at the same time, and must not remove each other's entries. A process that crashes here leaves
     // an entry without a secret; the number of names limits how many there can be.
     const account = `probe ${Math.floor(Math.random() * probeNames)}`;
-    await call(account, (entry) => entry.setPassword('probe'));
-    await call(account, (entry) => entry.deletePassword()).catch(() => undefined);
-    entries.delete(account);
+    await this.#call(account, (entry) => entry.setPassword('probe'));
+    await this.#call(account, (entry) => entry.deletePassword()).catch(() => undefined);
+    this.#entries.delete(account);
   }
-
-  const store: SecretStore = {
-    async get(account) {
-      const read = reads.get(account) ?? call(account, (entry) => entry.getPassword());
-      reads.set(account, read);
-      const secret = await read.finally(() => endRead(account, read));
-      if (secret !== null) return secret;
-      seenWorking ??= probe();
-      await seenWorking.catch((error: unknown) => {
-        seenWorking = undefined;
-        // The keychain answered the read, so it is reachable.
-        if (!(error instanceof SecretStoreError)) throw error;
-        const { code, message, cause } = error;
-        throw new SecretStoreError(code, message, { cause, isReachable: true });
-      });
-      return undefined;
-    },
-    set: async (account, secret) => written(account, (entry) => entry.setPassword(secret)),
-    remove: async (account) => written(account, (entry) => entry.deletePassword()),
-  };
-
-  function endRead(account: string, read: Promise<unknown>): void {
-    if (reads.get(account) === read) reads.delete(account);
-  }
-
-  /** Writes. Later reads do not share a read that began before. */
-  async function written<T>(account: string, use: (entry: AsyncEntry) => Promise<T>): Promise<T> {
-    return call(account, use).finally(() => reads.delete(account));
-  }
-  return platform === 'win32' ? chunkedSecretStore(store, windowsMaxChars) : store;
 }
 
 async function within<T>(timeoutMs: number, work: Promise<T>, onTimeout: () => void): Promise<T> {
