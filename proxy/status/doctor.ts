@@ -47,15 +47,8 @@ export async function runDoctor(
   const secrets = Object.entries(ports.env)
     .filter(([name]) => name === 'LATCHKEY_API_KEY' || name === 'LATCHKEY_CLIENT_SECRET')
     .map(([, value = '']) => value);
-  const clean = (finding: Finding): Finding => {
-    const known = connection ? [...secrets, ...secretsOf(connection, ports.env)] : secrets;
-    const { hint } = finding;
-    return {
-      ...finding,
-      what: redact(finding.what, known),
-      ...(hint !== undefined && { hint: redact(hint, known) }),
-    };
-  };
+  const clean = (finding: Finding): Finding =>
+    redactedFinding(finding, [...secrets, ...(connection ? secretsOf(connection, ports.env) : [])]);
   const examinePorts = {
     clock: ports.clock,
     words: (error: unknown) => ports.words(error, connection),
@@ -81,31 +74,13 @@ export async function runDoctor(
     },
   ];
   const findings = await examine(general, examinePorts);
-  if (connection) findings.push(...(await examine(await checksOf(connection), examinePorts)));
-
-  async function checksOf(about: Connection): Promise<Check[]> {
-    const url = new URL(about.url);
-    const account = signsIn(about) ? await ports.account(about) : undefined;
-    const file = about.configFile === undefined ? '' : ` --config ${about.configFile}`;
-    return [
-      ...networkChecks(url, ports.network),
-      serverCheck(url, ports),
-      ...(account ? accountChecks(account, `latchkey login ${about.name}${file}`) : []),
-      await ports.endpoint(about),
-    ];
-  }
+  if (connection)
+    findings.push(...(await examine(await connectionChecks(connection, ports), examinePorts)));
 
   return {
     findings: findings.map(clean),
     async bundle() {
-      if (connection && signsIn(connection)) {
-        const { vault } = await ports.account(connection);
-        const token = await vault.access().catch(() => undefined);
-        const refresh = token && (await vault.refresh(token.issuer).catch(() => undefined));
-        if (token) secrets.push(token.accessToken);
-        if (refresh) secrets.push(refresh.refreshToken);
-      }
-      if (connection) secrets.push(...secretsOf(connection, ports.env));
+      if (connection) secrets.push(...(await usedSecrets(connection, ports)));
       const { proxy, ...shown } = options;
       return redactedBundle(
         {
@@ -121,6 +96,43 @@ export async function runDoctor(
       );
     },
   };
+}
+
+function redactedFinding(finding: Finding, secrets: readonly string[]): Finding {
+  const { what, hint } = finding;
+  return {
+    ...finding,
+    what: redact(what, secrets),
+    ...(hint !== undefined && { hint: redact(hint, secrets) }),
+  };
+}
+
+/** The checks of what a connection needs. */
+async function connectionChecks(connection: Connection, ports: DoctorPorts): Promise<Check[]> {
+  const { name, configFile } = connection;
+  const url = new URL(connection.url);
+  const account = signsIn(connection) ? await ports.account(connection) : undefined;
+  const file = configFile === undefined ? '' : ` --config ${configFile}`;
+  return [
+    ...networkChecks(url, ports.network),
+    serverCheck(url, ports),
+    ...(account ? accountChecks(account, `latchkey login ${name}${file}`) : []),
+    await ports.endpoint(connection),
+  ];
+}
+
+/** The secrets of a connection and the tokens that it got. */
+async function usedSecrets(connection: Connection, ports: DoctorPorts): Promise<string[]> {
+  const secrets = secretsOf(connection, ports.env);
+  if (!signsIn(connection)) return [...secrets];
+  const { vault } = await ports.account(connection);
+  const token = await vault.access().catch(() => undefined);
+  const refresh = token && (await vault.refresh(token.issuer).catch(() => undefined));
+  return [
+    ...(token ? [token.accessToken] : []),
+    ...(refresh ? [refresh.refreshToken] : []),
+    ...secrets,
+  ];
 }
 
 async function allConnections(
