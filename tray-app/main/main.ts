@@ -16,9 +16,9 @@ import {
   Tray,
 } from 'electron';
 import { helperEnvironment, openAccounts, printable } from 'latchkey/accounts';
-import { answer, answers } from '#model/answers';
+import { answer, answers, type Answers } from '#model/answers';
 import { channels, type MenuFailure, type Overview } from '#model/contract';
-import { menu, menuActions, menuTemplate } from '#model/menu';
+import { menu, menuActions, menuTemplate, type MenuAction } from '#model/menu';
 import { liveOverview } from '#model/overview';
 import { openSignIns } from '#model/sign-ins';
 import { iconFile, trayStatus, type Notice } from '#model/state';
@@ -92,35 +92,13 @@ function start(): void {
   protocol.handle(pageScheme, (request) => pageResponse(request, join(here, 'pages')));
   denyPermissions(session.defaultSession);
 
-  const guard = clipboardGuard({
-    clipboard,
-    after(seconds, then) {
-      const timer = setTimeout(then, seconds * 1_000);
-      return () => clearTimeout(timer);
-    },
-  });
+  const guard = secretsGuard();
   const signIns = openSignIns({
     now: () => Math.floor(Date.now() / 1_000),
     changed: () => live.touch(),
     report,
   });
-  const accounts = openAccounts({
-    platform,
-    home: homedir(),
-    env,
-    pid: process.pid,
-    parentPid: process.ppid,
-    nodeVersion: process.versions.node,
-    launcher: proxyLauncher({
-      platform,
-      packaged: app.isPackaged,
-      resourcesPath: process.resourcesPath,
-      env,
-      // Electron does not run as Node; npm names the Node that started it.
-      sources: sourcesLauncher(here, env['npm_node_execpath'] ?? 'node'),
-    }),
-    openBrowser,
-  });
+  const accounts = accountsOfUser();
   let menuFailure: MenuFailure | undefined;
   const live = liveOverview({
     accounts,
@@ -128,7 +106,7 @@ function start(): void {
     startsAtLogin: () => loginStart.isOn(),
     menuFailure: () => menuFailure,
     changed,
-    notify,
+    notify: (notice) => notify(notice, act),
     report,
     sleep: async (ms, signal) => sleep(ms, undefined, { signal }).catch(() => undefined),
   });
@@ -168,22 +146,7 @@ function start(): void {
     windows.send(overview);
   }
 
-  function notify({ name, title, body, opens }: Notice): void {
-    if (!Notification.isSupported()) return;
-    const notification = new Notification({ title, body });
-    notification.on('click', () => {
-      if (opens === 'key') windows.open('key', name);
-      else act({ do: 'signIn', name });
-    });
-    notification.show();
-  }
-
-  ipcMain.handle(channels.ask, async (event, request: unknown) => {
-    const frame = event.senderFrame;
-    if (!isOurPage(frame?.url, frame !== null && frame.parent === null))
-      throw new Error('only the pages of this program are answered');
-    return answer(request, all, report);
-  });
+  answerPages(all);
   nativeTheme.on('updated', () => live.touch());
   app.on('second-instance', () => windows.open('connections'));
   app.on('activate', () => windows.open('connections'));
@@ -197,6 +160,56 @@ function start(): void {
   changed(live.now());
   void live.follow(stopping.signal);
   if (!process.argv.includes('--hidden')) windows.open('connections');
+}
+
+/** Removes copied secrets from the clipboard after a while. */
+function secretsGuard() {
+  return clipboardGuard({
+    clipboard,
+    after(seconds, then) {
+      const timer = setTimeout(then, seconds * 1_000);
+      return () => clearTimeout(timer);
+    },
+  });
+}
+
+function accountsOfUser() {
+  return openAccounts({
+    platform,
+    home: homedir(),
+    env,
+    pid: process.pid,
+    parentPid: process.ppid,
+    nodeVersion: process.versions.node,
+    launcher: proxyLauncher({
+      platform,
+      packaged: app.isPackaged,
+      resourcesPath: process.resourcesPath,
+      env,
+      // Electron does not run as Node; npm names the Node that started it.
+      sources: sourcesLauncher(here, env['npm_node_execpath'] ?? 'node'),
+    }),
+    openBrowser,
+  });
+}
+
+function answerPages(all: Answers): void {
+  ipcMain.handle(channels.ask, async (event, request: unknown) => {
+    const frame = event.senderFrame;
+    if (!isOurPage(frame?.url, frame !== null && frame.parent === null))
+      throw new Error('only the pages of this program are answered');
+    return answer(request, all, report);
+  });
+}
+
+function notify({ name, title, body, opens }: Notice, act: (action: MenuAction) => void): void {
+  if (!Notification.isSupported()) return;
+  const notification = new Notification({ title, body });
+  notification.on('click', () => {
+    if (opens === 'key') windows.open('key', name);
+    else act({ do: 'signIn', name });
+  });
+  notification.show();
 }
 
 /** Whether the system's browser opened the page. */
