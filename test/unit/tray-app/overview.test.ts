@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { AccountsError, type ConnectionView } from '#proxy/connections/accounts-service';
 import { fakeClock } from '#support/fake-clock';
-import { overview, type Overview } from '#tray/model/contract';
+import { overview as overviewSchema, type Overview } from '#tray/model/contract';
 import { menu } from '#tray/model/menu';
 import { liveOverview, toConnectionView, type LiveOverviewPorts } from '#tray/model/overview';
 import { trayStatus } from '#tray/model/state';
@@ -121,7 +121,7 @@ test.each([
     stop.abort();
     await done;
 
-    const shown = overview.parse(seen.at(-1));
+    const shown = overviewSchema.parse(seen.at(-1));
     expect(shown.connections).toMatchObject([
       { name: 'faulty', url: '', state: 'trouble', detail },
       { name: 'sales', state: 'ready', detail: '' },
