@@ -255,7 +255,7 @@ await suite('browser', 'tray app windows', () => {
     const names = desktop.tray().menu.map(({ label }) => label);
     desktop.script(everyState());
 
-    expect(refused).toContain('Library already exists.');
+    expect(refused).toContain('library already exists.');
     expect(names.join()).toContain('nightly-eu');
   });
 
