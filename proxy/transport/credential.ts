@@ -45,12 +45,12 @@ export function rereadCredential(first: Headers, reread: () => Promise<Headers>)
 }
 
 /**
- * A token that the server answered 401 to, and the `WWW-Authenticate` header it said so with; no token
- * when it was asked without one.
+ * A token that the server refused with 401, and the `WWW-Authenticate` header of that answer. There is no token if the request
+ * had none.
  */
 export type RejectedToken = { accessToken?: string; challenge?: string };
 
-/** A token that the server answered 403 to for lack of a scope, and the header that names it. */
+/** A token that the server refused with 403 because it lacks a scope, and the header that names the scope. */
 export type NarrowToken = { accessToken: string; challenge: string };
 
 /** Access tokens for one connection, shared by all callers. */

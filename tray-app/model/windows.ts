@@ -102,7 +102,7 @@ export function pageDocument(name: WindowName): string {
   </head>
   <body>
     <main id="page" aria-busy="true"></main>
-    <p id="said" class="said" role="status" aria-live="polite"></p>
+    <p id="announcement" class="announcement" role="status" aria-live="polite"></p>
   </body>
 </html>
 `;

@@ -32,8 +32,8 @@ export function show(content: TemplateResult): void {
 
 /** Announces to screen readers what has happened, if the focus does not move there. */
 export function announce(words: string): void {
-  const said = document.querySelector('#said');
-  if (said) said.textContent = words;
+  const announcement = document.querySelector('#announcement');
+  if (announcement) announcement.textContent = words;
 }
 
 /** Moves the focus to a new element. */
