@@ -2,7 +2,6 @@ import type { FastifyInstance } from 'fastify';
 import { openIdProvider } from '#accounts/openid-provider';
 import { passwordHashing } from '#accounts/passwords';
 import type { AdministrationPorts } from '#admin/operation';
-import type { CountedRefusals } from '#audit/counted-refusals';
 import { consoleCalls } from '#console/call-server';
 import type { ProxyDownload } from '#download/proxy-download';
 import { active } from '#gateway/admission';
@@ -13,44 +12,38 @@ import { parseServerPath } from '#model/slug';
 import { listNodes, type NodeRegistry } from '#nodes/node-registry';
 import { acceptForwarded, Forwarder } from '#nodes/owner-socket';
 import type { AccessTokenClaims } from '#oauth/access-tokens';
+import type { KeyRing } from '#oauth/signing-keys';
 import { clientResolver } from '#oauth/client-documents';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import { fetchText } from '#outbound/guarded-fetch';
 import type { clientsOf } from '#upstreams/credentials/authorization-client';
 import type { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import { socketAcceptor } from '#upstreams/tunnel/accept-socket';
-import type { UsageRecorder } from '#usage/last-uses';
 import { accountGrantsOf } from '#web/account-routes';
 import { changesWithHealth } from '#web/dashboard/live';
 import { dashboardRoutes } from '#web/dashboard/routes';
 import type { DashboardPorts } from '#web/dashboard/ports';
 import { providerCallbackPath } from '#web/provider-routes';
 import { createApp } from './http-app.ts';
-import type { OpenKeys } from './open-keys.ts';
-import type { AnsweringNode, RemoteNodes } from './open-nodes.ts';
-import type { OpenUpstreams } from './open-upstreams.ts';
-import type { Closers, ServeOptions } from './serve-options.ts';
+import type { SharedParts } from './open-gateway.ts';
+import type { AnsweringNode } from './open-nodes.ts';
+import type { Closers } from './closers.ts';
+import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
 const clientDocument = { timeoutMs: 3000, maxBytes: 20 * 1024 };
 
-interface AppParts extends OpenKeys {
-  readonly stores: Stores;
+interface AppParts extends SharedParts {
+  readonly keys: KeyRing;
   /** Where nodes share PostgreSQL. */
   readonly nodes: NodeRegistry | undefined;
-  readonly remote: RemoteNodes | undefined;
-  readonly endpointUrl: (serverPath: string) => string;
-  readonly usage: UsageRecorder;
   readonly guard: OutboundGuard;
-  readonly upstreams: OpenUpstreams;
-  readonly refusals: CountedRefusals;
   readonly clientOf: ReturnType<typeof clientsOf>;
   readonly senders: { readonly credentialCleanup: CredentialCleanup } | undefined;
   readonly administration: AdministrationPorts & Stores;
   readonly gateway: Gateway;
   readonly attempts: AnsweringNode['attempts'];
   readonly proxyDownload: ProxyDownload;
-  readonly isOwner: boolean;
   readonly ready: () => Promise<void>;
 }
 

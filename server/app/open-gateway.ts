@@ -13,24 +13,30 @@ import type { UsageRecorder } from '#usage/last-uses';
 import type { RemoteNodes } from './open-nodes.ts';
 import { refusalNotWritten } from './open-records.ts';
 import type { OpenUpstreams } from './open-upstreams.ts';
-import type { Closers, ServeOptions } from './serve-options.ts';
+import type { Closers } from './closers.ts';
+import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 import type { Target } from '#model/endpoints';
 
-interface GatewayDependencies {
+/** What the gateway and the routes both need. */
+export interface SharedParts {
   readonly stores: Stores;
   readonly masterKey: MasterKey;
   readonly tokens: AccessTokens;
   readonly endpointUrl: (serverPath: string) => string;
   readonly upstreams: OpenUpstreams;
   readonly usage: UsageRecorder;
-  readonly meter: CallMeter;
   readonly refusals: CountedRefusals;
-  readonly metrics: Metrics | undefined;
+  /** The links to other nodes, where nodes pass calls to each other. */
   readonly remote: RemoteNodes | undefined;
-  /** Of this process; `undefined` where no other one shares the database. */
-  readonly instance: string | undefined;
   readonly isOwner: boolean;
+}
+
+interface GatewayDependencies extends SharedParts {
+  readonly meter: CallMeter;
+  readonly metrics: Metrics | undefined;
+  /** Names this process; `undefined` where no other one shares the database. */
+  readonly instance: string | undefined;
 }
 
 /** Opens the gateway, which answers calls. */

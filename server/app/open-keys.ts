@@ -4,7 +4,8 @@ import type { Db } from '#db/transaction';
 import { type AccessTokens, accessTokens } from '#oauth/access-tokens';
 import { KeyRing } from '#oauth/signing-keys';
 import { type MasterKey, readMasterKey } from '#secrets/master-key';
-import type { Closers, ServeOptions } from './serve-options.ts';
+import type { Closers } from './closers.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 /** What seals secrets and signs access tokens. */
 export interface OpenKeys {

@@ -8,7 +8,7 @@ import type { Gauge, Metrics } from '#metrics/metrics';
 import { type MetricsAddress, serveMetrics } from '#metrics/serve-metrics';
 import type { NodeRegistry } from '#nodes/node-registry';
 import type { RemoteNodes } from './open-nodes.ts';
-import type { Closers } from './serve-options.ts';
+import type { Closers } from './closers.ts';
 import type { Stores } from './stores.ts';
 
 const probeMs = 2000;

@@ -13,6 +13,7 @@ import { newInstance, NodeRegistry } from '#nodes/node-registry';
 import type { OwnerSocket } from '#nodes/owner-socket';
 import { RemoteAgents } from '#nodes/remote-agents';
 import { answerNode, callNode, isForGateway } from '#nodes/remote-calls';
+import type { Closers } from './closers.ts';
 import { openPostgresStores, openStores, type PostgresPlace, type Stores } from './stores.ts';
 
 const drainMs = 10_000;
@@ -52,7 +53,7 @@ interface OpenDatabase {
 /** Opens the database, and where nodes share it enters this process in their list. */
 export async function openDatabase(
   { dataDir, database, localBus, log, proxy }: NodeOptions,
-  closers: (() => Promise<void>)[],
+  closers: Closers,
 ): Promise<OpenDatabase> {
   if (!database) {
     const stores = await openStores(dataDir);
@@ -104,7 +105,7 @@ export interface RemoteNodes {
 export async function openNodeLinks(
   { database, localBus, log, maxBodyBytes }: NodeOptions,
   { instance, nodes, masterKey }: Omit<OpenDatabase, 'stores'> & { masterKey: MasterKey },
-  closers: (() => Promise<void>)[],
+  closers: Closers,
 ): Promise<RemoteNodes | undefined> {
   const bus: NodeBus | undefined = database?.nats ? await openNats(database.nats, log) : localBus;
   if (!bus || instance === undefined) return undefined;

@@ -7,7 +7,8 @@ import { findListedTools } from '#db/tool-definitions';
 import type { Db } from '#db/transaction';
 import { CallMeter } from '#usage/call-meter';
 import { UsageRecorder } from '#usage/last-uses';
-import type { Closers, ServeOptions } from './serve-options.ts';
+import type { Closers } from './closers.ts';
+import type { ServeOptions } from './serve-options.ts';
 
 type RecordOptions = Pick<ServeOptions, 'clock' | 'log' | 'auditRetentionDays'> & {
   readonly isOwner: boolean;

@@ -8,7 +8,7 @@ import { CredentialCleanup } from '#upstreams/credentials/cleanup';
 import type { EndedTokens } from '#upstreams/credentials/tokens';
 import { WebhookDeliveries } from '#webhooks/deliveries';
 import { receiverLimits } from '#webhooks/webhook-setup';
-import type { Closers } from './serve-options.ts';
+import type { Closers } from './closers.ts';
 import type { Stores } from './stores.ts';
 
 export interface SendersFor {

@@ -16,7 +16,7 @@ import { SharedPresence } from '#nodes/shared-presence';
 import type { OutboundGuard } from '#outbound/checked-addresses';
 import type { AccessTokens } from '#oauth/access-tokens';
 import type { MasterKey } from '#secrets/master-key';
-import { pinnedTools, ToolWatch } from '#tools/tool-pinning';
+import { pinnedTools, type PinnedToolsPorts, ToolWatch } from '#tools/tool-pinning';
 import type { CredentialedTarget } from '#upstreams/credentials/access';
 import { authorizationStep, UpstreamAuthorizations } from '#upstreams/credentials/authorization';
 import { fixedHeaderStep, type FixedHeaderOptions } from '#upstreams/credentials/fixed-headers';
@@ -24,6 +24,7 @@ import type { EndedTokens } from '#upstreams/credentials/tokens';
 import type { DemoLibrary } from '#upstreams/demo/demo-library';
 import { SkillFolders } from '#upstreams/skills/skills';
 import { AgentTunnels, callerNames } from '#upstreams/tunnel/agent-tunnels';
+import type { Closers } from './closers.ts';
 import type { Stores } from './stores.ts';
 import type { AgentDirectory } from '#db/agent-directory';
 import { openUpstream, type UpstreamResources } from '#upstreams/open-upstream';
@@ -91,13 +92,172 @@ export interface OpenUpstreams {
 /** Opens what the upstreams of all servers need. Appends functions that close it to `closers`. */
 export async function openUpstreams(
   options: UpstreamOptions,
-  { stores, masterKey, tokens, guard, endpointUrl, nodes, remoteAgents }: UpstreamDependencies,
-  closers: (() => Promise<void>)[],
+  dependencies: UpstreamDependencies,
+  closers: Closers,
 ): Promise<OpenUpstreams> {
-  const { dataDir, base, clock, log, isOwner = true } = options;
-  const demo = demoLibrary({ dataDir, nodePath: options.nodePath });
+  const { stores, masterKey, tokens, guard, endpointUrl, remoteAgents } = dependencies;
+  const { base, clock, log, tracing, isOwner = true } = options;
+  const demo = demoLibrary(options);
   closers.push(() => demo.close());
-  const directory = stores.agentDirectory;
+  const { tunnels, shared } = openTunnels(options, dependencies, closers);
+  const presence = shared ?? tunnels;
+  const agents = remoteAgents ?? tunnels;
+  const callerName = callerNames(masterKey.derive('callers of agents'));
+  const stdio = await openStdio(options, stores, closers);
+  const pools = new HttpPools({ guard, clock });
+  closers.push(() => pools.close());
+  const resources: UpstreamResources = {
+    http: (url, publicOnly) => pools.upstream(url, publicOnly),
+    agent: (agentId, server, owner) =>
+      agents.upstreamOf(agentId, server, callerName(owner), { isProbe: isProbe(owner) }),
+    demo: demo.upstream,
+    stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
+  };
+  const skills = await openSkills(options, closers);
+  const watch = new ToolWatch({ ...stores, clock });
+  const fixedHeaders: FixedHeaderOptions = {
+    noteRefused: (...refused) => noteHeadersRefused(stores.db, ...refused),
+    sealing: masterKey,
+    clock,
+    onError: (err: unknown) => log.error({ err }, 'refused fixed headers not noted'),
+  };
+  const owned = { base, endpointUrl, db: stores.db, sealing: masterKey, tokens, guard, clock };
+  const authorizations = new UpstreamAuthorizations(owned);
+  const routes: Routes = { resources, authorizations, fixedHeaders, skills, tracing };
+  const health = new UpstreamHealth({
+    db: stores.db,
+    clock,
+    presenceOf: (agentId) => presence.presenceOf(agentId),
+    reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
+    open: (target) => probed(routes, target, `${probeName} ${target.id}`),
+    random: Math.random,
+    isProbing: isOwner,
+    onError: (err) => log.error({ err }, 'servers not probed'),
+  });
+  closers.push(() => health.close());
+  const failed = (err: unknown) => log.error({ err }, 'list of tools not looked at');
+  const left = (owner: string) => {
+    const caller = callerName(owner);
+    agents.endCaller(caller);
+    stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
+  };
+  return {
+    directory: stores.agentDirectory,
+    tunnels,
+    presence,
+    agentChanges: shared ? [tunnels, shared] : [tunnels],
+    health,
+    inspectUrl: (url) =>
+      pools.once(url, (upstream) =>
+        inspectOnce({ upstream, place: url, name: new URL(url).host }, clock),
+      ),
+    inspectTools: toolInspection(routes, clock, { health, left, watch, failed }),
+    endedTokens: () => authorizations.takeEnded(),
+    pinned: pinnedTools({ watch, failed }),
+    upstreamOf: callUpstreams(routes),
+    left,
+  };
+}
+
+/** What requests to the upstreams of all servers pass. */
+interface Routes {
+  readonly resources: UpstreamResources;
+  readonly authorizations: UpstreamAuthorizations;
+  readonly fixedHeaders: FixedHeaderOptions;
+  readonly skills: SkillFolders;
+  readonly tracing: Tracing | undefined;
+}
+
+/** The upstream of a target for the calls of a caller. */
+function callUpstreams(routes: Routes): GatewayPorts['upstreamOf'] {
+  const { resources, authorizations, fixedHeaders, skills, tracing } = routes;
+  return (target, owner, { userId, credential, scopes }) => {
+    const caller = { userId, credentialId: credential.id, scopes };
+    const upstream = openUpstream(target, owner, resources);
+    const credentialed = isCredentialed(target) ? target : undefined;
+    const required = credentialed && authorizations.credentialsFor(credentialed, caller);
+    const steps = [
+      required && authorizationStep(required),
+      skills.stepFor(target, owner),
+      credentialed && fixedHeaderStep(credentialed, fixedHeaders),
+      tracing && tracedStep(target, tracing),
+    ];
+    return {
+      send: throughSteps(steps, (request) => upstream.send(request)),
+      ...(required?.isConnected && { isConnected: required.isConnected }),
+    };
+  };
+}
+
+/** The upstream of a target for a probe, with the target's own credentials or those of a person. */
+function probed(
+  { resources, authorizations, fixedHeaders }: Routes,
+  target: Target,
+  owner: string,
+  userId?: string,
+): ProbedUpstream {
+  const open = openUpstream(target, owner, resources);
+  const send: Upstream['send'] = (request) => open.send(request);
+  if (!isCredentialed(target)) {
+    const withoutToken = undefined;
+    return { upstream: { send }, name: target.name, withoutToken, forwardsCaller: false };
+  }
+  const { forwardsCaller = false, ...upstream } = target.upstream;
+  // Without a person, no assertion about the caller can be sent.
+  const silent = userId === undefined ? { ...target, upstream } : target;
+  const caller = { userId, credentialId: probeName, scopes: [] };
+  const required = authorizations.credentialsFor(silent, caller);
+  const headers = fixedHeaderStep(target, fixedHeaders);
+  return {
+    upstream: { send: throughSteps([required && authorizationStep(required), headers], send) },
+    withoutToken: required && { send: throughSteps([headers], send) },
+    forwardsCaller,
+    name: new URL(upstream.url).host,
+  };
+}
+
+/** Inspects an upstream over a link of its own. */
+async function inspectOnce(
+  inspected: Omit<Inspected, 'key' | 'timeoutMs' | 'wantsTools'>,
+  clock: Clock,
+): Promise<Inspection> {
+  const links = new PlainLinks(clock);
+  const all = { key: probeName, timeoutMs: 10_000, wantsTools: true };
+  try {
+    return await inspect({ ...inspected, ...all }, links);
+  } finally {
+    await links.close();
+  }
+}
+
+/** Inspects the upstream of a server, and updates its health and pinned tools with the answer. */
+function toolInspection(
+  routes: Routes,
+  clock: Clock,
+  { health, left, watch, failed }: Pick<OpenUpstreams, 'health' | 'left'> & PinnedToolsPorts,
+): OpenUpstreams['inspectTools'] {
+  return async ({ id, target }, userId) => {
+    const owner = `${probeName} ${target.id} ${userId}`;
+    const { upstream, name } = probed(routes, target, owner, userId);
+    try {
+      const place = upstreamLocation(target.upstream);
+      const inspection = await inspectOnce({ upstream, name, place }, clock);
+      await health.learn(id, inspection);
+      const { tools } = inspection.outcome === 'connected' ? inspection : {};
+      if (tools) await watch.look(target, tools).catch(failed);
+      return inspection;
+    } finally {
+      left(owner);
+    }
+  };
+}
+
+/** Opens the tunnels of agents. `shared` knows the agents of all nodes, where several share the database. */
+function openTunnels(
+  { clock, log }: UpstreamOptions,
+  { stores: { db, agentDirectory: directory }, nodes, remoteAgents }: UpstreamDependencies,
+  closers: Closers,
+) {
   const tunnels = new AgentTunnels({
     directory,
     clock,
@@ -110,25 +270,24 @@ export async function openUpstreams(
   const shared =
     nodes &&
     new SharedPresence({
-      db: stores.db,
+      db,
       instance: nodes.instance,
       tunnels,
       failed: (err) => log.error({ err }, 'the connected agents of other nodes were not read'),
     });
   closers.push(async () => shared?.close());
-  const online = new OnlineAgents({
-    db: stores.db,
-    clock,
-    tunnels,
-    failed: (err) => log.error({ err }, 'the connected agents were not written down'),
-  });
+  const failed = (err: unknown) => log.error({ err }, 'the connected agents were not written down');
+  const online = new OnlineAgents({ db, clock, tunnels, failed });
   closers.push(() => online.close());
-  const presence = shared ?? tunnels;
-  const agents = remoteAgents ?? tunnels;
   closers.push(async () => tunnels.close());
-  const callerName = callerNames(masterKey.derive('callers of agents'));
+  return { tunnels, shared };
+}
+
+/** Opens the runner of stdio upstreams. Only the owner of the data folder has any. */
+async function openStdio(options: UpstreamOptions, { db }: Stores, closers: Closers) {
+  const { clock, log, isOwner = true } = options;
   const commands = (isOwner && options.stdioServers) || new Map<string, StdioCommandSettings>();
-  const declaring = { db: stores.db, clock, demo: options.firstOrganization };
+  const declaring = { db, clock, demo: options.firstOrganization };
   for (const path of await declareStdioServers(commands.keys(), declaring)) {
     log.info({ server: path }, 'served by a command from now on');
   }
@@ -141,127 +300,21 @@ export async function openUpstreams(
     maxMessageBytes: 64 * 1024 * 1024,
   });
   closers.push(() => stdio.close());
-  const pools = new HttpPools({ guard, clock });
-  closers.push(() => pools.close());
-  const resources: UpstreamResources = {
-    http: (url, publicOnly) => pools.upstream(url, publicOnly),
-    agent: (agentId, server, owner) =>
-      agents.upstreamOf(agentId, server, callerName(owner), { isProbe: isProbe(owner) }),
-    demo: demo.upstream,
-    stdio: (path, owner) => stdio.upstreamOf(path, callerName(owner)),
-  };
-  const skillFolders = (isOwner && options.skillFolders) || new Map<string, string>();
-  const skills = await SkillFolders.open(skillFolders, {
+  return stdio;
+}
+
+/** Opens the folders of skills. Only the owner of the data folder reads them. */
+async function openSkills(
+  { skillFolders, log, isOwner = true }: UpstreamOptions,
+  closers: Closers,
+) {
+  const folders = (isOwner && skillFolders) || new Map<string, string>();
+  const skills = await SkillFolders.open(folders, {
     onProblem: (server, { path, message }) => log.warn({ server, path }, `skill: ${message}`),
     onError: (server, err) => log.error({ server, err }, 'skills not read'),
   });
   closers.push(() => skills.close());
-  const watch = new ToolWatch({ ...stores, clock });
-  const notLooked = (err: unknown) => log.error({ err }, 'list of tools not looked at');
-  const fixedHeaders: FixedHeaderOptions = {
-    noteRefused: (...refused) => noteHeadersRefused(stores.db, ...refused),
-    sealing: masterKey,
-    clock,
-    onError: (err: unknown) => log.error({ err }, 'refused fixed headers not noted'),
-  };
-  const authorizations = new UpstreamAuthorizations({
-    base,
-    endpointUrl,
-    db: stores.db,
-    sealing: masterKey,
-    tokens,
-    guard,
-    clock,
-  });
-  /** The upstream of a server for a probe, with the credentials that the server has itself, or those of a person. */
-  const probed = (target: Target, owner: string, userId?: string): ProbedUpstream => {
-    const open = openUpstream(target, owner, resources);
-    const send: Upstream['send'] = (request) => open.send(request);
-    if (!isCredentialed(target)) {
-      const withoutToken = undefined;
-      return { upstream: { send }, name: target.name, withoutToken, forwardsCaller: false };
-    }
-    const { forwardsCaller = false, ...upstream } = target.upstream;
-    // There is no person whom an assertion could be about.
-    const silent = userId === undefined ? { ...target, upstream } : target;
-    const caller = { userId, credentialId: probeName, scopes: [] };
-    const required = authorizations.credentialsFor(silent, caller);
-    const headers = fixedHeaderStep(target, fixedHeaders);
-    const steps = [required && authorizationStep(required), headers];
-    return {
-      upstream: { send: throughSteps(steps, send) },
-      withoutToken: required && { send: throughSteps([headers], send) },
-      forwardsCaller,
-      name: new URL(upstream.url).host,
-    };
-  };
-  const health = new UpstreamHealth({
-    db: stores.db,
-    clock,
-    presenceOf: (agentId) => presence.presenceOf(agentId),
-    reachesAgent: (agentId) => remoteAgents !== undefined || tunnels.isOnline(agentId),
-    open: (target) => probed(target, `${probeName} ${target.id}`),
-    random: Math.random,
-    isProbing: isOwner,
-    onError: (err) => log.error({ err }, 'servers not probed'),
-  });
-  closers.push(() => health.close());
-  const inspectOnce = async (inspected: Omit<Inspected, 'key' | 'timeoutMs' | 'wantsTools'>) => {
-    const links = new PlainLinks(clock);
-    const all = { key: probeName, timeoutMs: 10_000, wantsTools: true };
-    try {
-      return await inspect({ ...inspected, ...all }, links);
-    } finally {
-      await links.close();
-    }
-  };
-  const left = (owner: string) => {
-    const caller = callerName(owner);
-    agents.endCaller(caller);
-    stdio.endCaller(caller).catch((err: unknown) => log.error({ err }, 'a child was not ended'));
-  };
-  return {
-    directory,
-    tunnels,
-    presence,
-    agentChanges: shared ? [tunnels, shared] : [tunnels],
-    health,
-    inspectUrl: (url) =>
-      pools.once(url, (upstream) => inspectOnce({ upstream, place: url, name: new URL(url).host })),
-    async inspectTools({ id, target }, userId) {
-      const owner = `${probeName} ${target.id} ${userId}`;
-      const { upstream, name } = probed(target, owner, userId);
-      try {
-        const place = upstreamLocation(target.upstream);
-        const inspection = await inspectOnce({ upstream, name, place });
-        await health.learn(id, inspection);
-        const { tools } = inspection.outcome === 'connected' ? inspection : {};
-        if (tools) await watch.look(target, tools).catch(notLooked);
-        return inspection;
-      } finally {
-        left(owner);
-      }
-    },
-    endedTokens: () => authorizations.takeEnded(),
-    pinned: pinnedTools({ watch, failed: notLooked }),
-    upstreamOf(target, owner, { userId, credential, scopes }) {
-      const caller = { userId, credentialId: credential.id, scopes };
-      const upstream = openUpstream(target, owner, resources);
-      const credentialed = isCredentialed(target) ? target : undefined;
-      const required = credentialed && authorizations.credentialsFor(credentialed, caller);
-      const steps = [
-        required && authorizationStep(required),
-        skills.stepFor(target, owner),
-        credentialed && fixedHeaderStep(credentialed, fixedHeaders),
-        options.tracing && tracedStep(target, options.tracing),
-      ];
-      return {
-        send: throughSteps(steps, (request) => upstream.send(request)),
-        ...(required?.isConnected && { isConnected: required.isConnected }),
-      };
-    },
-    left,
-  };
+  return skills;
 }
 
 /** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
@@ -275,7 +328,7 @@ function tracedStep(target: Target, tracing: Tracing): UpstreamStep {
     tracing.within(`${request.method} to upstream (${kind})`, attributes, request, next);
 }
 
-/** Begins the owner of every session that no caller has asked for. */
+/** The first word of the owner of every session that Latchkey starts for a probe. */
 const probeName = 'probe';
 
 function isProbe(owner: string): boolean {
@@ -283,14 +336,14 @@ function isProbe(owner: string): boolean {
 }
 
 /** The demo library, loaded with the MCP SDK at the first call. */
-function demoLibrary(settings: {
-  readonly dataDir: string;
-  readonly nodePath: string;
-}): Pick<DemoLibrary, 'upstream' | 'close'> {
+function demoLibrary({
+  dataDir,
+  nodePath,
+}: UpstreamOptions): Pick<DemoLibrary, 'upstream' | 'close'> {
   let opened: Promise<DemoLibrary> | undefined;
   const open = async () => {
     const { openDemoLibrary } = await import('#upstreams/demo/demo-library');
-    return openDemoLibrary(settings);
+    return openDemoLibrary({ dataDir, nodePath });
   };
   return {
     upstream: { send: async (request) => (await (opened ??= open())).upstream.send(request) },

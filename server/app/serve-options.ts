@@ -7,9 +7,6 @@ import type { MetricsAddress } from '#metrics/serve-metrics';
 import type { SharedDatabase, SharedFolder } from './open-nodes.ts';
 import type { UpstreamOptions } from './open-upstreams.ts';
 
-/** Functions that close the parts of a server, in the order in which the parts were opened. */
-export type Closers = (() => Promise<void>)[];
-
 /** What the operator chose, and the environment of the process. */
 export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */

@@ -23,7 +23,8 @@ import { openDatabase, openNodeLinks, type RemoteNodes } from './open-nodes.ts';
 import { openAudit, openUsage } from './open-records.ts';
 import { openSenders } from './open-senders.ts';
 import { openUpstreams } from './open-upstreams.ts';
-import type { Closers, ServeOptions } from './serve-options.ts';
+import { closeAll, type Closers } from './closers.ts';
+import type { ServeOptions } from './serve-options.ts';
 import type { Stores } from './stores.ts';
 
 const drainMs = 10_000;
@@ -49,11 +50,6 @@ export async function serve(options: ServeOptions): Promise<RunningServer> {
     await closeAll(closers);
     throw error;
   }
-}
-
-/** The last opened first, as each stands on those before it. */
-async function closeAll(closers: Closers): Promise<void> {
-  for (const close of closers.splice(0).toReversed()) await close();
 }
 
 /** Opens the parts of a server, each after those that it needs. It listens last. */

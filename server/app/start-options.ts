@@ -1,0 +1,154 @@
+import { readFileSync, statSync } from 'node:fs';
+import { availableParallelism, hostname } from 'node:os';
+import { databasePlace, natsPlace } from '#config/database-place';
+import { readOidcOptions } from '#config/oidc-options';
+import type { Input } from '#config/read-options';
+import { readSkillFolders, readStdioServers } from '#config/upstream-options';
+import { UsageError } from '#config/usage-error';
+import type { DocumentedClient } from '#db/clients';
+import { leastRetentionDays } from '#db/migrations/0003-audit-retention';
+import { readProvidedDocument } from '#oauth/client-documents';
+import type { ServeOptions } from './serve-options.ts';
+import type { WorkerProcess } from './supervisor.ts';
+
+/** What `start` has read before the other options. */
+interface Start extends Pick<ServeOptions, 'host' | 'port' | 'base' | 'clock' | 'log' | 'proxy'> {
+  readonly input: Input;
+  readonly worker: WorkerProcess | undefined;
+  /** The absolute path of the data folder. */
+  readonly folder: string;
+  readonly own: Pick<NodeJS.Process, 'env' | 'platform' | 'execPath'>;
+}
+
+/** Reads the options of a server from those of `start`. @throws {UsageError} */
+export function readServeOptions(start: Start): ServeOptions {
+  const { input, worker, host, port, base, folder, clock, log, own, proxy } = start;
+  const stdioFile = input.text('stdio-servers');
+  return {
+    dataDir: folder,
+    database: nodePlace(input, worker),
+    sharedFolder: worker?.ownerSocket && {
+      socket: worker.ownerSocket,
+      isOwner: worker.number === 1,
+    },
+    localBus: worker?.bus,
+    masterKeyFile: input.text('master-key-file'),
+    host,
+    port,
+    base,
+    trustedProxies: input.list('trust-proxy'),
+    firstOrganization: input.flag('demo') ? 'demo' : undefined,
+    oidc: readOidcOptions(input),
+    allowedOrigins: input.list('allowed-origin'),
+    dynamicRegistration: input.flag('dynamic-registration'),
+    announcesClientDocuments: !input.flag('no-client-metadata-documents'),
+    clientDocuments: input.list('client-metadata-document').map(clientDocumentIn),
+    outboundHosts: input.list('outbound-host'),
+    ...(stdioFile !== undefined && { stdioServers: stdioServersIn(stdioFile, own.platform) }),
+    skillFolders: readSkillFolders(input.list('skills'), isFolder),
+    env: own.env,
+    platform: own.platform,
+    maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
+    auditRetentionDays: retentionDays(input),
+    proxy,
+    shutdownDelayMs: 1000 * wholeNumber('shutdown-delay', input.must('shutdown-delay'), 300),
+    nodePath: own.execPath,
+    metrics: input.isGiven('metrics-address') ? metricsAddress(input, worker) : undefined,
+    clock,
+    log,
+  };
+}
+
+/** @throws {UsageError} unless `--processes` is `auto` or a number from 1 to 64 */
+export function processCount(input: Input): number {
+  const text = input.must('processes');
+  const most = 64;
+  const count = text === 'auto' ? Math.min(availableParallelism(), most) : Number(text);
+  if (text !== 'auto' && (!/^\d+$/.test(text) || count < 1 || count > most)) {
+    throw new UsageError(`--processes '${text}' is neither a number from 1 to ${most} nor 'auto'`);
+  }
+  return count;
+}
+
+/** The shared database and the name of this node; `undefined` for SQLite. */
+function nodePlace(input: Input, worker: WorkerProcess | undefined) {
+  const place = databasePlace(input);
+  const nats = natsPlace(input);
+  if (!place) return undefined;
+  if (!input.isGiven('master-key-file')) {
+    throw new UsageError(
+      '--master-key-file is missing',
+      'nodes that share a database need the same master key: create it once, for example with openssl rand -base64 32, and copy it to each node',
+    );
+  }
+  const mayLoseWrites = input.flag('allow-async-standby');
+  const name = input.text('node-name') ?? hostname();
+  const nodeName = worker ? `${name}/${worker.number}` : name;
+  return { ...place, mayLoseWrites, nats, nodeName };
+}
+
+/**
+ * Each worker has an address of its own: the first worker uses the given port, the second one the next port, and so on.
+ *
+ * @throws {UsageError} unless the option is HOST:PORT
+ */
+function metricsAddress(input: Input, worker: WorkerProcess | undefined) {
+  const [, host, port] =
+    /^(\[[\da-f:]+\]|[^\s:[\]/]+):(\d+)$/i.exec(input.must('metrics-address')) ?? [];
+  if (host === undefined || port === undefined) {
+    throw new UsageError(
+      `--metrics-address '${input.must('metrics-address')}' is not HOST:PORT`,
+      'write it as 127.0.0.1:9464',
+    );
+  }
+  const bare = host.replace(/^\[(.*)\]$/, '$1');
+  const first = wholeNumber('metrics-address', port, 65_536 - processCount(input));
+  return { host: bare, port: worker && first !== 0 ? first + worker.number - 1 : first };
+}
+
+/** @throws {UsageError} unless the file describes a client */
+function clientDocumentIn(file: string): DocumentedClient {
+  try {
+    return readProvidedDocument(readFileSync(file, 'utf8'));
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new UsageError(`--client-metadata-document ${file}: ${why}`);
+  }
+}
+
+/** @throws {UsageError} if the file cannot be read, or if users other than its owner could write commands into it */
+function stdioServersIn(file: string, platform: NodeJS.Platform) {
+  let text: string;
+  try {
+    text = readFileSync(file, 'utf8');
+  } catch (error) {
+    throw new UsageError(`--stdio-servers: ${error instanceof Error ? error.message : file}`);
+  }
+  if ((statSync(file).mode & 0o022) !== 0 && platform !== 'win32') {
+    throw new UsageError(`--stdio-servers other users can write to ${file}`, `chmod go-w ${file}`);
+  }
+  return readStdioServers(text, file);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** For how many days the audit log is kept; `undefined` means for ever. */
+function retentionDays(input: Input): number | undefined {
+  const text = input.text('audit-retention');
+  if (text === undefined) return undefined;
+  const days = wholeNumber('audit-retention', text, 36_500);
+  if (days >= leastRetentionDays) return days;
+  throw new UsageError(
+    `--audit-retention '${text}' is less than ${leastRetentionDays} days`,
+    'without the option, the audit log is kept for ever',
+  );
+}
+
+/** @throws {UsageError} unless the option is a whole number from 0 to `most` */
+export function wholeNumber(name: string, text: string, most: number): number {
+  const value = Number(text);
+  if (/^\d+$/.test(text) && value <= most) return value;
+  throw new UsageError(`--${name} '${text}' is not a whole number up to ${most}`);
+}
