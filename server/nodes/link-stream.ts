@@ -7,7 +7,7 @@ import {
 } from 'latchkey-mcp/tunnel-frames';
 import { IncomingBody } from '#upstreams/tunnel/flow-control';
 
-/** How far a sender may be ahead of the reader of a stream. */
+/** How many bytes of a stream a sender may send before the other side has read them. */
 export const streamWindowBytes = 64 * 1024;
 const maxBufferedBytes = 32 * 1024 * 1024;
 
@@ -99,7 +99,7 @@ export class LinkStream {
   constructor(options: LinkStreamOptions) {
     this.#options = options;
     options.buffered.add(this);
-    // A failure before anybody awaits the head is not an unhandled rejection.
+    // Without this, a failure before the caller awaits the head would be an unhandled rejection.
     this.#head.promise.catch(() => undefined);
   }
 
@@ -108,7 +108,7 @@ export class LinkStream {
     return this.#head.promise;
   }
 
-  /** Aborts when the other node gave the call up, or the link ended, before this side was done. */
+  /** Aborts when the other node gives up the call, or the link ends, before this side is done. */
   get gone(): AbortSignal {
     return this.#gone.signal;
   }
@@ -122,7 +122,7 @@ export class LinkStream {
     if (!this.#isClosed) this.#options.send(jsonFrame(frameType.head, this.#options.id, head));
   }
 
-  /** Sends bytes of the body, as far as the other node reads them. Drops them once the stream has ended. */
+  /** Sends bytes of the body at the speed of the other node. Drops them once the stream has ended. */
   async write(bytes: Uint8Array): Promise<void> {
     for (let rest = bytes; rest.length > 0 && !this.#isClosed && !this.#hasSentAll;) {
       if (this.#allowed === 0) {
@@ -232,9 +232,9 @@ export class LinkStream {
     this.#isClosed = true;
     this.#options.onClosed();
     this.#wake();
-    // A request that was answered is not read any more.
+    // The answer to the request is complete, so the rest of the request is not needed.
     if (!this.#options.isOwn) this.#drop(undefined);
-    // Its reader may still take what has arrived, which stays counted until then.
+    // The reader may still take what has arrived. Those bytes count until then.
     if (this.#incoming.bytes === 0) this.#options.buffered.remove(this);
   }
 

@@ -10,7 +10,7 @@ import {
 import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
 import { memberOf } from 'latchkey-mcp/json-value';
 
-/** No NATS message is longer. */
+/** The longest NATS message that a link sends. */
 export const maxMessageBytes = 512 * 1024;
 const sequenceBytes = 8;
 const tagBytes = 16;
@@ -21,7 +21,7 @@ const silenceMs = 2500;
 const maxStreams = 20_000;
 
 export interface LinkOptions {
-  /** Random bits of both nodes went into it, so what was said in one link means nothing in another. 32 bytes. */
+  /** 32 bytes, derived from random bits of both nodes, so that messages of one link are invalid in another. */
   readonly key: Buffer;
   /** The side that opened the link is the one that opens streams. */
   readonly isOpener: boolean;
@@ -37,10 +37,10 @@ export interface LinkOptions {
 }
 
 /**
- * An encrypted connection of two nodes over messages that anybody in between could read, drop, change or repeat. A message is
- * a sequence number and, sealed, any number of frames of the agent tunnel, each after its length. A message that the other node
- * did not send in this link, or that was read before, changes nothing. One that is missing ends the link, which the next one
- * shows, and so do 2.5 seconds without any. A link that has ended never comes back: its calls fail, and are not sent again.
+ * An encrypted connection between two nodes, over a bus that could read, drop, change or repeat messages. A message is a
+ * sequence number followed by sealed frames of the agent tunnel, each preceded by its length. The link ignores a message that the
+ * other node did not send in this link, or that it has read before. The link ends if a message is missing, which the next one
+ * reveals, or after 2.5 seconds of silence. A link that has ended is never reopened: its calls fail and are not sent again.
  */
 export class Link {
   readonly #options: LinkOptions;
@@ -110,7 +110,7 @@ export class Link {
     if (nowMs - this.#lastSentAtMs >= heartbeatMs) this.#flush(true);
   }
 
-  /** This process was suspended, so the silence was not the other node's. */
+  /** Restarts the silence timer: this process was suspended, so the silence says nothing about the other node. */
   forgiveSilence(nowMs: number): void {
     this.#lastReceivedAtMs = nowMs;
   }
@@ -122,7 +122,7 @@ export class Link {
     this.end('the node stops');
   }
 
-  /** Ends the link; calls in progress fail. The other node notices by the silence. */
+  /** Ends the link on this side; calls in progress fail. The other node notices the silence. */
   end(reason: string): void {
     if (this.#isEnded) return;
     this.#isEnded = true;
@@ -152,7 +152,7 @@ export class Link {
     }
     if (type === frameType.open) return this.#onOpen(id, payload);
     const stream = this.#streams.get(id);
-    // The other node sent it before it learned that the stream has ended.
+    // The other node sent this frame before it learned that the stream has ended.
     if (!stream) return id > 0 && id <= this.#lastId;
     switch (type) {
       case frameType.head:
@@ -228,7 +228,7 @@ class DirectionSeal {
     return Buffer.concat([...sealed, cipher.getAuthTag()]);
   }
 
-  /** The frames of the next message. Of all other bytes, only an authentic later message says something: one was lost. */
+  /** The frames of the next message; `lost` for an authentic message that is not the next one, and `not read` for anything else. */
   open(message: Uint8Array): Buffer | 'not read' | 'lost' {
     const bytes = Buffer.from(message.buffer, message.byteOffset, message.byteLength);
     const isPossible = bytes.length >= sequenceBytes + tagBytes && bytes.length <= maxMessageBytes;
@@ -259,7 +259,7 @@ class DirectionSeal {
   }
 }
 
-/** Used once for each key: a key belongs to one direction of one link. */
+/** A nonce is unique for its key, because each direction of each link has a key of its own. */
 function nonceOf(sequence: Buffer): Buffer {
   return Buffer.concat([Buffer.alloc(4), sequence]);
 }

@@ -1,8 +1,8 @@
 import { NodeLinkError } from './link-stream.ts';
 import type { BusRequest, NodeBus } from './node-bus.ts';
 
-// Between the processes of one installation on one machine. Each has one connection, to a broker in the process that started them
-// all: the channel that the operating system gave the two of them, which no other process can open.
+// A bus between the processes of one installation on one host. Each process is connected to a broker in the process that started
+// them all, by a channel of the operating system that no other process can open.
 
 const requestTimeoutMs = 1000;
 
@@ -14,7 +14,7 @@ export type ToBroker =
       readonly type: 'request';
       readonly subject: string;
       readonly data: Uint8Array;
-      /** Of the request, within its process. */
+      /** Identifies the request within its process. */
       readonly id: number;
     }
   | { readonly type: 'answer'; readonly to: ReturnAddress; readonly data: Uint8Array };
@@ -120,7 +120,7 @@ export class LocalBus implements NodeBus {
   onDied: (subjects: readonly string[]) => void = () => {};
   readonly #send: (message: ToBroker) => void;
   readonly #receivers = new Map<string, Set<(message: BusRequest) => void>>();
-  /** The requests that wait, each with what its answer, or `undefined` without one, is passed to. */
+  /** The callbacks of waiting requests, by id. They receive the answer, or `undefined` if there is none. */
   readonly #waiting = new Map<number, (data: Uint8Array | undefined) => void>();
   #requests = 0;
   #isConnected = true;
@@ -168,7 +168,7 @@ export class LocalBus implements NodeBus {
     });
   }
 
-  /** Takes in a message of the broker. */
+  /** Handles a message of the broker. */
   receive(message: FromBroker): void {
     switch (message.type) {
       case 'message': {

@@ -17,7 +17,7 @@ const connectTimeoutMs = 5000;
 const requestTimeoutMs = 1000;
 /** Debian 12 has 2.9, the oldest version that is tested. */
 const oldest = { major: 2, minor: 9 };
-/** After NATS was away, other nodes may need this long to come back to it. */
+/** How long other nodes may need to reconnect after NATS was unreachable. */
 const returnMs = 3000;
 
 export interface NatsPlace {
@@ -27,7 +27,7 @@ export interface NatsPlace {
   readonly credentialsFile?: string | undefined;
 }
 
-/** A part of a URL; as it is written where its percent-encoding is not correct. */
+/** A decoded part of a URL; the text itself if its percent-encoding is invalid. */
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
@@ -51,7 +51,7 @@ export class NatsBus implements NodeBus {
   }
 
   /**
-   * `changed` is called when the connection is lost and when it is back.
+   * `changed` is called when the connection is lost and when it is restored.
    *
    * @throws {CommandError} when NATS cannot be used, and why
    */
@@ -66,7 +66,7 @@ export class NatsBus implements NodeBus {
       name: 'latchkey',
       timeout: connectTimeoutMs,
       maxReconnectAttempts: -1,
-      // Credentials that are refused later may be accepted again.
+      // Keep reconnecting: NATS may accept these credentials again after it refused them.
       ignoreAuthErrorAbort: true,
       reconnectTimeWait: 100,
       reconnectJitter: 50,
@@ -121,7 +121,7 @@ export class NatsBus implements NodeBus {
       const isAbsent =
         error instanceof errors.NoRespondersError ||
         (error instanceof errors.RequestError && error.isNoResponders());
-      // Others may not be back yet, where NATS itself was away.
+      // If NATS was unreachable, other nodes may not have reconnected yet.
       const isSure = isAbsent && performance.now() - this.#returnedAtMs > returnMs;
       if (isSure) throw new NodeLinkError('gone', 'nothing listens there');
       const message = error instanceof Error ? error.message : 'no answer';

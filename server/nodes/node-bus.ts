@@ -4,16 +4,16 @@ export interface BusRequest {
   readonly respond: (data: Uint8Array) => void;
 }
 
-/** Carries bytes between nodes. It neither keeps nor repeats them, and they prove nothing. */
+/** Carries bytes between nodes. It neither stores nor repeats them, and does not authenticate the sender. */
 export interface NodeBus {
   /** Called when the connection was lost. */
   onLost: () => void;
   /** Called with subjects whose last subscriber has died, if the bus knows that. */
   onDied?: (subjects: readonly string[]) => void;
   readonly isConnected: boolean;
-  /** @throws {NodeLinkError} `unreachable` when the connection is lost: what was not sent must not be sent later */
+  /** @throws {NodeLinkError} `unreachable` when the connection is lost; the message is not sent later either */
   publish(subject: string, data: Uint8Array): void;
-  /** Calls `receive` with every message of a subject. Returns a function that ends it. */
+  /** Calls `receive` with every message of a subject. Returns a function that ends the subscription. */
   subscribe(subject: string, receive: (message: BusRequest) => void): () => void;
   /** The first answer to a message. @throws {NodeLinkError} `gone` when nothing listens, `unreachable` */
   request(subject: string, data: Uint8Array): Promise<Uint8Array>;

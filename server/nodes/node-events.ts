@@ -8,12 +8,12 @@ import { ReplayGuard } from './replay-guard.ts';
 const counts = z.array(z.tuple([z.string(), z.number(), z.number()]));
 
 /**
- * What a node tells all others. It proves no right: at worst a limit counts too much, or a caller's own call is cancelled.
+ * What a node tells all others. An event grants nothing: a wrong one at worst raises a count, or cancels a caller's own call.
  */
 const eventSchema = z.discriminatedUnion('type', [
-  /** A caller cancels a request that has no session and did not arrive at the node that tells it. */
+  /** A caller cancels a request without a session that did not arrive at the sending node. */
   z.object({ type: z.literal('cancelled'), owner: z.string(), request: z.string() }),
-  /** A credential was guessed wrong; `at` is where such attempts are counted. */
+  /** Someone tried a wrong credential; `at` names the counter. */
   z.object({ type: z.literal('guessed'), at: z.enum(['clients', 'agents']), subject: z.string() }),
   /** What was counted against limits: who, how many requests since the last event, how many are open now. */
   z.object({ type: z.literal('counted'), counts }),
@@ -31,7 +31,7 @@ const messageSchema = z.object({
 export interface NodeEventsOptions {
   readonly bus: Pick<NodeBus, 'isConnected' | 'publish' | 'subscribe'>;
   readonly masterKey: Pick<MasterKey, 'derive' | 'mac'>;
-  /** Of this process. */
+  /** Names this process. */
   readonly instance: string;
   /** The wall clock, which all nodes share. */
   readonly wallMs: () => number;
@@ -39,8 +39,8 @@ export interface NodeEventsOptions {
 }
 
 /**
- * Tells all nodes of an installation what each of them counts or may have under way. Events are encrypted under the master
- * key, and each is heard once. While NATS is away they are lost, and each node counts for itself.
+ * Passes events between all nodes of an installation. Events are encrypted under the master key, and a node handles each
+ * once. While NATS is unreachable they are lost, and each node counts for itself.
  */
 export class NodeEvents {
   readonly #options: NodeEventsOptions;
@@ -80,12 +80,12 @@ export class NodeEvents {
     const { instance, heard } = this.#options;
     if (!message || message.from === instance) return;
     const { nonce, sentMs, from, event } = message;
-    // Recorded before this process could have remembered its nonce.
+    // An older event may be a replay: this process was not yet there to remember its nonce.
     if (sentMs < this.#subscribedAtMs) return;
     if (this.#replays.isFirst(nonce, sentMs)) heard(event, from);
   }
 
-  /** `undefined` for what no node of this installation sent, or one of a version with other events. */
+  /** `undefined` for a message that no node of this installation sent, or an event that this version does not know. */
   #read(data: Uint8Array): z.infer<typeof messageSchema> | undefined {
     try {
       const text = this.#sealing.open('event', Buffer.from(data).toString('latin1'));

@@ -6,7 +6,7 @@ import { BufferedBytes, type LinkStream, NodeLinkError } from './link-stream.ts'
 import type { NodeBus } from './node-bus.ts';
 import { ReplayGuard } from './replay-guard.ts';
 
-/** Changes when nodes of different versions could not understand each other. */
+/** Increased by every change that other versions do not understand. */
 const protocolVersion = 1;
 const checkEveryMs = 250;
 const maxAcceptedLinks = 1000;
@@ -14,7 +14,7 @@ const maxEarly = 16;
 /** Anybody at the bus may send one, and it is read before its code is checked. */
 const maxSignedBytes = 2048;
 
-/** The instance of a node, as `NodeRegistry` makes it: no other text gets into a subject of NATS. */
+/** The instance of a node, as `NodeRegistry` makes it. Anything else must not become part of a NATS subject. */
 const instanceSchema = z.string().regex(/^[0-9A-Za-z]{16}$/);
 const nonce = z.string().regex(/^[\w-]{22}$/);
 const openingSchema = z.object({
@@ -31,7 +31,7 @@ const signedSchema = z.object({ text: z.string(), mac: z.string() });
 export interface NodeLinksOptions {
   readonly bus: NodeBus;
   readonly masterKey: Pick<MasterKey, 'derive' | 'mac'>;
-  /** Of this process. */
+  /** Names this process. */
   readonly instance: string;
   /** Answers a call of another node. */
   readonly accept: (opening: unknown, stream: LinkStream) => void;
@@ -45,8 +45,8 @@ export interface NodeLinksOptions {
 
 /**
  * The links of this process to the other nodes, each opened by the first call that needs it. A node that cannot prove that it
- * has the master key gets no link. The keys of a link depend on random bits of both nodes, so that nothing that was recorded
- * means anything in another one, and a recorded opening is refused.
+ * has the master key gets no link. The keys of a link depend on random bits of both nodes, so that a recorded message is
+ * invalid in every other link, and a recorded opening is refused.
  */
 export class NodeLinks {
   readonly #options: NodeLinksOptions;
@@ -55,7 +55,7 @@ export class NodeLinks {
   readonly #buffered = new BufferedBytes();
   readonly #replays: ReplayGuard;
   readonly #opened = new Map<string, Promise<Link>>();
-  /** Both those that this process opened and those that it accepted, by the subjects that they send to. */
+  /** The links that this process opened or accepted, by the subject that each sends to. */
   readonly #links = new Map<string, Link>();
   readonly #timer: NodeJS.Timeout;
   #stopListening: () => void;
@@ -87,15 +87,15 @@ export class NodeLinks {
   }
 
   /**
-   * Lets other nodes find an agent here, while `mayAnswer`, until the returned function is called; or with `process`, one of the
-   * processes of the agent.
+   * Lets other nodes find an agent here, or with `process` one of its processes, as long as `mayAnswer` returns true and until
+   * the returned function is called.
    */
   announce(agentId: string, mayAnswer: () => boolean, process?: string): () => void {
     const { bus, instance } = this.#options;
     const [here, nowhere] = [Buffer.from(instance), Buffer.alloc(0)];
     const subject = this.#agentSubject(agentId, { process });
     const stops = [
-      // Another node may answer.
+      // If this node does not answer, another one may.
       bus.subscribe(subject, ({ respond }) => {
         if (mayAnswer()) respond(here);
       }),
@@ -110,8 +110,8 @@ export class NodeLinks {
   }
 
   /**
-   * Another node that has this agent, or a process of it, or `node` if it has the agent; `undefined` when there is none. NATS knows
-   * at once when a process has died, much earlier than a link to it falls silent.
+   * Finds another node that has the agent, or the given process of the agent; with `node`, only that one. `undefined` if there is
+   * none. NATS reports a dead process immediately, long before a link to it times out.
    *
    * @throws {NodeLinkError} `unreachable`
    */
@@ -122,7 +122,7 @@ export class NodeLinks {
     const subject = this.#agentSubject(agentId, at);
     try {
       const answer = await this.#options.bus.request(subject, new Uint8Array());
-      // The writer does not matter: the node of this name gets the call only if it has the master key.
+      // The answer need not be authentic: the node of this name gets the call only if it proves that it has the master key.
       const found = instanceSchema.safeParse(Buffer.from(answer).toString('latin1')).data;
       return found === this.#options.instance ? undefined : found;
     } catch (error) {
@@ -131,7 +131,7 @@ export class NodeLinks {
     }
   }
 
-  /** Opens a call at another node. @throws {NodeLinkError} `gone`, `unreachable`; nothing was sent then */
+  /** Opens a call at another node. @throws {NodeLinkError} `gone`, `unreachable`; in both cases nothing was sent */
   async open(instance: string, opening: object): Promise<LinkStream> {
     if (!this.#options.bus.isConnected) {
       throw new NodeLinkError('unreachable', 'NATS cannot be reached');
@@ -157,7 +157,7 @@ export class NodeLinks {
     }
   }
 
-  /** Accepts no more links: for the others, this node is gone. Calls in progress go on. */
+  /** Accepts no more links, so that other nodes treat this one as gone. Calls in progress continue. */
   drain(): void {
     this.#isDraining = true;
     this.#stopListening();
@@ -181,7 +181,7 @@ export class NodeLinks {
     const id = randomNonce();
     const own = randomNonce();
     const listening: { link?: Link } = {};
-    // What arrives together with the answer to the request.
+    // Messages that arrive together with the answer to the request.
     const early: Uint8Array[] = [];
     const stop = bus.subscribe(this.#linkSubject(id, 'back'), ({ data }) => {
       if (listening.link) listening.link.receive(data);
@@ -217,7 +217,7 @@ export class NodeLinks {
   #accept(data: Uint8Array, respond: (data: Uint8Array) => void): void {
     const { bus, instance } = this.#options;
     const opening = this.#verify(data, 'open', openingSchema);
-    // It can come only from a node with the master key, or be a repetition of such a message.
+    // Only a node with the master key can have written this opening, but it may be a replay.
     if (!opening || opening.to !== instance) return;
     const { link: id, from, nonce: theirs, sentMs } = opening;
     if (!this.#replays.isFirst(id, sentMs) || this.#acceptedLinks >= maxAcceptedLinks) return;
@@ -308,7 +308,7 @@ export class NodeLinks {
     return Buffer.from(JSON.stringify({ text, mac }));
   }
 
-  /** `undefined` for what no node of this installation wrote for this purpose. */
+  /** The value, or `undefined` if no node of this installation wrote it for this purpose. */
   #verify<Value>(data: Uint8Array, purpose: string, schema: z.ZodType<Value>): Value | undefined {
     if (data.length > maxSignedBytes) return undefined;
     const signed = signedSchema.safeParse(readJson(Buffer.from(data).toString('utf8')));

@@ -6,12 +6,12 @@ import { randomBase62 } from '#secrets/secrets';
 const seenEveryMs = 2000;
 /** A node that was not seen for this long refuses every call until it is seen again. */
 export const leaseMs = 5000;
-/** Tokens and one-time codes are valid by the clock of each node. */
+/** The largest tolerated clock skew, because each node checks expiry times by its own clock. */
 export const mostSkewMs = 2000;
-/** After this, a node that was not seen is not listed any more. */
+/** How long a node stays listed after it was last seen. */
 const listedSeconds = 3600;
 
-/** A name for a process, which no other one has had. */
+/** A random name for a process, never used before. */
 export const newInstance = () => randomBase62(16);
 
 /** A process that serves this installation. */
@@ -21,7 +21,7 @@ export interface NodeRecord {
   readonly name: string;
   readonly version: string;
   readonly startedAt: EpochSeconds;
-  /** By the clock of the database. */
+  /** In the time of the database. */
   readonly seenAt: EpochSeconds;
   /** By how much the clock of its machine is ahead of the clock of the database. */
   readonly clockSkewMs: number;
@@ -37,7 +37,7 @@ export interface NodeRegistryPorts {
 
 /**
  * Writes to the database, every two seconds, that this process is alive. If that fails for five seconds, the process must not trust
- * what it reads: it may be connected to a server that another one has replaced.
+ * what it reads, because it may be connected to a database server that has been replaced.
  */
 export class NodeRegistry {
   readonly instance = newInstance();
@@ -101,7 +101,7 @@ export class NodeRegistry {
   }
 
   async #write(): Promise<void> {
-    // What counts is when the write began: it proves that the database was this process's at that moment.
+    // The time before the write, because the write proves only that the connection was valid when it began.
     const begunAtMs = performance.now();
     const wallMs = Date.now();
     const { name, version } = this.#ports;

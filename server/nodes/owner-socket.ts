@@ -13,13 +13,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pipeline } from 'node:stream';
 
-// Processes that share SQLite: one of them, the owner, has whatever exists once. The others forward to it what they do not answer
-// themselves, over a connection of its own for each connection of a caller. It begins with a line that proves where it comes from
-// and names the caller's address, which no request can contain; the requests follow as they were received.
+// Of the processes that share SQLite, one is the owner and has whatever exists only once. The others forward to it the requests that
+// they do not answer themselves, each caller's connection over a connection of its own. That connection begins with a line, which no
+// request can contain, that proves its origin and names the caller's address. The requests follow unchanged.
 
 const pipes = '\\\\.\\pipe\\';
 
-/** Where the owner gets what the others forward. */
+/** Where the owner receives forwarded requests. */
 export interface OwnerSocket {
   /** A Unix socket in a folder that only this user may enter; on Windows a named pipe. */
   readonly path: string;
@@ -27,7 +27,7 @@ export interface OwnerSocket {
   readonly secret: string;
 }
 
-/** A place for the owner to listen. Only `removeOwnerSocket` takes it away again. */
+/** Creates a socket for the owner. The caller must remove it with `removeOwnerSocket`. */
 export function newOwnerSocket(platform: NodeJS.Platform): OwnerSocket {
   const secret = randomBytes(32).toString('base64url');
   const path =
@@ -42,15 +42,15 @@ export function removeOwnerSocket({ path }: OwnerSocket): void {
   if (!isPipe(path)) rmSync(dirname(path), { recursive: true, force: true });
 }
 
-/** Whether this is a named pipe, which Windows removes with the process that has it. */
+/** Whether the path is a named pipe, which Windows removes when its process ends. */
 function isPipe(path: string): boolean {
   return path.startsWith(pipes);
 }
 
 /**
- * Hands `server` the requests that other processes forward, each with the address of its caller, as if the caller had connected to it.
+ * Passes forwarded requests to `server`, each with the address of its caller, as if the caller had connected directly.
  *
- * @returns what stops listening, and resolves when the last of these connections has ended
+ * @returns a function that stops listening, and resolves when the last of these connections has ended
  */
 export async function acceptForwarded(
   server: Server,
@@ -59,7 +59,7 @@ export async function acceptForwarded(
   const proof = Buffer.from(secret);
   const listener = createServer({ allowHalfOpen: true }, (socket) => {
     socket.once('error', () => socket.destroy());
-    // The line is much shorter than what a local socket passes on in one piece.
+    // The line always arrives in the first chunk, because a local socket delivers much longer pieces whole.
     socket.once('data', (chunk: Buffer) => {
       socket.pause();
       const end = chunk.indexOf('\n');
@@ -72,9 +72,9 @@ export async function acceptForwarded(
       socket.resume();
     });
   });
-  // One that was killed has left its socket.
+  // An owner that was killed has left its socket behind.
   if (!isPipe(path)) rmSync(path, { force: true });
-  // The workers of `node:cluster` would share it otherwise.
+  // Without `exclusive`, the workers of `node:cluster` would share the socket.
   listener.listen({ path, exclusive: true });
   await once(listener, 'listening');
   return () => new Promise((resolve) => listener.close(() => resolve()));
@@ -100,7 +100,7 @@ export class Forwarder {
   }
 
   /**
-   * Forwards a request whose body has not been read, and its answer as it comes. Answers 503 with `Retry-After` when nothing was
+   * Forwards a request whose body has not been read, and streams the answer back. Answers 503 with `Retry-After` when nothing was
    * sent, and 502 when the owner may have acted on the request.
    */
   forward(request: IncomingMessage, response: ServerResponse): void {
@@ -125,7 +125,7 @@ export class Forwarder {
       refuse(response, wasSent);
     });
     onward.once('close', () => {
-      // The owner need not have read all of it.
+      // The owner may answer before it has read the whole request.
       request.unpipe(onward);
       request.resume();
     });
@@ -133,7 +133,7 @@ export class Forwarder {
       if (!response.writableFinished || !request.complete) onward.destroy();
     });
     request.pipe(onward);
-    // Node waits for the body with the head, but the owner may answer that without a body.
+    // Node delays the head until the body begins, but the owner may answer a head without a body.
     setImmediate(() => onward.flushHeaders());
   }
 
@@ -157,7 +157,7 @@ export class Forwarder {
   #agentFor(socket: Socket): Agent {
     const known = this.#agents.get(socket);
     if (known) return known;
-    // One request at a time, as the answers have to keep their order.
+    // One request at a time, so that answers keep their order.
     const agent = new Agent({ keepAlive: true, maxSockets: 1 });
     agent.createConnection = () => this.#connect(socket);
     this.#agents.set(socket, agent);
@@ -173,23 +173,23 @@ export class Forwarder {
   }
 }
 
-/** Headers of an answer that are about its connection. */
+/** Headers of an answer that apply to its connection only. */
 const ofAnswer: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'transfer-encoding']);
-/** The same of a request. Node throws at a `Trailer` without a chunked body, and nothing reads trailers. */
+/** The same for a request. Node throws for a `Trailer` without a chunked body, and the owner does not read trailers. */
 const ofRequest: ReadonlySet<string> = new Set(['connection', 'keep-alive', 'expect', 'trailer']);
 
-/** The headers of a request, so that the owner reads the same request from them. */
+/** The headers with which the owner receives the same request. */
 function forwardedHeaders({ headers, rawHeaders }: IncomingMessage): string[] {
   const forwarded = [...without(ofRequest, rawHeaders), 'Connection', 'keep-alive'];
   const { host, 'content-length': length, 'transfer-encoding': coding } = headers;
-  // Only HTTP/1.0 has requests without it.
+  // Only HTTP/1.0 has requests without `Host`.
   if (host === undefined) forwarded.push('Host', '');
   // Node would announce a body of unknown length.
   if (length === undefined && coding === undefined) forwarded.push('Content-Length', '0');
   return forwarded;
 }
 
-/** The headers whose names are not listed; both lists have names and values in turn. */
+/** The headers except `names`. In `rawHeaders` and the result, names and values alternate. */
 function without(names: ReadonlySet<string>, rawHeaders: readonly string[]): string[] {
   return rawHeaders.filter((_, at) => !names.has(rawHeaders[at - (at % 2)]?.toLowerCase() ?? ''));
 }

@@ -16,11 +16,11 @@ import { bodyIn, cancelWith, headIn, sendAnswer, sendBody, wholeBody } from './r
 
 const maxSessions = 20_000;
 const maxRequestBytes = 64 * 1024 * 1024;
-/** Between attempts to tell another node that a caller lost access. */
+/** The pause between attempts to tell another node that a caller lost access. */
 const tellEveryMs = 1000;
-const maxUntoldCallers = 20_000;
+const maxUnconfirmedCallers = 20_000;
 
-/** What opens a stream for a call to an agent of another node, or says that a caller lost access. */
+/** The opening of a stream: a call to an agent of another node, or the message that a caller lost access. */
 const agentCallSchema = z.discriminatedUnion('to', [
   z.object({
     to: z.literal('agent'),
@@ -47,7 +47,7 @@ const answerSchema = z.object({
 
 const errorCodes = z.enum(['unreachable', 'timeout', 'broken', 'encoded', 'offline']);
 
-/** The server behind an agent, and for whom it is called. */
+/** A call's agent, the server behind that agent, and the caller. */
 interface AgentCall {
   readonly agent: string;
   readonly server: string;
@@ -61,27 +61,27 @@ export type LocalAgents = Pick<
 >;
 
 export interface RemoteAgentsOptions {
-  /** Whether this process may answer: one that is cut off from the database does not know which agents lost their keys. */
+  /** Whether this process may answer. Without the database it cannot know which agent keys were revoked. */
   readonly mayAnswer: () => boolean;
   readonly pause?: (ms: number) => Promise<unknown>;
 }
 
 /**
- * The agents of all nodes. A call goes through a tunnel of this node where there is one, else to a node that has one. The
- * calls of a session go to the process of the agent that has it, through whichever node it is connected to; without a process
- * that can be found, to the node that the first call went to.
+ * The agents of all nodes. A call goes through a tunnel of this node if there is one, otherwise to a node that has one. The calls
+ * of a session go to the agent process that has the session, through any node that it is connected to; if no process is found, to
+ * the node that the first call went to.
  */
 export class RemoteAgents {
   readonly #links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>;
-  /** What ends each announcement: of an agent under '', and of its processes. */
+  /** Functions that end announcements, by agent and process; '' stands for the agent itself. */
   readonly #announced = new Map<string, Map<string, () => void>>();
-  /** The nodes, and the processes of agents, that sessions were opened at through other nodes. */
+  /** The nodes, and the agent processes, of sessions that were opened through other nodes. */
   readonly #nodes = new LastInstances(maxSessions);
   readonly #processes = new LastInstances(maxSessions);
-  /** Nodes whose agents may keep something for callers of this one. */
+  /** Nodes whose agents may hold state of this node's callers. */
   readonly #used = new Set<string>();
-  /** Callers who lost access, for each node that has not confirmed that it knows. */
-  readonly #untold = new Map<string, Set<string>>();
+  /** Callers who lost access, by each node that has not confirmed it yet. */
+  readonly #unconfirmed = new Map<string, Set<string>>();
   readonly #options: RemoteAgentsOptions;
   #tunnels: LocalAgents | undefined;
   #isDraining = false;
@@ -99,7 +99,7 @@ export class RemoteAgents {
     this.#tunnels = tunnels;
   }
 
-  /** An agent, or one of its processes, came to this node, or went. */
+  /** An agent, or one of its processes, connected to this node or disconnected. */
   notePresence(
     agentId: string,
     { takesCalls, processes }: { takesCalls: boolean; processes: readonly string[] },
@@ -121,14 +121,14 @@ export class RemoteAgents {
     else this.#announced.delete(agentId);
   }
 
-  /** For other nodes, there are no agents here any more. */
+  /** Hides the agents of this node from the others. */
   drain(): void {
     this.#isDraining = true;
     for (const stops of this.#announced.values()) for (const stop of stops.values()) stop();
     this.#announced.clear();
   }
 
-  /** As `AgentTunnels.upstreamOf`, at any node. */
+  /** Like `AgentTunnels.upstreamOf`, for agents at any node. */
   upstreamOf(
     agent: string,
     server: string,
@@ -140,17 +140,17 @@ export class RemoteAgents {
   }
 
   /**
-   * Tells the agents that a caller used, at this node and at others, that it lost access. Where NATS is away, tries again every
-   * second, until the other node has confirmed it or is gone.
+   * Tells the agents that a caller used, at this node and at others, that the caller lost access. While NATS is unreachable, tries
+   * again every second until the other node has confirmed or is gone.
    */
   endCaller(caller: string): void {
     this.#tunnels?.endCaller(caller);
     for (const node of this.#used) {
-      const untold = this.#untold.get(node);
-      if (untold && untold.size < maxUntoldCallers) untold.add(caller);
-      if (untold) continue;
+      const unconfirmed = this.#unconfirmed.get(node);
+      if (unconfirmed && unconfirmed.size < maxUnconfirmedCallers) unconfirmed.add(caller);
+      if (unconfirmed) continue;
       const first = new Set([caller]);
-      this.#untold.set(node, first);
+      this.#unconfirmed.set(node, first);
       void this.#tell(node, first);
     }
   }
@@ -166,7 +166,7 @@ export class RemoteAgents {
       return stream.end();
     }
     const { agent, server, caller, process, isProbe, method, headers } = call;
-    // It went away after it was found. It is not looked for elsewhere, so that no call goes in circles.
+    // If the agent has left since it was found, this node does not look for it elsewhere, so that no call goes in circles.
     const isHere = tunnels.takesCalls(agent) && this.#options.mayAnswer();
     if (!isHere) return stream.reset('offline', 'the agent is not connected');
     try {
@@ -183,29 +183,29 @@ export class RemoteAgents {
     }
   }
 
-  async #tell(node: string, untold: Set<string>): Promise<void> {
+  async #tell(node: string, unconfirmed: Set<string>): Promise<void> {
     const { pause = (ms) => delay(ms, undefined, { ref: false }) } = this.#options;
-    for (const caller of untold) {
+    for (const caller of unconfirmed) {
       while (!this.#isDraining) {
         const outcome = await this.#tellOnce(node, caller);
         if (outcome === 'gone') {
           this.#used.delete(node);
-          untold.clear();
+          unconfirmed.clear();
         }
         if (outcome !== 'failed') break;
         await pause(tellEveryMs);
       }
-      untold.delete(caller);
+      unconfirmed.delete(caller);
     }
-    this.#untold.delete(node);
+    this.#unconfirmed.delete(node);
   }
 
-  async #tellOnce(node: string, caller: string): Promise<'told' | 'gone' | 'failed'> {
+  async #tellOnce(node: string, caller: string): Promise<'confirmed' | 'gone' | 'failed'> {
     try {
       const stream = await this.#links.open(node, { to: 'agents', left: caller });
       stream.end();
       await headIn(stream, z.object({}));
-      return 'told';
+      return 'confirmed';
     } catch (error) {
       if (!(error instanceof NodeLinkError)) throw error;
       return error.code === 'gone' ? 'gone' : 'failed';
@@ -230,7 +230,7 @@ export class RemoteAgents {
       try {
         return await this.#sendTo(first, request, { ...call, process });
       } catch (error) {
-        // It was not sent. The agent may be connected to another node now, or to this one.
+        // The call was not sent. By now the agent may be connected to another node, or to this one.
         if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
         if (tunnels.takesCalls(agent)) return await own.send(request);
         const next = await this.#links.findAgent(agent);

@@ -9,7 +9,7 @@ import { isScope } from '#model/scopes';
 import { type LinkStream, NodeLinkError } from './link-stream.ts';
 import type { NodeLinks } from './node-links.ts';
 
-/** A longer body goes on as it comes. */
+/** A longer body is streamed. */
 const shortBytes = 64 * 1024;
 const maxHeaderBytes = 32 * 1024;
 
@@ -31,7 +31,7 @@ const provedSchema = z.discriminatedUnion('type', [
   z.object({ type: z.literal('person'), userId: z.string() }),
 ]);
 
-/** What opens a stream for a call to the gateway of another node. */
+/** The opening of a stream: a call to the gateway of another node. */
 const gatewayCallSchema = z.object({
   to: z.literal('gateway'),
   request: z.string(),
@@ -51,12 +51,12 @@ export function isForGateway(opening: unknown): boolean {
 const answerSchema = z.object({
   status: z.int().min(200).max(599),
   headers: z.record(z.string(), z.string()),
-  /** The length of a body that is whole. */
+  /** The length of a body that is sent whole. */
   bytes: z.number().optional(),
 });
 
 /**
- * Sends a call to the node that has its session. A call that was sent is never sent again.
+ * Sends a call to the node that has its session, at most once.
  *
  * @throws {GatewayRefusal} `unknown_session`, `node_unreachable`, `node_lost`, `too_large`
  */
@@ -111,7 +111,7 @@ export async function answerNode(
       try {
         return await wholeBody(stream, maxBodyBytes, arrived);
       } finally {
-        // A call that is ended later still gets its answer.
+        // A call that ends after its body was read still gets an answer.
         signal?.removeEventListener('abort', end);
       }
     },
@@ -137,7 +137,7 @@ export function sendBody(stream: LinkStream, body: Uint8Array | undefined): void
 }
 
 /**
- * The whole body of a stream. `arrived` is told the length of each part.
+ * The whole body of a stream. `arrived` is called with the length of each part.
  *
  * @throws {GatewayRefusal} `too_large`, `cancelled`, and what `arrived` throws
  */
@@ -161,7 +161,7 @@ export async function wholeBody(
   return body.whole();
 }
 
-/** Sends an answer, with a body that is whole or as it comes. */
+/** Sends an answer, with its body whole or streamed. */
 export async function sendAnswer(
   stream: LinkStream,
   head: object,
@@ -191,7 +191,7 @@ export async function headIn<Head>(stream: LinkStream, schema: z.ZodType<Head>):
   throw new NodeLinkError('broken', 'the head of the answer cannot be read');
 }
 
-/** The body of an answer: whole when it is short, else as it comes. */
+/** The body of an answer: whole if it is short, otherwise streamed. */
 export async function bodyIn(
   stream: LinkStream,
   bytes: number | undefined,
@@ -202,7 +202,7 @@ export async function bodyIn(
   return body.whole();
 }
 
-/** Those that the gateway reads. None of them is a credential. */
+/** The headers that the gateway reads, without credentials. */
 function forwardedHeaders(headers: NodeCall['request']['headers']): Record<string, string> {
   const single = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
     typeof value === 'string' ? [[name, value]] : [],
@@ -217,7 +217,7 @@ function sessionRefusal(error: NodeLinkError): GatewayRefusal {
     case 'unreachable':
       return new GatewayRefusal('node_unreachable', { detail: 'this session', cause: error });
     case 'reset':
-      // Its sessions end with it, and it has not begun this call.
+      // A stopping node has not begun this call, and its sessions end with it.
       if (error.reset?.code === 'stopping')
         return new GatewayRefusal('unknown_session', { cause: error });
       return new GatewayRefusal('node_lost', { cause: error });

@@ -1,11 +1,11 @@
-/** What is older was held back, or comes from a node whose clock is wrong. */
+/** An older message was held back, or comes from a node whose clock is wrong. */
 const maxAgeMs = 10_000;
 const forgetEveryMs = 1000;
 const maxKept = 200_000;
 
 /**
- * Tells the first arrival of a message from its repetitions, by a nonce and the time that are sealed in it. A nonce is kept as long
- * as its message would be young enough. Beyond 200,000, all that arrives is refused until some are forgotten.
+ * Distinguishes the first arrival of a message from replays, by the nonce and the time sealed in it. A nonce is remembered for as
+ * long as the message would be accepted. With 200,000 nonces in memory, every message is refused until some expire.
  */
 export class ReplayGuard {
   readonly #nowMs: () => number;

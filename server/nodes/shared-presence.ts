@@ -31,7 +31,7 @@ interface RemotePresence {
   readonly presence: AgentPresence;
 }
 
-/** What another node wrote, and which of its writes this was. */
+/** What another node wrote last, and the revision of that write. */
 interface ReadNode {
   readonly revision: number;
   readonly agents: ReadonlyMap<string, RemotePresence>;
@@ -39,7 +39,7 @@ interface ReadNode {
 
 export interface SharedPresenceOptions {
   readonly db: Db;
-  /** Of this process, which `NodeRegistry` has entered in the list of nodes. */
+  /** Names this process, as listed by `NodeRegistry`. */
   readonly instance: string;
   readonly tunnels: Pick<AgentTunnels, 'presenceOf' | 'presences' | 'revision'>;
   /** Called when the database did not answer. */
@@ -47,9 +47,9 @@ export interface SharedPresenceOptions {
 }
 
 /**
- * Which agents are connected to any node, so that a page is the same at every node. Twice a second, each node writes to the
- * database what has changed about the agents that are connected to it, and reads what others have written. What a node wrote is
- * valid for as long as the node is alive; this needs no heartbeat for each agent, and no NATS.
+ * Which agents are connected to any node, so that every node shows the same page. Twice a second, each node writes changes of its
+ * agents to the database, and reads what others have written. What a node wrote is valid while the node is alive, so agents need
+ * no heartbeats of their own, and NATS is not required.
  */
 export class SharedPresence {
   readonly #options: SharedPresenceOptions;
@@ -93,7 +93,7 @@ export class SharedPresence {
     return this.#exchanging;
   }
 
-  /** What this node wrote ends with its entry in the list of nodes. */
+  /** Stops the timer. The records of this node expire with its entry in the list of nodes. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.#exchanging;
@@ -138,7 +138,7 @@ export class SharedPresence {
       select instance, presence_revision from node
         where seen_at >= ${databaseSeconds} - ${leaseMs / 1000}`.execute(db);
     const own = alive.rows.find((row) => row.instance === instance);
-    // The database was away for so long that another node removed the entry of this one.
+    // The database was unreachable for so long that another node removed the entry of this one.
     if (own && own.presence_revision !== this.#ownRevision) {
       this.#written = new Map();
       this.#writtenRevision = undefined;
@@ -165,7 +165,7 @@ export class SharedPresence {
         where p.instance = ${instance}`.execute(this.#options.db);
     const agents = new Map<string, RemotePresence>();
     for (const { agent_id: id, organization, presence: text } of rows) {
-      // A node of another version may write what this one cannot read.
+      // A node of another version may write a form that this one does not know.
       const presence = presenceSchema.safeParse(JSON.parse(text)).data;
       if (presence) agents.set(id, { organization, text, presence });
     }
