@@ -33,11 +33,11 @@ export interface ServerHealth {
   readonly protocol: string | undefined;
 }
 
-/** How a server's upstream is asked. */
+/** A server's upstream as a probe reaches it. */
 export interface ProbedUpstream extends Pick<Inspected, 'upstream' | 'name'> {
-  /** Without the token that it requires, if it requires one; people's tokens are not for probes. */
+  /** The same upstream without its token, if it requires one: probes never use people's tokens. */
   readonly withoutToken: Upstream | undefined;
-  /** Whether calls say who the caller is, which a probe cannot. */
+  /** Whether calls carry an assertion of the caller's identity, which a probe lacks. */
   readonly forwardsCaller: boolean;
 }
 
@@ -45,7 +45,7 @@ export interface UpstreamHealthPorts {
   readonly db: Db;
   readonly clock: Clock;
   readonly presenceOf: (agentId: string) => AgentPresence;
-  /** Whether this process can call an agent that is online; without NATS, an agent of another node it cannot. */
+  /** Whether this process can call an agent that is online. Without NATS, agents of other nodes are out of reach. */
   readonly reachesAgent: (agentId: string) => boolean;
   readonly open: (target: Target) => ProbedUpstream;
   /** Between 0 and 1. */
@@ -57,7 +57,7 @@ export interface UpstreamHealthPorts {
 }
 
 const tickMs = 1000;
-/** Calls of people come first after a start. */
+/** The first round waits, so that calls of people come first after a start. */
 const firstRoundSeconds = 20;
 const roundSeconds = 60;
 const freshSeconds = 45;
@@ -66,20 +66,20 @@ const retrySeconds = 10;
 const mostPerTick = 20;
 const mostAtOnce = 8;
 const mostWaiting = 1000;
-/** Of what is forgotten, a probe or a call tells it again. */
+/** How many servers are remembered. A probe or a call restores what was forgotten. */
 const mostKnown = 20_000;
 const timeoutMs = 10_000;
 
 /** What is known of one server. */
 interface Known {
   organization: string;
-  /** Of the upstream that was asked; `undefined` after a call. */
+  /** The location of the upstream that answered; `undefined` after a call. */
   place: string | undefined;
   inspection: Inspection | undefined;
   checkedAt: EpochSeconds;
   /** Whether a probe is waiting or under way. */
   isProbing: boolean;
-  /** Whether a probe tells why a call failed. */
+  /** Whether a probe can find out why a call failed. */
   readonly isProbed: boolean;
 }
 
@@ -132,11 +132,11 @@ export class UpstreamHealth {
     const known = this.#knownOf(target) ?? this.#add(target);
     this.#refresh(target, known);
     if (known.inspection) return healthOf(known.inspection, known.checkedAt);
-    // An agent says itself what it serves.
+    // A connected agent reports which servers it offers.
     return health(upstream.kind === 'agent' ? 'connected' : 'unknown');
   }
 
-  /** Learns from a call. Takes next to no time, because every call passes here. */
+  /** Learns from a call. This must be fast, because every call passes here. */
   noteCall(targetId: string, outcome: string): void {
     const known = this.#known.get(targetId);
     if (!known) return;
@@ -145,14 +145,14 @@ export class UpstreamHealth {
       known.checkedAt = now;
       if (known.inspection?.outcome !== 'connected') this.#learn(known, { inspection: answered });
     } else if (outcome === 'upstream-error') {
-      // The next look, of a page or of the round, asks for the reason.
+      // The next refresh by a page, or the next round, probes for the reason.
       const isOld = known.checkedAt < now - retrySeconds;
       if (known.isProbed) known.checkedAt = isOld ? 0 : known.checkedAt;
       else this.#learn(known, { inspection: lastCallFailed, checkedAt: now });
     }
   }
 
-  /** What the inspection by another part of the program found. */
+  /** Takes over the result of an inspection by another part of the program. */
   async learn(serverId: string, inspection: Inspection): Promise<void> {
     const server = await findServerById(this.#ports.db, serverId);
     if (!server) return;
@@ -162,7 +162,7 @@ export class UpstreamHealth {
     this.#learn(known, { inspection, checkedAt, place: upstreamLocation(target.upstream) });
   }
 
-  /** Of how many servers something is known. */
+  /** The number of servers that are remembered. */
   get size(): number {
     return this.#known.size;
   }
@@ -218,7 +218,7 @@ export class UpstreamHealth {
     if (!isFresh) this.#enqueue(target);
   }
 
-  /** Probes again, for a page that shows it, when a failure is ten seconds old or anything else a minute. */
+  /** Probes again for a page, when a failure is ten seconds old, or any other result a minute. */
   #refresh(target: Target, known: Known): void {
     const age = this.#ports.clock.now() - known.checkedAt;
     const isGood = known.inspection?.outcome === 'connected';
@@ -276,7 +276,7 @@ export class UpstreamHealth {
     const bare = isForPeople
       ? await inspect({ ...asked, upstream: withoutToken }, this.#links)
       : found;
-    // With no person in front of it, a refusal is all that such a server has to say.
+    // Without a person, such a server can only refuse, so a refusal proves that it is reachable.
     const isRefusal = bare.outcome === 'sign-in-required' && (isForPeople || forwardsCaller);
     return isRefusal ? personal : bare;
   }
@@ -289,7 +289,7 @@ export class UpstreamHealth {
     this.#revisions.set(known.organization, this.#revision);
   }
 
-  /** What is known of a target where it is now. */
+  /** What is known of a target, unless its location has changed since. */
   #knownOf({ id, upstream }: Target): Known | undefined {
     const known = this.#known.get(id);
     const isElsewhere = known?.place !== undefined && known.place !== upstreamLocation(upstream);
@@ -310,7 +310,7 @@ export class UpstreamHealth {
     return known;
   }
 
-  /** Why calls do not get as far as the MCP server behind an agent. */
+  /** Why calls do not reach the MCP server behind an agent. */
   async #agentProblem(agentId: string, server: string): Promise<ServerHealth | undefined> {
     const { isOnline, servers } = this.#ports.presenceOf(agentId);
     if (isOnline && servers.some(({ name }) => name === server)) return undefined;
@@ -359,7 +359,7 @@ function healthOf(inspection: Inspection, checkedAt: EpochSeconds): ServerHealth
   }
 }
 
-/** What pages show of it. */
+/** The sentence that pages show for an inspection. */
 function wordsOf(inspection: Inspection | undefined): string {
   if (!inspection) return '';
   const { status, reason = '', protocol = '' } = healthOf(inspection, 0);

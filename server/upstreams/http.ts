@@ -49,7 +49,7 @@ export class HttpPools {
     return { send: (request) => this.#poolOf(url, publicOnly).send(request) };
   }
 
-  /** Uses a public URL once, for example to test it. Nothing is kept of it, as there may be any number of such URLs. */
+  /** Uses a public URL once, for example to test it. Its pool is closed afterwards, because there may be any number of such URLs. */
   async once<Result>(url: string, use: (upstream: Upstream) => Promise<Result>): Promise<Result> {
     const http = httpUpstream(url, this.#guard);
     try {
@@ -65,7 +65,7 @@ export class HttpPools {
     for (const [name, { http, usedAt }] of this.#pools) {
       if (usedAt > oldest || http.isBusy()) continue;
       this.#pools.delete(name);
-      // Nothing is lost with it.
+      // No request is in progress, so an error while closing does no harm.
       http.close().catch(() => undefined);
     }
   }
@@ -83,7 +83,7 @@ export class HttpPools {
       known.usedAt = usedAt;
       return known.http;
     }
-    // The operator entered the others, and so named their host.
+    // The operator entered the other URLs, and thereby allowed their hosts.
     const allowedHosts = publicOnly ? this.#guard.allowedHosts : [hostAndPort(new URL(url))];
     const http = httpUpstream(url, { ...this.#guard, allowedHosts });
     this.#pools.set(name, { http, usedAt });
@@ -93,7 +93,7 @@ export class HttpPools {
 
 const connectTimeoutMs = 10_000;
 const answerTimeoutMs = 600_000;
-// Several times what one credential may have open, so that no one can take all connections.
+// Several times what one credential may have open, so that no caller can take all connections.
 const maxConnections = 4096;
 /** How many of them may be opening, so that a host that never accepts one does not cost as many sockets. */
 const maxOpening = 128;
@@ -135,7 +135,7 @@ export function httpUpstream(url: string, guard: OutboundGuard): HttpUpstream {
   };
 }
 
-/** Connects as undici does, to at most `maxOpening` places at a time. The others wait in order, no longer than connecting may take. */
+/** Connects as undici does, at most `maxOpening` connections at a time. The others wait in order, until the time limit for connecting. */
 function boundedConnector({ lookup }: { lookup: LookupFunction }): buildConnector.connector {
   const connect = buildConnector({ timeout: connectTimeoutMs, lookup });
   const waiting = new Set<() => void>();
@@ -181,19 +181,19 @@ const smallBytes = 512;
 type Headers = Readonly<Record<string, string | string[] | undefined>>;
 
 /**
- * One request and its answer, which is there when it has arrived as a whole, or turns out to be long or an event stream. The
- * signal of the request ends it and its body at any time. An object with methods rather than closures: there is one a call.
+ * One request and its answer. The answer is available when it has arrived whole, or turns out to be long or an event stream. The
+ * signal of the request ends both at any time. Methods instead of closures, because every call creates one of these objects.
  */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #request: UpstreamRequest;
-  /** For messages. */
+  /** The name of the upstream in messages. */
   readonly #name: string;
   #resolve: (answer: UpstreamAnswer) => void = () => undefined;
   #reject: (error: unknown) => void = () => undefined;
   #controller: Dispatcher.DispatchController | undefined;
   #status = 0;
   #headers: Headers = {};
-  /** Once it turned out to be long. */
+  /** The body, once the answer turned out to be long. */
   #stream: Readable | undefined;
   /** What has arrived and is not in the stream yet. */
   readonly #arrived = new GatheredBytes();
@@ -219,7 +219,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** The signal was aborted. */
   handleEvent(): void {
     if (this.#controller) return this.#controller.abort(ended());
-    // It waits for a connection, and is ended when there is one.
+    // The request still waits for a connection, and is aborted once it has one.
     this.#settle();
     this.#reject(ended());
   }
@@ -264,7 +264,7 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (this.#stream) return void this.#stream.destroy(error);
     if (this.#request.signal.aborted) return this.#reject(error);
     const isLate = error instanceof errors.HeadersTimeoutError;
-    // Within a short answer the connection broke.
+    // With a status, the connection broke within a short answer.
     const code = this.#status > 0 ? 'broken' : isLate ? 'timeout' : 'unreachable';
     this.#reject(new UpstreamError(code, this.#name, { cause: error }));
   }
@@ -282,7 +282,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       },
     });
     this.#stream = stream;
-    // The reader gets the error. Without a reader it must not be an unhandled one.
+    // The reader gets the error. Without a reader, the error must not be unhandled.
     stream.on('error', () => undefined);
     this.#passOn();
     this.#answer(stream);

@@ -1,4 +1,4 @@
-// Asks an MCP server what a caller would: whether it answers, in which protocol, and which tools it has.
+// Finds out what a caller would: whether an MCP server answers, in which protocol, and which tools it has.
 import { readMessage } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { z } from 'zod';
@@ -45,16 +45,16 @@ export function describedTool(tool: unknown): ToolDescription | undefined {
 export type Inspection =
   | {
       readonly outcome: 'connected';
-      /** The protocol revision: `2025-11-25`; `undefined` if a call has told that it answers. */
+      /** The protocol revision: `2025-11-25`; `undefined` if a call, not an inspection, proved that it answers. */
       readonly protocolVersion: string | undefined;
-      /** If they were asked for. */
+      /** Present if the inspection requested them. */
       readonly tools: readonly OfferedTool[] | undefined;
     }
-  /** It answered 401. `isOAuth`: and named an authorization server, or a bearer token. */
+  /** It answered 401. `isOAuth`: the challenge names an authorization server or the scheme Bearer. */
   | { readonly outcome: 'sign-in-required'; readonly isOAuth: boolean; readonly reason: string }
   /** Only people with an account of their own there get an answer. */
   | { readonly outcome: 'personal'; readonly reason: string }
-  /** No connection; or an answer that is not MCP's; or an address that must not be called. */
+  /** In this order: no connection, an answer that is not MCP, an address that must not be called. */
   | { readonly outcome: 'offline' | 'error' | 'forbidden'; readonly reason: string };
 
 /** An inspected upstream. */
@@ -70,12 +70,12 @@ const mostTools = 1000;
 const mostBytes = 4 * 1024 * 1024;
 
 /**
- * Makes the handshake if `links` has none for this key, else asks for a sign of life, and lists the tools if they are wanted.
- * Never rejects. The handshake is kept for the next inspection; a failure ends it.
+ * Makes the handshake if `links` has none for this key, otherwise pings the upstream, and lists the tools if requested. Never
+ * rejects. The next inspection uses the same handshake, unless this one fails.
  */
 export async function inspect(inspected: Inspected, links: PlainLinks): Promise<Inspection> {
   const first = await inspectOnce(inspected, links);
-  // A server that was restarted refuses the session of the handshake before.
+  // A restarted server refuses the session of an earlier handshake.
   const { wasKept, inspection } = first;
   const isFinal = !wasKept || inspection.outcome === 'connected';
   return isFinal ? inspection : (await inspectOnce(inspected, links)).inspection;
@@ -125,7 +125,7 @@ class WatchedUpstream implements Upstream {
   }
 
   async send(request: Parameters<Upstream['send']>[0]): Promise<UpstreamAnswer> {
-    // A session is also ended when it is late.
+    // A late inspection must still end its session.
     const late = request.method === 'DELETE' ? undefined : this.#late;
     const signal = late ? AbortSignal.any([request.signal, late]) : request.signal;
     this.last = undefined;
@@ -210,8 +210,8 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
     const reason = `${name} requires authentication (HTTP 401).`;
     return { outcome: 'sign-in-required', isOAuth, reason };
   }
-  const said = chain.find((one) => one instanceof UpstreamError)?.detail;
-  if (said) return { outcome: 'error', reason: asSentence(said) };
+  const reported = chain.find((one) => one instanceof UpstreamError)?.detail;
+  if (reported) return { outcome: 'error', reason: asSentence(reported) };
   if (isLate) {
     const reason = `${name} did not answer within ${timeoutMs / 1000} seconds.`;
     return { outcome: 'offline', reason };
@@ -238,7 +238,7 @@ function* causesOf(error: unknown): Generator {
   }
 }
 
-/** What the network said, in words. */
+/** Describes a network error in words. */
 function networkReason(chain: readonly unknown[], name: string): string {
   const codes = chain.map((one) => (one instanceof Error && 'code' in one ? one.code : undefined));
   const code = codes.map(String).find((one) => /^[A-Z][A-Z0-9_]+$/.test(one)) ?? '';

@@ -111,7 +111,7 @@ async function finish({ body }: UpstreamAnswer): Promise<void> {
   }
 }
 
-/** Allows for the time that a request takes and for clocks that differ. */
+/** Long enough for a slow request and for clocks that differ. */
 const assertionLifetimeSeconds = 60;
 
 /** The identity of a caller, as asserted to an upstream. */

@@ -88,7 +88,7 @@ export class CredentialCleanup {
     const waiting = new AbortController();
     const timeout = delay(waitMs, undefined, { signal: waiting.signal }).catch(() => undefined);
     const done = (async () => {
-      // A round in progress may have started before the caller ended something.
+      // A round in progress may have started before the caller ended a connection.
       await this.#running;
       await this.run();
     })();
@@ -112,7 +112,7 @@ export class CredentialCleanup {
     // After the connections: their tokens can be revoked only while the client is registered.
     const unused = await listEndedRegistrations(db, clock.now(), batch);
     await Promise.all(unused.map((one) => this.#attempt(this.#endedRegistration(one))));
-    // Accesses that were never used have no cleanup that becomes due.
+    // Accesses that were never used never have a due cleanup, so every thirtieth round looks for them.
     this.#rounds += 1;
     if (due.length > 0 || this.#rounds % 30 === 1) await deleteUnusedUpstreamAccesses(db);
   }
@@ -146,7 +146,7 @@ export class CredentialCleanup {
     };
   }
 
-  /** An authorization server that does not support removing clients, or has removed this one, is not asked again. */
+  /** The removal of a client. If the authorization server does not support it, or has already done it, it is not repeated. */
   #endedRegistration({
     access,
     registration,

@@ -47,7 +47,7 @@ export function upstreamSetup({
   sealing,
   guard,
 }: {
-  /** Our public URL; a command may not know it. */
+  /** Our public URL; `undefined` in a command that does not know it. */
   base: string | undefined;
   sealing: Sealing;
   guard: OutboundGuard;
@@ -139,7 +139,7 @@ export async function registerClient(
   const isOther = (registered.token_endpoint_auth_method ?? method) !== method;
   const isMissing = method !== 'none' && secret === undefined;
   if (isOther || isMissing) throw byHand(`${issuer} registered a different client than requested`);
-  // Renewal would take another registration, a client that people have not consented to.
+  // Renewal would require another registration, and people have not consented to that client.
   if ((registered.client_secret_expires_at ?? 0) > 0) {
     throw byHand(`${issuer} registers clients only for a limited time`);
   }

@@ -200,7 +200,7 @@ function withoutCaching(message: Buffer, result: Span) {
   ];
 }
 
-/** Its cursor as the caller is to send it back. */
+/** The page with its cursor in the form that the caller sends back. */
 function withWrappedCursor(theirs: ResponseMessage) {
   const { message, result } = theirs;
   const next = nextCursorOf(theirs);

@@ -58,7 +58,7 @@ const watchedIntervalMs = 30_000;
 const unwatchedIntervalMs = 2000;
 
 export interface SkillFolderOptions {
-  /** Called for what is in the folder and cannot be served. */
+  /** Called for every file in the folder that cannot be served. */
   readonly onProblem: (problem: SkillProblem) => void;
   /** Called when the folder cannot be read. The last content stays served. */
   readonly onError: (error: unknown) => void;
@@ -82,7 +82,7 @@ export class SkillFolder {
   #lastError = '';
   #watcher: FSWatcher | undefined;
   #timer: NodeJS.Timeout | undefined;
-  /** Changed since the last refresh began. */
+  /** Whether the folder has changed since the last refresh began. */
   #isChanged = false;
   #refresh = Promise.resolve();
   #isClosed = false;
@@ -104,7 +104,7 @@ export class SkillFolder {
     const none = { list: () => Promise.resolve([]), read: () => Promise.reject(new Error('none')) };
     const empty = await SkillsExtension.load(none, { onWarning: () => undefined });
     const folder = new SkillFolder(root, empty, options);
-    // What changes while it is read is read again.
+    // Watch first, so that changes made during the first read are read again.
     folder.#watch();
     await folder.refresh();
     return folder;

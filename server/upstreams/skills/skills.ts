@@ -25,7 +25,7 @@ import { isSkillUri, skillUriProblem } from './skill-uri.ts';
 import type { Target } from '#model/endpoints';
 
 export interface SkillFoldersOptions {
-  /** Called for what is in the folder of a server and cannot be served. */
+  /** Called for every file in the folder of a server that cannot be served. */
   readonly onProblem: (server: string, problem: SkillProblem) => void;
   readonly onError: (server: string, error: unknown) => void;
 }

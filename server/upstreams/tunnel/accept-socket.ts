@@ -7,7 +7,7 @@ import type { AgentTunnels } from './agent-tunnels.ts';
 import type { Tunnel, TunnelSocket } from './tunnel.ts';
 
 const closeTimeoutMs = 1000;
-/** More than all streams of a tunnel may have unsent, so the other end has stopped reading. */
+/** More unsent bytes than all streams of a tunnel may have, so the agent has stopped reading. */
 const maxUnsentBytes = 64 * 1024 * 1024;
 
 export interface AcceptedRequest {

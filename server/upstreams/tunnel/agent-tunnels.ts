@@ -8,7 +8,7 @@ import { ConnectedAgent, offlineAgent, type AgentPresence } from './connected-ag
 import { Tunnel, type TunnelSocket } from './tunnel.ts';
 
 const checkIntervalMs = 500;
-/** Pages of a busy agent refresh no more often than this. */
+/** How often pages of a busy agent refresh at most. */
 const reportIntervalMs = 2000;
 const maxTunnelsPerAgent = 32;
 const maxTunnels = 20_000;
@@ -22,7 +22,7 @@ export interface AgentTunnelsOptions {
   readonly nowMs: () => number;
   /** The nodes of this installation; `undefined` if there can be only one. */
   readonly nodes?: (() => TunnelNodes | undefined) | undefined;
-  /** Called when an agent, or one of its processes, may have begun or ceased to take calls here. */
+  /** Called when an agent, or one of its processes, may have started or stopped taking calls here. */
   readonly onPresence?:
     | ((agentId: string, agent: Pick<ConnectedAgent, 'takesCalls' | 'processes'>) => void)
     | undefined;
@@ -38,7 +38,7 @@ export class AgentTunnels {
   readonly #options: AgentTunnelsOptions;
   /** Agents with a tunnel. */
   readonly #agents = new Map<string, ConnectedAgent>();
-  /** Agents whose last tunnel has ended: when they return, they are told what ended meanwhile. */
+  /** Agents whose last tunnel has ended. When they return, they learn which callers lost access meanwhile. */
   readonly #left = new LimitedMap<string, ConnectedAgent>(maxLeft);
   readonly #organizations = new LimitedMap<string, number>(maxOrganizations);
   readonly #timer: NodeJS.Timeout;
@@ -110,8 +110,8 @@ export class AgentTunnels {
   }
 
   /**
-   * `isProbe`: its requests are not calls of a person, and not counted as such. `process` of the agent has the session of the request,
-   * if another node remembers it.
+   * An agent's server as an upstream for one caller. With `isProbe`, its requests do not count as calls of a person. `process` is
+   * the agent process that has the session, if another node remembers it.
    */
   upstreamOf(
     agentId: string,
@@ -119,7 +119,7 @@ export class AgentTunnels {
     caller: string,
     { isProbe, process }: { isProbe?: boolean; process?: string | undefined } = {},
   ): Upstream {
-    // Found at each request, because the agent may have come or gone since.
+    // Looked up for each request, because the agent may have connected or disconnected since.
     const agent = () => this.#known(agentId) ?? new ConnectedAgent(this.#options);
     return { send: (request) => agent().upstream(server, caller, isProbe, process).send(request) };
   }
@@ -137,7 +137,7 @@ export class AgentTunnels {
     return this.#agents.get(agentId)?.processes.includes(process) ?? false;
   }
 
-  /** Tells the agents that a caller used that it lost access, so that they end what they keep for it. */
+  /** Tells the agents that a caller used that the caller lost access, so that they end its sessions. */
   endCaller(caller: string): void {
     for (const agent of this.#agents.values()) agent.endCaller(caller);
     for (const agent of this.#left.values()) agent.endCaller(caller);
@@ -157,7 +157,7 @@ export class AgentTunnels {
     return this.#known(agentId)?.presence() ?? offlineAgent;
   }
 
-  /** Of all agents that are online here, by their ids. */
+  /** The state of all agents that are online here, by id. */
   presences(): ReadonlyMap<string, AgentPresence> {
     const online = [...this.#agents].filter(([, { isOnline }]) => isOnline);
     return new Map(online.map(([id, agent]) => [id, agent.presence()]));
@@ -184,7 +184,7 @@ export class AgentTunnels {
   /** Runs one round of checks; a timer calls it. */
   checkTimeouts(): void {
     const nowMs = this.#options.nowMs();
-    // When this process was suspended, the silence is not the agents' fault.
+    // If this process was suspended, the silence says nothing about the agents.
     const wasSuspended = nowMs - this.#checkedAtMs > 4 * checkIntervalMs;
     this.#checkedAtMs = nowMs;
     if (wasSuspended) for (const tunnel of this.#tunnels()) tunnel.noteActivity();
@@ -236,7 +236,7 @@ export class AgentTunnels {
     for (const tunnel of this.#tunnels()) tunnel.end(closeCode.goingAway, 'the server is stopping');
   }
 
-  /** Tells all agents when a node of the installation came or went. */
+  /** Tells all agents when a node joined or left the installation. */
   #tellNodes(): void {
     const nodes = this.#options.nodes?.()?.nodes.join();
     if (nodes === this.#toldNodes) return;
@@ -286,5 +286,5 @@ export function callerNames(key: Buffer): (owner: string) => string {
   };
 }
 
-/** Every call to an agent or a command names its caller, and making a name costs as much as scanning a message. */
+/** How many names are cached, because each call needs one and deriving it costs as much as scanning a message. */
 const maxCallerNames = 10_000;

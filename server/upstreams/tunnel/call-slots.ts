@@ -2,7 +2,7 @@
 
 /** How many calls a tunnel takes at once, besides streams that only listen. */
 export const maxCalls = 128;
-/** One caller always leaves a quarter to the others. */
+/** One caller may take three quarters of them, so that the others always have the rest. */
 const maxCallsPerCaller = 96;
 const maxListening = 4096;
 
@@ -79,7 +79,7 @@ export class WaitingCalls<Slot> {
     if (queue.size === 0) this.#queues.delete(call.caller);
   }
 
-  /** Hands out free slots, to one call of each caller in turn, as long as `isFree`. */
+  /** Hands out free slots to one call of each caller in turn, while `isFree` returns true. */
   serve(isFree: () => boolean): void {
     let served = true;
     while (served && this.#size > 0) {

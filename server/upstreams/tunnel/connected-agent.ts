@@ -9,15 +9,15 @@ import type { Tunnel, TunnelRequest } from './tunnel.ts';
 
 const maxSessions = 20_000;
 const maxCallers = 20_000;
-/** An agent keeps the state of callers for a minute after its tunnel ended, and either end may notice that end late. */
+/** Longer than the minute for which an agent keeps its callers' state after a tunnel ended, because either side may notice late. */
 const tellAgainMs = 90_000;
 const waitTimeoutMs = 30_000;
 /** How many bytes of requests, and of responses, this process buffers for all tunnels of an agent together. */
 const maxRequestBytes = 64 * 1024 * 1024;
 const maxAnswerBytes = 64 * 1024 * 1024;
-/** Begins what stands for the process of a tunnel whose agent does not name it. */
+/** The prefix of the name that this server invents for an agent process that sends none. */
 const unnamed = 'unnamed process: tunnel ';
-/** A request that is no longer than this is not worth evicting. */
+/** Evicting a request up to this length would free too little memory. */
 const shortBytes = 64 * 1024;
 
 /** The state of an agent at this moment, and what happened since this server started. */
@@ -172,7 +172,7 @@ export class ConnectedAgent {
   /** Serves waiting calls, after a slot or a tunnel became free. */
   serveWaiting(): void {
     const hasSlot = () => this.tunnels.some(({ isReady, calls }) => isReady && calls < maxCalls);
-    // When the agent has left, the calls fail now instead of at their time limit.
+    // If the agent has disconnected, the calls fail now instead of at their time limit.
     const isFree = () => hasSlot() || !this.tunnels.some(({ isReady }) => isReady);
     if (this.#waiting.size > 0) this.#waiting.serve(isFree);
   }
@@ -216,7 +216,7 @@ export class ConnectedAgent {
   async #send(request: TunnelRequest, isProbe: boolean): Promise<UpstreamAnswer> {
     if (!isProbe) this.#calls += 1;
     const { caller, body, signal } = request;
-    // A caller who lost access has its sessions ended; that is not a call of its own.
+    // A DELETE ends a session, also on behalf of a caller who lost access, so it proves no access.
     if (request.method !== 'DELETE') this.#knownCallers.noteCall(caller);
     const bytes = body?.length ?? 0;
     const eviction = bytes > shortBytes ? new AbortController() : undefined;
@@ -377,7 +377,7 @@ class KnownCallers {
   /** How many have lost access. */
   #endedCount = 0;
 
-  /** A request of the caller goes to the agent, so it has access. */
+  /** Notes that the caller has access, because one of its requests goes to the agent. */
   noteCall(caller: string): void {
     this.#forget(caller);
     this.#callers.set(caller, undefined);
@@ -386,7 +386,7 @@ class KnownCallers {
     if (oldest !== undefined) this.#forget(oldest);
   }
 
-  /** The caller lost access. `false` when it never made a call, so the agent keeps nothing for it. */
+  /** Notes that the caller lost access. `false` if it never made a call, so that the agent has no state of it. */
   end(caller: string, nowMs: number): boolean {
     if (!this.#callers.has(caller)) return false;
     this.#forget(caller);

@@ -1,4 +1,4 @@
-// What is buffered for a tunnel: a window for each body, and a limit for all of them.
+// Buffers of a tunnel: a window for each body, and a limit for all of them.
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { frameType, maxPayloadBytes, writeFrame } from 'latchkey-mcp/tunnel-frames';
 
@@ -66,7 +66,7 @@ export class OutgoingBody {
       stream: number;
       windowBytes: number;
       send: (frame: Buffer) => void;
-      /** Called when no part of the body is kept here any more; perhaps more than once. */
+      /** Called when no part of the body is in memory any more; perhaps more than once. */
       onSent?: (() => void) | undefined;
     },
   ) {
@@ -161,7 +161,7 @@ export class MemoryBudget {
     return release;
   }
 
-  /** `false` when no other caller would keep at least the `after` bytes that this one would have. */
+  /** Evicts a reservation of the caller that keeps the most bytes without it; `false` if none would keep at least `after`. */
   #evictFor(after: number): boolean {
     let most: { latest: Reservation; rest: number } | undefined;
     for (const [caller, reservations] of this.#evictable) {

@@ -4,7 +4,7 @@ import type { Clock, EpochSeconds } from '#model/clock';
 import type { AgentTunnels } from './agent-tunnels.ts';
 
 const lookEveryMs = 500;
-/** How long what is written is valid, so that a process that was killed keeps no agent online. */
+/** How long a written row is valid, so that agents of a killed process do not stay online. */
 const validSeconds = 60;
 const renewAfterSeconds = 20;
 
@@ -16,7 +16,7 @@ export interface OnlineAgentsOptions {
   readonly failed: (error: unknown) => void;
 }
 
-/** Writes to the database which agents are connected to this process, for the API and for commands, which run in another process. */
+/** Writes to the database which agents are connected to this process. The API and commands, which run in other processes, read it. */
 export class OnlineAgents {
   readonly #options: OnlineAgentsOptions;
   readonly #timer: NodeJS.Timeout;
@@ -34,7 +34,7 @@ export class OnlineAgents {
     this.#timer = setInterval(() => void this.write(), lookEveryMs).unref();
   }
 
-  /** Writes what has changed, and what would soon be over; a timer calls it. */
+  /** Writes changes, and renews rows that will expire soon; a timer calls it. */
   write(): Promise<void> {
     if (this.#isWriting) return this.#writing;
     this.#isWriting = true;

@@ -30,9 +30,9 @@ export interface TunnelStreamOptions {
   /** Whether its answer has no end of its own. */
   readonly isListening: boolean;
   readonly send: (frame: Buffer) => void;
-  /** Called when no part of the request is kept any more; perhaps more than once. */
+  /** Called when no part of the request is in memory any more; perhaps more than once. */
   readonly onSent?: (() => void) | undefined;
-  /** Called with how many bytes more, or fewer, wait for the caller while the stream is open. */
+  /** Called with the change in the number of bytes that wait for the caller, while the stream is open. */
   readonly onBuffered: (bytes: number) => void;
   /** Called once, when both sides are done with the stream. */
   readonly onClosed: () => void;
@@ -59,7 +59,7 @@ export class TunnelStream {
 
   constructor(options: TunnelStreamOptions) {
     this.#options = options;
-    // A failure before anybody awaits the answer is not an unhandled rejection.
+    // Without this, a failure before the caller awaits the answer would be an unhandled rejection.
     this.#answered.promise.catch(() => undefined);
   }
 
@@ -118,8 +118,8 @@ export class TunnelStream {
       this.#isDelivered = true;
       this.#answered.resolve(busyAnswer);
     }
-    const said = `the agent ended the call, ${message}`;
-    this.fail(new UpstreamError(errorCode(code), said, { detail: detail || code }));
+    const reason = `the agent ended the call, ${message}`;
+    this.fail(new UpstreamError(errorCode(code), reason, { detail: detail || code }));
   }
 
   onCredit(bytes: number | undefined): boolean {

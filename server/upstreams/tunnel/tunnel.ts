@@ -40,17 +40,17 @@ export interface TunnelOptions {
   readonly socket: TunnelSocket;
   /** A monotonic clock. */
   readonly nowMs: () => number;
-  /** Called when the tunnel became ready or ended, or serves other servers. */
+  /** Called when the tunnel became ready or ended, or the agent offers other servers. */
   readonly onChange: () => void;
   /** The nodes of this installation; `undefined` if there can be only one. */
   readonly nodes: () => TunnelNodes | undefined;
   /** Callers who lost access while this process of the agent may have been away. */
   readonly recentlyEndedCallers: () => readonly string[];
-  /** Called with how many bytes more, or fewer, wait for callers. */
+  /** Called with the change in the number of bytes that wait for callers. */
   readonly onBuffered: (bytes: number) => void;
   /** Called when a call has ended. */
   readonly onCallEnded: () => void;
-  /** Called when the agent or a call at it failed, with a message for a page. */
+  /** Called with a message for a page when the agent, or a call to it, failed. */
   readonly onError: (message: string) => void;
 }
 
@@ -60,7 +60,7 @@ export interface TunnelRequest extends UpstreamRequest {
   readonly caller: string;
   /** The process of the agent that has its session, if another node remembers it. */
   readonly process?: string | undefined;
-  /** Called when no part of the body is kept any more; perhaps more than once. */
+  /** Called when no part of the body is in memory any more; perhaps more than once. */
   readonly onSent?: () => void;
 }
 
@@ -88,7 +88,7 @@ export class Tunnel {
     this.sinceMs = this.#lastActivityAtMs = this.#lastPingAtMs = options.nowMs();
   }
 
-  /** How the agent described itself; `undefined` until it has. */
+  /** The agent's description of itself; `undefined` until it arrives. */
   get hello(): Hello | undefined {
     return this.#hello;
   }
@@ -221,7 +221,7 @@ export class Tunnel {
     this.#options.socket.send(frame);
   }
 
-  /** Tells the agent that a caller lost access. Before HELLO it cannot be told. */
+  /** Tells the agent that a caller lost access, unless the agent has not sent HELLO yet. */
   endCaller(caller: string): void {
     if (!this.#hello || this.#isClosed) return;
     this.#options.socket.send(jsonFrame(frameType.left, 0, { caller }));
