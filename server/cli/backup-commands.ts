@@ -17,20 +17,20 @@ import { printMade } from '#admin/print';
 /** A backup, copied next to its destination and migrated to the newest schema, but not in use yet. */
 export interface StagedBackup {
   readonly stores: Pick<Stores, 'db'>;
-  /** Ends what works once or for one browser; the count of sessions, and of links with invitations. */
+  /** Ends browser sessions, one-time links and invitations. Returns how many; `links` includes invitations. */
   endSessionsAndLinks(): Promise<{ readonly sessions: number; readonly links: number }>;
   /**
-   * Lets it take the place of what is there.
+   * Replaces the current data with the backup.
    *
-   * @returns where that is now, `undefined` where there was nothing
+   * @returns the path that the previous data has now, or `undefined` if there was none
    * @throws {CommandError} while the previous data is in use
    */
   place(): Promise<string | undefined>;
-  /** Removes it unless it was placed. */
+  /** Removes the staged copy, unless `place` was called. */
   discard(): Promise<void>;
 }
 
-/** What a command on the data folder itself works with, as no store may be open there. */
+/** What commands on the data folder itself need, while no store is open there. */
 export interface FolderPorts {
   /** @throws {CommandError} when `file` is no backup */
   readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
@@ -42,11 +42,11 @@ export interface FolderPorts {
   readonly connects: (host: string) => Promise<boolean>;
   readonly clock: Clock;
   readonly out: (line: string) => void;
-  /** Asks for a secret by these words, or takes what is piped in. */
+  /** Prompts for a secret, or reads it from piped input. */
   readonly readSecret: (prompt: string, what: string) => Promise<string>;
 }
 
-/** A command on the data folder itself, or on databases that it opens in its own way. All its options are its own. */
+/** A command on the data folder itself, or on databases that it opens itself. It declares all its options. */
 export interface FolderCommand extends CommandFacts {
   readonly runOnFolder: (input: Input, ports: FolderPorts) => Promise<void>;
 }
@@ -133,10 +133,9 @@ export const restore: FolderCommand = {
 };
 
 /**
- * Sees to it that the master key is the one of the backup; what it returns puts one that was asked for into
- * its file.
+ * Makes sure that the master key is the one of the backup, and returns a function that stores a key that the user entered.
  *
- * @throws {CommandError} when it is not
+ * @throws {CommandError} if it is another key
  */
 async function provenMasterKey(
   keys: readonly StoredSigningKey[],

@@ -14,19 +14,19 @@ const name = 'library';
 
 export interface DemoPlace {
   readonly base: string;
-  /** What starts the proxy on this machine: a program and its arguments. */
+  /** The program and arguments that start the proxy on this host. */
   readonly proxyCommand: readonly [string, ...string[]];
-  /** The same for a person to type, in the folder that this was started in. */
+  /** The same as a person types it in the current folder. */
   readonly typedProxy: string;
-  /** What a person types for an administrative command of these words. */
+  /** Completes the words of an administrative command to what a person types. */
   readonly typedServer: (words: string) => string;
 }
 
 /**
  * Creates `demo/library` if it does not exist, and returns the lines that say how to use it.
  *
- * With `showsCredentials`, it also creates one OAuth client and one MCP key there, unless it has some, and the lines show
- * their secrets, once.
+ * With `showsCredentials`, it also creates an OAuth client and an MCP key there, unless there are some, and the lines show their
+ * secrets this one time.
  */
 export async function demoBanner(
   place: DemoPlace,

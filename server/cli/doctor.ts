@@ -33,10 +33,10 @@ import { checkedAddresses } from '#outbound/checked-addresses';
 import type { FolderCommand, FolderPorts } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
-/** Skews above half of what a node tolerates are worth a look. */
+/** The doctor warns of clock skew from half of what a node tolerates. */
 const warnSkewMs = mostSkewMs / 2;
 
-/** What one check found. */
+/** The result of one check. */
 interface Finding {
   readonly check: string;
   readonly outcome: 'OK' | 'warning' | 'failure';
@@ -215,7 +215,7 @@ async function checkMasterKey(db: Db, input: Input): Promise<Finding> {
   const check = 'master key';
   const keys = await listSigningKeys(db);
   const file = resolve(input.text('master-key-file') ?? join(input.must('data-dir'), 'master.key'));
-  // A node must name its file: the one in the default folder belongs to another installation.
+  // A node must name its key file, because the one in the default folder belongs to another installation.
   const isNamed =
     !input.isGiven('database-url') || input.isGiven('master-key-file') || input.isGiven('data-dir');
   if (keys.length === 0 && !(isNamed && existsSync(file))) {
@@ -337,13 +337,13 @@ async function checkOutbound(input: Input): Promise<Finding[]> {
   }
 }
 
-/** Where assistants that many people use describe themselves as OAuth clients. */
+/** The hosts where popular assistants publish their client metadata documents. */
 const documentHosts = [
   ['Claude Code', 'claude.ai'],
   ['Codex', 'chatgpt.com'],
 ] as const;
 
-/** Whether applications that no administrator created can become clients, if this server has no way to the internet. */
+/** Checks whether applications that no administrator created can become clients, even if this server cannot reach the internet. */
 async function checkApplications(input: Input, { connects }: FolderPorts): Promise<Finding> {
   const check = 'applications';
   const both = '--no-client-metadata-documents and --dynamic-registration';

@@ -6,7 +6,7 @@ import type { FolderCommand } from './backup-commands.ts';
 const allHelp = 'latchkey-server help lists the commands';
 
 /**
- * The command that the arguments begin with, and the arguments behind its words.
+ * The command that the arguments begin with, and the remaining arguments.
  *
  * @throws {UsageError}
  */

@@ -24,7 +24,7 @@ export function helpText(version: string): string {
   ].join('\n');
 }
 
-/** The page of `latchkey-server server --help` and its like; `undefined` where no command begins so. */
+/** The page of `latchkey-server NOUN --help`, such as `server`; `undefined` if no command begins with this noun. */
 export function nounHelpText(noun: string): string | undefined {
   const verbs = commands.filter(({ words }) => words.startsWith(`${noun} `));
   if (verbs.length === 0) return undefined;
@@ -37,8 +37,8 @@ export function nounHelpText(noun: string): string | undefined {
   ].join('\n');
 }
 
-function commandLines(told: readonly (Command | FolderCommand)[]): string[] {
-  return told.map(({ words, positionals, doc }) => {
+function commandLines(listed: readonly (Command | FolderCommand)[]): string[] {
+  return listed.map(({ words, positionals, doc }) => {
     return `  ${`${[words, ...positionals].join(' ')} `.padEnd(32)}${doc}`;
   });
 }

@@ -9,7 +9,7 @@ import { openPostgres } from '#db/postgres/open-postgres';
 import { note, type FolderCommand } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
-/** As many digits of a checksum as fit into a table for people. */
+/** How many digits of a checksum the table shows. */
 const printedDigits = 16;
 
 export const migrateCommand: FolderCommand = {

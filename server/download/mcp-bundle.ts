@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { strToU8, unzipSync, zipSync } from 'fflate';
 import { z } from 'zod';
 
-/** What we change in the manifest of a bundle. All else stays as the build wrote it. MCPB manifest 0.3 */
+/** The members of a bundle's manifest that the server changes. All others stay as the build wrote them. MCPB manifest 0.3 */
 const manifestSchema = z.looseObject({
   compatibility: z.looseObject({ platforms: z.array(z.string()).default([]) }).optional(),
   server: z.looseObject({
@@ -12,8 +12,8 @@ const manifestSchema = z.looseObject({
 type Manifest = z.infer<typeof manifestSchema>;
 
 /**
- * The bundle that a build made, which asks for the URL, taken apart. Its files stay compressed: only the manifest, which
- * is the last of them, is replaced for each MCP server.
+ * The parts of the bundle that a build made, which asks the user for the URL. Its files stay compressed: only the manifest, the
+ * last file, is replaced for each MCP server.
  */
 export interface BundleTemplate {
   readonly manifest: Manifest;
@@ -22,11 +22,11 @@ export interface BundleTemplate {
   /** Their entries in the central directory. */
   readonly directory: Buffer;
   readonly count: number;
-  /** Of all that bundles share, in hexadecimal. */
+  /** The digest of what all bundles share, in hexadecimal. */
   readonly sha256: string;
 }
 
-/** The parts of a bundle in their order, so that what all bundles share is in memory once. */
+/** A bundle as a list of parts, so that what all bundles share is in memory only once. */
 export interface McpBundle {
   readonly parts: readonly Buffer[];
   readonly size: number;
@@ -98,7 +98,7 @@ function manifestFor(template: Manifest, { organization, server, url }: BundledS
   const { host } = new URL(url);
   return {
     ...rest,
-    // An assistant keeps one bundle of each name. A dot is in no slug, so that two servers never share a name.
+    // An assistant keeps one bundle of each name. Slugs contain no dots, so two servers never share a name.
     name: ['latchkey', host.replaceAll(/[^a-z0-9.-]/g, '-'), organization, server].join('.'),
     display_name: `${organization}/${server} (Latchkey)`,
     description: `Connects to the MCP server ${organization}/${server} at ${host}. Your browser opens to sign you in.`,

@@ -45,7 +45,7 @@ export interface ProxyDownloadPorts {
   /** The environment of this process. The script gets almost none of it. */
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly clock: Clock;
-  /** Called with the reason when there is no package, or no bundle; not again for the attempts that follow. */
+  /** Called with the reason when there is no package or no bundle, once for any number of failed attempts. */
   readonly failed: (what: 'proxy' | 'bundle', error: unknown) => void;
 }
 

@@ -111,7 +111,7 @@ export class Upgrades {
       try {
         response.assignSocket(socket);
       } catch {
-        // An earlier request on this connection has not been answered yet, which no client does before an upgrade.
+        // An earlier request on this connection is still unanswered. No genuine client upgrades then.
         socket.destroy();
         return;
       }

@@ -10,7 +10,7 @@ const leastChunkBytes = 64;
 
 /**
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
- * refused as soon as its length is known. `arrived` is told the length of each part; `signal` ends the reading.
+ * refused as soon as its length is known. `arrived` is called with the length of each part; `signal` ends the reading.
  *
  * @throws {GatewayRefusal} `too_large`, `too_many_chunks`, `cancelled` if the caller disconnects before the end, what `arrived` throws, and the reason
  *   of `signal`.
@@ -63,7 +63,7 @@ export function readBody(
       stop();
       reject(new GatewayRefusal('cancelled', { cause }));
     };
-    // The request and the signal may be kept as long as a session, and what it was read into must not be.
+    // Remove the listeners: the request and the signal may live as long as a session, and the buffers must not.
     const stop = () => {
       body.clear();
       signal?.removeEventListener('abort', abort);
@@ -109,5 +109,5 @@ export function takeRawBodies(app: FastifyInstance, maxBytes: number): void {
   });
 }
 
-/** Without a listener, an error that comes after the body would be thrown. */
+/** Listens for errors after the body, which would otherwise be thrown. */
 function ignore(): void {}

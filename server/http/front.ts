@@ -71,7 +71,7 @@ export class Front {
         : (request) => proxyAddress(request, trusts);
   }
 
-  /** Leaves everything to the framework from now on. It tells callers that the server is stopping. */
+  /** Leaves everything to the framework from now on, which tells callers that the server is stopping. */
   close(): void {
     this.#isClosing = true;
   }
@@ -97,7 +97,7 @@ export class Front {
     const { method, headers } = request;
     if (method !== 'POST' || this.#isClosing || headers.origin !== undefined) return false;
     const { trustedProxies, isRefused, isOwnHost } = this.#options;
-    // The framework's route may have to warn the operator about it.
+    // The framework's route warns the operator about this header if no proxy is trusted.
     const isProxied = headers['x-forwarded-for'] !== undefined;
     if (isProxied && trustedProxies.length === 0) return false;
     return isOwnHost(headers.host) && !isRefused(request);
@@ -189,7 +189,7 @@ export class Front {
   }
 }
 
-/** Whether a call may belong to a session, or listens to one. A modern call names its method in a header, which its body must repeat. */
+/** Whether a call may belong to a session or listen. A modern call names its method in a header, which its body must repeat. */
 function needsState({ headers }: IncomingMessage): boolean {
   const version = headers['mcp-protocol-version'];
   const isModern = typeof version === 'string' && modernVersions.includes(version);

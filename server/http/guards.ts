@@ -36,8 +36,8 @@ function isAmbiguous({ headers, rawHeaders, httpVersion }: IncomingMessage): boo
 }
 
 /**
- * Whether the lines of a header are together longer than Node lets their names and values be. Its parser does not count what
- * separates them, so very many short lines would pass.
+ * Whether a request's header is longer than Node's limit. Node's parser does not count the separators of names and values, so very
+ * many short lines would pass it.
  */
 export function isLongHeader({ rawHeaders }: IncomingMessage): boolean {
   // A colon and the end of the line for each name and value.
@@ -84,7 +84,7 @@ export function idleConnections(server: Server): () => void {
   server.prependListener('request', ({ socket }) => unused.delete(socket));
   return () => {
     server.closeIdleConnections();
-    // What has begun to send a request may still finish it.
+    // A connection that has begun to send a request may finish it.
     for (const socket of unused) if (socket.bytesRead === 0) socket.destroy();
   };
 }

@@ -11,7 +11,7 @@ export interface IncomingCallDetails {
   readonly maxBodyBytes: number;
   /** The caller's address. */
   readonly address: string | undefined;
-  /** Told when the answer is over, whether or not all of it went out. */
+  /** Called when the answer has ended, whether or not all of it was sent. */
   readonly closed?: () => void;
 }
 

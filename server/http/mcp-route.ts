@@ -5,7 +5,7 @@ import { isSlug } from '#model/slug';
 import { IncomingCall } from './incoming-call.ts';
 import { sendAnswer } from './send-answer.ts';
 
-/** How the framework and the log call it. */
+/** The name of this route in the framework and the log. */
 export const mcpRoutePath = '/mcp/:organization/:server';
 
 interface Place {
@@ -19,14 +19,14 @@ export interface McpRouteOptions {
 }
 
 /**
- * `{base}/mcp/{organization}/{server}`: hands the bare request to the gateway and sends what it answers.
+ * `{base}/mcp/{organization}/{server}`: passes the request to the gateway and sends its answer.
  * `front.ts` does the same for calls with nothing unusual about them.
  */
 export function mcpRoute(
   app: FastifyInstance,
   { gateway, maxBodyBytes, allowedOrigins }: McpRouteOptions,
 ): void {
-  // Answered in the first hook: the body is the gateway's to read, after it knows who is asking.
+  // Answered in the first hook, because the gateway reads the body itself, after it has authenticated the caller.
   const onRequest = async (request: FastifyRequest<Place>, reply: FastifyReply) => {
     const { organization, server } = request.params;
     if (!isEndpointPath(request.url, organization, server)) return reply.callNotFound();
@@ -60,7 +60,7 @@ function isEndpointPath(url: string, organization: string, server: string): bool
   return isSlug(organization) && isSlug(server) && path.endsWith(`/mcp/${organization}/${server}`);
 }
 
-/** Only for pages of the origins that the operator listed. */
+/** The CORS headers for pages of the origins that the operator listed. */
 function corsHeaders(
   { headers }: FastifyRequest<Place>,
   allowedOrigins: readonly string[],

@@ -12,11 +12,11 @@ export function sendAnswer(
   more: readonly string[] = [],
 ): Promise<void> | undefined {
   if (sent) whenClosed(response, sent);
-  // What waits for the caller would stay in memory; where nothing does, the stream ends with an error instead.
+  // Unsent bytes would stay in memory, so the connection is closed; without any, the stream ends with an error instead.
   whenGivenUp?.(() => {
     if (response.writableLength > 0) response.destroy();
   });
-  // Node writes a list as it is, whereas it takes an object apart and validates it twice.
+  // Node writes a list unchanged, but would validate an object twice.
   const head: string[] = [];
   for (const name of Object.keys(headers)) head.push(name, headers[name] ?? '');
   head.push(...more);
@@ -54,13 +54,13 @@ function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 
-/** A response that waits behind another one is not told when their connection closes. */
+/** Calls `act` when the connection closes. Node does not tell a response that waits behind another one. */
 function whenClosed(response: ServerResponse, act: () => void): void {
   const { socket } = response.req;
   if (response.closed || socket.destroyed) return act();
   let isClosed = false;
   const closed = () => {
-    // The connection's event goes on to listeners that were removed meanwhile.
+    // The event still reaches listeners that are removed while it is emitted.
     if (isClosed) return;
     isClosed = true;
     response.off('close', closed);

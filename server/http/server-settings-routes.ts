@@ -111,7 +111,7 @@ function holds(condition: string | undefined, version: string): boolean {
 }
 
 interface Caller extends Pick<Admission, 'endpoint' | 'principal'> {
-  /** Admits it again, in a transaction, until whose end it keeps its access. */
+  /** Admits the caller again in a transaction. Its access cannot be revoked before the transaction ends. */
   readonly admit: (tx: Db) => Promise<void>;
 }
 

@@ -111,7 +111,7 @@ async function resolved(
   return [...addresses];
 }
 
-/** Without a cause, which would tell the two apart wherever messages look at it. */
+/** The error has no cause, because a message built from the cause would reveal whether the name exists. */
 function notPublic(hostname: string): OutboundError {
   return new OutboundError('not_public', `${hostname} is not on the public internet`);
 }

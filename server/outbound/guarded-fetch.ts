@@ -108,7 +108,7 @@ async function discarded(
   return null;
 }
 
-/** Resolving a name cannot be aborted. */
+/** Rejects when `signal` aborts, although the name's resolution, which cannot be aborted, continues. */
 function inTime<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new OutboundError('timeout', 'resolving the name takes too long'));

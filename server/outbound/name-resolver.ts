@@ -1,5 +1,5 @@
-// Resolves host names as the operating system does: /etc/hosts, search domains, names of containers, and whatever else it is
-// set up with. Only getaddrinfo knows all that. It blocks a thread, cannot be cancelled, and Node runs two at a time.
+// Resolves host names as the operating system does, with /etc/hosts, search domains and names of containers. Only getaddrinfo knows
+// all of that, but it blocks a thread, cannot be cancelled, and Node runs only two at a time.
 import { spawn, type ChildProcess } from 'node:child_process';
 import type nodeDns from 'node:dns';
 import type { LookupAddress } from 'node:dns';
@@ -9,19 +9,19 @@ import { OutboundError } from './checked-addresses.ts';
 
 /** How long a name may take. */
 const usualLimitMs = 5000;
-/** Name servers that work take less. What takes longer goes on in a child process. */
+/** Working name servers answer sooner. A look-up that takes longer moves to a child process. */
 const slowAfterMs = 200;
-/** How long a name that took too long is refused without another look-up. */
+/** How long a name is refused without another look-up after it took too long. */
 const refusedMs = 5000;
-/** How many names are resolved at the same time, and how many that took too long are remembered. */
+/** How many names are resolved at the same time, and how many slow names are remembered. */
 const mostNames = 1000;
-/** How many resolved names are remembered, and for how long, for when too many names are being resolved. */
+/** How many resolved names are remembered, and for how long, as answers for when too many names are being resolved. */
 const mostResolved = 10_000;
 const rememberedMs = 10 * 60_000;
 const mostChildren = 3;
 /** How many look-ups a child runs at the same time. libuv lends half of its threads to look-ups. */
 const childLookups = 64;
-/** A child that is full is replaced, but not sooner. */
+/** The minimum age at which a full child is replaced. */
 const leastLifeMs = 1000;
 const childIdleMs = 60_000;
 
@@ -34,11 +34,11 @@ interface Resolved {
 }
 
 export interface NameResolverOptions {
-  /** getaddrinfo in this process. */
+  /** Calls getaddrinfo in this process. */
   readonly lookup: (host: string) => Promise<Addresses>;
   /** The Node that runs the children. */
   readonly nodePath: string;
-  /** The environment of this process. Children get what the resolver of the C library reads. */
+  /** The environment of this process. Children get the variables that the resolver of the C library reads. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** How long a name may take: five seconds unless given. */
   readonly limitMs?: number;
@@ -48,15 +48,15 @@ export interface NameResolverOptions {
  * Resolves names so that a slow one does not delay callers that wait for another one.
  *
  * - All callers that wait for a name share one look-up, which ends after five seconds. For five more, the name is refused.
- * - One look-up at a time runs in this process. One that does not get its turn or its answer within 200 ms runs in a child
- *   process, beside 63 others. A child that is full is killed, which is the only way to end a look-up, and replaced. As
- *   long as names resolve quickly, there is no child.
+ * - This process runs one look-up at a time. A look-up without a turn or an answer after 200 ms moves to a child process, which runs
+ *   up to 64. A full child is killed, which is the only way to end a look-up, and replaced. As long as names resolve quickly,
+ *   there is no child.
  * - While too many names take long, a name that was resolved within the last ten minutes has the same addresses as then.
  */
 export class NameResolver {
   readonly #options: NameResolverOptions;
   readonly #running = new Map<string, Lookup>();
-  /** Those that wait for their turn in this process, in order. */
+  /** Look-ups that wait for their turn in this process, in order. */
   readonly #waiting = new Set<Lookup>();
   /** Names that took too long, and until when they are refused. */
   readonly #slow = new LimitedMap<string, number>(mostNames);
@@ -125,7 +125,7 @@ export class NameResolver {
       });
   }
 
-  /** Also if it already runs here: other parts of this process use the same threads. */
+  /** Repeats a look-up in a child, even if it already runs here, because it blocks a thread that other parts of this process use. */
   #moveToChild(lookup: Lookup): void {
     this.#waiting.delete(lookup);
     const child = this.#childWithRoom();
@@ -158,7 +158,7 @@ export class NameResolver {
     return child;
   }
 
-  /** Kills a child. What it has not answered took too long, or is remembered. */
+  /** Kills a child. Its unanswered look-ups took too long, or get remembered addresses. */
   #end(child: LookupChild): void {
     const at = this.#children.indexOf(child);
     if (at === -1) return;
@@ -176,7 +176,7 @@ export class NameResolver {
     if (this.#running.get(host) !== lookup) return;
     this.#slow.set(host, performance.now() + refusedMs);
     this.#settle(lookup, { error: tookTooLong(host) });
-    // A child in which only such look-ups are left is of no use.
+    // A child with only expired look-ups is useless.
     const useless = this.#children.filter(
       ({ lookups }) => lookups.size > 0 && [...lookups.values()].every((one) => one.isSettled),
     );
@@ -215,7 +215,7 @@ class Lookup {
     this.#reject = reject;
   }
 
-  /** Runs once after that time, unless it is settled by then. */
+  /** Calls `act` after `delayMs`, unless the look-up is settled by then. */
   after(delayMs: number, act: () => void): void {
     this.#timers.push(setTimeout(act, delayMs));
   }
@@ -230,7 +230,7 @@ class Lookup {
 
 interface ChildEvents {
   readonly answered: (lookup: Lookup, answer: Answer) => void;
-  /** It exited, could not be started, or has had nothing to do for a minute. */
+  /** Called when the child exited, could not be started, or was idle for a minute. */
   readonly ended: () => void;
 }
 
@@ -240,13 +240,13 @@ const childAnswer = z.object({
   addresses: z.array(z.object({ address: z.string(), family: z.number() })),
 });
 
-/** What the resolver of the C library reads, and what Windows needs to start a program. */
+/** The variables that the resolver of the C library reads, and the one that Windows needs to start a program. */
 const childVariables = ['RES_OPTIONS', 'LOCALDOMAIN', 'HOSTALIASES', 'SYSTEMROOT'];
 
-/** A process that runs look-ups. It can be killed, and they with it. */
+/** A process that runs look-ups. Killing it ends them. */
 class LookupChild {
   readonly startedAtMs = performance.now();
-  /** What it has not answered yet, also if no caller waits for it any more. */
+  /** Unanswered look-ups, including those that no caller waits for any more. */
   readonly lookups = new Map<number, Lookup>();
   readonly #child: ChildProcess;
   readonly #idle: NodeJS.Timeout;
@@ -265,7 +265,7 @@ class LookupChild {
       serialization: 'json',
       windowsHide: true,
     });
-    // A child ends with this process, and does not keep it from ending.
+    // An idle child must not keep this process alive. It ends when this process does.
     this.#child.unref();
     this.#child.channel?.unref();
     this.#idle = setTimeout(() => {
@@ -290,7 +290,7 @@ class LookupChild {
   ask(lookup: Lookup): void {
     this.#count += 1;
     this.lookups.set(this.#count, lookup);
-    // Where it cannot be sent, the child has ended, which is told apart.
+    // Sending fails only if the child has ended, which `ended` reports.
     this.#child.send({ id: this.#count, host: lookup.host }, () => undefined);
   }
 

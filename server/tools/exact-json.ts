@@ -11,8 +11,8 @@ declare global {
 }
 
 /**
- * A JSON value whose numbers are kept as they are written; `JSON.stringify` writes them in the same way. JavaScript's own numbers
- * cannot tell integers beyond 2^53 from their neighbours.
+ * A JSON value whose numbers keep their digits, also in `JSON.stringify`, because JavaScript's own numbers cannot distinguish
+ * integers beyond 2^53 from their neighbours.
  *
  * @throws {SyntaxError}
  */

@@ -3,7 +3,7 @@ import type { ToolDefinition } from '#db/tool-definitions';
 
 const longestText = 16 * 1024;
 
-/** More than MCP recommends. Administrators could not hide or accept a tool with a longer name, and no index would hold it. */
+/** The longest name of a tool, longer than MCP recommends. An index of the database could not hold a longer one. */
 export const longestName = 200;
 
 /**
@@ -23,7 +23,7 @@ export function toolDefinition(tool: unknown): ToolDefinition | undefined {
   return { name, digest, text };
 }
 
-/** A database would store other characters than these for the name, or refuse it, and the tool could not be compared later. */
+/** Whether the database stores a name unchanged. Otherwise the tool could not be compared later. */
 function isStorable(name: string): boolean {
   const isText = name.isWellFormed() && !name.includes('\0');
   return name !== '' && name.length <= longestName && isText;

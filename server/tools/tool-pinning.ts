@@ -14,7 +14,7 @@ import { SseEventTooLarge, messageEvent } from 'latchkey-mcp/sse';
 import { exactJson } from './exact-json.ts';
 import { toolDefinition } from './tool-definition.ts';
 
-/** A longer list would be useless. */
+/** The longest list of tools. No assistant could use a longer one. */
 const mostBytes = 4 * 1024 * 1024;
 
 export interface PinnedToolsPorts {
@@ -28,15 +28,15 @@ export type PinTools = (answer: UpstreamAnswer, target: Target) => Promise<Upstr
 
 /**
  * Compares every list of tools with what was accepted before a caller gets it. Anything ambiguous is refused, because
- * a client might find tools in it that were not checked. The list passes without the tools that are withheld; where changed
- * ones are, not at all if the change could not be recorded.
+ * a client might find tools in it that were not checked. The list passes without the tools that are withheld. If the server
+ * withholds changed tools and a change could not be recorded, the list does not pass at all.
  */
 export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
   return pinned;
 
   async function pinned(answer: UpstreamAnswer, target: Target): Promise<UpstreamAnswer> {
     const { status, mediaType, body } = answer;
-    // A later answer on another stream would not be checked.
+    // Refused, because a later answer on another stream would not be checked.
     if (status === 202 || status === 204) throw unreadableTools('the response does not contain it');
     if (status === 200 && mediaType === 'text/event-stream')
       return { ...answer, body: events(body, target) };
@@ -111,12 +111,12 @@ export interface ToolWatchPorts {
 }
 
 const maxRecorded = 10_000;
-/** How many changes of one server are recorded a day, each in an entry of its own: its server could fill the disk with them. */
+/** How many changes of one server get an audit entry each day, so that a hostile server cannot fill the disk. */
 const mostChangesADay = 1_000;
 const maxServers = 10_000;
 const daySeconds = 86_400;
 
-/** An entry of the audit log, and what tells it from others. */
+/** An entry of the audit log, and the key that identifies the change. */
 interface Noted {
   readonly key: string;
   readonly event: AuditEvent;
@@ -124,12 +124,12 @@ interface Noted {
 
 /**
  * Compares every list of tools with the accepted definitions. A tool that changes behind its name is a classic attack
- * on assistants: it is recorded in the audit log, and withheld if the server's administrators want that. Tools beyond the
- * number that is remembered could not be compared later, so they are withheld in any case.
+ * on assistants: it is recorded in the audit log, and withheld if the server's administrators chose that. A server's tools
+ * beyond the number that is remembered are always withheld, because they could not be compared later.
  */
 export class ToolWatch {
   readonly #ports: ToolWatchPorts;
-  /** Changes that were recorded, in case a server shows different tools to different callers. The oldest first. */
+  /** Recorded changes, oldest first. A server that shows different tools to different callers would cause them again and again. */
   readonly #recorded = new LimitedMap<string, true>(maxRecorded);
   /** How many changes of a server were recorded on a day. */
   readonly #ofDay = new LimitedMap<string, { readonly day: number; readonly count: number }>(
@@ -159,7 +159,7 @@ export class ToolWatch {
     return rule === 'flag' ? beyond : [...beyond, ...differing];
   }
 
-  /** What is to be recorded of a comparison. */
+  /** The changes in a comparison that have not been recorded yet. */
   #unrecorded(
     { id, organization, name: server }: Target,
     { changed, beyond }: ComparedTools,

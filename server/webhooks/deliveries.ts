@@ -26,7 +26,7 @@ import {
 
 const lookEveryMs = 500;
 const mostAtOnce = 8;
-/** How many events are sent to one webhook before others have their turn. */
+/** How many events one webhook gets before the others have their turn. */
 const mostATurn = 50;
 const pauseAfterFaultSeconds = 30;
 const mostRemembered = 10_000;
@@ -86,7 +86,7 @@ export class WebhookDeliveries {
     if (this.#ending.signal.aborted || now < (this.#rests.get('') ?? 0)) return;
     const asOf = changeToken();
     if (asOf === this.#changeToken && now < this.#dueAt) return;
-    // Set before the query, so that a delivery that ends meanwhile causes another one.
+    // Set before the query, so that a delivery that ends meanwhile causes another look.
     this.#changeToken = asOf;
     const waiting = (await listPendingWebhooks(db)).map(({ id, nextAttemptAt }) => {
       const dueAt = Math.max(nextAttemptAt, this.#rests.get(id) ?? 0);
@@ -126,7 +126,7 @@ export class WebhookDeliveries {
     }
   }
 
-  /** A read or decryption that failed will fail again half a second later. */
+  /** Pauses a webhook after an internal error, which would otherwise recur every half second. */
   #rest(id: string, error: unknown): void {
     this.#ports.failed(error);
     this.#rests.set(id, this.#ports.clock.now() + pauseAfterFaultSeconds);
@@ -213,7 +213,7 @@ export interface SendOutcome {
   /** The receiver's status, if it answered. */
   readonly status: number | undefined;
   readonly words: string;
-  /** How long the receiver wants to get no requests. */
+  /** The receiver's `Retry-After`. */
   readonly retryAfterSeconds?: number | undefined;
 }
 
