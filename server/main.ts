@@ -31,10 +31,10 @@ const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
 const out = (line: string) => void process.stdout.write(`${printable(line)}\n`);
 const print = (text: string) => text.split('\n').forEach(out);
-/** Beside what a program reads of stdout. */
+/** Writes to stderr, so that a program that reads stdout does not get the line. */
 const tell = (line: string) => void process.stderr.write(`${printable(line)}\n`);
 
-// A reader that went away, as `head` does, is no reason to stop serving or to print a stack.
+// If the reader of stdout disconnects, as `head` does, the server must neither stop nor print a stack.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
@@ -110,7 +110,7 @@ async function start(argv: readonly string[]): Promise<void> {
     if (!options.database) noteBaseUrl(folder, base);
     return out(`${listening} with ${processes} processes`);
   }
-  // If the supervisor is killed, its workers end, and the first of them does this.
+  // If the supervisor was killed, its first worker removes the socket.
   removeAtExit(worker?.ownerSocket, () => !process.connected);
   const server = await serve({ ...options, tracing: await tracingOf(log) });
   const stop = stopOnSignal(server);
@@ -130,7 +130,7 @@ function removeAtExit(socket: OwnerSocket | undefined, isDue: () => boolean): vo
   if (socket) process.on('exit', () => isDue() && removeOwnerSocket(socket));
 }
 
-/** @returns what stops it without a signal; both may come, and each only counts once */
+/** Stops the server on a signal, once. @returns a function that stops it without a signal */
 function stopOnSignal(server: { close(): Promise<void> }): () => void {
   let isStopping = false;
   const stop = () => {
@@ -162,7 +162,7 @@ async function tracingOf(log: Log): Promise<Tracing | undefined> {
 /** @throws {CommandError} if another server uses the folder */
 function lockUntilExit(folder: string): void {
   const lock = lockDataFolder(folder);
-  // A lock that nothing refers to would be released.
+  // Without this reference, the lock would be garbage-collected and released.
   process.once('exit', () => lock.close());
 }
 

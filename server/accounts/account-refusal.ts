@@ -4,7 +4,7 @@ export type AccountRefusalCode =
   | 'busy'
   /** A one-time link was used, has expired or never existed. */
   | 'link_expired'
-  /** The same for the link that creates the first owner. Also when there already is an owner. */
+  /** The link that creates the first owner was used or has expired, or there already is an owner. */
   | 'set_up_expired'
   /** The form was not sent by a page of this server in this browser. */
   | 'csrf_invalid'
@@ -20,7 +20,7 @@ export type AccountRefusalCode =
   | 'provider_first'
   /** The password was entered too long ago, or in another browser, to continue with the second factor. */
   | 'sign_in_expired'
-  /** It does not exist or belongs to another person. Deliberately not distinguished. */
+  /** The record does not exist or belongs to another person. Deliberately not distinguished. */
   | 'not_found'
   /** The passkey response does not verify. */
   | 'passkey_invalid'
@@ -28,9 +28,9 @@ export type AccountRefusalCode =
   | 'identity_invalid'
   /** The OpenID provider named no e-mail address. */
   | 'email_missing'
-  /** It does not say whether it verified the address, and is not trusted without that. */
+  /** The OpenID provider does not say whether it verified the address, and the operator does not trust it without that. */
   | 'email_unsaid'
-  /** It says that the address is not verified. */
+  /** The OpenID provider says that the address is not verified. */
   | 'email_unverified'
   /** This server did not send this browser to the provider, or the response was used before. */
   | 'state_unknown'

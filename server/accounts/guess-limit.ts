@@ -79,7 +79,7 @@ export async function beginGuess(
   );
   return {
     waitSeconds,
-    // Only for this place and account: attackers who sign in to their own account must not reset the count of their network.
+    // Only the count of this place and account: attackers who sign in to their own account must not reset that of their network.
     succeeded: () => clearAttempts(db, subject, place),
   };
 }

@@ -8,8 +8,8 @@ const mostWaiting = 100;
 const mostOfOne = 25;
 
 /**
- * For whom a password is hashed: a person whose browser, session or link is known, or any caller from a network. People who have
- * `of` in common take turns as one, so that the accounts of one company do not delay those of another.
+ * For whom a password is hashed: a person whose browser, session or link is known, or any caller from a network. People with the
+ * same `of` share their turns, so that the accounts of one company do not delay those of another.
  */
 export type HashedFor =
   | { readonly known: string; readonly of?: string }
@@ -82,7 +82,7 @@ class WaitingTurns {
     this.#groups.set(group, all.set(name, [...mine, turn]));
   }
 
-  /** Removes the next one. Its name comes last in its group now, and its group last of all. */
+  /** Removes the next turn. Its name moves to the end of its group, and the group to the end of the queue. */
   take(): Turn | undefined {
     const [entry] = this.#groups;
     if (!entry) return undefined;
@@ -97,7 +97,7 @@ class WaitingTurns {
     return next;
   }
 
-  /** Refuses the latest of the largest group, from the name that has most in it, if those are more than `mine`. */
+  /** Refuses the latest turn of the busiest name in the largest group, if that name has more than `mine`. */
   #makeRoom(own: ReadonlyMap<string, Turn[]>, mine: number): void {
     const [group, largest] = [...this.#groups].reduce((one, other) =>
       sizeOf(other[1]) > sizeOf(one[1]) ? other : one,

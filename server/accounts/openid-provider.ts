@@ -14,9 +14,9 @@ export interface UpstreamIdentity {
 }
 
 /**
- * Whether an identity's e-mail address is theirs: the provider verified it (`verified`), it says nothing of that but the
- * operator trusts its addresses (`trusted`), it says nothing (`unsaid`), or it denies it or says something else than
- * OpenID Connect Core §5.1 allows (`unverified`).
+ * How an e-mail address is proved: the provider verified it (`verified`), does not say so but the operator trusts its addresses
+ * (`trusted`), does not say so (`unsaid`), or denies it or sends a value that OpenID Connect Core §5.1 does not allow
+ * (`unverified`).
  */
 export type EmailProof = 'verified' | 'trusted' | 'unsaid' | 'unverified';
 
@@ -32,11 +32,11 @@ export interface IdentityProvider {
   /** The name shown to people. */
   readonly name: string;
   readonly issuer: string;
-  /** What this server is called there. */
+  /** This server's client id at the provider. */
   readonly clientId: string;
   readonly groupsClaim: string;
   readonly scopes: readonly string[];
-  /** Whether its addresses are trusted when it does not say that it verified them. */
+  /** Whether the operator trusts addresses that the provider does not claim to have verified. */
   readonly trustsEmail: boolean;
 
   /** Reads the configuration and the keys of the provider again. Never rejects. */
@@ -107,7 +107,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
       if ('code' in found) return { outcome: 'failed', what: 'configuration', fault: found };
       const fault = await keysFault(found.serverMetadata().jwks_uri ?? '').catch(providerFault);
       if (fault) return { outcome: 'failed', what: 'keys', fault };
-      // Sign-ins use what has just been read.
+      // Sign-ins use the configuration that was just read.
       discovered = Promise.resolve(found);
       return { outcome: 'ready' };
     },
@@ -145,7 +145,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
         lacksClaim && userinfo !== undefined
           ? await client.fetchUserInfo(provider, tokens.access_token, claims.sub)
           : {};
-      // The issuer of several tenants publishes a pattern, and each ID token names another one.
+      // A provider with several tenants publishes a pattern as its issuer, and each ID token names its own tenant.
       const isTrusted = trustsEmail && claims.iss === published;
       return {
         issuer: claims.iss,

@@ -10,7 +10,7 @@ import { type Db, transaction } from '#db/transaction';
 import { issueChallenge, spendChallenge } from './challenges.ts';
 import type { Sealing } from '#secrets/master-key';
 
-/** Loaded when a person uses a passkey: it takes as much memory and time to start as all of our own modules. */
+/** Loaded when a person uses a passkey, because the library needs as much memory and start time as all our own modules. */
 const webAuthn = () => import('@simplewebauthn/server');
 
 /** EdDSA, ES256, RS256: every authenticator supports one of them, and so does Node. */
@@ -152,7 +152,7 @@ function newChallenge(purpose: string, cookieToken: string, site: PasskeySite) {
   return new Uint8Array(Buffer.from(issueChallenge(purpose, cookieToken, site), 'base64url'));
 }
 
-/** What a response must be for, and prove. */
+/** The values that a response must match, and the factors that it must prove. */
 function expected(purpose: string, cookieToken: string, site: PasskeySite) {
   return {
     expectedOrigin: site.base,

@@ -36,7 +36,7 @@ const saltBytes = 16;
 const keyBytes = 32;
 
 export interface PasswordHashing {
-  /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. For the operator unless given. */
+  /** `$scrypt$ln=16,r=8,p=2$salt$key`, salt and key in base64 without padding. `whose` defaults to the operator. */
   hash(password: string, whose?: HashedFor): Promise<string>;
 
   /** Whether the password matches. Without a hash (`undefined`) it takes as long and returns false. */

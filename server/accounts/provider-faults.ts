@@ -3,19 +3,19 @@ import * as client from 'openid-client';
 /** What is wrong with the provider, with what was registered there, or with this server's settings. */
 export type ProviderFaultCode =
   | 'unreachable'
-  /** It answers, but not as an OpenID provider. */
+  /** The server answers, but not as an OpenID provider. */
   | 'not-openid'
-  /** Its configuration is that of another issuer. */
+  /** The configuration names another issuer. */
   | 'other-issuer'
-  /** It refused the sign-in on its own pages. */
+  /** The provider refused the sign-in on its own pages. */
   | 'sign-in-refused'
-  /** It does not accept the client id and secret. */
+  /** The provider does not accept the client id and secret. */
   | 'client-refused'
-  /** It refused to exchange the code. */
+  /** The provider refused to exchange the code. */
   | 'code-refused'
-  /** An ID token that is not valid yet or any more: the clocks differ. */
+  /** The ID token is not valid yet, or has expired: the clocks differ. */
   | 'clock'
-  /** An ID token that proves nothing: a wrong signature or a wrong claim. */
+  /** The ID token has a wrong signature or a wrong claim. */
   | 'token-invalid';
 
 /** Why the provider cannot be used; `detail` may quote it, and contains no secret. */

@@ -116,7 +116,7 @@ async function proof(
   return (await spendRecoveryCode(db, totp.userId, hash)) ? 'recovery code' : undefined;
 }
 
-/** Anyone can cause this without limit, so it is counted instead of audited one by one, and ignored for unknown people. */
+/** Counts a wrong factor instead of auditing each, because anyone can cause any number. Ignores unknown people. */
 async function noteUnproved(
   userId: string,
   { address, requestId }: Visit,

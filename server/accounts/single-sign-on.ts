@@ -56,7 +56,7 @@ export function upstreamNext(state: string | undefined): string {
   return Buffer.from((state ?? '').split('.')[2] ?? '', 'base64url').toString();
 }
 
-/** What a browser came back with. */
+/** The response that a browser brought back from the provider. */
 interface UpstreamAnswer {
   readonly callback: URL;
   readonly cookieToken: string;
@@ -84,7 +84,7 @@ export async function finishUpstreamSignIn(
 }
 
 /**
- * The address of an identity that is to be linked, or that joins.
+ * The address of an identity that a person links, or accepts an invitation with.
  *
  * @throws {AccountRefusal} `email_missing`, `email_unsaid`, `email_unverified`
  */
@@ -118,7 +118,7 @@ async function identityOf(
   }
 }
 
-/** What the provider did, for the log. */
+/** Describes the provider's fault for the log. */
 function faultWords(cause: unknown): string {
   const { code, detail } = providerFault(cause);
   return `${code}: ${detail}`;

@@ -10,19 +10,19 @@ import type { OutboundGuard } from '#outbound/checked-addresses';
 import { upstreamSetup, type UpstreamSetup } from '#upstreams/credentials/setup';
 import { webhookSetup, type WebhookSetup } from '#webhooks/webhook-setup';
 
-/** Where a command finds what it stands on. */
+/** The data folder and hosts that a command uses. */
 export interface CommandPlace {
   readonly dataDir: string;
   readonly masterKeyFile: string | undefined;
   /** Hosts inside this network that may be asked, `host` or `host:port`. */
   readonly outboundHosts: readonly string[];
-  /** The public URL of the server, where the command was told. */
+  /** The public URL of the server, if the command knows it. */
   readonly baseUrl: string | undefined;
 }
 
 /**
- * What commands set the access to upstreams and webhooks up with. The master key is read when something is sealed or
- * opened, as no other command needs it. Hosts inside this network are those that the command itself names.
+ * The setup of upstream access and webhooks for commands. The master key is read when a command first seals or opens a secret,
+ * because no other command needs it. A command names the hosts inside this network itself.
  */
 export async function commandSetup(
   db: Db,

@@ -50,7 +50,7 @@ export async function declareStdioServers(
   return changed;
 }
 
-/** Does nothing if it exists. */
+/** Creates the organization unless it exists. */
 async function createOrganization(name: string, db: Db, clock: Clock): Promise<void> {
   const id = `org_${randomBytes(12).toString('hex')}`;
   await transaction(db, async (tx) => {

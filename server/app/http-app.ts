@@ -65,7 +65,7 @@ interface AppOptions
   readonly others?: readonly ((routes: FastifyInstance) => void)[];
   /** How long a request may take to arrive, in ms; default 60,000. */
   readonly requestTimeoutMs?: number;
-  /** Takes whatever `Front` leaves to the routes, in a process that forwards it to another one. */
+  /** Forwards the requests that `Front` does not answer, in a process that is not the owner. */
   readonly forwarder?: RequestForwarder | undefined;
 }
 
@@ -90,7 +90,7 @@ export function createApp(options: AppOptions): FastifyInstance {
   return app;
 }
 
-/** What is known of requests before Fastify has them, and what refuses them. */
+/** What handles requests before Fastify: the names of requests and the first checks. */
 function newIncoming({ base, log }: AppOptions) {
   return {
     unreadable: unreadableRequests(log),
@@ -118,11 +118,11 @@ function newFastify(
     keepAliveTimeout: keepAliveTimeoutMs,
     forceCloseConnections: 'idle',
     http: {
-      // If this were the longer timeout, Node would never end a slow body.
+      // With a header timeout above the request timeout, Node would never end a slow body.
       headersTimeout: Math.min(headersTimeoutMs, arrivalMs),
       connectionsCheckingInterval: 1000,
       requireHostHeader: false,
-      // A request to upgrade to another protocol is answered as if it had not asked.
+      // A request to upgrade to any other protocol is answered like an ordinary request.
       shouldUpgradeCallback: asksForWebSocket,
     },
     routerOptions: { ignoreTrailingSlash: false, caseSensitive: true },

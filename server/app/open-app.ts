@@ -88,7 +88,7 @@ export async function openApp(
     forwarder,
     ready: parts.ready,
   });
-  // Before the app closes: what other nodes called ends like what was called here.
+  // Before the app closes, so that calls of other nodes may finish like the calls here.
   if (remote) closers.push(() => remote.drained());
   let closeForwarded = () => Promise.resolve();
   closers.push(async () => void (await Promise.all([app.close(), closeForwarded()])));
@@ -127,7 +127,7 @@ function oauthPorts(options: ServeOptions, parts: AppParts): AppPorts['ports'] {
   };
 }
 
-/** Whether the endpoint that a token is for would let it in, asked as the gateway asks. */
+/** Whether the endpoint that a token is for would admit it, by the same query as the gateway's. */
 function isAdmitted(base: string, { admissions }: Stores) {
   return async (claims: AccessTokenClaims): Promise<boolean> => {
     const { id: tokenId, clientId, grantId, subject: userId, audience } = claims;

@@ -21,14 +21,14 @@ const drainMs = 10_000;
 /** One of several processes that share the SQLite database of a data folder. */
 export interface SharedFolder {
   readonly socket: OwnerSocket;
-  /** Whether it is the one that has what exists once: all but calls without a session, and tokens. */
+  /** Whether this process is the owner, which does everything except calls without a session, and tokens. */
   readonly isOwner: boolean;
 }
 
 /** The PostgreSQL database that several nodes share. */
 export interface SharedDatabase extends PostgresPlace {
   readonly nodeName: string;
-  /** Over which nodes pass calls to each other; without either, each node answers what it can. */
+  /** The NATS server over which nodes pass calls to each other. Without one, and without a local bus, each node answers alone. */
   readonly nats?: NatsPlace | undefined;
 }
 
@@ -46,7 +46,7 @@ interface OpenDatabase {
   readonly stores: Stores;
   /** Where nodes share PostgreSQL. */
   readonly nodes: NodeRegistry | undefined;
-  /** Of this process, random; `undefined` where no other one shares the database. */
+  /** The random name of this process; `undefined` if no other process shares the database. */
   readonly instance: string | undefined;
 }
 
@@ -60,7 +60,7 @@ export async function openDatabase(
     closers.push(() => stores.close());
     return { stores, nodes: undefined, instance: localBus && newInstance() };
   }
-  // It needs the database, which asks it before anybody is admitted.
+  // The registry and the database need each other: the database asks it before each admission.
   const registry: { nodes?: NodeRegistry } = {};
   const stores = await openPostgresStores(database, {
     mayAdmit: () => registry.nodes?.isSeen() ?? false,
@@ -78,7 +78,7 @@ export async function openDatabase(
   return { stores, nodes, instance: nodes.instance };
 }
 
-/** What a node has for the others. */
+/** The parts of this node that answer other nodes. */
 export interface AnsweringNode {
   readonly gateway: Gateway;
   /** Counts of failed attempts, by what is guessed. */
@@ -93,7 +93,7 @@ export interface RemoteNodes {
   readonly probe: (() => Promise<void>) | undefined;
   /** Tells all other nodes. */
   readonly tell: (event: NodeEvent) => void;
-  /** Answers calls of other nodes, and takes in what they tell, from now on. */
+  /** Answers calls of other nodes, and handles their events, from now on. */
   readonly answerWith: (answering: AnsweringNode) => void;
   /** Accepts no more calls of other nodes. */
   readonly drain: () => void;

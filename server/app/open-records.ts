@@ -14,7 +14,7 @@ type RecordOptions = Pick<ServeOptions, 'clock' | 'log' | 'auditRetentionDays'> 
   readonly isOwner: boolean;
 };
 
-/** Opens what writes down in the background when credentials were used, and how many calls there were. */
+/** Opens the background writers of last uses of credentials and of call counts. */
 export async function openUsage(
   { clock, log, isOwner }: RecordOptions,
   db: Db,

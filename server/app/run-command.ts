@@ -32,7 +32,7 @@ export interface CommandHost {
   readonly terminal: Terminal;
   /** Writes a line to stdout. */
   readonly out: (line: string) => void;
-  /** Writes a line beside what a program reads of stdout. */
+  /** Writes a line to stderr, so that a program that reads stdout does not get it. */
   readonly tell: (line: string) => void;
 }
 
@@ -96,7 +96,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
 }
 
 async function openShared(place: Pick<PostgresPlace, 'url'>): Promise<Stores> {
-  // The nodes check the standbys; a command writes as they do, and admits no call.
+  // A command need not check standbys, which nodes do, and admits no calls.
   return openPostgresStores(
     { ...place, mayLoseWrites: true },
     { mayAdmit: () => false, failed: () => undefined },

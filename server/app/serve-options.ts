@@ -11,7 +11,7 @@ import type { UpstreamOptions } from './open-upstreams.ts';
 export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
   readonly database?: SharedDatabase | undefined;
-  /** Where several processes share that. */
+  /** Set if several processes share the SQLite database. */
   readonly sharedFolder?: SharedFolder | undefined;
   readonly localBus?: LocalBus | undefined;
   readonly log: Log;
@@ -22,16 +22,16 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly port: number;
   readonly trustedProxies: readonly string[];
   readonly allowedOrigins: readonly string[];
-  /** What the first owner owns; asked for where it is `undefined`. */
+  /** The organization of the first owner; if `undefined`, the owner chooses its name. */
   readonly firstOrganization: string | undefined;
   /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
-  /** For how many days the audit log is kept; for ever where it is `undefined`. */
+  /** For how many days the audit log is kept; `undefined` means for ever. */
   readonly auditRetentionDays?: number | undefined;
   readonly maxBodyBytes: number;
   /** The proxy that this server hands out. */
   readonly proxy: { readonly version: string; readonly source: ProxySource };
-  /** Whether anybody may register an OAuth client. */
+  /** Whether applications may register themselves as OAuth clients. */
   readonly dynamicRegistration?: boolean;
   /** Whether applications are told that a metadata document may describe them; default `true`. */
   readonly announcesClientDocuments?: boolean;
@@ -42,6 +42,6 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** Fetches a client metadata document; only tests have one of their own. */
   readonly fetchDocument?: (url: string) => Promise<string>;
   readonly requestTimeoutMs?: number;
-  /** How long it goes on serving when it is closed, while it reports that it is not ready. */
+  /** How long a closing server continues to serve, while it reports that it is not ready. */
   readonly shutdownDelayMs?: number;
 }

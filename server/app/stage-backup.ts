@@ -22,8 +22,8 @@ export function isInUse(dataDir: string): boolean {
 }
 
 /**
- * Copies a backup into a folder inside `dataDir`, looks whether all of it can be read, and brings it to the newest
- * schema. What is in `dataDir` is not touched until it is placed.
+ * Copies a backup into a folder inside `dataDir`, checks that all of it is readable, and migrates it to the newest schema. The
+ * current data stays unchanged until `place` is called.
  *
  * @throws {CommandError} when `file` is no backup, or `dataDir` cannot be created
  */

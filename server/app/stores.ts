@@ -23,14 +23,14 @@ export interface Stores {
   readonly admissions: AdmissionStore;
   readonly agentDirectory: AgentDirectory;
   readonly changes: ChangeStore;
-  /** How many wait for the database, by what they wait for. */
+  /** The number of waiting queries, by what they wait for. */
   waiting(): Readonly<Record<string, number>>;
   /** Writes a copy to a new file. @throws {CommandError} if the database has tools of its own for that */
   backUp(copy: string): void;
   close(): Promise<void>;
 }
 
-/** What a SQLite database has besides. */
+/** The additional members of a SQLite database. */
 export interface OpenStores extends Stores {
   readonly connection: ReturnType<typeof openSqlite>['connection'];
 }
@@ -61,7 +61,7 @@ export async function openStores(dataDir: string): Promise<OpenStores> {
   return openStoresAt(join(dataDir, databaseName));
 }
 
-/** The same of a database file; `:memory:` is one that goes when it is closed. */
+/** Opens a database file. `:memory:` is a database that is lost when it is closed. */
 export async function openStoresAt(file: string): Promise<OpenStores> {
   const { db, connection } = openSqlite(file);
   await migrate(db);
@@ -72,7 +72,7 @@ export async function openStoresAt(file: string): Promise<OpenStores> {
     admissions: sqliteAdmissions(connection),
     agentDirectory: agentDirectory(db, () => changes.changeToken()),
     changes,
-    // Every query is answered where it is asked.
+    // SQLite answers synchronously, so nothing waits.
     waiting: () => ({}),
     backUp: (copy: string) => writeBackup(connection, copy),
     close: () => db.destroy(),
@@ -80,8 +80,8 @@ export async function openStoresAt(file: string): Promise<OpenStores> {
 }
 
 /**
- * A process that is stopped inside a transaction must not keep its locks. Nothing that waits for a database that does not answer waits
- * for ever.
+ * Time limits of PostgreSQL connections: a process that hangs inside a transaction must not keep its locks, and a query must not
+ * wait for ever for a database that does not answer.
  */
 const limits = {
   connectionTimeoutMillis: 5000,

@@ -5,7 +5,7 @@ import { backOffs, pauseMs } from '#model/back-off';
 import { type FromBroker, LocalBroker, LocalBus, type ToBroker } from '#nodes/local-bus';
 import type { OwnerSocket } from '#nodes/owner-socket';
 
-/** A process that served this long did not crash at once. */
+/** A process that served this long does not count as a failed start. */
 const steadyMs = 60_000;
 const mostFailedStarts = 5;
 /** After its shutdown delay a server stops within ten seconds; a process that takes longer than this is killed. */
@@ -16,11 +16,11 @@ const placeVariable = 'LATCHKEY_WORKER';
 
 /** What a worker is told when it starts. */
 interface WorkerPlace {
-  /** From 1. A worker that replaces another one has its number. */
+  /** Counts from 1. A replacement has the number of the worker that it replaces. */
   readonly number: number;
   /** The port that all of them listen on. */
   readonly port: number;
-  /** Whether it prints how the first person signs in; one does, once. */
+  /** Whether this worker prints how the first person signs in. Only one does. */
   readonly isGreeter: boolean;
   /** Where workers that share SQLite find the owner, which is the first one. */
   readonly ownerSocket?: OwnerSocket | undefined;
@@ -33,7 +33,7 @@ export interface SupervisorOptions {
   /** How many workers. */
   readonly processes: number;
   readonly port: number;
-  /** For workers that share SQLite. */
+  /** Where workers that share SQLite reach their owner. */
   readonly ownerSocket?: OwnerSocket | undefined;
   /** How long a worker that is told to stop goes on serving. */
   readonly shutdownDelayMs: number;
@@ -54,8 +54,8 @@ export class WorkerStartError extends Error {
 }
 
 /**
- * Starts this program several times, as workers that share one port and a bus. It accepts their connections and hands each to the
- * next worker, and replaces a worker that ends. Workers end with it, however it ends: Node ends a worker whose channel closes.
+ * Starts this program several times, as workers that share one port and a bus. The supervisor accepts connections, passes each to
+ * the next worker, and replaces a worker that ends. When the supervisor ends, even killed, Node ends its workers.
  */
 export class Supervisor {
   readonly #options: SupervisorOptions;
@@ -135,7 +135,7 @@ export class Supervisor {
 
   #restart(number: number, ended: object, failedStarts = 0): void {
     const { log, failed } = this.#options;
-    // While others serve, what keeps this one from starting may pass, as when the database is away.
+    // While other workers serve, the cause may be temporary, such as an unreachable database.
     if (failedStarts >= mostFailedStarts && this.#ready.size === 0) {
       return failed(
         new CommandError(
@@ -160,7 +160,7 @@ export class Supervisor {
   }
 }
 
-/** A worker that has just ended gets no message: its exit is noticed anyway. */
+/** Sends a message, unless the worker has just ended, which its exit event reports. */
 function send(worker: Worker, message: ToWorker): void {
   worker.send(message, () => {});
 }
@@ -179,9 +179,9 @@ export interface WorkerProcess extends WorkerPlace {
 export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
   const place = own.env[placeVariable];
   if (!cluster.isWorker || place === undefined) return undefined;
-  // MCP servers that this worker starts have no business with it.
+  // MCP servers that this worker starts must not inherit the variable.
   delete own.env[placeVariable];
-  const told: WorkerPlace = JSON.parse(place);
+  const workerPlace: WorkerPlace = JSON.parse(place);
   const tell = (message: FromWorker) => void own.send?.(message, undefined, {}, () => {});
   const bus = new LocalBus((message) => tell({ type: 'bus', message }));
   let stop: () => void = () => own.exit(0);
@@ -190,7 +190,7 @@ export function workerProcess(own: NodeJS.Process): WorkerProcess | undefined {
     else stop();
   });
   return {
-    ...told,
+    ...workerPlace,
     bus,
     ready: () => tell({ type: 'ready' }),
     onStop(call) {

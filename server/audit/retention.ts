@@ -3,7 +3,7 @@ import { removeOldAuditEvents } from '#db/audit';
 import type { Db } from '#db/transaction';
 
 const everyMs = 3_600_000;
-/** A transaction that removes more would keep others waiting. */
+/** How many events one transaction removes. A larger one would block other writers for too long. */
 const batch = 1000;
 
 export interface AuditRetentionPorts {

@@ -1,4 +1,4 @@
-/** What an action did, what it tries to do while it is refused, and to what. A name in braces is a part of the target. */
+/** An action as a verb in the past tense, as an infinitive for refusals, and its object. A name in braces is a part of the target. */
 export type AuditSentence = readonly [did: string, tries: string, what: string];
 
 /**
@@ -191,7 +191,7 @@ export type AuditAction = keyof typeof auditSentences;
 
 const isKnown = (action: string): action is AuditAction => Object.hasOwn(auditSentences, action);
 
-/** The sentence of an action; one with the name of the action for those that errors of endpoints make up. */
+/** The sentence of an action. For an unlisted action of an endpoint's error, it contains the name of the action. */
 export function auditSentence(action: string): AuditSentence {
   if (isKnown(action)) return auditSentences[action];
   const [subject = action, reason = ''] = action.split('.');

@@ -11,7 +11,7 @@ export interface OidcOptions {
   readonly name: string;
   readonly groupsClaim: string;
   readonly scopes: readonly string[];
-  /** Whether addresses are trusted for which it does not say that they are verified. */
+  /** Whether the operator trusts addresses that the provider does not claim to have verified. */
   readonly trustsEmail: boolean;
 }
 
@@ -51,7 +51,7 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
   };
 }
 
-/** The tenants at Microsoft that stand for more than one organization; the last is that of personal accounts. */
+/** Names of Microsoft tenants that cover more than one organization; the last one is for personal accounts. */
 const sharedTenants = new Set([
   'common',
   'organizations',

@@ -21,7 +21,7 @@ export interface Gauge {
 export interface MetricsPorts {
   readonly version: string;
   readonly gauges: readonly Gauge[];
-  /** Each asks for something that costs nothing, and rejects when there is no answer. NATS only where nodes are connected by it. */
+  /** Each sends a cheap request and rejects without an answer. The one for NATS exists only if NATS connects the nodes. */
   readonly probes: {
     readonly database: () => Promise<unknown>;
     readonly nats?: () => Promise<unknown>;
@@ -77,7 +77,7 @@ export class Metrics {
     this.#refusals.set(code, (this.#refusals.get(code) ?? 0) + 1);
   }
 
-  /** All metrics. Values of the event loop are of the time since the last call. */
+  /** All metrics as text. Values of the event loop cover the time since the previous call. */
   async text({ version, gauges, probes }: MetricsPorts): Promise<string> {
     const { database, nats } = probes;
     const answers = [databaseLines(database), ...(nats ? [natsLines(nats)] : [])];
@@ -175,7 +175,7 @@ export class Metrics {
 
 type Probe = MetricsPorts['probes']['database'];
 
-/** What follows the name of the metric, the labels, and the value. */
+/** A suffix for the name of the metric, the labels, and the value. */
 type Sample = readonly [suffix: string, labels: Readonly<Record<string, string>>, value: number];
 
 async function databaseLines(probe: Probe): Promise<string[]> {

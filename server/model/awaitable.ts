@@ -1,9 +1,9 @@
-/** A value, or the promise of one where it has to be waited for. */
+/** A value, or the promise of one. */
 export type Awaitable<Value> = Value | Promise<Value>;
 
 /**
- * Goes on with a value: immediately where it is there, so that a call for which nothing has to be waited for passes all
- * steps in one turn, without a promise.
+ * Passes a value to `next`: immediately if it is not a promise, so that a call that waits for nothing runs all steps in one turn
+ * of the event loop.
  */
 export function whenReady<Value, Next>(
   value: Awaitable<Value>,
@@ -12,7 +12,7 @@ export function whenReady<Value, Next>(
   return value instanceof Promise ? value.then(step) : step(value);
 }
 
-/** Calls `act` and, if that throws or rejects, `recover`. Like `whenReady`, it waits for nothing that is there. */
+/** Calls `act` and, if that throws or rejects, `recover`. Like `whenReady`, it waits only for promises. */
 export function whenFailed<Value, Other = never>(
   act: () => Awaitable<Value>,
   recover: (error: unknown) => Awaitable<Other>,

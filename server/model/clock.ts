@@ -1,12 +1,12 @@
 /** Seconds since 1970, without a fraction. */
 export type EpochSeconds = number;
 
-/** The time of day, as a port: tests turn it by hand. */
+/** The time of day. Tests set it by hand. */
 export interface Clock {
   now(): EpochSeconds;
 }
 
-/** The machine's own clock. */
+/** The clock of this host. */
 export function systemClock(): Clock {
   return { now: () => Math.floor(Date.now() / 1000) };
 }

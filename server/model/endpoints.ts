@@ -3,13 +3,13 @@ import type { ServerLimits } from './server-limits.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
 
 /**
- * An MCP server that Latchkey calls, with what was decided about its tools. Sessions, credentials, health and pinned tools
- * belong to it, whatever the endpoint through which it is called.
+ * An MCP server that Latchkey calls, with the administrators' decisions about its tools. Sessions, credentials, health and pinned
+ * tools belong to the target, whatever endpoint a call uses.
  */
 export interface Target {
   readonly id: string;
   readonly organization: string;
-  /** The name of the server whose target it is. An agent and the operator's configuration know it by this name. */
+  /** The name of the server that the target belongs to. Agents and the operator's configuration use this name. */
   readonly name: string;
   readonly upstream: UpstreamKind;
   /** Tools that are neither listed nor callable. */
@@ -18,7 +18,7 @@ export interface Target {
   readonly changedTools: 'flag' | 'withhold';
   /** The tools that are closed because they changed. */
   readonly withheldTools: readonly string[];
-  /** The only tools that can be called, of a server that lists as many as are remembered. */
+  /** The only callable tools; set for a server that lists as many tools as are remembered. */
   readonly openTools?: readonly string[] | undefined;
 }
 

@@ -1,6 +1,6 @@
 /**
- * A map that holds at most `max` entries: beyond that, it forgets the one that was set longest ago. For what is kept under names
- * that others choose or that come and go. Setting an entry again makes it the latest.
+ * A map that holds at most `max` entries: beyond that, it forgets the one that was set longest ago. For keys that others choose or
+ * that come and go. Setting an entry again makes it the latest.
  */
 export class LimitedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;

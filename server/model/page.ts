@@ -2,16 +2,16 @@
 export interface PageQuery<Sort extends string> {
   readonly sort: Sort;
   readonly descending: boolean;
-  /** Only what has this in its name, whatever the case. */
+  /** Selects items whose names contain this text, ignoring case. */
   readonly text?: string | undefined;
   readonly limit: number;
-  /** How many come before. */
+  /** The number of items before the page. */
   readonly offset: number;
 }
 
 /** A part of a list. */
 export interface Page<Item> {
   readonly items: readonly Item[];
-  /** How many the whole list has. */
+  /** The number of items in the whole list. */
   readonly total: number;
 }

@@ -39,7 +39,7 @@ const scopeTable = {
     risk: 'A tool can change or send data as well as read it.',
     roles: everyRole,
     methods: ['tools/call', 'tasks/*'],
-    // Of 2025-11-25 and of the tasks extension, whose notification has nothing after the word.
+    // Covers those of 2025-11-25, and the one of the tasks extension, whose name ends after `tasks`.
     notifications: ['notifications/tasks*'],
   },
   'mcp:resources:read': {
@@ -110,7 +110,7 @@ function listed(member: 'methods' | 'notifications' | 'subscriptions'): [string,
   );
 }
 
-/** Those of the patterns that end in `*`, without it. */
+/** The patterns that end in `*`, without the `*`. */
 function prefixes<Value>(patterns: readonly [string, Value][]): [string, Value][] {
   return patterns.flatMap(([pattern, value]): [string, Value][] =>
     pattern.endsWith('*') ? [[pattern.slice(0, -1), value]] : [],
@@ -133,7 +133,7 @@ export function methodScope(method: string): Scope | 'any' | undefined {
   );
 }
 
-/** How the notifications begin that only callers with a scope receive. */
+/** The prefixes of notifications that require a scope. */
 export const notificationScopes: ReadonlyArray<readonly [prefix: string, Scope]> = prefixes(
   listed('notifications'),
 );

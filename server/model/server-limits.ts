@@ -4,11 +4,11 @@ export interface ServerLimits {
   readonly callsPerMinute?: number;
   /** Concurrent requests per caller. Listening streams are limited to four times as many. */
   readonly concurrentCalls?: number;
-  /** Of a request body. */
+  /** The size of a request body. */
   readonly requestBytes?: number;
-  /** Of a response; for a stream, of all its events together. */
+  /** The size of a response; for a stream, of all its events together. */
   readonly answerBytes?: number;
-  /** From the arrival of a request to the end of its response. */
+  /** The time from the arrival of a request to the end of its response. */
   readonly callSeconds?: number;
 }
 

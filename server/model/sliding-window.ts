@@ -19,7 +19,7 @@ export class SlidingWindow {
     this.#times = new LimitedMap(maxNames);
   }
 
-  /** The seconds until fewer than `most` are left in the window; 0 if that is so now, otherwise at least 1. */
+  /** The seconds until the window contains fewer than `most`; 0 if it does now, otherwise at least 1. */
   secondsUntilFree(name: string, most: number): number {
     const at = this.#recent(name).at(-most);
     return at === undefined ? 0 : Math.max(1, at + this.#seconds - this.#clock.now());

@@ -9,8 +9,8 @@ export function isSlug(text: string): boolean {
 }
 
 /**
- * The name for URLs that a name as people write it stands for: `Acme GmbH` becomes `acme-gmbh`. Letters lose their accents; other
- * characters separate words. Empty where nothing remains, as for a name in another script.
+ * Turns a display name into a name for URLs: `Acme GmbH` becomes `acme-gmbh`. Letters lose their accents; other characters
+ * separate words. Empty if nothing remains, as for a name in another script.
  */
 export function slugOf(text: string): string {
   const plain = text.normalize('NFKD').replace(/\p{M}/gu, '').toLowerCase().replaceAll('ß', 'ss');

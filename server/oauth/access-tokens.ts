@@ -36,7 +36,7 @@ export type Verdict =
 export interface AccessTokens {
   issue(claims: AccessTokenClaims): string;
 
-  /** Checks signature and expiry, but neither revocation nor audience. A value for a token that was verified before. */
+  /** Checks signature and expiry, but neither revocation nor audience. Returns no promise for a token that was verified before. */
   verify(token: string): Verdict | Promise<Verdict>;
 }
 
@@ -123,8 +123,8 @@ export function accessTokens(
 }
 
 /**
- * A part of a JWS. Signing is three lines here, because `node:crypto` signs at once and in half the time of WebCrypto, which
- * `jose` uses; reading what others wrote is left to `jose`. RFC 7515 §3.1, RFC 8037 §3.1
+ * A part of a JWS. This module signs tokens itself, because `node:crypto` signs synchronously and in half the time of WebCrypto,
+ * which `jose` uses. Tokens of others are verified by `jose`. RFC 7515 §3.1, RFC 8037 §3.1
  */
 function encoded(part: object): string {
   return Buffer.from(JSON.stringify(part)).toString('base64url');

@@ -171,8 +171,8 @@ export const assertionAlgorithms = [
 
 /**
  * Authenticates a client by an assertion signed with one of its registered keys. It must be addressed to this server,
- * last at most five minutes and be used only once. Whether the client is unknown, revoked or has no such key, a signature is
- * verified, so that the time does not tell.
+ * last at most five minutes and be used only once. A signature is verified even if the client is unknown, revoked or has no such
+ * key, so that the response time reveals nothing.
  *
  * RFC 7523 §3, OpenID Connect Core §9
  *

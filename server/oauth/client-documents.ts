@@ -42,7 +42,7 @@ export function clientResolver(ports: ClientDocumentPorts): ResolveClient {
 }
 
 const documentLifeSeconds = 3600;
-/** Short, because the person who waits may have just corrected the document. */
+/** How long a failure is cached: briefly, because the person who waits may have just corrected the document. */
 const failureLifeSeconds = 60;
 const maxFailures = 1000;
 /** How many documents one person can cause to be fetched within the window. */
@@ -80,7 +80,7 @@ export class ClientDocuments {
   readonly #provided: ReadonlyMap<string, DocumentedClient>;
   readonly #reading = new Map<string, Promise<void>>();
   readonly #failures = new LimitedMap<string, Failure>(maxFailures);
-  /** Of each person. */
+  /** The recent fetches of each person. */
   readonly #fetches: SlidingWindow;
 
   constructor(ports: ClientDocumentPorts) {
@@ -166,7 +166,7 @@ function describes(document: DocumentedClient, client: OAuthClient): boolean {
   return uris && isSame && isLatchkeyProxy === client.isLatchkeyProxy;
 }
 
-/** The same refusal, with the time until the document is fetched again. */
+/** A cached refusal, with the time until the document is fetched again. */
 function laterAgain(refusal: OAuthError, retryAfterSeconds: number) {
   const { code, message, cause, unreachableHost } = refusal;
   const words = `${message}; Latchkey reads it again in ${seconds(retryAfterSeconds)}`;
@@ -217,7 +217,7 @@ async function fetched(url: string, fetchDocument: (url: string) => Promise<stri
   }
 }
 
-/** One and the same answer, so that it does not tell which names exist in the private network. */
+/** All these get one answer, so that it does not reveal which names exist in the private network. */
 const unreached: ReadonlySet<OutboundError['code']> = new Set([
   'forbidden',
   'not_public',

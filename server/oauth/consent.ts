@@ -133,7 +133,7 @@ export interface Decision {
 /** What changed between page and answer, so that the person can no longer grant what the page showed. */
 export type RightsChange =
   | Exclude<ConsentTermsOutcome['outcome'], 'terms'>
-  /** Their role, or the client, now has fewer scopes. */
+  /** The person's role, or the client, now has fewer scopes. */
   | 'less'
   /** The server was removed, and another one has its name. */
   | 'replaced';

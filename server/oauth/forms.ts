@@ -41,8 +41,8 @@ export function parseForm(contentType: string | undefined, body: Uint8Array): Fo
 const anyMembers = wanted({});
 
 /**
- * Parses a JSON body strictly: one object in UTF-8, in which nothing can be read in two ways, such as a member that is
- * there twice, at whatever level.
+ * Parses a JSON body strictly: one object in UTF-8, without anything that parsers read differently, such as a duplicate member
+ * at any level.
  *
  * @throws {OAuthError} `invalid_request`, or the code that is passed
  */

@@ -23,7 +23,7 @@ export const overlapSeconds = 2 * 3600;
 /** How long a key is published before it signs, so that every node and every reader of a JWKS document knows it. */
 export const publishedSeconds = 5;
 
-/** Ed25519 keys for signing and verification. The newest one that was published long enough signs. The set can change at any time. */
+/** Ed25519 keys for signing and verification. The newest key that was published long enough signs. The set can change at any time. */
 export interface SigningKeys {
   readonly current: { readonly kid: string; readonly privateKey: KeyObject };
   readonly publicKeys: ReadonlyMap<string, KeyObject>;
@@ -65,7 +65,7 @@ export function keysInUse(keys: readonly StoredSigningKey[], now: EpochSeconds) 
   );
 }
 
-/** The key that signs at this time, of keys in use, the newest first. The first key of an installation signs at once. */
+/** The key that signs now. `keys` are in use, newest first. The first key of an installation signs immediately. */
 function signingKeyOf(
   keys: readonly StoredSigningKey[],
   now: EpochSeconds,
@@ -88,7 +88,7 @@ export function areSealedUnder(
   }
 }
 
-/** The signing keys show which master key an installation has: a process with another one must not serve, or add to them. */
+/** Refuses a master key that did not encrypt the signing keys: a process with it must neither serve nor add keys. */
 function checkSealedUnder(masterKey: MasterKey, keys: readonly StoredSigningKey[]): void {
   if (areSealedUnder(masterKey, keys)) return;
   throw new Error(

@@ -10,7 +10,7 @@ const deleteEverySeconds = 60;
 const talliesPerTransaction = 500;
 const maxTallies = 50_000;
 const maxUnproved = 10_000;
-/** Callers choose the names of tools, and most of those of methods. */
+/** The longest key of cached tallies. Callers choose the names of tools and methods, so a key could have any length. */
 const maxKeyLength = 512;
 
 type MutableTally = { -readonly [Member in keyof CallTally]: CallTally[Member] };
@@ -115,7 +115,7 @@ export class CallMeter {
     return found;
   }
 
-  /** Whether it will be looked up if the server has listed the tool. */
+  /** Whether there is room to look up later whether the server has listed the tool. */
   #mayProve(serverId: string, tool: string): boolean {
     if (!isCountable(tool) || this.#unproved.size >= maxUnproved) return false;
     const names = this.#unprovedNames.get(serverId) ?? new Set();
