@@ -20,7 +20,7 @@ export function headerLines(rawHeaders: readonly string[], ...names: string[]): 
   const found: HeaderLine[] = [];
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const sent = rawHeaders[index] ?? '';
-    // Comparing lengths first spares most lines the conversion.
+    // Compare lengths first, because converting the name costs more.
     const name = names.find((one) => one.length === sent.length && one === sent.toLowerCase());
     if (name !== undefined) found.push({ name, value: rawHeaders[index + 1] ?? '' });
   }
@@ -39,7 +39,7 @@ export const legacyVersions: readonly string[] = [
   '2024-10-07',
 ];
 
-/** Methods that exist only in the legacy era and would otherwise be refused for other reasons first. */
+/** Methods that exist only in the legacy era. A modern request must be refused for the method, and for no other reason. */
 export const legacyOnlyMethods: ReadonlySet<string> = new Set(['tasks/result']);
 
 /** MCP's two eras: legacy with `initialize` and sessions, modern without. */
@@ -82,7 +82,7 @@ export function encodeHeader(value: string): string {
 
 const bothForms = 'application/json, text/event-stream';
 
-/** Headers of every POST to an upstream. No other header of the caller is forwarded except those named below. */
+/** Headers of every POST to an upstream. Of the caller's headers, only those that the functions below copy are forwarded. */
 export const postHeaders: Readonly<Record<string, string>> = {
   'content-type': 'application/json',
   accept: bothForms,
@@ -127,7 +127,7 @@ export function mirroredHeaders({
 }: {
   readonly version: string;
   readonly method: string;
-  /** What `mirroredMember` names. */
+  /** The value of the member that `mirroredMember` names. */
   readonly name: string | undefined;
 }): Record<string, string> {
   return {
@@ -180,8 +180,8 @@ export interface MirroredParameter {
 }
 
 /**
- * The headers that repeat arguments of a call; what is absent or `null` has none. `argumentAt` returns the JSON text
- * of an argument. SEP-2243
+ * The headers that repeat arguments of a call; an absent or `null` argument has none. `argumentAt` returns the JSON
+ * text of an argument. SEP-2243
  */
 export function parameterHeaders(
   parameters: readonly MirroredParameter[],

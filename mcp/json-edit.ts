@@ -136,7 +136,7 @@ export function replaced(body: Buffer, edits: readonly Edit[]): Buffer {
   return Buffer.concat([...parts, body.subarray(at)]);
 }
 
-/** As nearly every message is changed: its id alone. */
+/** Applies a single edit, the usual case: most messages only get another id. */
 function replacedOnce(body: Buffer, { span: { start, end }, text }: Edit): Buffer {
   const bytes = Buffer.byteLength(text);
   const made = Buffer.allocUnsafe(body.length - (end - start) + bytes);

@@ -1,4 +1,4 @@
-/** The members of an object that was JSON. */
+/** The members of a parsed JSON object. */
 export type JsonObject = Record<string, unknown>;
 
 export function isObject(value: unknown): value is JsonObject {
@@ -14,12 +14,12 @@ export function membersOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }
 
-/** A member of an object; `undefined` if it has none of that name, or is no object. */
+/** A member of an object; `undefined` if there is none of that name, or the value is not an object. */
 export function memberOf(value: unknown, name: string): unknown {
   return isObject(value) && Object.hasOwn(value, name) ? value[name] : undefined;
 }
 
-/** The object that `text` is in JSON; `undefined` for anything else. */
+/** Parses a JSON object; `undefined` for any other text. */
 export function parseObject(text: string | undefined): JsonObject | undefined {
   try {
     const value: unknown = JSON.parse(text ?? '');

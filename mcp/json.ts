@@ -36,7 +36,7 @@ export type StrictJson<Place extends string> =
   /** `text` is the body with one character per byte. */
   { outcome: 'json'; text: string; root: Span; found: Partial<Record<Place, Span>> } | Refused;
 
-/** `at` is the first byte that is not JSON; what is JSON but not allowed has none. */
+/** `at` is the first byte that is not JSON; absent if the text is JSON that the rules refuse. */
 type Refused = {
   outcome: 'refused';
   why: 'not JSON' | 'not allowed';
@@ -57,7 +57,7 @@ interface Frame<Place extends string> {
 export interface JsonRules {
   /** Maximum nesting of objects and arrays. */
   readonly maxDepth: number;
-  /** In bytes; a longer text is refused unread. */
+  /** The longest text in bytes. A longer one is refused without reading it. */
   readonly maxBytes: number;
   /**
    * `every-level` refuses everything that two parsers could read differently: duplicate members in any object, lone
@@ -81,9 +81,9 @@ export const relayRules: JsonRules = {
   strictness: 'top-level',
 };
 
-/** Of all objects of a text that are compared with each other, which costs time and memory for each. */
+/** The most members, in all objects of a text, whose names must be compared. Each comparison costs time and memory. */
 export const maxMembers = 100_000;
-/** Values of a text at every level: strings, numbers, objects, arrays and so on. */
+/** The most values of a text, at all levels: strings, numbers, objects, arrays and so on. */
 export const maxValues = 1_000_000;
 
 const fewNames = 8;
@@ -133,7 +133,7 @@ export class JsonError extends Error {
  * @throws {JsonError}
  */
 export function jsonMembers(bytes: Uint8Array, span?: Span): Map<string, Span> | undefined {
-  // A part of a text is read after the whole of it.
+  // A span needs no check, because the whole text was read before.
   if (!span && !isUtf8(bytes)) throw new JsonError(0);
   const members = new Map<string, Span>();
   const whole = span ?? { start: 0, end: bytes.length };
@@ -230,7 +230,7 @@ function scanJson<Place extends string>(
   }
 
   const end = i;
-  // Whitespace after a part of a text is outside of it.
+  // Whitespace after the span does not belong to it.
   if (end !== span.end && blankEnd(body, end) !== span.end)
     return refused('not JSON', 'data after the JSON text', end);
   if (problem) return refused('not allowed', problem);
@@ -289,7 +289,7 @@ function nameOf(text: string, start: number, end: number): string {
   return `"${Buffer.from(String(decoded)).toString('latin1')}`;
 }
 
-/** Names of nearly every message, by their length with quotes: known by their bytes, they are not decoded. */
+/** The names in nearly every message, by their length with quotes. They are compared as bytes, without decoding. */
 const usualNames = new Map(
   Map.groupBy(
     ['jsonrpc', 'id', 'method', 'params', 'result', 'error', 'name', 'arguments'].map((name) => ({
@@ -353,9 +353,8 @@ function folded(name: string): string {
 const backslash = 0x5c;
 const shortEscapes = Buffer.from('"\\/bfnrt');
 
-// Past the last byte these functions read NUL, which occurs in no JSON text.
-
-// Where the text is not JSON they return `~at`, a negative number, of the offending byte.
+// The functions below read past the last byte as NUL, which occurs in no JSON text. If the text is not JSON, they return
+// `~at`, a negative number, where `at` is the offending byte.
 
 /** Returned by `stringEnd` for an escaped surrogate without its other half. */
 const loneSurrogate = -0x4000_0000;

@@ -2,14 +2,14 @@ import { mirroredHeaders, mirroredMember } from './headers.ts';
 import { JsonError, type Span, jsonMembers } from './json.ts';
 
 /**
- * One JSON-RPC message that is relayed as raw bytes. Only what routing needs is read off them, so that integers beyond
- * 2^53 and unknown members reach the other side unchanged.
+ * One JSON-RPC message that is relayed as raw bytes. Only the parts that routing needs are parsed, so that integers
+ * beyond 2^53 and unknown members reach the other side unchanged.
  */
 export type Message = {
   /** The message on one line, without the line feed. */
   bytes: Buffer;
   kind: 'request' | 'notification' | 'response';
-  /** The JSON text of the id; `null` in answers to what could not be read. */
+  /** The JSON text of the id; `null` in answers to unreadable messages. */
   id: string | undefined;
   method: string | undefined;
   /** The top-level members, by name. */

@@ -244,11 +244,11 @@ export function withEventId({ raw, id }: Pick<SseEvent, 'raw' | 'id'>, newId: st
   let start = 0;
   while (raw[start] === lineFeed || raw[start] === carriageReturn) start++;
   let bytes = raw.subarray(start);
-  // An id that was ignored is there, too.
+  // An ignored id must be removed too.
   if (id !== undefined || bytes.includes(0)) {
     const text = bytes.toString('latin1');
     const without = text.replaceAll(idLines, (lines, at: number) =>
-      // A comment keeps the line ends around it apart, which together would be one.
+      // Without a comment between them, the CR before the removed line and the LF after it would become one line end.
       text[at - 1] === '\r' && text[at + lines.length] === '\n' ? ':\n' : '',
     );
     bytes = Buffer.from(without, 'latin1');

@@ -6,17 +6,17 @@ const comma = 0x2c;
 const longestToken = 1024;
 
 /**
- * Notes whether a JSON object has a `result`, and the text of its `id`, from chunks as they pass. It looks only at the outermost
- * level and keeps nothing else, so that a message of any length can be streamed. Names are case-insensitive, because some
+ * Finds out whether a JSON object has a `result`, and the text of its `id`, from chunks as they pass. Reads only the outermost
+ * level and stores nothing else, so that a message of any length can be streamed. Names are case-insensitive, because some
  * parsers take `Id` for `id`.
  */
 export class TopLevelMembers {
   hasResult = false;
   /** The text of the first two members called `id`: more than one is an error. */
   readonly ids: string[] = [];
-  /** The object was closed. */
+  /** Whether the end of the object was read. */
   isComplete = false;
-  /** It is not a single JSON object. */
+  /** Whether the text is not a single JSON object. */
   isBroken = false;
   #depth = 0;
   #inString = false;
@@ -37,7 +37,6 @@ export class TopLevelMembers {
       if (this.#depth === 1) this.#keep(byte);
       return;
     }
-    // Space, tab and line ends.
     if (byte === 0x20 || byte === 0x09 || byte === 0x0a || byte === 0x0d) return;
     if (this.#depth === 0) {
       if (byte !== 0x7b || this.isComplete) this.isBroken = true;

@@ -30,9 +30,9 @@ import { traceHeaders, type ReceivedHeaders } from './headers.ts';
 import type { TraceOptions } from './trace-options.ts';
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
-/** How long a program that ends waits for the collector. */
+/** How long an ending program waits for the collector. */
 const flushMs = 2000;
-/** A collector that is down is reported once in this time. */
+/** How often a collector that is down is reported at most. */
 const reportEveryMs = 60_000;
 
 export interface SpanStart {
@@ -43,16 +43,16 @@ export interface SpanStart {
 }
 
 export interface TracingSettings extends TraceOptions {
-  /** Unless the environment names the service. */
+  /** The name of the service, unless the environment names it. */
   readonly program: string;
   readonly version: string;
-  /** Told when spans cannot be delivered, at most once a minute. */
+  /** Called when spans cannot be delivered, at most once a minute. */
   readonly failed: (message: string) => void;
 }
 
 /**
- * Sends spans in batches over OTLP/HTTP. Nothing waits for the collector: spans that it does not take are dropped, and of
- * those that wait for it 2048 are kept.
+ * Sends spans in batches over OTLP/HTTP. Calls never wait for the collector: spans that it refuses are dropped, and so are spans
+ * beyond the 2048 that wait to be sent.
  */
 export class Tracing {
   readonly #provider: TracerProvider;
@@ -82,7 +82,7 @@ export class Tracing {
     this.#tracer = this.#provider.getTracer('latchkey', version);
   }
 
-  /** Begins a span below the one that `headers` name, or a trace of its own. */
+  /** Begins a span below the one that `headers` name, or a new trace. */
   begin(
     name: string,
     headers: ReceivedHeaders,
@@ -103,8 +103,8 @@ export class Tracing {
   }
 
   /**
-   * Sends `request` on within a client span, with the headers that continue the trace there. Where no trace comes along, as
-   * with requests that no call caused, there is no span.
+   * Sends `request` within a client span, with the headers that continue the trace at the receiver. A request without a trace,
+   * such as one that no call caused, gets no span.
    */
   async within<
     Request extends { readonly headers: Readonly<Record<string, unknown>> },
@@ -132,7 +132,7 @@ export class Tracing {
     }
   }
 
-  /** Delivers what waits, for at most two seconds. Never rejects. */
+  /** Delivers the waiting spans, for at most two seconds. Never rejects. */
   async close(): Promise<void> {
     const late = Promise.withResolvers<void>();
     const timer = setTimeout(late.resolve, flushMs);
@@ -157,7 +157,7 @@ export class OpenSpan {
     this.#span.setAttributes(attributes);
   }
 
-  /** Says which call it is. What cannot be a name is left out: a caller wrote it, and it could be anything, a secret too. */
+  /** Adds method and tool. Text that cannot be a name is omitted, because a caller could send anything, even a secret. */
   describe(method: string | undefined, toolGiven?: string): void {
     if (!isName(method)) return;
     const tool = isName(toolGiven) ? toolGiven : undefined;
@@ -166,7 +166,7 @@ export class OpenSpan {
     if (tool !== undefined) this.#span.setAttribute('gen_ai.tool.name', tool);
   }
 
-  /** `error` is a code of ours or an HTTP status, no message: that could hold anything. */
+  /** `error` is one of our codes or an HTTP status, never a message, which could contain a secret. */
   end(error?: string): void {
     if (!this.#span.isRecording()) return;
     if (error !== undefined) {

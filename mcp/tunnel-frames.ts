@@ -1,8 +1,8 @@
 import { membersOf, isObject } from './json-value.ts';
 
-// What crosses the tunnel between an agent and the server: frames, and the payloads in them. `docs/tunnel.md`
+// The frames of the tunnel between an agent and the server, and their payloads. `docs/tunnel.md`
 
-/** Both ends name it when they connect. */
+/** The WebSocket subprotocol that both ends name when they connect. */
 export const subprotocol = 'latchkey-agent-1';
 
 /** The types of frames, as `docs/tunnel.md` numbers them. */
@@ -36,12 +36,12 @@ export const maxFrameBytes = headerBytes + maxPayloadBytes;
 
 /** How many bytes of DATA a side may send on a stream before it has any credit. */
 export const windowBytes = 256 * 1024;
-/** A receiver gives credit once it has passed on so many bytes, so that a sender rarely waits for it. */
+/** A receiver gives credit after passing on this many bytes, so that the sender rarely has to wait for credit. */
 export const creditBytes = windowBytes / 4;
 
 /** One message of a tunnel: a byte of type, four bytes of stream id, the payload. */
 export interface Frame {
-  /** The number as the other side sent it, known or not. */
+  /** The number that the other side sent; it may be unknown. */
   readonly type: number;
   /** 0 means the tunnel itself. */
   readonly stream: number;
@@ -49,7 +49,7 @@ export interface Frame {
   readonly payload: Buffer;
 }
 
-/** `undefined` for a message that is too short to be a frame. */
+/** Parses a frame; `undefined` for a message that is too short. */
 export function readFrame(message: Buffer): Frame | undefined {
   if (message.length < headerBytes) return undefined;
   return {
@@ -93,7 +93,7 @@ const maxServers = 1000;
 /** How an agent describes itself. */
 export interface Hello {
   readonly version: string;
-  /** The same for the life of the agent's process. */
+  /** Identifies the agent's process. */
   readonly instance?: string | undefined;
   readonly servers: readonly { readonly name: string; readonly kind: string }[];
 }
@@ -114,9 +114,9 @@ export function readHello(payload: Buffer): Hello | undefined {
 
 /** The nodes of an installation, each named by opaque text that changes with its process. */
 export interface TunnelNodes {
-  /** The one that the tunnel leads to. */
+  /** The node that the tunnel leads to. */
   readonly node: string;
-  /** All that are alive. */
+  /** All nodes that are alive. */
   readonly nodes: readonly string[];
 }
 
@@ -244,13 +244,13 @@ export function readReset(payload: Buffer): Reset {
 
 /** Holds back what is written to a connection until the end of the current turn of the event loop. */
 export interface WriteBatch {
-  /** Holds back everything from now until the end of this turn. */
+  /** Holds back everything until the end of this turn. */
   readonly hold: () => void;
-  /** Writes it now. */
+  /** Writes everything that was held back. */
   readonly release: () => void;
 }
 
-/** Frames are small and come several at a time. Written one by one, each would be a system call and wake the other end. */
+/** Small frames come in groups. Written one by one, each would cost a system call and wake the other end. */
 export function batchWrites(connection: { cork(): void; uncork(): void }): WriteBatch {
   let isHeld = false;
   const release = () => {
