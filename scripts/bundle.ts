@@ -6,13 +6,13 @@ import { rolldown, type InputOptions, type Plugin, type RolldownOutput } from 'r
 const root = join(import.meta.dirname, '..');
 
 /**
- * Loads a module of Node when the first of our modules that needs it is loaded, and without what `import` adds: that reads
- * all exports of the module, and so loads for example the streams of files. It saves a tenth of the start.
+ * Loads built-in modules of Node with `require` when one of our modules first needs them. `import` would read all exports of a
+ * built-in module, and so load, for example, the streams of files. This saves a tenth of the start time.
  */
 const lazyBuiltins: Plugin = {
   name: 'lazy builtins',
   resolveId(id, _importer, { kind }) {
-    // A package in CommonJS gets what Node gives it, and the bundler's own preamble imports `node:module`.
+    // CommonJS packages use `require` themselves, and the bundler's own preamble imports `node:module`.
     if (kind === 'require-call' || !id.startsWith('node:') || id === 'node:module')
       return undefined;
     return isBuiltin(id) ? { id: `\0${id}`, moduleSideEffects: false } : undefined;
@@ -31,13 +31,13 @@ const lazyBuiltins: Plugin = {
   },
 };
 
-/** How what we publish is bundled, whatever it is published as. */
+/** The bundler options of everything that we publish. */
 export const bundled = {
   platform: 'node',
-  // The oldest Node that package.json accepts does not know everything that the sources use, such as `await using`.
+  // The oldest Node that package.json accepts does not support all syntax of the sources, such as `await using`.
   transform: { target: 'node22.19' },
   plugins: [lazyBuiltins],
-  // The other build of jsonc-parser looks for its parts while it runs.
+  // The other build of jsonc-parser loads its parts at run time, which a bundle does not contain.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
 
@@ -76,11 +76,11 @@ export async function bundleProgram(folder: 'proxy' | 'server'): Promise<Bundled
 }
 
 /**
- * Escapes what is not ASCII, because V8 keeps a source with one such character as two bytes a character: five more megabytes
+ * Escapes non-ASCII characters, because V8 stores a source with one of them as two bytes a character: five more megabytes
  * for the server. The minifier leaves such characters in strings, templates and regular expressions, where `\u` means
  * the same, and in comments.
  *
- * @throws {Error} where it would not mean the same
+ * @throws {Error} if an escape would change the meaning
  */
 export function ascii(code: string): string {
   const unsafe = /(?<!\\)(?:\\\\)*\\[\x80-\uffff]|String\.raw`[^`]*[\x80-\uffff]/.exec(code);

@@ -23,7 +23,7 @@ export async function commandPages(): Promise<Readonly<Record<string, string>>> 
 const generated =
   '<!-- Written by `npm run docs`. Change the declarations of the commands, not this file. -->';
 
-/** npm takes an option that follows the program's name for its own. */
+/** How to start a program. npm would take an option that follows the program's name for its own. */
 function intro(program: string): string {
   return `Exit codes: 0 done, 1 failed, 2 wrong usage. In a clone of the repository, put \`npx --no\` in front of each command, and
 \`npx --no --\` in front of one that begins with an option: \`npx --no -- ${program} --help\`.`;
@@ -145,7 +145,7 @@ function serverUsage({ words, positionals }: ServerCommand | FolderCommand): str
   return ['latchkey-server', words, ...positionals].join(' ');
 }
 
-/** The commands of `server`, say, one after another. */
+/** The sections of the commands of one noun, such as `server`. */
 function serverSections(noun: string): string[] {
   const ofNoun = serverCommands.filter(({ words }) => words.split(' ')[0] === noun);
   return ofNoun.flatMap((command) => {
@@ -174,7 +174,7 @@ function optionCell(name: string, value: string | undefined, repeated = false): 
   return repeated ? `${usage}, repeatable` : usage;
 }
 
-/** Prose in a table's cell: on one line, and nothing in it means anything to Markdown. */
+/** Prose for a cell of a table: on one line, with Markdown escaped. */
 function cell(text: string): string {
   return bars(text).replaceAll('<', '&lt;').replaceAll('*', '\\*').replaceAll('\n', ' ');
 }
@@ -184,7 +184,7 @@ function bars(text: string): string {
   return text.replaceAll('|', '\\|');
 }
 
-/** Prose with examples that are indented by two spaces, as a terminal shows them. */
+/** Paragraphs of prose. Lines that are indented by two spaces are examples. */
 function paragraphs(text: string): string[] {
   return text.split('\n\n').map((part) => {
     return part.startsWith('  ') ? fenced('text', part.replaceAll(/^ {2}/gm, '')) : part;

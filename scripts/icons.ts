@@ -1,6 +1,6 @@
 /**
  * `npm run icons`: draws the tray icons, `tray-app/icons/*.png`, and the application's icon of `tray-app/build/icon.svg`, with the
- * Chromium of this computer. They are committed, because other computers that build may have none.
+ * Chromium of this host. The icons are committed, because other hosts that build may have no Chromium.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

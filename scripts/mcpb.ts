@@ -1,8 +1,8 @@
 /**
  * `npm run bundle`: `dist/latchkey-VERSION.mcpb`, which a desktop assistant installs with one click. It contains the package of the
  * proxy, the keychain library with a binary for each platform, and a manifest that asks for URL and credentials. Binaries that are not
- * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing: a server in a source tree
- * starts it so, because a server asks no registry unless told to.
+ * installed here come from the registry and must match package-lock.json. `--installed-only` fetches nothing. A server in a source
+ * tree uses it, because a server must not contact a registry unless told to.
  *
  * MCPB manifest 0.3
  */
@@ -34,7 +34,7 @@ const binaries = {
   linux: ['linux-x64-gnu', 'linux-arm64-gnu'],
 };
 const platforms = ['darwin', 'win32', 'linux'] as const;
-/** A zip file has times without a zone. */
+/** Times in a zip file have no time zone. */
 const modifiedAt = new Date('1985-10-26T08:15:00');
 
 export interface ProxyBundle {
@@ -189,7 +189,7 @@ if (import.meta.main) {
   } = proxyBundle(await proxyPackage(), { installedOnly });
   const file = join(root, 'dist', name);
   mkdirSync(join(root, 'dist'), { recursive: true });
-  // A server may read it at the same time.
+  // Rename a finished file, because a server may read the bundle at the same time.
   const unfinished = `${file}.${process.pid}`;
   writeFileSync(unfinished, bytes);
   renameSync(unfinished, file);

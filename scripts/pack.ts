@@ -1,6 +1,6 @@
 /**
- * The npm packages, made from what the bundler puts into one file. `npm pack` in a workspace would not do: its package.json is for
- * development, and its `exports` name sources that are not published.
+ * The npm packages, made from one bundled file each. `npm pack` cannot be used in a workspace, whose package.json is for
+ * development: its `exports` name sources that are not published.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ async function packageOf(
   return { name: `${manifest.name}-${manifest.version}.tgz`, files, bytes: tarball(files) };
 }
 
-/** What npm and its users need of the package.json of a workspace. */
+/** The members of a workspace's package.json that npm and its users need. */
 function publishedManifest(program: 'proxy' | 'server') {
   const source: {
     name: string;

@@ -1,4 +1,4 @@
-/** As much of postject, which brings no types, as the build uses. */
+/** Types of the part of postject that the build uses. The package has none. */
 declare module 'postject' {
   /** Puts `content` into the executable `file` as the resource `name`, and flips its fuse. */
   export function inject(

@@ -10,8 +10,8 @@ const folders = '/node_modules/';
 
 /**
  * The software bill of materials of a program of this workspace: every package that has a module among
- * `modules`, which are those that the bundler put into the program's files. npm itself cannot know:
- * whatever is bundled is a development dependency. The same modules give the same text.
+ * `modules`, which are those that the bundler put into the program's files. `npm sbom` cannot list
+ * them, because all bundled packages are development dependencies. The same modules give the same text.
  *
  * CycloneDX 1.6
  *
@@ -49,7 +49,7 @@ export function sbomOf(program: string, modules: readonly string[]): string {
 
 /** The key in package-lock.json of the package that `module` is part of. */
 function placeOf(module: string, packages: Readonly<Record<string, Locked>>): string {
-  // What the bundler itself adds to the file: how CommonJS modules are started, or a template literal that contains `</script`.
+  // Code that the bundler adds: the start of CommonJS modules, and template literals that contain `</script`.
   if (/^\0(rolldown\/|@oxc-project\+runtime@)/.test(module)) return 'node_modules/rolldown';
   const path = `/${relative(root, module).split(sep).join('/')}`;
   const at = path.lastIndexOf(folders);
@@ -66,7 +66,7 @@ function placeOf(module: string, packages: Readonly<Record<string, Locked>>): st
 function component(place: string, { name: named, version = '', integrity, license }: Locked) {
   const name = named ?? place.slice(place.lastIndexOf('node_modules/') + 'node_modules/'.length);
   const [algorithm = '', digest = ''] = integrity?.split('-') ?? [];
-  // A workspace is no package of the registry, whatever is registered there under its name.
+  // A workspace gets no package URL, because the registry's package of that name may be anyone's.
   const purl =
     integrity === undefined ? undefined : `pkg:npm/${name.replace('@', '%40')}@${version}`;
   const hash = { alg: algorithm.replace('sha', 'SHA-'), content: hex(digest) };

@@ -1,7 +1,7 @@
 /**
- * `npm run sea`: dist/sea/PLATFORM-ARCH/latchkey, the proxy as one executable that needs no Node: this
- * very Node with the bundled proxy and the keychain's library in it. It is built on the system it is for.
- * Others cannot change what it runs: NODE_OPTIONS and OPENSSL_CONF are ignored, SIGUSR1 opens no debugger.
+ * `npm run sea`: dist/sea/PLATFORM-ARCH/latchkey, the proxy as one executable: a copy of the running Node
+ * with the bundled proxy and the keychain's library. It must be built on its target system. Other programs
+ * cannot inject code: it ignores NODE_OPTIONS and OPENSSL_CONF, and SIGUSR1 opens no debugger.
  *
  * On macOS, LATCHKEY_CODESIGN_IDENTITY signs it and the library within; without one it is signed ad hoc.
  *
@@ -39,7 +39,7 @@ try {
   await bundleMain(main);
   const keyring = join(stage, 'keyring.node');
   copyFileSync(keyringFile(), keyring);
-  // Signed before it goes in, as a hardened macOS process loads no library of another team.
+  // Sign the library before it is embedded, because a hardened macOS process loads no library of another team.
   if (platform === 'darwin') sign(keyring);
   const sha256 = join(stage, 'keyring.sha256');
   writeFileSync(sha256, createHash('sha256').update(readFileSync(keyring)).digest('hex'));
@@ -62,7 +62,7 @@ try {
   execFileSync(process.execPath, ['--experimental-sea-config', config], { stdio: 'pipe' });
   await assemble(blob, join(stage, 'latchkey'));
   mkdirSync(folder, { recursive: true });
-  // In one step, as a running program can be replaced but not written to.
+  // Rename the new file, because a running program can be replaced but not written to.
   copyFileSync(join(stage, 'latchkey'), `${program}.new`);
   renameSync(`${program}.new`, program);
   process.stdout.write(`${program}\n`);
@@ -77,7 +77,7 @@ async function bundleMain(file: string): Promise<void> {
     input: join(root, 'proxy/main.ts'),
     external: (id) => id.startsWith('node:') || id === '@napi-rs/keyring',
   });
-  // Without files there is nothing that a dynamic import could load later.
+  // One file with everything: a dynamic import would find no other file later.
   const output = { file, format: 'cjs', codeSplitting: false, dynamicImportInCjs: false } as const;
   await build.write({
     ...output,
@@ -97,7 +97,7 @@ function keyringFile(): string {
 async function assemble(blob: string, file: string): Promise<void> {
   copyFileSync(process.execPath, file);
   chmodSync(file, 0o755);
-  // Symbols, which only a debugger reads, are a seventh of it.
+  // Symbols, which only a debugger reads, are a seventh of the file.
   if (platform === 'linux') spawnSync('strip', [file], { stdio: 'ignore' });
   if (platform === 'darwin') execFileSync('codesign', ['--remove-signature', file]);
   await inject(file, 'NODE_SEA_BLOB', readFileSync(blob), {

@@ -15,9 +15,9 @@ const tray = join(root, 'tray-app');
 const library = '@napi-rs/keyring';
 
 /**
- * Builds the tray app into `folder`: main.js, preload.cjs, which a sandboxed page's preload has to be, the
- * pages, the icons, and the bill of materials of what is bundled. Electron and the keychain's library stay
- * outside, and what `more` names.
+ * Builds the tray app into `folder`: main.js, the preload (CommonJS, as sandboxed pages require), the pages,
+ * the icons, and the bill of materials of the bundled packages. Electron, the keychain's library and the
+ * packages in `more` are not bundled.
  */
 export async function buildTray(folder: string, more: readonly string[] = []): Promise<void> {
   rmSync(folder, { recursive: true, force: true });
@@ -86,8 +86,8 @@ export async function buildTray(folder: string, more: readonly string[] = []): P
 }
 
 /**
- * Completes `folder`, which holds the built app, to what becomes app.asar: a description, and of packages
- * the keychain's library alone. Without any, electron-builder would take those of the whole workspace.
+ * Completes the built app in `folder` to the content of app.asar: adds a package.json, and the keychain's
+ * library as the only package. Without a package, electron-builder would take those of the whole workspace.
  */
 export function layOutApp(folder: string, { homepage }: { homepage?: string | undefined }): void {
   const proxy: { version: string; dependencies: Record<string, string> } = JSON.parse(
@@ -131,8 +131,8 @@ export type ElectronBinary = { readonly path: string } | { readonly missing: str
 const downloadLimitMs = 10 * 60 * 1000;
 
 /**
- * The program of Electron, which its package fetches when it is first asked for: from github.com, or from
- * ELECTRON_MIRROR; ELECTRON_OVERRIDE_DIST_PATH names a folder that has it.
+ * The program of Electron, which its package downloads on first use, from github.com or ELECTRON_MIRROR.
+ * ELECTRON_OVERRIDE_DIST_PATH names a folder that contains it already.
  */
 export function electronBinary(env: NodeJS.ProcessEnv): ElectronBinary {
   const { status, stdout, stderr } = spawnSync(
@@ -161,7 +161,7 @@ async function start(args: readonly string[]): Promise<number> {
   const folder = join(tray, 'dist/app');
   await buildApp(folder);
   const app = spawn(found.path, [folder, ...args], { stdio: 'inherit' });
-  // Ctrl-C reaches the app too. Waiting for it leaves no process behind.
+  // Ctrl-C reaches the app too. Wait for the app, so that no process is left behind.
   process.on('SIGINT', () => {}).on('SIGTERM', () => app.kill('SIGTERM'));
   return new Promise((resolve) => {
     app.on('exit', (code) => resolve(code ?? 1)).on('error', () => resolve(1));
