@@ -115,8 +115,8 @@ export async function openNodeLinks(
     masterKey,
     instance,
     wallMs: () => Date.now(),
-    heard(event, from) {
-      if (event.type === 'guessed') answering.attempts?.[event.at].heard(event.subject);
+    onEvent(event, from) {
+      if (event.type === 'guessed') answering.attempts?.[event.at].noteFailure(event.subject);
       else answering.gateway?.heard(event, from);
     },
   });

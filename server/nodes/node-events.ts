@@ -35,7 +35,7 @@ export interface NodeEventsOptions {
   readonly instance: string;
   /** The wall clock, which all nodes share. */
   readonly wallMs: () => number;
-  readonly heard: (event: NodeEvent, from: string) => void;
+  readonly onEvent: (event: NodeEvent, from: string) => void;
 }
 
 /**
@@ -77,12 +77,12 @@ export class NodeEvents {
     // Decrypting garbage costs work, too.
     if (data.length > maxMessageBytes) return;
     const message = this.#read(data);
-    const { instance, heard } = this.#options;
+    const { instance, onEvent } = this.#options;
     if (!message || message.from === instance) return;
     const { nonce, sentMs, from, event } = message;
     // An older event may be a replay: this process was not yet there to remember its nonce.
     if (sentMs < this.#subscribedAtMs) return;
-    if (this.#replays.isFirst(nonce, sentMs)) heard(event, from);
+    if (this.#replays.isFirst(nonce, sentMs)) onEvent(event, from);
   }
 
   /** `undefined` for a message that no node of this installation sent, or an event that this version does not know. */

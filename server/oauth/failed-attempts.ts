@@ -30,7 +30,7 @@ export class FailedAttempts {
   }
 
   /** Counts an attempt that failed at another node. */
-  heard(subject: string): void {
+  noteFailure(subject: string): void {
     this.#failures.count(subject, maxFailures);
   }
 

@@ -29,7 +29,7 @@ function node(instance: string, { masterKey: own = key, isConnected = true } = {
     masterKey: own,
     instance,
     wallMs: () => wallMs,
-    heard: (event, from) => void heard.push({ at: instance, from, event }),
+    onEvent: (event, from) => void heard.push({ at: instance, from, event }),
   });
 }
 

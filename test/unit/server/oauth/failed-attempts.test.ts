@@ -71,7 +71,7 @@ test('attempts that failed at another node count like those here, and are not re
   const clock = fakeClock();
   const told: string[] = [];
   const here = new FailedAttempts(clock, (subject) => void told.push(subject));
-  for (let n = 0; n < 19; n += 1) here.heard('address 192.0.2.1');
+  for (let n = 0; n < 19; n += 1) here.noteFailure('address 192.0.2.1');
   const attempt = { address: '192.0.2.1', clientId: 'client_a' };
   await guarded(here, attempt, fail).catch(() => undefined);
 
