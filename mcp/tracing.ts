@@ -141,7 +141,6 @@ export class Tracing {
   }
 }
 
-/** A span that has begun. */
 export class OpenSpan {
   /** The header that continues the trace below this span. */
   readonly traceparent: string;

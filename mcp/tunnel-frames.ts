@@ -246,7 +246,6 @@ export function readReset(payload: Buffer): Reset {
 export interface WriteBatch {
   /** Holds back everything until the end of this turn. */
   readonly hold: () => void;
-  /** Writes everything that was held back. */
   readonly release: () => void;
 }
 

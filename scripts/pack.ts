@@ -21,7 +21,6 @@ export interface NpmPackage {
   readonly bytes: Buffer;
 }
 
-/** The package `latchkey`. */
 export async function proxyPackage(): Promise<NpmPackage> {
   return packageOf('proxy', 'bin/latchkey.js');
 }

@@ -63,14 +63,8 @@ async function run(argv: readonly string[]): Promise<void> {
     input: process.stdin,
     prompt: (text: string) => void process.stderr.write(text),
   };
-  await runCommand(argv, {
-    env: process.env,
-    clock,
-    hashing: passwordHashing(),
-    terminal,
-    out,
-    tell,
-  });
+  const { env } = process;
+  await runCommand(argv, { env, clock, hashing: passwordHashing(), terminal, out, tell });
 }
 
 async function start(argv: readonly string[]): Promise<void> {
@@ -98,14 +92,8 @@ async function start(argv: readonly string[]): Promise<void> {
     const { shutdownDelayMs = 0 } = options;
     const ownerSocket = options.database ? undefined : newOwnerSocket(process.platform);
     removeAtExit(ownerSocket, () => true);
-    const supervisor = await Supervisor.open({
-      processes,
-      port,
-      ownerSocket,
-      shutdownDelayMs,
-      log,
-      failed: fail,
-    });
+    const shared = { processes, port, ownerSocket, shutdownDelayMs, log, failed: fail };
+    const supervisor = await Supervisor.open(shared);
     stopOnSignal(supervisor);
     if (!options.database) noteBaseUrl(folder, base);
     return out(`${listening} with ${processes} processes`);

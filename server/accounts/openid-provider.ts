@@ -29,7 +29,6 @@ export interface SignInChecks {
 
 /** An upstream OpenID provider: authorization code with PKCE, state and nonce. OpenID Connect Core §3.1 */
 export interface IdentityProvider {
-  /** The name shown to people. */
   readonly name: string;
   readonly issuer: string;
   /** This server's client id at the provider. */

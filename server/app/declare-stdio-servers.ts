@@ -50,7 +50,6 @@ export async function declareStdioServers(
   return changed;
 }
 
-/** Creates the organization unless it exists. */
 async function createOrganization(name: string, db: Db, clock: Clock): Promise<void> {
   const id = `org_${randomBytes(12).toString('hex')}`;
   await transaction(db, async (tx) => {

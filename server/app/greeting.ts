@@ -20,7 +20,6 @@ interface Greeting {
   readonly sources: URL | undefined;
   readonly nodePath: string;
   readonly clock: Clock;
-  /** Writes a line to stdout. */
   readonly out: (line: string) => void;
 }
 

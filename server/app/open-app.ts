@@ -102,7 +102,6 @@ export async function openApp(
 
 type AppPorts = Parameters<typeof createApp>[0];
 
-/** What the endpoints of OAuth need. */
 function oauthPorts(options: ServeOptions, parts: AppParts): AppPorts['ports'] {
   const { base, clock, clientDocuments } = options;
   const { stores, refusals, tokens, endpointUrl, usage, guard } = parts;
@@ -138,7 +137,6 @@ function isAdmitted(base: string, { admissions }: Stores) {
   };
 }
 
-/** What the connections of agents need. */
 function agentPorts({ clock }: ServeOptions, parts: AppParts): AppPorts['agents'] {
   const { directory, tunnels } = parts.upstreams;
   return {
@@ -169,7 +167,6 @@ function settingsPorts({ base, clock, allowedOrigins }: ServeOptions, parts: App
   return settings;
 }
 
-/** What the dashboard needs. */
 function dashboardPorts(
   parts: AppParts,
   {

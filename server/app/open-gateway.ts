@@ -39,7 +39,6 @@ interface GatewayDependencies extends SharedParts {
   readonly instance: string | undefined;
 }
 
-/** Opens the gateway, which answers calls. */
 export function openGateway(
   options: ServeOptions,
   parts: GatewayDependencies,

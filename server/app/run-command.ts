@@ -30,7 +30,6 @@ export interface CommandHost {
   readonly hashing: Pick<PasswordHashing, 'hash'>;
   /** Where secrets are typed or piped in. */
   readonly terminal: Terminal;
-  /** Writes a line to stdout. */
   readonly out: (line: string) => void;
   /** Writes a line to stderr, so that a program that reads stdout does not get it. */
   readonly tell: (line: string) => void;

@@ -15,7 +15,6 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly sharedFolder?: SharedFolder | undefined;
   readonly localBus?: LocalBus | undefined;
   readonly log: Log;
-  /** Where metrics are served, if they are. */
   readonly metrics?: MetricsAddress | undefined;
   readonly masterKeyFile: string | undefined;
   readonly host: string;
@@ -24,12 +23,10 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly allowedOrigins: readonly string[];
   /** The organization of the first owner; if `undefined`, the owner chooses its name. */
   readonly firstOrganization: string | undefined;
-  /** Single sign-on, where it is configured. */
   readonly oidc: OidcOptions | undefined;
   /** For how many days the audit log is kept; `undefined` means for ever. */
   readonly auditRetentionDays?: number | undefined;
   readonly maxBodyBytes: number;
-  /** The proxy that this server hands out. */
   readonly proxy: { readonly version: string; readonly source: ProxySource };
   /** Whether applications may register themselves as OAuth clients. */
   readonly dynamicRegistration?: boolean;

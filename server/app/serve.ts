@@ -29,7 +29,6 @@ import type { Stores } from './stores.ts';
 
 const drainMs = 10_000;
 
-/** A server that listens. */
 export interface RunningServer {
   readonly stores: Stores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
   readonly metricsUrl: string | undefined;

@@ -10,7 +10,6 @@ import { databaseName, openStores } from './stores.ts';
 
 const stopIt = 'stop the server, and wait until running commands end';
 
-/** The SQLite database in a data folder. */
 export function databaseFile(dataDir: string): string {
   return join(dataDir, databaseName);
 }

@@ -30,7 +30,6 @@ type ToWorker = { readonly type: 'stop' } | { readonly type: 'bus'; readonly mes
 type FromWorker = { readonly type: 'ready' } | { readonly type: 'bus'; readonly message: ToBroker };
 
 export interface SupervisorOptions {
-  /** How many workers. */
   readonly processes: number;
   readonly port: number;
   /** Where workers that share SQLite reach their owner. */
@@ -165,7 +164,6 @@ function send(worker: Worker, message: ToWorker): void {
   worker.send(message, () => {});
 }
 
-/** This process as a worker. */
 export interface WorkerProcess extends WorkerPlace {
   /** Leads to the other workers. */
   readonly bus: LocalBus;

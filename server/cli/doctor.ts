@@ -36,7 +36,6 @@ const connectTimeoutMs = 5000;
 /** The doctor warns of clock skew from half of what a node tolerates. */
 const warnSkewMs = mostSkewMs / 2;
 
-/** The result of one check. */
 interface Finding {
   readonly check: string;
   readonly outcome: 'OK' | 'warning' | 'failure';

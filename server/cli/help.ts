@@ -4,7 +4,6 @@ import type { Command } from '#admin/command';
 import { commands } from './commands.ts';
 import type { FolderCommand } from './backup-commands.ts';
 
-/** The page that `latchkey-server --help` prints. */
 export function helpText(version: string): string {
   const lines = commandLines(commands);
   return [
@@ -43,12 +42,10 @@ function commandLines(listed: readonly (Command | FolderCommand)[]): string[] {
   });
 }
 
-/** The page of `latchkey-server start --help`. */
 export function startHelpText(): string {
   return ['usage: latchkey-server start [OPTION…]', '', ...optionLines(startOptions)].join('\n');
 }
 
-/** The page of one administrative command. */
 export function commandHelpText(
   command: Command | FolderCommand,
   common: readonly Option[],

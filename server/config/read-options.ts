@@ -4,7 +4,6 @@ import { variableOf } from './option.ts';
 import { type Option } from '#model/option';
 import { UsageError } from './usage-error.ts';
 
-/** The options and arguments of a command. */
 export interface Input {
   readonly positionals: readonly string[];
   /** The value of an option, its environment variable or its default. */

@@ -12,7 +12,6 @@ interface ConsoleCall {
   readonly userId: string;
   readonly organization: string;
   readonly server: string;
-  /** The person's network address. */
   readonly address: string;
   /** The `X-Request-Id` of the page. */
   readonly requestId: string;
@@ -120,7 +119,6 @@ const answerSchema = z.union([
   z.object({ error: z.object({ code: z.number(), message: z.string() }) }),
 ]);
 
-/** Why there is no result. */
 export interface AnswerError {
   readonly outcome: 'error';
   /** A sentence. */
@@ -129,12 +127,10 @@ export interface AnswerError {
   readonly code?: number;
 }
 
-/** The result of a call, or why there is none. */
 type AnswerResult =
   | { readonly outcome: 'result'; readonly result: Readonly<Record<string, unknown>> }
   | AnswerError;
 
-/** Parses a response of the gateway. */
 export function answerResult(answer: ConsoleAnswer): AnswerResult {
   switch (answer.outcome) {
     case 'late':

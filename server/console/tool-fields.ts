@@ -7,12 +7,10 @@ const mostFields = 40;
 
 /** A tool argument as a form field. */
 export interface ToolField {
-  /** The argument's name. */
   readonly name: string;
   readonly kind: 'text' | 'number' | 'integer' | 'boolean' | 'choice' | 'json';
   readonly description: string;
   readonly required: boolean;
-  /** The options of a choice. */
   readonly options: readonly string[];
 }
 

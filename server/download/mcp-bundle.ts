@@ -37,7 +37,6 @@ export interface McpBundle {
 export interface BundledServer {
   readonly organization: string;
   readonly server: string;
-  /** The MCP endpoint. */
   readonly url: string;
 }
 

@@ -19,7 +19,6 @@ const maxBytes = 16 * 1024 * 1024;
 /** Where the proxy's package comes from: built with this server, or packed by a script of the source tree. */
 type PackageSource = { readonly file: string } | { readonly script: string };
 
-/** What builds the bundle in a source tree. */
 interface BundleBuild {
   readonly script: string;
   /** Files and folders that the bundle is made of: it is built again once one of them is newer. */
@@ -27,7 +26,6 @@ interface BundleBuild {
 }
 
 export type ProxySource = PackageSource & {
-  /** The file of the bundle. */
   readonly bundle: string;
   readonly build?: BundleBuild;
 };
@@ -40,7 +38,6 @@ export interface ProxyCopy {
 }
 
 export interface ProxyDownloadPorts {
-  /** The Node binary that packs it. */
   readonly nodePath: string;
   /** The environment of this process. The script gets almost none of it. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -96,7 +93,6 @@ export class ProxyDownload {
     return proxyReference(base, { fileName: this.fileName, sha256: copy?.sha256, bundles });
   }
 
-  /** Stops packing. */
   close(): void {
     this.#closing.abort();
   }

@@ -58,7 +58,6 @@ export function typedStart({ url }: ProxyReference): string {
   return `npx -y "${url}"`;
 }
 
-/** The command that installs `latchkey`. */
 export function typedInstallation({ url }: ProxyReference): string {
   return `npm install --global "${url}"`;
 }

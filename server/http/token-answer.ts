@@ -39,7 +39,6 @@ export interface TokenAnswerOptions {
   readonly log: Pick<Logger, 'info' | 'error'>;
 }
 
-/** An answer of JSON. */
 interface TokenAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;

@@ -54,7 +54,6 @@ export class Metrics {
     this.#loop.disable();
   }
 
-  /** Counts a call that has ended. */
   countCall(call: { serverPath: string; outcome: CallOutcome; ms: number }): void {
     const { serverPath, outcome, ms } = call;
     const isKnown = this.#calls.has(serverPath) || this.#calls.size < mostServers;

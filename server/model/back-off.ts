@@ -1,7 +1,6 @@
 /** How long to wait between attempts that fail. The pause doubles with each failure. */
 export interface BackOff {
   readonly firstMs: number;
-  /** The longest pause. */
   readonly mostMs: number;
   /** The part of a pause, between 0 and 1, that may be taken off at random, so that attempts do not coincide. Default: 0. */
   readonly jitter?: number;

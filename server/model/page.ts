@@ -9,7 +9,6 @@ export interface PageQuery<Sort extends string> {
   readonly offset: number;
 }
 
-/** A part of a list. */
 export interface Page<Item> {
   readonly items: readonly Item[];
   /** The number of items in the whole list. */

@@ -99,7 +99,6 @@ export function scopeSentence(scope: Scope): ScopeSentence {
   return rulesOf(scope);
 }
 
-/** The scopes that a role may grant. */
 export function roleScopes(role: Role): readonly Scope[] {
   return allScopes.filter((scope) => rulesOf(scope).roles.includes(role));
 }

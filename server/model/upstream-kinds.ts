@@ -50,7 +50,6 @@ interface Driver<
   Shown extends z.ZodRawShape,
   Credentials extends z.ZodRawShape,
 > {
-  /** The name of the kind in the form of a server. */
   readonly title: string;
   readonly help: string;
   /** Only the operator can choose it, outside of the dashboard, the API and commands. */
@@ -80,7 +79,6 @@ interface Driver<
   readonly location?: (settings: Out<Stored>) => string;
   /** `agentNames`: the names of agents, by id. */
   readonly view?: (settings: Out<Stored>, agentNames: ReadonlyMap<string, string>) => Out<Shown>;
-  /** Text for a cell of a table. */
   readonly describe: (shown: Out<Shown>) => string;
   readonly nextStep?: (shown: Out<Shown>, server: string) => NextStep;
 }
@@ -256,7 +254,6 @@ type AnyDriver = Driver<z.ZodRawShape, z.ZodRawShape, z.ZodRawShape, z.ZodRawSha
 const table = drivers as unknown as Readonly<Record<Kind, AnyDriver>>;
 const kinds = Object.entries(table);
 
-/** One schema for all kinds. */
 function unionOf<Value>(
   schemaOf: (kind: string, declared: AnyDriver) => z.ZodObject,
   of: typeof kinds = kinds,

@@ -69,7 +69,6 @@ export class Link {
     return this.#isEnded;
   }
 
-  /** How many calls are in progress. */
   get streams(): number {
     return this.#streams.size;
   }
@@ -86,7 +85,6 @@ export class Link {
     return stream;
   }
 
-  /** Handles a message of the other node. */
   receive(message: Uint8Array): void {
     if (this.#isEnded) return;
     const plain = this.#incoming.open(message);

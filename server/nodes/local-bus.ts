@@ -168,7 +168,6 @@ export class LocalBus implements NodeBus {
     });
   }
 
-  /** Handles a message of the broker. */
   receive(message: FromBroker): void {
     switch (message.type) {
       case 'message': {

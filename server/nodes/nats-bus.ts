@@ -36,7 +36,6 @@ function decoded(text: string): string {
   }
 }
 
-/** The connection of a node to NATS. */
 export class NatsBus implements NodeBus {
   onLost: () => void = () => {};
   readonly #connection: NatsConnection;

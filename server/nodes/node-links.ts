@@ -168,7 +168,6 @@ export class NodeLinks {
     return this.#isDraining;
   }
 
-  /** Ends all links and leaves the bus. */
   async close(): Promise<void> {
     this.drain();
     clearInterval(this.#timer);

@@ -37,7 +37,6 @@ export function newOwnerSocket(platform: NodeJS.Platform): OwnerSocket {
   return { path, secret };
 }
 
-/** Removes the folder of the socket. */
 export function removeOwnerSocket({ path }: OwnerSocket): void {
   if (!isPipe(path)) rmSync(dirname(path), { recursive: true, force: true });
 }
@@ -86,7 +85,6 @@ interface Upgrade {
   readonly head: Buffer;
 }
 
-/** Forwards requests to the owner. */
 export class Forwarder {
   readonly #owner: OwnerSocket;
   /** The connections to the owner, by the connections of callers. */

@@ -12,7 +12,6 @@ import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
 /** What identifying a client needs. */
 export interface ClientContext {
-  /** The public URL of this server. */
   readonly base: string;
   readonly db: Db;
   readonly clock: Clock;

@@ -36,7 +36,6 @@ interface Resolved {
 export interface NameResolverOptions {
   /** Calls getaddrinfo in this process. */
   readonly lookup: (host: string) => Promise<Addresses>;
-  /** The Node that runs the children. */
   readonly nodePath: string;
   /** The environment of this process. Children get the variables that the resolver of the C library reads. */
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -71,7 +70,6 @@ export class NameResolver {
     this.#options = options;
   }
 
-  /** The process ids of the children. */
   get children(): readonly (number | undefined)[] {
     return this.#children.map(({ pid }) => pid);
   }

@@ -193,7 +193,6 @@ export class UpstreamHealth {
     }
   }
 
-  /** Ends the sessions of probes. */
   async close(): Promise<void> {
     this.#isClosed = true;
     clearInterval(this.#timer);

@@ -40,7 +40,6 @@ export class HttpPools {
     this.#timer = setInterval(() => this.closeIdle(), closeIntervalMs).unref();
   }
 
-  /** The number of pools. */
   get size(): number {
     return this.#pools.size;
   }

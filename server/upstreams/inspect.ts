@@ -30,7 +30,6 @@ export interface ToolDescription {
   readonly isReadOnly: boolean;
 }
 
-/** A tool that the MCP server offers. */
 export interface OfferedTool extends ToolDefinition, ToolDescription {}
 
 /** Reads what people see of a tool. Members that are missing or of another type are empty. */
@@ -57,7 +56,6 @@ export type Inspection =
   /** In this order: no connection, an answer that is not MCP, an address that must not be called. */
   | { readonly outcome: 'offline' | 'error' | 'forbidden'; readonly reason: string };
 
-/** An inspected upstream. */
 export interface Inspected extends LinkAsked {
   /** What messages call it: `mcp.example.com:8443`. */
   readonly name: string;

@@ -53,12 +53,10 @@ export class CallMeter {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
-  /** How many counts wait to be written. */
   get pending(): number {
     return this.#tallies.size + this.#unproved.size;
   }
 
-  /** Counts a call that has ended. */
   note(call: MeteredCall): void {
     const { outcome, ms } = call;
     const now = this.#ports.clock.now();

@@ -21,7 +21,6 @@ export class UsageRecorder {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
-  /** How many uses wait to be written. */
   get pending(): number {
     return this.#pending.size;
   }

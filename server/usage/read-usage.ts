@@ -18,7 +18,6 @@ import { percentile } from './latencies.ts';
 interface Range {
   /** The period of the rows that are read. */
   readonly period: Period;
-  /** The length of a step in a plot. */
   readonly stepSeconds: number;
   readonly steps: number;
 }
@@ -51,7 +50,6 @@ export function rangeAt(
 
 /** A sum of calls. The latencies are percentiles in ms, of calls that the gateway did not refuse; `undefined` without such calls. */
 export interface UsageSum extends CallCounts {
-  /** The sum of all failures. */
   readonly errors: number;
   readonly p50: number | undefined;
   readonly p90: number | undefined;
@@ -78,7 +76,6 @@ function usageSum(rows: readonly TimedCounts[]): UsageSum {
   };
 }
 
-/** The number of failed calls. */
 export function errorsIn({ toolErrors, refused, upstreamErrors }: CallCounts): number {
   return toolErrors + refused + upstreamErrors;
 }

@@ -141,7 +141,6 @@ interface DeliverNextPorts extends SendMessagePorts {
   readonly sealing: Pick<Sealing, 'open'>;
   readonly clock: Clock;
   readonly random: () => number;
-  /** Called when a delivery failed. */
   readonly undelivered: (webhookId: string, words: string) => void;
 }
 

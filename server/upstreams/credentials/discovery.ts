@@ -26,7 +26,6 @@ export interface DiscoveryRequest {
 }
 
 export interface DiscoveryResult extends Discovered {
-  /** The scopes that the upstream requests. */
   readonly scopes: readonly string[];
 }
 

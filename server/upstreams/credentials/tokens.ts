@@ -103,7 +103,6 @@ export class PersonTokens {
     }
   }
 
-  /** Whether the person is connected. */
   async isConnected(access: Pick<UpstreamAccess, 'id'>, userId: string): Promise<boolean> {
     const connection = await findUpstreamConnection(this.#options.db, access.id, userId);
     return connection !== undefined && connection.failedAt === undefined;

@@ -93,7 +93,6 @@ export class AgentTunnels {
     return tunnel;
   }
 
-  /** Removes a tunnel whose connection has closed. */
   remove(tunnel: Tunnel): void {
     const { id, organization } = tunnel.agent;
     const connected = this.#agents.get(id);
@@ -143,7 +142,6 @@ export class AgentTunnels {
     for (const agent of this.#left.values()) agent.endCaller(caller);
   }
 
-  /** Whether the agent has a tunnel here. */
   isOnline(agentId: string): boolean {
     return this.#agents.get(agentId)?.isOnline ?? false;
   }
@@ -229,7 +227,6 @@ export class AgentTunnels {
     for (const tunnel of this.#tunnels()) tunnel.drain();
   }
 
-  /** Ends all tunnels. */
   close(): void {
     this.#isDraining = true;
     clearInterval(this.#timer);

@@ -6,7 +6,6 @@ export const maxCalls = 128;
 const maxCallsPerCaller = 96;
 const maxListening = 4096;
 
-/** The calls in progress in one tunnel. */
 export class ActiveCalls {
   readonly #ofCaller = new Map<string, number>();
   #calls = 0;

@@ -115,7 +115,6 @@ export class ConnectedAgent {
     this.serveWaiting();
   }
 
-  /** Whether any tunnel is ready. */
   get isOnline(): boolean {
     return this.tunnels.some(({ isReady }) => isReady);
   }

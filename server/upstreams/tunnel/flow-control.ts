@@ -77,7 +77,6 @@ export class OutgoingBody {
     this.#onSent = onSent;
   }
 
-  /** Whether END was sent. */
   get hasEnded(): boolean {
     return this.#hasEnded;
   }
@@ -89,7 +88,6 @@ export class OutgoingBody {
     this.flush();
   }
 
-  /** Drops the rest of the body. */
   drop(): void {
     // Even an empty subarray would keep the whole body in memory.
     this.#rest = new Uint8Array();

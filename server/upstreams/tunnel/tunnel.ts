@@ -32,7 +32,6 @@ export interface TunnelSocket {
   ping(): void;
   /** Sends a close frame and soon after terminates the connection, even without an answer. */
   close(code: number, reason: string): void;
-  /** Drops the connection. */
   terminate(): void;
 }
 
@@ -48,7 +47,6 @@ export interface TunnelOptions {
   readonly recentlyEndedCallers: () => readonly string[];
   /** Called with the change in the number of bytes that wait for callers. */
   readonly onBuffered: (bytes: number) => void;
-  /** Called when a call has ended. */
   readonly onCallEnded: () => void;
   /** Called with a message for a page when the agent, or a call to it, failed. */
   readonly onError: (message: string) => void;
@@ -162,7 +160,6 @@ export class Tunnel {
     return slowest;
   }
 
-  /** Handles a binary message. */
   receive(message: Buffer): void {
     this.noteActivity();
     if (this.#isClosed) return;
