@@ -145,14 +145,15 @@ export async function auditSentencesOf(
     db,
     events.map(({ actor }) => actor),
   );
-  const targets = events.map(({ target }) => partsOf(target));
+  const targets = events.map(partsOf);
   const ids = targets.flatMap((parts) => Object.values(parts));
   const names = await findAuditedNames(db, organization, [...new Set(ids)]);
   const servers = targets.flatMap(({ server }) => server ?? []);
   const titles = await findServerTitles(db, organization, [...new Set(servers)]);
-  return ({ actor, action, target, outcome }) => {
+  return (event) => {
+    const { actor, action, outcome } = event;
     const [did, tries, what] = auditSentence(action);
-    const parts: Readonly<Record<string, string>> = partsOf(target);
+    const parts = partsOf(event);
     const words = what.split(/\{(\w+)\}/).map((text, index) => {
       if (index % 2 === 0) return text;
       const part = parts[text] ?? '';
@@ -166,26 +167,28 @@ export async function auditSentencesOf(
   };
 }
 
-/** The parts of a target, by the names that sentences have for them. */
-function partsOf(target: string | null): Record<string, string> {
-  if (target === null) return {};
-  const parts: Record<string, string> = { detail: target };
-  const add = (name: string, found: RegExpExecArray | null) => {
-    if (found?.[1]) parts[name] = found[1];
-  };
-  for (const name of ['key', 'token', 'group', 'invitation', 'webhook', 'connection', 'header']) {
-    add(name, new RegExp(`\\b${name}:([^\\s/]+)`).exec(target));
-  }
-  add('client', /\bclient:(\S+?)(?:\/cs_\w+)?$/.exec(target));
-  add('person', /\buser:(\S+)/.exec(target));
-  add('organization', /\borganization:(\S+)/.exec(target));
-  add('agent', /\bagent:[^\s/]+\/(\S+)/.exec(target));
+/** How parts that are not written as `{name}:{id}` are found in a target. */
+const partPatterns: ReadonlyMap<string, RegExp> = new Map([
+  ['detail', /^(.*)$/s],
+  ['client', /\bclient:(\S+?)(?:\/cs_\w+)?$/],
+  ['person', /\buser:(\S+)/],
+  ['organization', /\borganization:(\S+)/],
+  ['agent', /\bagent:[^\s/]+\/(\S+)/],
   // `tool:{organization}/{server}/{name}` of a change, `server:… tool:{name}` of a call on a page.
-  add('tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/.exec(target));
+  ['tool', /\btool:(?:[^\s/]+\/[^\s/]+\/)?(.+)$/],
   // Also `{organization}/{server}` alone, or after the id of an application.
-  add('server', /(?:\bserver:|\btool:|^|\s)[a-z\d-]+\/([a-z\d-]+)(?=\s|\/|$)/.exec(target));
-  add('application', /^(\S+) [a-z\d-]+\/[a-z\d-]+$/.exec(target));
-  return parts;
+  ['server', /(?:\bserver:|\btool:|^|\s)[a-z\d-]+\/([a-z\d-]+)(?=\s|\/|$)/],
+  ['application', /^(\S+) [a-z\d-]+\/[a-z\d-]+$/],
+]);
+
+/** The parts of a target that the sentence of its action names. */
+function partsOf({ action, target }: Said): Readonly<Record<string, string>> {
+  const [, , what] = auditSentence(action);
+  const parts = [...what.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => {
+    const pattern = partPatterns.get(name) ?? new RegExp(`\\b${name}:([^\\s/]+)`);
+    return [name, pattern.exec(target ?? '')?.[1] ?? ''] as const;
+  });
+  return Object.fromEntries(parts.filter(([, part]) => part !== ''));
 }
 
 function badgesOf({ outcome, times }: AuditEventView): readonly Badge[] {
