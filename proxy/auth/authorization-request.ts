@@ -32,7 +32,7 @@ const maxAssistantLength = 100;
  */
 export function authorizationRequest(
   { clientId, redirectUri, scopes, authorizeParams, assistant }: AuthorizationRequestInput,
-  { issuer, authorizationEndpoint, takesS256, resource }: Discovery,
+  { issuer, authorizationEndpoint, takesS256, parameters }: Discovery,
 ): AuthorizationRequest {
   const endpoint = authorizationEndpoint ?? issuer;
   if (authorizationEndpoint === undefined)
@@ -52,7 +52,7 @@ export function authorizationRequest(
     code_challenge: createHash('sha256').update(codeVerifier).digest('base64url'),
     code_challenge_method: 'S256',
     ...(scopes?.length && { scope: scopes.join(' ') }),
-    ...(resource && { resource }),
+    ...parameters,
   };
   for (const [name, value] of Object.entries(query)) url.searchParams.set(name, value);
   return { url, state, codeVerifier, redirectUri };

@@ -1,6 +1,6 @@
 import { type JsonObject } from 'latchkey-mcp/json-value';
 import type { HttpClient } from '#transport/http-client';
-import type { OAuthSettings } from '#config/oauth-fields';
+import { requestParameters, type OAuthSettings } from '#config/oauth-fields';
 import { innerOf, mayName, networkOfHost, type Network } from '#transport/networks';
 import { webUrl } from '#transport/web-url';
 import { OAuthError } from './errors.ts';
@@ -8,8 +8,8 @@ import { fetchJson, refusedUrl } from './fetch-json.ts';
 
 /** What a token request needs to know about a server. */
 export type Discovery = AuthorizationServer & {
-  /** The `resource` parameter of RFC 8707; if empty, none is sent. */
-  resource: string;
+  /** Parameters of authorization and token requests: `resource` of RFC 8707, and what is configured. */
+  parameters: Readonly<Record<string, string>>;
   /** The scopes in the challenge of the resource. RFC 6750 §3 */
   challengedScopes?: string[];
   scopesSupported?: string[];
@@ -38,15 +38,15 @@ export type DiscoverOptions = {
  */
 export async function discover(options: DiscoverOptions, http: HttpClient): Promise<Discovery> {
   const { credentials = {} } = options;
-  const discovery = await discoverServer(options, http);
-  const { resource = discovery.resource } = credentials;
-  return { ...discovery, resource };
+  const { resource, ...server } = await discoverServer(options, http);
+  const all = Object.entries({ resource, ...requestParameters(credentials) });
+  return { ...server, parameters: Object.fromEntries(all.filter(([, value]) => value !== '')) };
 }
 
 async function discoverServer(
   { url: configured, challenge, credentials = {}, publishedBefore }: DiscoverOptions,
   http: HttpClient,
-): Promise<Discovery> {
+): Promise<Omit<Discovery, 'parameters'> & { resource: string }> {
   const { issuer } = credentials;
   const url = new URL(configured);
   const found =

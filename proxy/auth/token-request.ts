@@ -146,7 +146,7 @@ export async function authorizationCodeGrant(
     code,
     redirect_uri: redirectUri,
     code_verifier: codeVerifier,
-    ...resourceParam(discovery),
+    ...discovery.parameters,
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -166,7 +166,7 @@ export async function clientCredentialsGrant(
   const form = {
     grant_type: 'client_credentials',
     ...(scopes.length > 0 && { scope: scopes.join(' ') }),
-    ...resourceParam(discovery),
+    ...discovery.parameters,
   };
   return tokenRequest(client, discovery, form, ports);
 }
@@ -187,14 +187,9 @@ export async function refreshTokenGrant(
   const form = {
     grant_type: 'refresh_token',
     refresh_token: refreshToken,
-    ...resourceParam(discovery),
+    ...discovery.parameters,
   };
   return tokenRequest(client, discovery, form, ports);
-}
-
-/** The parameter of all token requests of a connection. RFC 8707 §2 */
-function resourceParam({ resource }: Discovery): Record<string, string> {
-  return resource ? { resource } : {};
 }
 
 export type RevokedToken = {

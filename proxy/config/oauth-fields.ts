@@ -28,6 +28,8 @@ type OAuthField<Value> = {
   env?: string;
   /** Whether tokens, and so the keychain account, depend on the value; and what the account has if it is absent. */
   identity?: 'or empty' | 'or omitted';
+  /** Sent under its name in authorization and token requests; not sent if empty. */
+  isParameter?: true;
 };
 
 /** Infers the type of a field's value. */
@@ -105,6 +107,7 @@ export const oauthFields = {
         : checkedText((uri) => URL.canParse(uri), 'is not an absolute URI')(value, complain),
     doc: 'the `resource` parameter (RFC 8707), instead of the resource that the server announces; empty to send none',
     identity: 'or omitted',
+    isParameter: true,
   }),
   authorizeParams: field({
     read: params,
@@ -180,6 +183,15 @@ export function oauthIdentity(settings: OAuthSettings): {
     else optional.push(given ?? null);
   }
   return { always, optional };
+}
+
+/** The parameters that these settings add to authorization and token requests, or replace in them. */
+export function requestParameters(settings: OAuthSettings): Record<string, string> {
+  const given = oauthFieldList.flatMap(([name, { isParameter }]) => {
+    const value = isParameter && settings[name];
+    return typeof value === 'string' ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(given);
 }
 
 /** A value as one text, independent of the order of a list. */

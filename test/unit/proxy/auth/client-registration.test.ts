@@ -9,7 +9,7 @@ const registrationEndpoint = `${issuer}/register`;
 const asked = { redirectUri: 'http://127.0.0.1:1234/callback', scopes: undefined };
 const discovery: Discovery = {
   issuer,
-  resource: `${issuer}/mcp`,
+  parameters: { resource: `${issuer}/mcp` },
   within: 'public',
   registrationEndpoint,
   authorizationEndpoint: issuer,
