@@ -59,7 +59,7 @@ export interface AccountGrant {
   readonly client: string;
   readonly organization: Titled;
   readonly server: Titled;
-  /** What it may do, in words. */
+  /** The permissions, in words. */
   readonly scopes: readonly string[];
   readonly createdAt: EpochSeconds;
   readonly lastUsedAt: EpochSeconds | undefined;

@@ -16,7 +16,7 @@ interface Asset {
   readonly integrity: string;
 }
 
-/** Each file by what it is. */
+/** The files by their names in code. */
 type Assets = Readonly<
   Record<'stylesheet' | 'icon' | 'passkeys' | 'copy' | 'htmx' | 'dashboard', Asset>
 >;

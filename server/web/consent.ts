@@ -126,7 +126,10 @@ export function consentRoutes(app: FastifyInstance, options: ConsentRoutesOption
   takeRawBodies(app, usualFormBytes);
   app.setErrorHandler((error, request, reply) => {
     if (!(error instanceof OAuthError)) return otherErrors(error, request, reply);
-    request.log.info({ code: error.code, reason: error.message, err: error.cause }, 'not asked');
+    request.log.info(
+      { code: error.code, reason: error.message, err: error.cause },
+      'consent page refused',
+    );
     const { code, retryAfterSeconds } = error;
     if (retryAfterSeconds !== undefined) void reply.header('Retry-After', retryAfterSeconds);
     const status = code === 'slow_down' ? 429 : 400;

@@ -282,7 +282,7 @@ ${codeBlock({ text, name: `the configuration for ${assistant}`, label: `Configur
 /** One step of starting an agent. */
 export interface AgentStep {
   readonly heading: string;
-  /** What it is about, in sentences. */
+  /** What this section explains, in sentences. */
   readonly help: string;
   /** Text to write or type, ready to paste. */
   readonly text: string;

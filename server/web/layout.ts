@@ -8,7 +8,7 @@ export type Page<Data> = (data: Data, frame: Frame) => Html;
 
 /** What surrounds every page. */
 export interface Frame {
-  /** On pages about an error: what its line in the log is found by. */
+  /** On error pages: the ID of the request in the log. */
   readonly requestId: string | undefined;
   /** Paths of our ES modules; a page works without them. */
   readonly scripts: readonly string[];

@@ -78,7 +78,7 @@ function nextFrom(
 /** The default next step. */
 const toDashboard = { text: 'Go to the dashboard', href: '/dashboard' };
 
-/** What a page shows for an error. */
+/** The page for an error. */
 export function pageErrorAnswer(error: unknown): ErrorPageAnswer {
   if (error instanceof AccountRefusal) {
     const { status, heading, text, next, headers = {} } = accountErrors[error.code];
@@ -152,7 +152,7 @@ interface AccountErrorWords {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What a page shows when signing in, or changing how to sign in, is refused. */
+/** The pages for refusals to sign in or to change how to sign in. */
 const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
   busy: {
     status: 503,
@@ -280,7 +280,7 @@ function plainErrorPage(
   return { status, headers: {}, page: { heading, text, next } };
 }
 
-/** What a browser shows of an address that is none of ours. */
+/** The page for a URL that does not exist. */
 export function nowherePage(): ErrorPageData {
   const text = 'No page has this URL. Check the spelling, or start at the dashboard.';
   const next = { text: 'Go to the dashboard', href: '/dashboard' };

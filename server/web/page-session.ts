@@ -69,56 +69,56 @@ export type Handler<About extends readonly unknown[], Options> = (
   ...args: [...about: About, request: PageRequest, reply: FastifyReply, options: Options]
 ) => Promise<FastifyReply>;
 
-/** Shows a page to the signed-in person. */
-export type PersonPage<Options> = Handler<[person: CurrentPerson], Options>;
-
-/** Carries out a form that one of our pages sent to the signed-in person. */
-export type PersonForm<Options> = Handler<[person: CurrentPerson, form: Form], Options>;
-
-/** Registers pages that require a signed-in person, and the forms on them. */
-export interface PersonGuard<Options> {
-  get(path: string, show: PersonPage<Options>): void;
-  post(path: string, act: PersonForm<Options>): void;
+/** Registers pages that show something, and the forms on them. */
+interface Guard<About extends readonly unknown[], Options> {
+  get(path: string, show: Handler<About, Options>): void;
+  post(path: string, act: Handler<[...about: About, form: Form], Options>): void;
 }
 
-/** Redirects to the sign-in page unless a person is signed in, and hands `options` to every page and form. */
+/** Pages for the signed-in person. */
+export type PersonGuard<Options> = Guard<[person: CurrentPerson], Options>;
+export type PersonPage<Options> = Handler<[person: CurrentPerson], Options>;
+export type PersonForm<Options> = Handler<[person: CurrentPerson, form: Form], Options>;
+
+/** Pages for every browser, with forms for people who are not signed in. */
+export type VisitorGuard<Options> = Guard<[], Options>;
+export type VisitorPage<Options> = Handler<[], Options>;
+export type VisitorForm<Options> = Handler<[form: Form], Options>;
+
+/**
+ * Redirects to the sign-in page unless a person is signed in, and from there back to a page that was requested by GET.
+ * Forms must have been sent by a page of ours to this person.
+ */
 export function personGuard<Options extends { readonly base: string }>(
   app: FastifyInstance,
   ports: CurrentPersonPorts,
   options: Options,
 ): PersonGuard<Options> {
-  const { base } = options;
-  const currentPerson = currentPersonOf(base, ports);
+  const currentPerson = currentPersonOf(options.base, ports);
+  const signInFirst = ({ method, url }: PageRequest, reply: FastifyReply) => {
+    const back = method === 'GET' ? url : '/account';
+    return seeOther(reply, `/sign-in?next=${encodeURIComponent(back)}`);
+  };
   return {
     get(path, show) {
       app.get(path, async (request: PageRequest, reply) => {
-        const person = await signedIn(request, reply, currentPerson);
-        return person ? show(person, request, reply, options) : reply;
+        const person = await currentPerson(request);
+        if (!person) return signInFirst(request, reply);
+        return show(person, request, reply, options);
       });
     },
     post(path, act) {
       app.post(path, async (request: PageRequest, reply) => {
-        const person = await signedIn(request, reply, currentPerson);
-        if (!person) return reply;
-        return act(person, readPageForm(request, base, person), request, reply, options);
+        const person = await currentPerson(request);
+        if (!person) return signInFirst(request, reply);
+        const form = readPageForm(request, options.base, person);
+        return act(person, form, request, reply, options);
       });
     },
   };
 }
 
-/** Shows a page to a browser, whether or not a person is signed in. */
-export type VisitorPage<Options> = Handler<[], Options>;
-
-/** Carries out a form that a page sent before sign-in. */
-export type VisitorForm<Options> = Handler<[form: Form], Options>;
-
-/** Registers pages that do not require a signed-in person, and the forms on them. */
-export interface VisitorGuard<Options> {
-  get(path: string, show: VisitorPage<Options>): void;
-  post(path: string, act: VisitorForm<Options>): void;
-}
-
-/** Requires that a form comes from a page of this browser, and hands `options` to every page and form. */
+/** Forms must have been sent by a page of ours to this browser before sign-in. */
 export function visitorGuard<Options extends { readonly base: string }>(
   app: FastifyInstance,
   options: Options,
@@ -133,20 +133,4 @@ export function visitorGuard<Options extends { readonly base: string }>(
       );
     },
   };
-}
-
-/**
- * The signed-in person, for pages that require one. If there is none, returns `undefined` and redirects to the
- * sign-in page, and from there back to a page that was requested by GET.
- */
-async function signedIn(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  currentPerson: CurrentPersonOf,
-): Promise<CurrentPerson | undefined> {
-  const person = await currentPerson(request);
-  if (person) return person;
-  const back = request.method === 'GET' ? request.url : '/account';
-  void seeOther(reply, `/sign-in?next=${encodeURIComponent(back)}`);
-  return undefined;
 }

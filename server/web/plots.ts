@@ -24,7 +24,7 @@ interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis 
   /** What the plot shows, for screen readers. */
   readonly summary: string;
   readonly points: readonly Point[];
-  /** What it shows of a step; of one without a point if `point` is `undefined`. */
+  /** The text for a step; `point` is `undefined` if the step has none. */
   readonly step: (point: Point | undefined) => PlottedStep;
   /** The names of the bars of a step, if it has several. */
   readonly names?: readonly string[];

@@ -44,9 +44,14 @@ export type Cell =
   /** Actions on the row; the destructive action last. */
   | { readonly kind: 'actions'; readonly actions: readonly RowAction[] };
 
+/** A time, or `otherwise` if there is none. */
+export function timeCell(at: EpochSeconds | null | undefined, otherwise = '') {
+  return { kind: 'time', at: at ?? undefined, otherwise } as const;
+}
+
 /** An action on a row: a link to the page that does it or asks first. */
 interface RowAction extends Link {
-  /** What it acts on, for screen readers that read links out of context. */
+  /** The resource that it acts on, for screen readers that read links out of context. */
   readonly of: string;
   /** Whether it destroys something: it leads to a confirmation, in a dialog if scripts run. */
   readonly danger?: boolean;

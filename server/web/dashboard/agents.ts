@@ -7,7 +7,7 @@ import { type AgentStep, agentStepList, agentSteps, proxySource } from '#web/ins
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, queryText } from '#web/page-request';
-import { dataTable, type Fact, factList, type Table } from '#web/tables';
+import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
@@ -71,8 +71,8 @@ const showAgents: PageHandler = async (visit, request, reply, { ports }) => {
         { kind: 'name', text: agent.name, href: path },
         { kind: 'status', status },
         { kind: 'hint', text: agent.keyHint ?? 'None' },
-        { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' },
-        { kind: 'time', at: agent.createdAt, otherwise: '' },
+        timeCell(agent.lastUsedAt, 'Never'),
+        timeCell(agent.createdAt),
         { kind: 'actions', actions: action && !isOver ? actions : [] },
       ] as const,
     };
@@ -163,9 +163,9 @@ const showAgent: PageHandler = async (visit, request, reply, { base, ports }) =>
       ...(isOver ? [] : agentFacts(presence, bound)),
       {
         label: 'Last connected',
-        cell: { kind: 'time', at: agent.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
+        cell: timeCell(agent.lastUsedAt, 'Never'),
       },
-      { label: 'Created', cell: { kind: 'time', at: agent.createdAt, otherwise: '' } as const },
+      { label: 'Created', cell: timeCell(agent.createdAt) },
     ],
     keys: {
       caption: `Keys of ${agent.name}`,
@@ -299,13 +299,10 @@ export function agentFacts(presence: AgentPresence, bound: readonly string[]): r
           ? `${presence.calls}`
           : `${presence.calls}, ${presence.failed} failed`,
     },
-    ...(lastError ? [{ label: 'Last error', text: lastError.message }] : []),
     ...(lastError
       ? [
-          {
-            label: 'Last error at',
-            cell: { kind: 'time', at: lastError.at, otherwise: '' } as const,
-          },
+          { label: 'Last error', text: lastError.message },
+          { label: 'Last error at', cell: timeCell(lastError.at) },
         ]
       : []),
   ];

@@ -12,7 +12,7 @@ import { displayName, html, type Html } from '#web/html';
 import { type Badge, dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { titleMarkup } from '#web/titles';
-import { dataTable, type Table } from '#web/tables';
+import { dataTable, type Table, timeCell } from '#web/tables';
 import { findActorNames } from './actors.ts';
 import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -73,7 +73,7 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
           badges: badgesOf(event),
           facts: detailsOf(event),
         },
-        { kind: 'time', at: event.at, otherwise: '' },
+        timeCell(event.at),
       ],
     })),
     empty: { text: 'No entries match.' },
@@ -132,7 +132,7 @@ const exportAuditLog: PageHandler = async (
     .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
 };
 
-/** What a sentence is made of. */
+/** The parts of an entry that its sentence needs. */
 type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;
 
 /** Returns the sentence of an entry, with the names and titles that its actor and its target have now, or else their ids. */
@@ -216,7 +216,7 @@ function detailsOf({ id, actor, action, target, address, requestId }: AuditEvent
 interface AuditPageData {
   /** Path of the page, without a query. */
   readonly path: string;
-  /** How long entries are kept; without it, for ever. */
+  /** How long entries are kept; without it, forever. */
   readonly retentionDays: number | undefined;
   /** The filter as it was entered; days as `2026-05-03`. */
   readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;

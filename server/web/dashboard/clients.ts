@@ -10,7 +10,7 @@ import type { ScopeSentence } from '#model/scopes';
 import { html, type Html } from '#web/html';
 import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryChoice } from '#web/page-request';
-import { copyable, dataTable, type Fact, factList, type Table } from '#web/tables';
+import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
 import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
@@ -74,8 +74,8 @@ const showClients: PageHandler = async (visit, request, reply, { ports }) => {
       cells: [
         { kind: 'name', text: client.name, href: path, badges },
         { kind: 'id', text: client.clientId },
-        { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' },
-        { kind: 'time', at: client.createdAt, otherwise: '' },
+        timeCell(client.lastUsedAt, 'Never'),
+        timeCell(client.createdAt),
         { kind: 'actions', actions: action && !isOver ? actions : [] },
       ] as const,
     };
@@ -141,9 +141,9 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
       { label: 'Acts on behalf of', text: actsFor(people, client.redirectUris) },
       {
         label: 'Last used',
-        cell: { kind: 'time', at: client.lastUsedAt ?? undefined, otherwise: 'Never' } as const,
+        cell: timeCell(client.lastUsedAt, 'Never'),
       },
-      { label: 'Created', cell: { kind: 'time', at: client.createdAt, otherwise: '' } as const },
+      { label: 'Created', cell: timeCell(client.createdAt) },
     ],
     scopes: client.scopes.map(scopeWords),
     redirectUris: client.redirectUris,
@@ -297,10 +297,10 @@ function secretTable(
         isOver,
         cells: [
           { kind: 'name', text: hint, badges, note: rotation?.words },
-          { kind: 'time', at: secret.lastUsedAt ?? undefined, otherwise: 'Never' },
-          { kind: 'time', at: secret.createdAt, otherwise: '' },
+          timeCell(secret.lastUsedAt, 'Never'),
+          timeCell(secret.createdAt),
           { kind: 'text', text: creatorOf(id) },
-          { kind: 'time', at: expiresAt ?? undefined, otherwise: 'Never' },
+          timeCell(expiresAt, 'Never'),
           // The last secret can only be revoked together with the client.
           { kind: 'actions', actions: may && !isOver && active.length > 1 ? [revoke] : [] },
         ],

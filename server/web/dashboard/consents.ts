@@ -4,7 +4,7 @@ import { scopeSentence } from '#model/scopes';
 import { applicationName } from '#web/consent';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
-import type { Table } from '#web/tables';
+import { type Table, timeCell } from '#web/tables';
 import type { DashboardGuard, PageHandler } from './guard.ts';
 import { listPage, listQuery } from './lists.ts';
 import { sendDashboardPage } from './page.ts';
@@ -58,7 +58,7 @@ const showConsents: PageHandler = async (visit, request, reply, { ports }) => {
             kind: 'text',
             text: sentence(grant.scopes.map((scope) => scopeSentence(scope).text)),
           },
-          { kind: 'time', at: grant.createdAt, otherwise: '' },
+          timeCell(grant.createdAt),
           {
             kind: 'actions',
             actions: may('grants.manage')

@@ -8,18 +8,18 @@ import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 
-/** The page that a form stands on. */
+/** The page around a form. */
 interface FormPage {
   readonly heading: string;
   readonly lead: string;
-  /** The title while something is wrong: `Not created yet`. */
+  /** The title of the page when the form has errors: `Not created yet`. */
   readonly refused: string;
-  /** What its button does. */
+  /** The label of its button. */
   readonly verb: string;
-  /** Where to go instead. */
+  /** Where the cancel link leads. */
   readonly cancel: string;
   readonly crumbs: readonly Crumb[];
-  /** What it shows at first, for a form that changes a record. */
+  /** The record that the form changes; its fields start with these values. */
   readonly record?: object;
   readonly shownFields?: FieldsOptions;
 }
@@ -38,7 +38,7 @@ ${postForm(frame, { action, novalidate: true }, html`${fields} ${formActions(ver
   return layout({ title: errors.length > 0 ? refused : heading, width: 'form' }, frame, content);
 }
 
-/** A form on a page of its own, and what sending it does. */
+/** A form on its own page, and the action that it submits to. */
 export interface FormRoutes {
   readonly form: OperationForm;
   /** The control that a conflict is about. */
@@ -50,7 +50,7 @@ export interface FormRoutes {
     options: DashboardOptions,
   ) => FormPage | Promise<FormPage>;
   /**
-   * Does it with what was entered, and answers.
+   * Performs the operation with what was entered, and answers.
    *
    * @throws {AdministrationRefusal}
    */
@@ -63,7 +63,7 @@ export interface FormRoutes {
   ) => Promise<FastifyReply>;
 }
 
-/** `GET` shows a form, `POST` of the same path sends it; what is wrong is shown beside what was entered. */
+/** `GET` shows a form, and `POST` of the same path submits it. Errors appear beside the fields, which keep their values. */
 export function formRoutes(
   guard: DashboardGuard,
   path: string,

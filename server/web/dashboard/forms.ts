@@ -21,10 +21,10 @@ import { html, type Html } from '#web/html';
 export type Entered = Readonly<Record<string, EnteredValue>>;
 type EnteredValue = string | readonly string[] | boolean;
 
-/** What a control has on one page, instead of what its field declares. */
+/** Overrides for a control on one page. */
 export interface ControlHere {
   readonly help?: string;
-  /** Added to the help that it declares. */
+  /** Added to the help that the field declares. */
   readonly note?: string | undefined;
   readonly choices?: readonly FieldChoice[];
   /** Shown before it. */
@@ -40,21 +40,21 @@ export interface FieldsOptions {
   readonly here?: Readonly<Record<string, ControlHere>>;
 }
 
-/** The form of an operation, as its fields declare their controls. */
+/** The form of an operation, derived from the controls that its fields declare. */
 export interface OperationForm {
-  /** What it shows at first. */
+  /** The initial values of an empty form. */
   readonly blank: Entered;
-  /** What it shows of a record that has the fields of the input. */
+  /** The values of a record that has the fields of the input. */
   readonly filled: (record: object) => Entered;
   readonly read: (sent: Form) => Entered;
-  /** The operation's input; what may be omitted is, where nothing was entered. */
+  /** The operation's input. Optional fields without a value are omitted. */
   readonly inputOf: (entered: Entered) => Readonly<Record<string, unknown>>;
-  /** What it says of a refusal; see `refusedForm`. */
+  /** The errors to show for a refusal; see `refusedForm`. */
   readonly errorsOf: (
     refusal: unknown,
     entered: Entered,
     conflict?: string,
-    /** Of fields that have no control of this form. */
+    /** Labels of fields that have no control in this form. */
     others?: Labels,
   ) => FieldError[];
   readonly fields: (
@@ -189,7 +189,7 @@ function declaredControl(
   return inner === schema ? undefined : declaredControl(inner);
 }
 
-/** What a schema makes optional; itself if it makes nothing optional. */
+/** The schema inside an optional one; any other schema as it is. */
 function unwrapped(schema: z.ZodType): z.ZodType {
   const isWrapped = schema instanceof z.ZodOptional || schema instanceof z.ZodDefault;
   const inner = isWrapped ? schema.unwrap() : schema;

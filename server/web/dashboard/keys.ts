@@ -11,7 +11,7 @@ import { connectionInstructions } from '#web/instructions';
 import { type Badge, type Frame, layout, pageHeading } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice } from '#web/page-request';
-import { type Cell, copyable, type Fact, factList } from '#web/tables';
+import { type Cell, copyable, type Fact, factList, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
 import { type ActorName, findActorNames } from './actors.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
@@ -193,10 +193,10 @@ export function keyCells(
     { kind: 'name', text: key.name, badges, note: rotation, ...(href && { href }) },
     { kind: 'hint', text: key.hint },
     { kind: 'text', text: scopes },
-    { kind: 'time', at: key.lastUsedAt ?? undefined, otherwise: 'Never' },
-    { kind: 'time', at: key.createdAt, otherwise: '' },
+    timeCell(key.lastUsedAt, 'Never'),
+    timeCell(key.createdAt),
     { kind: 'text', text: createdBy },
-    { kind: 'time', at: key.expiresAt ?? undefined, otherwise: 'Never' },
+    timeCell(key.expiresAt, 'Never'),
   ];
 }
 
@@ -210,8 +210,6 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
   const { name: server } = await serverOf(visit, request);
   const key = await keyOf(visit, request);
   const list = `${serverPath(organization, server)}/keys`;
-  const time = (at: number | null, otherwise: string) =>
-    ({ kind: 'time', at: at ?? undefined, otherwise }) as const;
   const isManaged = key.status === 'active' && visit.may('key.manage');
   const describe = await keyDescriptions([key], ports.clock.now(), ports.db);
   const { badges, rotation, createdBy } = describe(key);
@@ -222,11 +220,11 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     keyId: key.id,
     facts: [
       { label: 'Key', cell: { kind: 'hint', text: key.hint } as const },
-      { label: 'Last used', cell: time(key.lastUsedAt, 'Never') },
-      { label: 'Created', cell: time(key.createdAt, '') },
+      { label: 'Last used', cell: timeCell(key.lastUsedAt, 'Never') },
+      { label: 'Created', cell: timeCell(key.createdAt) },
       ...(createdBy ? [{ label: 'Created by', text: createdBy }] : []),
-      { label: 'Expires', cell: time(key.expiresAt, 'Never') },
-      ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: time(key.revokedAt, '') }]),
+      { label: 'Expires', cell: timeCell(key.expiresAt, 'Never') },
+      ...(key.revokedAt === null ? [] : [{ label: 'Revoked', cell: timeCell(key.revokedAt) }]),
     ],
     scopes: key.scopes.map(scopeWords),
     manage: isManaged

@@ -5,7 +5,7 @@ import { html, type Html } from '#web/html';
 import { breadcrumbOf, type Frame, layout, pageHeading } from '#web/layout';
 import { sendPage } from '#web/page-request';
 import type { CurrentPerson, PersonGuard } from '#web/page-session';
-import { type Cell, dataTable, type Table } from '#web/tables';
+import { type Cell, dataTable, type Table, timeCell } from '#web/tables';
 import { renewedPart } from './lists.ts';
 import { type LiveStreams, sendLiveStream } from './live.ts';
 import { dashboardScripts } from './page.ts';
@@ -81,8 +81,8 @@ function cellsOf(node: NodeRecord): Cell[] {
       status: isAlive ? { text: 'Alive', tone: 'good' } : { text: 'Not seen', tone: 'bad' },
     },
     { kind: 'text', text: version },
-    { kind: 'time', at: startedAt, otherwise: '' },
-    { kind: 'time', at: seenAt, otherwise: '' },
+    timeCell(startedAt),
+    timeCell(seenAt),
     isClockWrong(node)
       ? { kind: 'status', status: { text: skew, tone: 'bad' }, reason: 'Synchronize its clock' }
       : { kind: 'text', text: skew },

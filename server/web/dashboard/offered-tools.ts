@@ -69,7 +69,7 @@ function keyOf({ target: { id, upstream } }: ServerRecord, userId: string): stri
 export interface ListedTool extends ToolDescription {
   readonly isHidden: boolean;
   readonly isChanged: boolean;
-  /** Whether the upstream has it now; `undefined` if the upstream was not asked or did not answer. */
+  /** Whether the upstream offers it now; `undefined` if the upstream was not called or did not answer. */
   readonly isOffered: boolean | undefined;
 }
 

@@ -14,7 +14,7 @@ import { readServerUsage, type UsageSum } from '#usage/read-usage';
 import { displayName, html, type Html } from '#web/html';
 import { badge, dashboardPath, layout, pageHeading, type Frame, type Link } from '#web/layout';
 import { callPlots, callWords, msWords, shareWords, usageNumbers } from '#web/plots';
-import { dataTable, type Table } from '#web/tables';
+import { dataTable, type Table, timeCell } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
@@ -201,7 +201,7 @@ function oldKeyTable(
                 of: { name: server, title: keyServerTitles.get(server) },
               } as const),
           { kind: 'text', text: `${ageDays} days` } as const,
-          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' } as const,
+          timeCell(lastUsedAt, 'Never'),
         ],
       };
     }),
@@ -217,10 +217,7 @@ function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table
     columns: ['What happened', 'When'].map((text) => ({ text })),
     rows: events.map(({ at, sentence }, place) => ({
       id: `refusal-${place}`,
-      cells: [
-        { kind: 'sentence', sentence, badges: [], facts: [] },
-        { kind: 'time', at, otherwise: '' },
-      ],
+      cells: [{ kind: 'sentence', sentence, badges: [], facts: [] }, timeCell(at)],
     })),
     empty: { text: 'No denied requests.' },
     now,

@@ -27,7 +27,7 @@ import {
 } from '#web/layout';
 import { redirectPage } from '#web/messages';
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
-import { type Fact, factList } from '#web/tables';
+import { type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText, titleWithName } from '#web/titles';
 import type {
   DashboardGuard,
@@ -123,14 +123,7 @@ const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
       { label: 'Sign in at', text: host },
       { label: 'Requested scopes', text: own.scopes.join(', ') || 'Chosen by that server' },
       { label: 'Used for calls of', text: person.user.email },
-      ...(own.createdAt === null
-        ? []
-        : [
-            {
-              label: 'Connected',
-              cell: { kind: 'time', at: own.createdAt, otherwise: '' } as const,
-            },
-          ]),
+      ...(own.createdAt === null ? [] : [{ label: 'Connected', cell: timeCell(own.createdAt) }]),
     ],
     action: `${home}/account`,
     disconnect: `${home}/account/disconnect`,

@@ -28,7 +28,7 @@ import {
   type Tabs,
 } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
-import { dataTable, relativeTime, type Table } from '#web/tables';
+import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
@@ -80,7 +80,7 @@ const showPeople =
           { kind: 'text', text: person.role },
           { kind: 'text', text: person.groups.map(({ name }) => name).join(', ') },
           { kind: 'text', text: person.secondFactor ? 'Set up' : 'None' },
-          { kind: 'time', at: person.seenAt ?? undefined, otherwise: 'Never' },
+          timeCell(person.seenAt, 'Never'),
         ],
       })),
       empty: { text: 'No members match.' },
@@ -118,7 +118,7 @@ async function invitationsOf(
         { kind: 'name', text: note || 'Anyone with the link' },
         { kind: 'text', text: role },
         { kind: 'text', text: groupIds.map((group) => nameOf.get(group) ?? '').join(', ') },
-        { kind: 'time', at: createdAt, otherwise: '' },
+        timeCell(createdAt),
         { kind: 'text', text: new Date(expiresAt * 1000).toISOString().slice(0, 10) },
         {
           kind: 'actions',

@@ -30,11 +30,11 @@ export interface DashboardPorts extends AdministrationPorts {
    * refresh when it changes.
    */
   readonly serverHealth: (serverId: string) => Promise<ServerHealth | undefined>;
-  /** Notes what an inspection has found, for pages that show the health of this server. */
+  /** Stores the result of an inspection for pages that show the health of this server. */
   readonly learnHealth: (serverId: string, inspection: Inspection) => Promise<void>;
-  /** Asks an MCP server that no server leads to yet; only on the public internet. Never rejects. */
+  /** Inspects an MCP server at a URL on the public internet, before a server is created for it. Never rejects. */
   readonly inspectUrl: (url: string) => Promise<Inspection>;
-  /** The tools that the upstream of a server offers, hidden ones too; as a person where it answers people only. Never rejects. */
+  /** The tools that the upstream of a server offers, including hidden ones. An upstream that requires personal accounts is called as this person. Never rejects. */
   readonly inspectTools: (server: ServerRecord, userId: string) => Promise<Inspection>;
   /** Seals the tokens of people's upstream accounts, and issues challenges for connecting one. */
   readonly sealing: Pick<Sealing, 'seal' | 'mac'>;
@@ -49,7 +49,7 @@ export interface DashboardPorts extends AdministrationPorts {
 export interface DashboardOptions {
   /** The public URL. */
   readonly base: string;
-  /** How long the audit log keeps entries; without it, for ever. */
+  /** How long the audit log keeps entries; without it, forever. */
   readonly auditRetentionDays?: number | undefined;
   readonly ports: DashboardPorts;
 }

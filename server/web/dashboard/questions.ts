@@ -14,13 +14,13 @@ interface QuestionPageData {
   readonly consequences: readonly string[];
   /** Where the confirmation is posted. */
   readonly action: string;
-  /** What it does, as on the button: `Revoke the key`. */
+  /** The label of the button: `Revoke key`. */
   readonly verb: string;
-  /** Whether nothing stops working, so that the button is not red. */
+  /** Whether nothing stops working; then the button is not red. */
   readonly isHarmless?: boolean;
   /** Where the cancel link leads. */
   readonly cancel: string;
-  /** Text to be typed as confirmation, if a mistake would be costly. */
+  /** Text that the person must type to confirm, if a mistake would be costly. */
   readonly typed?: TypedConfirmation | undefined;
   /** Fields of the form that led here, posted again with the confirmation. */
   readonly kept?: Readonly<Record<string, string>>;
@@ -76,8 +76,7 @@ export interface Question {
 }
 
 /**
- * `GET` shows the question, `POST` of the same path carries it out. Typed confirmations are compared with the
- * question.
+ * `GET` asks, and `POST` of the same path acts. If the question requires typed text, the action requires the same text.
  */
 export function questionRoutes(
   guard: DashboardGuard,

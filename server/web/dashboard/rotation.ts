@@ -83,7 +83,7 @@ interface RotationPageData {
   readonly now: EpochSeconds;
 }
 
-/** The four steps of a rotation on one page: new, update, verify, revoke; old and new are both active meanwhile. */
+/** The four steps of a rotation on one page: new, update, verify, revoke. Old and new are both active until the last step. */
 export function rotationPage(data: RotationPageData, frame: Frame): Html {
   const { heading, what, update, secret, made, here, back, now } = data;
   const title = secret ? `${secret.label}, shown only once` : heading;

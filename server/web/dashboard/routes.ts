@@ -73,7 +73,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   const streams = new LiveStreams({
     changes: ports.changes,
     clock: ports.clock,
-    failed: (err) => app.log.error({ err }, 'live pages not told'),
+    failed: (err) => app.log.error({ err }, 'live pages not notified'),
   });
   organizationRoutes(forPerson);
   nodeRoutes(forPerson, options, streams);

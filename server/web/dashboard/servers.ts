@@ -24,7 +24,7 @@ import {
   titledCrumb,
 } from '#web/layout';
 import { queryChoice, queryText } from '#web/page-request';
-import { copyable, type Fact, factList } from '#web/tables';
+import { copyable, type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
@@ -69,7 +69,7 @@ const showServers: PageHandler = async (visit, request, reply, { ports }) => {
       { kind: 'title', of: server, href: serverPath(organization, server.name) },
       healthCell(health.get(server.id), false),
       { kind: 'text', text: describeUpstream(server.upstream) },
-      { kind: 'time', at: server.createdAt, otherwise: '' },
+      timeCell(server.createdAt),
     ] as const,
   }));
   const list = {
@@ -178,7 +178,7 @@ function administrationFacts(server: ServerInUse, health: ServerHealth | undefin
     { label: 'Active API keys', text: String(server.activeKeys) },
     { label: 'Active grants', text: String(server.activeGrants) },
     { label: 'Hidden tools', text: server.hiddenTools.join(', ') || 'None' },
-    { label: 'Created', cell: { kind: 'time', at: server.createdAt, otherwise: '' } },
+    { label: 'Created', cell: timeCell(server.createdAt) },
   ];
 }
 

@@ -13,7 +13,7 @@ import { breadcrumbOf, type Frame, layout, statusNotice } from '#web/layout';
 import { oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, seeOther, sendPage } from '#web/page-request';
 import type { CurrentPerson, PageRequest, PersonGuard } from '#web/page-session';
-import { dataTable, type Table } from '#web/tables';
+import { dataTable, type Table, timeCell } from '#web/tables';
 import { findActorNames } from './actors.ts';
 import { formFor, type Entered } from './forms.ts';
 import { personActor, type PersonFormHandler, type PersonPageHandler } from './guard.ts';
@@ -139,10 +139,10 @@ function tokenTable(
           { kind: 'name', text: name, badges },
           { kind: 'hint', text: hint },
           { kind: 'text', text: 'Same as yours' },
-          { kind: 'time', at: lastUsedAt ?? undefined, otherwise: 'Never' },
-          { kind: 'time', at: createdAt, otherwise: '' },
+          timeCell(lastUsedAt, 'Never'),
+          timeCell(createdAt),
           { kind: 'text', text: creatorOf(id) },
-          { kind: 'time', at: expiresAt, otherwise: '' },
+          timeCell(expiresAt),
           { kind: 'actions', actions: state === undefined ? [revoke] : [] },
         ],
       };

@@ -43,7 +43,7 @@ function revisionIn(text: string): { revision?: number } {
   return text === '' ? {} : { revision: Number(text) };
 }
 
-/** What the section shows of the page that contains it. */
+/** The data of the page that the section uses. */
 export interface HeadersPageData {
   /** The path of the page. */
   readonly action: string;

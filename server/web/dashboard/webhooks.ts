@@ -26,7 +26,7 @@ import {
 } from '#web/layout';
 import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice, seeOther } from '#web/page-request';
-import { type Cell, dataTable, type Fact, factList, type Table } from '#web/tables';
+import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { type Entered, formFor, type OperationForm } from './forms.ts';
 import type {
   DashboardGuard,
@@ -112,8 +112,8 @@ function tableOf(webhooks: readonly WebhookView[], home: string, now: number): T
       cells: [
         { kind: 'name', text: hostOf(one), href: `${home}/${one.id}`, badges: [webhookBadge(one)] },
         { kind: 'text', text: wantedWords(one) },
-        { kind: 'time', at: one.lastSuccessAt ?? undefined, otherwise: 'Never' },
-        { kind: 'time', at: one.createdAt, otherwise: '' },
+        timeCell(one.lastSuccessAt, 'Never'),
+        timeCell(one.createdAt),
       ],
     })),
     empty: { text: 'No webhooks yet. Events stay in the audit log and are not sent anywhere.' },
@@ -317,29 +317,30 @@ function disabledWords({ disabledBecause, lastFailure }: WebhookView): string | 
 /** The deliveries of a webhook, for its own page. */
 function webhookFacts(webhook: WebhookView, now: EpochSeconds): Fact[] {
   const { status, nextAttemptAt, failingSince, lastFailure, lastFailureAt } = webhook;
-  const time = (at: number | null, otherwise = 'Never'): Cell => {
-    return { kind: 'time', at: at ?? undefined, otherwise };
-  };
   const failure =
     lastFailure === null ? [] : [{ label: 'Last failure', text: `The receiver ${lastFailure}` }];
   return [
     { label: 'URL', text: webhook.url },
     { label: 'Events', text: wantedWords(webhook) },
-    { label: 'Last delivered', cell: time(webhook.lastSuccessAt) },
+    { label: 'Last delivered', cell: timeCell(webhook.lastSuccessAt, 'Never') },
     ...failure,
-    ...(lastFailureAt === null ? [] : [{ label: 'Last failed', cell: time(lastFailureAt) }]),
+    ...(lastFailureAt === null
+      ? []
+      : [{ label: 'Last failed', cell: timeCell(lastFailureAt, 'Never') }]),
     ...(status === 'retrying'
       ? [
-          { label: 'Failing since', cell: time(failingSince) },
+          { label: 'Failing since', cell: timeCell(failingSince, 'Never') },
           nextAttemptAt !== null && nextAttemptAt - now >= 60
-            ? { label: 'Next attempt', cell: time(nextAttemptAt) }
+            ? { label: 'Next attempt', cell: timeCell(nextAttemptAt, 'Never') }
             : { label: 'Next attempt', text: 'Within a minute' },
         ]
       : []),
     ...(webhook.earlierSecretUntil === null
       ? []
-      : [{ label: 'Previous secret expires', cell: time(webhook.earlierSecretUntil) }]),
-    { label: 'Created', cell: time(webhook.createdAt) },
+      : [
+          { label: 'Previous secret expires', cell: timeCell(webhook.earlierSecretUntil, 'Never') },
+        ]),
+    { label: 'Created', cell: timeCell(webhook.createdAt, 'Never') },
   ];
 }
 
