@@ -1,5 +1,4 @@
 import { scaleLinear, scaleUtc } from 'd3-scale';
-
 import type { EpochSeconds } from '#model/clock';
 import { html, type Html } from './html.ts';
 import { localTime, svgTime, timeIn } from './times.ts';

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-
 import { notFound } from '#admin/refusal';
 import { agentKeyCreate, agentKeyRevoke, type KeyView } from '#admin/keys';
 import { dashboardPath } from '#web/layout';
@@ -81,20 +80,14 @@ const rotateKey: FormHandler = async (visit, _form, request, reply, { ports }) =
   const agent = await agentOf(visit, request);
   const { organization } = visit;
   const made = await visit.perform(agentKeyCreate, { agent: agent.name });
-  return sendRotation(
-    visit,
-    reply,
-    agent,
-    made,
-    {
-      label: 'New agent key',
-      secret: made.key,
-      beside: [],
-      keep: 'Store it with the agent or in a password manager.',
-      done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
-    },
-    ports,
-  );
+  const secret = {
+    label: 'New agent key',
+    secret: made.key,
+    beside: [],
+    keep: 'Store it with the agent or in a password manager.',
+    done: `${agentPath(organization, agent.name)}/rotation/${made.id}`,
+  };
+  return sendRotation(visit, reply, agent, made, secret, ports);
 };
 
 const showRotation: PageHandler = async (visit, request, reply, { ports }) => {

@@ -1,5 +1,4 @@
 import { Readable } from 'node:stream';
-
 import { auditExport, auditRead, type AuditEventView } from '#admin/audit';
 import { exportAudit } from '#audit/export-audit';
 import { auditSentence } from '#audit/sentences';
@@ -111,15 +110,11 @@ const showAudit: PageHandler = async (visit, request, reply, { ports, auditReten
   return sendDashboardPage(reply, visit, auditPage, data, { crumbs: [{ text: 'Audit log' }] });
 };
 
-const exportAuditLog: PageHandler = async (
-  { organization, perform },
-  request,
-  reply,
-  { ports },
-) => {
+const exportAuditLog: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization } = visit;
   const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
   const filter = await asked(request, ports);
-  await perform(auditExport, { ...filter, format });
+  await visit.perform(auditExport, { ...filter, format });
   const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
   const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
   return reply

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-
 import { notFound } from '#admin/refusal';
 import { clientRotate, clientSecretList, clientSecretRevoke } from '#admin/client-secrets';
 import type { ClientView } from '#admin/clients';
@@ -102,20 +101,14 @@ const rotateSecret: FormHandler = async (visit, _form, request, reply, { base, p
   const { clientSecret } = made;
   const url = `${base}/mcp/${organization}/${server}`;
   const credential = { kind: 'client', clientId, clientSecret, scopes } as const;
-  return sendRotation(
-    visit,
-    reply,
-    shown,
-    made,
-    {
-      label: 'New client secret',
-      secret: clientSecret,
-      beside: [{ label: 'Client ID', text: clientId }],
-      instructions: connectionInstructions({ organization, name: server, url, credential }, proxy),
-      done: `${pathOf(visit, shown)}/rotation/${made.id}`,
-    },
-    ports,
-  );
+  const secret = {
+    label: 'New client secret',
+    secret: clientSecret,
+    beside: [{ label: 'Client ID', text: clientId }],
+    instructions: connectionInstructions({ organization, name: server, url, credential }, proxy),
+    done: `${pathOf(visit, shown)}/rotation/${made.id}`,
+  };
+  return sendRotation(visit, reply, shown, made, secret, ports);
 };
 
 const showRotation: PageHandler = async (visit, request, reply, { ports }) => {

@@ -1,5 +1,4 @@
 import type { z } from 'zod';
-
 import { clientSecretList, type clientSecretViewSchema } from '#admin/client-secrets';
 import { clientList, clientRead, clientRevoke } from '#admin/clients';
 import { notFound } from '#admin/refusal';

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-
 import { errorSummary, formActions, postForm, type FieldError } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { layout, pageHeading, type Crumb, type Frame } from '#web/layout';

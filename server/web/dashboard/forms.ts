@@ -1,5 +1,4 @@
 import { z } from 'zod';
-
 import { surfaces, type FieldChoice, type FieldControl } from '#admin/fields';
 import type { Operation } from '#admin/operation';
 import { AdministrationRefusal } from '#admin/refusal';

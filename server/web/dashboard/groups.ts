@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-
 import {
   groupAddMember,
   groupMap,

@@ -1,5 +1,4 @@
 import type { FastifyReply } from 'fastify';
-
 import type { FieldChoice } from '#admin/fields';
 import { groupList } from '#admin/groups';
 import { serverGroupsPreview, serverGroupsRead, serverGroupsSet } from '#admin/server-access';

@@ -1,6 +1,5 @@
 import type { FastifyReply } from 'fastify';
 import type { z } from 'zod';
-
 import { isRecentProof } from '#accounts/sessions';
 import { findTokenCreators } from '#db/personal-tokens';
 import { perform } from '#admin/operation';

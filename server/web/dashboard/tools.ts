@@ -1,5 +1,4 @@
 import { diffLines } from 'diff';
-
 import { isConflict } from '#admin/refusal';
 import { serverRead, serverUpdate } from '#admin/servers';
 import { toolAccept, toolList } from '#admin/tools';
