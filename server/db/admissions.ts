@@ -95,25 +95,25 @@ const disabled = `when s.disabled_at is not null then 'server'`;
 
 /** If a server is restricted to groups, only their members may use it. `m` is the membership. */
 const inGroup = `(s.access = 'everyone'
-  or exists (select 1 from server_group r
+  or exists (select 1 from endpoint_group r
     join group_person p on p.group_id = r.group_id and p.person_id = m.person_id
-    where r.server_id = s.id))`;
+    where r.endpoint_id = s.id))`;
 
 const byKeySql = `select ${server}, case ${disabled} end as suspension, k.id as key_id, k.scopes, k.expires_at
   from api_key k
-  join mcp_server s on s.id = k.server_id
+  join endpoint s on s.id = k.endpoint_id
   join organization o on o.id = s.organization_id
   where k.hash = :hash and k.revoked_at is null and ${named}`;
 
 const byClientSql = `select ${server}, case ${disabled} end as suspension, c.scopes
   from oauth_client c
-  join mcp_server s on s.id = c.server_id
+  join endpoint s on s.id = c.endpoint_id
   join organization o on o.id = s.organization_id
   where c.id = :client and c.revoked_at is null and ${named}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
 
 /** An organization may accept only clients that an administrator created for one of its servers. */
-const refusedClient = `when c.server_id is not null then null
+const refusedClient = `when c.endpoint_id is not null then null
   when c.is_latchkey_proxy = 1 and o.latchkey_proxy_allowed = 0 then 'latchkey_proxy'
   when c.is_latchkey_proxy = 0 and o.open_clients_allowed = 0 then 'self_registered'`;
 
@@ -121,7 +121,7 @@ const refusedClient = `when c.server_id is not null then null
 const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as suspension, c.scopes, m.role
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
-  join mcp_server s on s.id = g.server_id
+  join endpoint s on s.id = g.endpoint_id
   join organization o on o.id = s.organization_id
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id || '' = :client
@@ -131,7 +131,7 @@ const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as s
 
 const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.role
   from organization o
-  join mcp_server s on s.organization_id = o.id
+  join endpoint s on s.organization_id = o.id
   join membership m on m.person_id = :person and m.organization_id = o.id
   where ${named} and ${inGroup}`;
 

@@ -50,7 +50,7 @@ export function agentDirectory(db: Db, changeToken: () => string): AgentDirector
       if (!row) return undefined;
       const { id, name, organization } = row;
       const bound = await db
-        .selectFrom('mcp_server')
+        .selectFrom('endpoint')
         .select('name')
         .where('agent_id', '=', id)
         .where('disabled_at', 'is', null)
@@ -80,7 +80,7 @@ export function agentDirectory(db: Db, changeToken: () => string): AgentDirector
         db,
       );
       const bound = await db
-        .selectFrom('mcp_server')
+        .selectFrom('endpoint')
         .select(['agent_id', 'name'])
         .where('agent_id', 'is not', null)
         .where('disabled_at', 'is', null)

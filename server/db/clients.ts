@@ -95,10 +95,10 @@ export async function insertClient(
       .insertInto('oauth_client')
       .values({
         id: client.id,
-        server_id: client.serverId ?? null,
+        endpoint_id: client.serverId ?? null,
         organization_id: (select) =>
           select
-            .selectFrom('mcp_server')
+            .selectFrom('endpoint')
             .select('organization_id')
             .where('id', '=', client.serverId ?? null),
         name: client.name,
@@ -127,10 +127,10 @@ export function findClient(db: Db, id: string): Awaitable<OAuthClient | undefine
 const clientById = immediateQuery((db, id: string) =>
   db
     .selectFrom('oauth_client')
-    .leftJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
-    .leftJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .leftJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
+    .leftJoin('organization', 'organization.id', 'endpoint.organization_id')
     .selectAll('oauth_client')
-    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .select(['organization.name as organization', 'endpoint.name as server'])
     .where('oauth_client.id', '=', id),
 );
 
@@ -150,7 +150,7 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
     )
     .$if(serverId !== undefined, (of) =>
       of
-        .where('oauth_client.server_id', '=', serverId ?? '')
+        .where('oauth_client.endpoint_id', '=', serverId ?? '')
         .where((where) => isServerOf(where, serverId ?? '', organizationId)),
     )
     .$if(status === 'active', (of) => of.where('oauth_client.revoked_at', 'is', null))
@@ -159,10 +159,10 @@ export async function listClients(db: Db, query: ClientQuery): Promise<Page<List
       of.where((where) => containsText(where.ref('oauth_client.name'), text ?? '')),
     );
   const rows = await all
-    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_client.server_id')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('endpoint', 'endpoint.id', 'oauth_client.endpoint_id')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .selectAll('oauth_client')
-    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .select(['organization.name as organization', 'endpoint.name as server'])
     .select((select) =>
       select
         .selectFrom('client_secret')
@@ -267,7 +267,7 @@ export async function putDocumentedClient(
     .insertInto('oauth_client')
     .values({
       id,
-      server_id: null,
+      endpoint_id: null,
       organization_id: null,
       scopes: JSON.stringify(ordinaryScopes),
       created_at: fetchedAt,
@@ -290,7 +290,7 @@ async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
   const since = now - idleSeconds;
   await db
     .deleteFrom('oauth_client')
-    .where('server_id', 'is', null)
+    .where('endpoint_id', 'is', null)
     .where('revoked_at', 'is', null)
     .where('created_at', '<', since)
     .where((where) => where.or([where('fetched_at', 'is', null), where('fetched_at', '<', since)]))
@@ -313,8 +313,8 @@ function readClient(row: ClientRow): OAuthClient {
   return {
     id: row.id,
     name: row.name,
-    serverId: row.server_id ?? undefined,
-    serverPath: row.server_id === null ? undefined : `${row.organization}/${row.server}`,
+    serverId: row.endpoint_id ?? undefined,
+    serverPath: row.endpoint_id === null ? undefined : `${row.organization}/${row.server}`,
     scopes: readScopes(row.scopes),
     redirectUris: readStrings(row.redirect_uris),
     jwks: row.jwks ?? undefined,

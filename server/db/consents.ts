@@ -35,7 +35,7 @@ export async function findConsent(
     .select('scopes')
     .where('person_id', '=', userId)
     .where('client_id', '=', clientId)
-    .where('server_id', '=', serverId)
+    .where('endpoint_id', '=', serverId)
     .where('redirect_host', '=', redirectHost)
     .where('expires_at', '>', now)
     .executeTakeFirst();
@@ -55,13 +55,13 @@ export async function putConsent(
     .values({
       person_id: userId,
       client_id: clientId,
-      server_id: serverId,
+      endpoint_id: serverId,
       redirect_host: redirectHost,
       ...allowed,
     })
     .onConflict((conflict) =>
       conflict
-        .columns(['person_id', 'client_id', 'server_id', 'redirect_host'])
+        .columns(['person_id', 'client_id', 'endpoint_id', 'redirect_host'])
         .doUpdateSet(allowed),
     )
     .execute();
@@ -80,13 +80,13 @@ export async function deleteConsents(
       .deleteFrom('consent')
       .where('person_id', '=', userId)
       .where('client_id', '=', clientId)
-      .where('server_id', '=', serverId)
+      .where('endpoint_id', '=', serverId)
       .execute();
     await tx
       .deleteFrom('authorization_code')
       .where('person_id', '=', userId)
       .where('client_id', '=', clientId)
-      .where('server_id', '=', serverId)
+      .where('endpoint_id', '=', serverId)
       .where('spent_at', 'is', null)
       .execute();
   });
@@ -122,7 +122,7 @@ export async function insertPendingRequest(
       person_id: userId,
       client_id: request.clientId,
       request: JSON.stringify(request),
-      server_id: shown.serverId,
+      endpoint_id: shown.serverId,
       scopes: JSON.stringify(shown.scopes),
       expires_at: expiresAt,
     })
@@ -149,7 +149,7 @@ export async function takePendingRequest(
       sessionId,
       userId: row.person_id,
       request: JSON.parse(row.request) as AuthorizationRequest,
-      shown: { serverId: row.server_id, scopes: readScopes(row.scopes) },
+      shown: { serverId: row.endpoint_id, scopes: readScopes(row.scopes) },
       expiresAt: row.expires_at,
     }
   );

@@ -124,7 +124,7 @@ export async function insertAuthorizationCode(
       grant_id: code.grantId,
       person_id: code.userId,
       client_id: code.clientId,
-      server_id: code.serverId,
+      endpoint_id: code.serverId,
       scopes: JSON.stringify(code.scopes),
       redirect_uri: code.redirectUri,
       code_challenge: code.codeChallenge,
@@ -146,13 +146,13 @@ export async function findAuthorizationCode(
 ): Promise<(AuthorizationCode & { serverPath: string }) | undefined> {
   const row = await db
     .selectFrom('authorization_code')
-    .innerJoin('mcp_server', 'mcp_server.id', 'authorization_code.server_id')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('endpoint', 'endpoint.id', 'authorization_code.endpoint_id')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .selectAll('authorization_code')
-    .select(['organization.name as organization', 'mcp_server.name as server'])
+    .select(['organization.name as organization', 'endpoint.name as server'])
     .where('hash', '=', hash)
     .where('organization.disabled_at', 'is', null)
-    .where('mcp_server.disabled_at', 'is', null)
+    .where('endpoint.disabled_at', 'is', null)
     .executeTakeFirst();
   return (
     row && {
@@ -160,7 +160,7 @@ export async function findAuthorizationCode(
       grantId: row.grant_id,
       userId: row.person_id,
       clientId: row.client_id,
-      serverId: row.server_id,
+      serverId: row.endpoint_id,
       serverPath: `${row.organization}/${row.server}`,
       scopes: readScopes(row.scopes),
       redirectUri: row.redirect_uri,
@@ -206,7 +206,7 @@ export async function beginGrant(
         id: grant.id,
         person_id: grant.userId,
         client_id: grant.clientId,
-        server_id: grant.serverId,
+        endpoint_id: grant.serverId,
         scopes: JSON.stringify(grant.scopes),
         redirect_host: grant.redirectHost,
         assistant: grant.assistant ?? null,
@@ -250,7 +250,7 @@ export async function listGrants(
 ): Promise<Page<ListedGrant>> {
   const all = activeGrants(db, now)
     .innerJoin('person', 'person.id', 'oauth_grant.person_id')
-    .where('mcp_server.organization_id', '=', organizationId)
+    .where('endpoint.organization_id', '=', organizationId)
     .$if(grantId !== undefined, (query) => query.where('oauth_grant.id', '=', grantId ?? ''))
     .$if(userId !== undefined, (query) => query.where('person.id', '=', userId ?? ''))
     .$if(text !== undefined, (query) =>
@@ -262,7 +262,7 @@ export async function listGrants(
       ),
     );
   const rows = await all
-    .select(['person.email', 'oauth_client.server_id as own_server'])
+    .select(['person.email', 'oauth_client.endpoint_id as own_server'])
     .orderBy('oauth_grant.created_at', 'desc')
     .orderBy('oauth_grant.id')
     .limit(limit)
@@ -282,9 +282,9 @@ export async function listGrants(
 export async function hasGrants(db: Db, organizationId: string): Promise<boolean> {
   const row = await db
     .selectFrom('oauth_grant')
-    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_grant.server_id')
+    .innerJoin('endpoint', 'endpoint.id', 'oauth_grant.endpoint_id')
     .select('oauth_grant.id')
-    .where('mcp_server.organization_id', '=', organizationId)
+    .where('endpoint.organization_id', '=', organizationId)
     .limit(1)
     .executeTakeFirst();
   return row !== undefined;
@@ -330,7 +330,7 @@ export async function findRefreshToken(db: Db, hash: string): Promise<RefreshTok
     .select([
       'refresh_token.expires_at as idle_at',
       'refresh_token.spent_at',
-      'mcp_server.disabled_at as server_disabled_at',
+      'endpoint.disabled_at as server_disabled_at',
     ])
     .where('refresh_token.hash', '=', hash)
     .where('organization.disabled_at', 'is', null)
@@ -430,15 +430,15 @@ function namedGrants(db: Db) {
   return db
     .selectFrom('oauth_grant')
     .innerJoin('oauth_client', 'oauth_client.id', 'oauth_grant.client_id')
-    .innerJoin('mcp_server', 'mcp_server.id', 'oauth_grant.server_id')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .innerJoin('endpoint', 'endpoint.id', 'oauth_grant.endpoint_id')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .selectAll('oauth_grant')
     .select([
       'oauth_client.name as client_name',
       'organization.name as organization',
-      'mcp_server.name as server',
+      'endpoint.name as server',
       'organization.title as organization_title',
-      'mcp_server.title as server_title',
+      'endpoint.title as server_title',
     ]);
 }
 
@@ -456,7 +456,7 @@ function readGrant(row: GrantRow): NamedGrant {
     userId: row.person_id,
     clientId: row.client_id,
     clientName: row.client_name,
-    serverId: row.server_id,
+    serverId: row.endpoint_id,
     serverPath: `${row.organization}/${row.server}`,
     titles: { organization: row.organization_title, server: row.server_title },
     scopes: readScopes(row.scopes),

@@ -81,9 +81,9 @@ export async function deleteGroup(
   return transaction(db, async (tx) => {
     await lockGroups(tx, organizationId);
     const server = await tx
-      .selectFrom('server_group')
-      .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
-      .select('server_id')
+      .selectFrom('endpoint_group')
+      .innerJoin('person_group', 'person_group.id', 'endpoint_group.group_id')
+      .select('endpoint_id')
       .where('group_id', '=', groupId)
       .where('person_group.organization_id', '=', organizationId)
       .executeTakeFirst();
@@ -118,11 +118,11 @@ export async function listGroups(db: Db, organizationId: string): Promise<GroupO
     .orderBy('name')
     .execute();
   const limited = await db
-    .selectFrom('server_group')
-    .innerJoin('mcp_server', 'mcp_server.id', 'server_group.server_id')
-    .select(['server_group.group_id', 'mcp_server.name'])
-    .where('mcp_server.organization_id', '=', organizationId)
-    .orderBy('mcp_server.name')
+    .selectFrom('endpoint_group')
+    .innerJoin('endpoint', 'endpoint.id', 'endpoint_group.endpoint_id')
+    .select(['endpoint_group.group_id', 'endpoint.name'])
+    .where('endpoint.organization_id', '=', organizationId)
+    .orderBy('endpoint.name')
     .execute();
   return groups.map((row) => ({
     id: row.id,

@@ -65,14 +65,11 @@ export async function insertKey(db: Db, { owner, ...key }: NewApiKey): Promise<v
       hash: key.hash,
       hint: key.hint,
       name: key.name,
-      server_id: owner.type === 'server' ? owner.serverId : null,
+      endpoint_id: owner.type === 'server' ? owner.serverId : null,
       agent_id: owner.type === 'agent' ? owner.agentId : null,
       organization_id: (select) =>
         owner.type === 'server'
-          ? select
-              .selectFrom('mcp_server')
-              .select('organization_id')
-              .where('id', '=', owner.serverId)
+          ? select.selectFrom('endpoint').select('organization_id').where('id', '=', owner.serverId)
           : select.selectFrom('agent').select('organization_id').where('id', '=', owner.agentId),
       scopes: JSON.stringify(key.scopes),
       created_by: key.createdBy ?? null,
@@ -177,7 +174,7 @@ export async function listKeys(db: Db, query: KeyQuery): Promise<Page<NamedApiKe
     // Checks only once that the owner belongs to the organization: with a check for each key, the index would not be used.
     .$if(serverId !== undefined, (of) =>
       of
-        .where('api_key.server_id', '=', serverId ?? '')
+        .where('api_key.endpoint_id', '=', serverId ?? '')
         .where((where) => isServerOf(where, serverId ?? '', organizationId)),
     )
     .$if(agentId !== undefined, (of) =>
@@ -188,7 +185,7 @@ export async function listKeys(db: Db, query: KeyQuery): Promise<Page<NamedApiKe
     .$if(serverId === undefined && agentId === undefined, (of) =>
       of
         .where('api_key.organization_id', '=', organizationId)
-        .where('api_key.server_id', 'is not', null),
+        .where('api_key.endpoint_id', 'is not', null),
     )
     .$if(status === 'revoked', (of) => of.where('api_key.revoked_at', 'is not', null))
     .$if(status === 'active' || status === 'expired', (of) =>
@@ -237,12 +234,12 @@ function namedKeys(db: Db) {
   return db
     .selectFrom('api_key')
     .innerJoin('organization', 'organization.id', 'api_key.organization_id')
-    .leftJoin('mcp_server', 'mcp_server.id', 'api_key.server_id')
+    .leftJoin('endpoint', 'endpoint.id', 'api_key.endpoint_id')
     .leftJoin('agent', 'agent.id', 'api_key.agent_id')
     .selectAll('api_key')
     .select([
       'organization.name as organization',
-      'mcp_server.name as server',
+      'endpoint.name as server',
       'agent.name as agent',
     ]);
 }
@@ -270,8 +267,8 @@ function readNamedKey(row: NamedKeyRow): NamedApiKey {
   };
 }
 
-function readOwner(row: { server_id: string | null; agent_id: string | null }): ApiKeyOwner {
-  if (row.server_id !== null) return { type: 'server', serverId: row.server_id };
+function readOwner(row: { endpoint_id: string | null; agent_id: string | null }): ApiKeyOwner {
+  if (row.endpoint_id !== null) return { type: 'server', serverId: row.endpoint_id };
   if (row.agent_id !== null) return { type: 'agent', agentId: row.agent_id };
   throw new TypeError('a key has no owner');
 }

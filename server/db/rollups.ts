@@ -104,16 +104,16 @@ export async function recordCalls(db: Db, tallies: readonly CallTally[]): Promis
 export async function listCountedNames(db: Db): Promise<(CallSubject & { kind: CallKind })[]> {
   const rows = await db
     .selectFrom('usage_rollup')
-    .select(['server_id', 'kind', 'subject'])
+    .select(['endpoint_id', 'kind', 'subject'])
     .distinct()
     .where('period', '=', 'day')
     .where('kind', 'in', ['tool', 'method'])
-    .orderBy('server_id')
+    .orderBy('endpoint_id')
     .orderBy('kind')
     .orderBy('subject')
     .execute();
   return rows.map((row) => ({
-    serverId: row.server_id,
+    serverId: row.endpoint_id,
     kind: row.kind === 'tool' ? 'tool' : 'method',
     subject: row.subject,
   }));
@@ -165,7 +165,7 @@ export async function listBusiest(
   const rows = await busiestSums(db, limit, ...toLists(of), ...toSpan(span, of.kind));
   const subjects: (CallSubject & { readonly counts: TimedCounts[] })[] = [];
   for (const row of rows) {
-    const { server_id: serverId, subject } = row;
+    const { endpoint_id: serverId, subject } = row;
     const counts = timedCountsOf(row);
     const last = subjects.at(-1);
     if (last?.serverId === serverId && last.subject === subject) last.counts.push(counts);
@@ -184,7 +184,7 @@ export async function sumCallsOfServers(
   const rows = await ofServers(db, timesOf(span), serverIds, ...toSpan(span, 'server'));
   const servers: { readonly serverId: string; readonly counts: TimedCounts[] }[] = [];
   for (const row of rows) {
-    const { server_id: serverId } = row;
+    const { endpoint_id: serverId } = row;
     const counts = timedCountsOf(row);
     const last = servers.at(-1);
     if (last?.serverId === serverId) last.counts.push(counts);
@@ -209,7 +209,7 @@ export async function sumCallsOfSubjects(
     ...toSpan(span, kind),
   );
   return rows.map((row) => {
-    const { at, server_id: serverId, subject } = row;
+    const { at, endpoint_id: serverId, subject } = row;
     return Object.assign(countsOf(row), { at, serverId, subject });
   });
 }
@@ -228,12 +228,12 @@ export async function hasCountedCalls(
   return rows.length > 0;
 }
 
-const namesIn = (table: 'mcp_server' | 'oauth_client' | 'api_key') =>
+const namesIn = (table: 'endpoint' | 'oauth_client' | 'api_key') =>
   preparedQuery((db, ids: readonly string[]) =>
     db.selectFrom(table).select(['id', 'name']).where('id', 'in', ids),
   );
 const namesOf = {
-  server: namesIn('mcp_server'),
+  server: namesIn('endpoint'),
   client: namesIn('oauth_client'),
   key: namesIn('api_key'),
   person: preparedQuery((db, ids: readonly string[]) =>
@@ -259,7 +259,7 @@ async function ownersOf(
 ): Promise<ReadonlyMap<string, string>> {
   const ids = [...new Set(tallies.map(({ serverId }) => serverId))];
   const rows = await db
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select(['id', 'organization_id'])
     .where('id', 'in', ids)
     .execute();
@@ -275,7 +275,7 @@ function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, strin
       ...but,
       period,
       at: tally.at - (tally.at % periods[period].seconds),
-      server_id: isWhole ? '' : tally.serverId,
+      endpoint_id: isWhole ? '' : tally.serverId,
       subject: isWhole ? '' : tally.subject,
       bucket: tally.bucket,
     };
@@ -308,7 +308,7 @@ async function addRows(rows: readonly Row[], db: Db): Promise<void> {
     .values(rows)
     .onConflict((conflict) =>
       conflict
-        .columns(['organization_id', 'kind', 'period', 'at', 'server_id', 'subject', 'bucket'])
+        .columns(['organization_id', 'kind', 'period', 'at', 'endpoint_id', 'subject', 'bucket'])
         .doUpdateSet((row) => ({
           calls: row('usage_rollup.calls', '+', row.ref('excluded.calls')),
           tool_errors: row('usage_rollup.tool_errors', '+', row.ref('excluded.tool_errors')),
@@ -327,7 +327,7 @@ const overTime = ofEachStep((step) =>
   preparedQuery((db, servers: Selected, subjects: Selected, ...span: Span) =>
     summed(db, span)
       .select([step.as('at'), 'bucket'])
-      .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+      .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
       .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
       .groupBy([step, 'bucket'])
       .orderBy('at')
@@ -343,30 +343,30 @@ const busiestSums = preparedQuery(
         (named) => named('sums').materialized(),
         (query) =>
           summed(query, span)
-            .select(['server_id', 'subject', 'bucket'])
-            .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+            .select(['endpoint_id', 'subject', 'bucket'])
+            .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
             .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
-            .groupBy(['server_id', 'subject', 'bucket']),
+            .groupBy(['endpoint_id', 'subject', 'bucket']),
       )
       .with('most', (query) =>
         query
           .selectFrom('sums')
-          .select((row) => ['server_id', 'subject', row.fn.sum<number>('calls').as('total')])
-          .groupBy(['server_id', 'subject'])
+          .select((row) => ['endpoint_id', 'subject', row.fn.sum<number>('calls').as('total')])
+          .groupBy(['endpoint_id', 'subject'])
           .orderBy('total', 'desc')
-          .orderBy('server_id')
+          .orderBy('endpoint_id')
           .orderBy('subject')
           .limit(limit),
       )
       .selectFrom('most')
       .innerJoin('sums', (join) =>
         join
-          .onRef('sums.server_id', '=', 'most.server_id')
+          .onRef('sums.endpoint_id', '=', 'most.endpoint_id')
           .onRef('sums.subject', '=', 'most.subject'),
       )
       .selectAll('sums')
       .orderBy('most.total', 'desc')
-      .orderBy('most.server_id')
+      .orderBy('most.endpoint_id')
       .orderBy('most.subject')
       .orderBy('bucket'),
 );
@@ -375,11 +375,11 @@ const busiestSums = preparedQuery(
 const ofServers = preparedQuery(
   (db, times: readonly number[], serverIds: readonly string[], ...span: Span) =>
     summed(db, span)
-      .select(['server_id', 'bucket'])
+      .select(['endpoint_id', 'bucket'])
       .where('at', 'in', times)
-      .where('server_id', 'in', serverIds)
-      .groupBy(['server_id', 'bucket'])
-      .orderBy('server_id')
+      .where('endpoint_id', 'in', serverIds)
+      .groupBy(['endpoint_id', 'bucket'])
+      .orderBy('endpoint_id')
       .orderBy('bucket'),
 );
 
@@ -393,17 +393,17 @@ const ofSubjects = ofEachStep((step) =>
       ...span: Span
     ) =>
       summed(db, span)
-        .select([step.as('at'), 'server_id', 'subject'])
+        .select([step.as('at'), 'endpoint_id', 'subject'])
         .where('at', 'in', times)
-        .where('server_id', 'in', serverIds)
+        .where('endpoint_id', 'in', serverIds)
         .where('subject', 'in', subjects)
         // The conditions above use the index and allow all combinations; this one selects the pairs.
         .where(
-          sql<boolean>`(server_id, subject) in (values ${sql.join(
+          sql<boolean>`(endpoint_id, subject) in (values ${sql.join(
             serverIds.map((serverId, index) => sql`(${serverId}, ${subjects[index]})`),
           )})`,
         )
-        .groupBy([step, 'server_id', 'subject'])
+        .groupBy([step, 'endpoint_id', 'subject'])
         .orderBy('at'),
   ),
 );
@@ -412,9 +412,9 @@ const ofSubjects = ofEachStep((step) =>
 const countedDays = preparedQuery(
   (db, days: readonly number[], servers: Selected, subjects: Selected, ...span: Span) =>
     inSpan(db, span)
-      .select('server_id')
+      .select('endpoint_id')
       .where('at', 'in', days)
-      .$if(servers.length > 0, (of) => of.where('server_id', 'in', servers))
+      .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
       .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
       .limit(1),
 );

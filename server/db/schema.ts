@@ -14,7 +14,7 @@ export interface Schema {
     open_clients_allowed: Generated<number>;
     latchkey_proxy_allowed: Generated<number>;
   };
-  mcp_server: {
+  endpoint: {
     id: string;
     organization_id: string;
     name: string;
@@ -42,13 +42,13 @@ export interface Schema {
     limits: string | null;
     /** The number of changes to the row. */
     revision: Generated<number>;
-    /** `everyone` in the organization, or only the `groups` of `server_group`. */
+    /** `everyone` in the organization, or only the `groups` of `endpoint_group`. */
     access: Generated<'everyone' | 'groups'>;
     created_at: number;
     disabled_at: number | null;
   };
   tool_definition: {
-    server_id: string;
+    target_id: string;
     name: string;
     accepted_digest: string;
     accepted_text: string;
@@ -62,7 +62,7 @@ export interface Schema {
   upstream_access: {
     id: string;
     /** The server that uses it or used it. The encrypted values can be decrypted only for this server. */
-    server_id: string;
+    target_id: string;
     kind: string;
     url: string;
     metadata: string;
@@ -81,7 +81,7 @@ export interface Schema {
   upstream_connection: {
     id: string;
     access_id: string;
-    server_id: string;
+    target_id: string;
     /** The person who owns it or owned it; `person_id` is null once the connection has ended. */
     subject: string;
     person_id: string | null;
@@ -107,7 +107,7 @@ export interface Schema {
   oauth_client: {
     id: string;
     /** Null for a client that registered itself. */
-    server_id: string | null;
+    endpoint_id: string | null;
     organization_id: string | null;
     name: string;
     scopes: string;
@@ -140,7 +140,7 @@ export interface Schema {
     hash: string;
     hint: string;
     name: string;
-    server_id: string | null;
+    endpoint_id: string | null;
     agent_id: string | null;
     organization_id: string | null;
     scopes: string;
@@ -169,7 +169,7 @@ export interface Schema {
     id: string;
     person_id: string;
     client_id: string;
-    server_id: string;
+    endpoint_id: string;
     scopes: string;
     redirect_host: string;
     assistant: string | null;
@@ -185,7 +185,7 @@ export interface Schema {
     grant_id: string;
     person_id: string;
     client_id: string;
-    server_id: string;
+    endpoint_id: string;
     scopes: string;
     redirect_uri: string;
     code_challenge: string;
@@ -204,7 +204,7 @@ export interface Schema {
   consent: {
     person_id: string;
     client_id: string;
-    server_id: string;
+    endpoint_id: string;
     redirect_host: string;
     scopes: string;
     expires_at: number;
@@ -216,7 +216,7 @@ export interface Schema {
     client_id: string;
     request: string;
     /** The server and the scopes that the consent page displayed. */
-    server_id: Generated<string>;
+    endpoint_id: Generated<string>;
     scopes: Generated<string>;
     expires_at: number;
   };
@@ -236,7 +236,7 @@ export interface Schema {
   /** A view: the current members of groups, added by hand or mapped from their OpenID provider. */
   group_person: { group_id: string; organization_id: string; person_id: string; source: string };
   provider_group: { issuer: string; subject: string; external_name: string };
-  server_group: { server_id: string; group_id: string };
+  endpoint_group: { endpoint_id: string; group_id: string };
   group_mapping: { organization_id: string; external_name: string; group_id: string };
   invitation: {
     id: string;
@@ -297,7 +297,7 @@ export interface Schema {
     /** The beginning of the period. */
     at: number;
     /** Empty for the counts of the whole organization. */
-    server_id: string;
+    endpoint_id: string;
     subject: string;
     /** A range of latencies, as numbered in `usage/latencies.ts`. */
     bucket: number;

@@ -21,16 +21,16 @@ export async function findServerAccess(
   serverId: string,
 ): Promise<ServerAccess | undefined> {
   const server = await db
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select('access')
     .where('id', '=', serverId)
     .executeTakeFirst();
   if (!server) return undefined;
   const groups = await db
-    .selectFrom('server_group')
-    .innerJoin('person_group', 'person_group.id', 'server_group.group_id')
+    .selectFrom('endpoint_group')
+    .innerJoin('person_group', 'person_group.id', 'endpoint_group.group_id')
     .select(['person_group.id', 'person_group.name'])
-    .where('server_group.server_id', '=', serverId)
+    .where('endpoint_group.endpoint_id', '=', serverId)
     .orderBy('person_group.name')
     .execute();
   return { access: server.access, groups };
@@ -48,19 +48,19 @@ export async function setServerAccess(
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const server = await tx
-      .selectFrom('mcp_server')
+      .selectFrom('endpoint')
       .select('organization_id')
       .where('id', '=', serverId)
       .executeTakeFirst();
     if (!server) return false;
     await lockGroups(tx, server.organization_id);
     if (!(await areGroupsOf(tx, server.organization_id, groupIds))) return false;
-    await tx.deleteFrom('server_group').where('server_id', '=', serverId).execute();
-    await tx.updateTable('mcp_server').set({ access }).where('id', '=', serverId).execute();
+    await tx.deleteFrom('endpoint_group').where('endpoint_id', '=', serverId).execute();
+    await tx.updateTable('endpoint').set({ access }).where('id', '=', serverId).execute();
     const wanted = access === 'everyone' ? [] : [...new Set(groupIds)];
     if (wanted.length === 0) return true;
-    const rows = wanted.map((id) => ({ server_id: serverId, group_id: id }));
-    await tx.insertInto('server_group').values(rows).execute();
+    const rows = wanted.map((id) => ({ endpoint_id: serverId, group_id: id }));
+    await tx.insertInto('endpoint_group').values(rows).execute();
     return true;
   });
 }
@@ -125,8 +125,8 @@ export async function countAllowedMembers(
 function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessChoice) {
   const inGroups = (groups: ReturnType<typeof sql>) => sql`exists (select 1 from group_person g
     where g.person_id = membership.person_id and g.group_id in (${groups}))`;
-  const now = sql`mcp_server.access = 'everyone' or ${inGroups(
-    sql`select r.group_id from server_group r where r.server_id = mcp_server.id`,
+  const now = sql`endpoint.access = 'everyone' or ${inGroups(
+    sql`select r.group_id from endpoint_group r where r.endpoint_id = endpoint.id`,
   )}`;
   const then =
     access === 'everyone'
@@ -138,10 +138,10 @@ function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessC
     sql<number>`case when ${condition} then 1 else 0 end`;
   return db.selectFrom(
     db
-      .selectFrom('mcp_server')
-      .innerJoin('membership', 'membership.organization_id', 'mcp_server.organization_id')
+      .selectFrom('endpoint')
+      .innerJoin('membership', 'membership.organization_id', 'endpoint.organization_id')
       .innerJoin('person', 'person.id', 'membership.person_id')
-      .where('mcp_server.id', '=', serverId)
+      .where('endpoint.id', '=', serverId)
       .select(['person.id', 'person.email', 'person.email_key'])
       .select([flag(now).as('may_now'), flag(then).as('may_then')])
       .as('member'),
@@ -152,9 +152,9 @@ function membersByAccess(db: Db, serverId: string, { access, groupIds }: AccessC
 export async function mayUseServer(db: Db, userId: string, serverPath: string): Promise<boolean> {
   const [organization = '', server = ''] = serverPath.split('/');
   const row = await selectUsable(db, userId)
-    .select('mcp_server.id')
+    .select('endpoint.id')
     .where('organization.name', '=', organization)
-    .where('mcp_server.name', '=', server)
+    .where('endpoint.name', '=', server)
     .executeTakeFirst();
   return row !== undefined;
 }
@@ -175,10 +175,10 @@ export async function listUsableServers(
   limit: number,
 ): Promise<UsableServer[]> {
   const rows = await selectUsable(db, userId)
-    .select(['mcp_server.id', 'mcp_server.name', 'mcp_server.title', 'mcp_server.description'])
+    .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'endpoint.description'])
     .where('organization.name', '=', organization)
-    .where('mcp_server.disabled_at', 'is', null)
-    .orderBy('mcp_server.name')
+    .where('endpoint.disabled_at', 'is', null)
+    .orderBy('endpoint.name')
     .limit(limit)
     .execute();
   return rows.map(({ id, name, title, description }) => ({
@@ -192,19 +192,19 @@ export async function listUsableServers(
 /** The servers of the organizations of a person that no group keeps from them. */
 function selectUsable(db: Db, userId: string) {
   return db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
     .innerJoin('membership', 'membership.organization_id', 'organization.id')
     .where('membership.person_id', '=', userId)
     .where((where) =>
       where.or([
-        where('mcp_server.access', '=', 'everyone'),
+        where('endpoint.access', '=', 'everyone'),
         where.exists(
           where
-            .selectFrom('server_group')
-            .innerJoin('group_person', 'group_person.group_id', 'server_group.group_id')
+            .selectFrom('endpoint_group')
+            .innerJoin('group_person', 'group_person.group_id', 'endpoint_group.group_id')
             .select('group_person.group_id')
-            .whereRef('server_group.server_id', '=', 'mcp_server.id')
+            .whereRef('endpoint_group.endpoint_id', '=', 'endpoint.id')
             .where('group_person.person_id', '=', userId),
         ),
       ]),

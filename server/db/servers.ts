@@ -66,7 +66,7 @@ export async function insertServer(
   { id, organizationId, name, upstream, createdAt, ...words }: NewServer,
 ): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await db
-    .insertInto('mcp_server')
+    .insertInto('endpoint')
     .values({
       id,
       organization_id: organizationId,
@@ -89,12 +89,12 @@ export async function insertServer(
 
 const byName = preparedQuery((db, organization: string, server: string) =>
   db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .selectAll('mcp_server')
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .selectAll('endpoint')
     .select('organization.name as organization')
     .where('organization.name', '=', organization)
-    .where('mcp_server.name', '=', server),
+    .where('endpoint.name', '=', server),
 );
 
 /** Finds disabled servers, and those of disabled organizations, too. */
@@ -114,23 +114,23 @@ export async function findServerTitles(
   names: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
   const rows = await db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .select(['mcp_server.name', 'mcp_server.title'])
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .select(['endpoint.name', 'endpoint.title'])
     .where('organization.name', '=', organization)
-    .where('mcp_server.name', 'in', [...names, ''])
-    .where('mcp_server.title', '<>', '')
+    .where('endpoint.name', 'in', [...names, ''])
+    .where('endpoint.title', '<>', '')
     .execute();
   return new Map(rows.map(({ name, title }) => [name, title]));
 }
 
 const byId = preparedQuery((db, id: string) =>
   db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .selectAll('mcp_server')
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .selectAll('endpoint')
     .select('organization.name as organization')
-    .where('mcp_server.id', '=', id),
+    .where('endpoint.id', '=', id),
 );
 
 /** Finds disabled servers, too. */
@@ -146,46 +146,46 @@ export async function listEnabledServers(
   limit: number,
 ): Promise<readonly ServerRecord[]> {
   const rows = await db
-    .selectFrom('mcp_server')
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .selectAll('mcp_server')
+    .selectFrom('endpoint')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .selectAll('endpoint')
     .select('organization.name as organization')
-    .where('mcp_server.id', '>', after)
-    .where('mcp_server.disabled_at', 'is', null)
+    .where('endpoint.id', '>', after)
+    .where('endpoint.disabled_at', 'is', null)
     .where('organization.disabled_at', 'is', null)
-    .orderBy('mcp_server.id')
+    .orderBy('endpoint.id')
     .limit(limit)
     .execute();
   return rows.map(readServer);
 }
 
-const sortColumns = { name: 'mcp_server.name', createdAt: 'mcp_server.created_at' } as const;
+const sortColumns = { name: 'endpoint.name', createdAt: 'endpoint.created_at' } as const;
 
 export async function listServers(
   db: Db,
   { organizationId, status, agentId, text, sort, descending, limit, offset }: ServerQuery,
 ): Promise<Page<ServerRecord>> {
   const all = db
-    .selectFrom('mcp_server')
-    .where('mcp_server.organization_id', '=', organizationId)
-    .$if(status === 'enabled', (query) => query.where('mcp_server.disabled_at', 'is', null))
-    .$if(status === 'disabled', (query) => query.where('mcp_server.disabled_at', 'is not', null))
-    .$if(agentId !== undefined, (query) => query.where('mcp_server.agent_id', '=', agentId ?? ''))
+    .selectFrom('endpoint')
+    .where('endpoint.organization_id', '=', organizationId)
+    .$if(status === 'enabled', (query) => query.where('endpoint.disabled_at', 'is', null))
+    .$if(status === 'disabled', (query) => query.where('endpoint.disabled_at', 'is not', null))
+    .$if(agentId !== undefined, (query) => query.where('endpoint.agent_id', '=', agentId ?? ''))
     .$if(text !== undefined, (query) =>
       query.where((where) =>
         where.or([
-          containsText(where.ref('mcp_server.name'), text ?? ''),
-          containsText(where.ref('mcp_server.title'), text ?? ''),
+          containsText(where.ref('endpoint.name'), text ?? ''),
+          containsText(where.ref('endpoint.title'), text ?? ''),
         ]),
       ),
     );
   const direction = descending ? 'desc' : 'asc';
   const rows = await all
-    .innerJoin('organization', 'organization.id', 'mcp_server.organization_id')
-    .selectAll('mcp_server')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .selectAll('endpoint')
     .select('organization.name as organization')
     .orderBy(sortColumns[sort], direction)
-    .orderBy('mcp_server.id', direction)
+    .orderBy('endpoint.id', direction)
     .limit(limit)
     .offset(offset)
     .execute();
@@ -227,10 +227,10 @@ async function updateColumns(
   serverId: string,
   change: ServerChange,
   revision: number | undefined,
-  ended: Updateable<Schema['mcp_server']> = {},
+  ended: Updateable<Schema['endpoint']> = {},
 ): Promise<boolean> {
   const { numUpdatedRows } = await db
-    .updateTable('mcp_server')
+    .updateTable('endpoint')
     .set((column) => ({
       ...changedColumns(change),
       ...ended,
@@ -245,7 +245,7 @@ async function updateColumns(
 /** Within a transaction: reads the server's upstream and locks it until the transaction ends. */
 export async function lockUpstream(tx: Db, serverId: string): Promise<UpstreamKind | undefined> {
   const row = await tx
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select(['id', 'upstream_kind', 'upstream_settings', 'agent_id'])
     .where('id', '=', serverId)
     .$if(isPostgres(tx), (query) => query.forUpdate())
@@ -266,7 +266,7 @@ export async function noteHeadersRefused(
   now: EpochSeconds,
 ): Promise<void> {
   await db
-    .updateTable('mcp_server')
+    .updateTable('endpoint')
     .set({ upstream_headers_refused_at: now })
     .where('id', '=', serverId)
     .where('upstream_headers', '=', headersText(headers))
@@ -282,7 +282,7 @@ export async function noteHeadersRefused(
 /** Deletes the server with its clients, keys and grants. @returns `false` when there is no such server */
 export async function deleteServer(db: Db, serverId: string): Promise<boolean> {
   const { numDeletedRows } = await db
-    .deleteFrom('mcp_server')
+    .deleteFrom('endpoint')
     .where('id', '=', serverId)
     .executeTakeFirst();
   return numDeletedRows === 1n;
@@ -298,7 +298,7 @@ export async function countServerDependents(
       select
         .selectFrom('api_key')
         .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('server_id', '=', serverId)
+        .where('endpoint_id', '=', serverId)
         .where('revoked_at', 'is', null)
         .where((where) =>
           where.or([where('expires_at', 'is', null), where('expires_at', '>', now)]),
@@ -307,13 +307,13 @@ export async function countServerDependents(
       select
         .selectFrom('oauth_client')
         .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('server_id', '=', serverId)
+        .where('endpoint_id', '=', serverId)
         .where('revoked_at', 'is', null)
         .as('clients'),
       select
         .selectFrom('oauth_grant')
         .select(({ fn }) => fn.countAll<number | string>().as('n'))
-        .where('server_id', '=', serverId)
+        .where('endpoint_id', '=', serverId)
         .where('revoked_at', 'is', null)
         .where('expires_at', '>', now)
         .as('grants'),
@@ -334,14 +334,14 @@ export function isServerOf(
 ): Expression<SqlBool> {
   return where.exists(
     where
-      .selectFrom('mcp_server')
-      .select('mcp_server.id')
-      .where('mcp_server.id', '=', serverId)
-      .where('mcp_server.organization_id', '=', organizationId),
+      .selectFrom('endpoint')
+      .select('endpoint.id')
+      .where('endpoint.id', '=', serverId)
+      .where('endpoint.organization_id', '=', organizationId),
   );
 }
 
-function changedColumns(change: ServerChange): Updateable<Schema['mcp_server']> {
+function changedColumns(change: ServerChange): Updateable<Schema['endpoint']> {
   const { title, description, instructions, hiddenTools, changedTools } = change;
   const { limits, upstream, disabledAt } = change;
   return {
@@ -387,7 +387,7 @@ function headersText(headers: readonly FixedHeader[] = []): string | null {
 }
 
 export type ServerRow = Pick<
-  Selectable<Schema['mcp_server']>,
+  Selectable<Schema['endpoint']>,
   | 'id'
   | 'name'
   | 'upstream_kind'
@@ -402,7 +402,7 @@ export type ServerRow = Pick<
   | 'created_at'
 > & { organization: string } & Partial<
     Pick<
-      Selectable<Schema['mcp_server']>,
+      Selectable<Schema['endpoint']>,
       | 'title'
       | 'description'
       | 'instructions'

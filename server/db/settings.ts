@@ -83,7 +83,7 @@ export async function countConnectedApps(
   const rows = await db
     .selectFrom('oauth_grant as g')
     .innerJoin('oauth_client as c', 'c.id', 'g.client_id')
-    .innerJoin('mcp_server as s', 's.id', 'g.server_id')
+    .innerJoin('endpoint as s', 's.id', 'g.endpoint_id')
     .select(({ fn }) => [
       'c.is_latchkey_proxy as is_latchkey_proxy',
       fn.count('g.person_id').distinct().as('people'),
@@ -91,7 +91,7 @@ export async function countConnectedApps(
       fn.countAll().as('connections'),
     ])
     .where('s.organization_id', '=', organizationId)
-    .where('c.server_id', 'is', null)
+    .where('c.endpoint_id', 'is', null)
     .where('c.revoked_at', 'is', null)
     .where('g.revoked_at', 'is', null)
     .where('g.expires_at', '>', now)

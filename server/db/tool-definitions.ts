@@ -139,7 +139,7 @@ async function storeListed(
       if (known.size >= mostKnownTools) continue;
       const next = { name, accepted_digest: digest, seen_digest: null, listed_at: now };
       known.set(name, next);
-      added.push({ ...next, server_id: targetId, accepted_text: text, accepted_at: now });
+      added.push({ ...next, target_id: targetId, accepted_text: text, accepted_at: now });
     } else if (latestDigest(row) !== digest) {
       const isChanged = row.accepted_digest !== digest;
       if (isChanged) changed.push(tool);
@@ -212,7 +212,7 @@ export async function acceptToolDefinitions(
           seen_text: null,
           changed_at: null,
         }))
-        .where('server_id', '=', targetId)
+        .where('target_id', '=', targetId)
         .where('name', '=', name)
         .where('seen_digest', '=', digest)
         .executeTakeFirst();
@@ -226,7 +226,7 @@ export async function acceptToolDefinitions(
 /** Stores in the server's row, which every call reads, which of its tools are closed because they changed, or are too many. */
 export async function renewClosedTools(db: Db, targetId: string): Promise<void> {
   const server = await db
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select(['changed_tools', 'withheld_tools', 'open_tools'])
     .where('id', '=', targetId)
     .executeTakeFirst();
@@ -234,7 +234,7 @@ export async function renewClosedTools(db: Db, targetId: string): Promise<void> 
   const known = await db
     .selectFrom('tool_definition')
     .select(['name', 'seen_digest'])
-    .where('server_id', '=', targetId)
+    .where('target_id', '=', targetId)
     .orderBy('name')
     .execute();
   const changed = known.filter(({ seen_digest: seen }) => seen !== null);
@@ -242,7 +242,7 @@ export async function renewClosedTools(db: Db, targetId: string): Promise<void> 
   const open = known.length >= mostKnownTools ? namesOf(known) : null;
   if (withheld === server.withheld_tools && open === server.open_tools) return;
   await db
-    .updateTable('mcp_server')
+    .updateTable('endpoint')
     .set({ withheld_tools: withheld, open_tools: open })
     .where('id', '=', targetId)
     .execute();
@@ -265,7 +265,7 @@ export async function findListedTools(
       const rows = await db
         .selectFrom('tool_definition')
         .select('name as subject')
-        .where('server_id', '=', serverId)
+        .where('target_id', '=', serverId)
         .where('name', 'in', part)
         .execute();
       found.push(...rows.map(({ subject }) => ({ serverId, subject })));
@@ -298,7 +298,7 @@ async function putSeen(
   const last = [...new Map(tools.map((tool) => [tool.name, tool])).values()];
   for (const part of inParts(last)) {
     const rows = part.map(({ name, digest, text }) => ({
-      server_id: targetId,
+      target_id: targetId,
       name,
       seen_digest: digest,
       seen_text: text,
@@ -313,7 +313,7 @@ async function putSeen(
       .insertInto('tool_definition')
       .values(rows)
       .onConflict((conflict) =>
-        conflict.columns(['server_id', 'name']).doUpdateSet((row) => ({
+        conflict.columns(['target_id', 'name']).doUpdateSet((row) => ({
           seen_digest: row.ref('excluded.seen_digest'),
           seen_text: row.ref('excluded.seen_text'),
           changed_at: row.ref('excluded.changed_at'),
@@ -333,7 +333,7 @@ async function updateTools(
     await tx
       .updateTable('tool_definition')
       .set(change)
-      .where('server_id', '=', targetId)
+      .where('target_id', '=', targetId)
       .where('name', 'in', part)
       .execute();
   }
@@ -343,7 +343,7 @@ async function removeTools(tx: Db, targetId: string, names: readonly string[]): 
   for (const part of inParts(names)) {
     await tx
       .deleteFrom('tool_definition')
-      .where('server_id', '=', targetId)
+      .where('target_id', '=', targetId)
       .where('name', 'in', part)
       .execute();
   }
@@ -351,7 +351,7 @@ async function removeTools(tx: Db, targetId: string, names: readonly string[]): 
 
 async function ruleOf(db: Db, targetId: string): Promise<ComparedTools['rule']> {
   const server = await db
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select('changed_tools')
     .where('id', '=', targetId)
     .executeTakeFirst();
@@ -362,7 +362,7 @@ async function knownOf(db: Db, targetId: string): Promise<Map<string, KnownRow>>
   const rows = await db
     .selectFrom('tool_definition')
     .select(['name', 'accepted_digest', 'seen_digest', 'listed_at'])
-    .where('server_id', '=', targetId)
+    .where('target_id', '=', targetId)
     .execute();
   return new Map(rows.map((row) => [row.name, row]));
 }
@@ -371,7 +371,7 @@ function rowsOf(db: Db, targetId: string) {
   return db
     .selectFrom('tool_definition')
     .selectAll()
-    .where('server_id', '=', targetId)
+    .where('target_id', '=', targetId)
     .orderBy('name')
     .execute();
 }

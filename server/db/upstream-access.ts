@@ -76,7 +76,7 @@ export async function findUpstreamAccess(db: Db, id: string): Promise<UpstreamAc
 /** Whether a server uses the access. */
 export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolean> {
   const row = await db
-    .selectFrom('mcp_server')
+    .selectFrom('endpoint')
     .select('id')
     .where('upstream_access_id', '=', id)
     .executeTakeFirst();
@@ -95,18 +95,18 @@ export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Pro
   return transaction(db, async (tx) => {
     await tx
       .insertInto('upstream_access')
-      .values({ id, server_id: targetId, created_at: access.createdAt, ...columns })
+      .values({ id, target_id: targetId, created_at: access.createdAt, ...columns })
       .onConflict((conflict) =>
         conflict
           .column('id')
           .doUpdateSet(columns)
-          .where('upstream_access.server_id', '=', targetId),
+          .where('upstream_access.target_id', '=', targetId),
       )
       .execute();
     const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) !== url) return false;
     await tx
-      .updateTable('mcp_server')
+      .updateTable('endpoint')
       .set({ upstream_access_id: id })
       .where('id', '=', targetId)
       .execute();
@@ -117,7 +117,7 @@ export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Pro
 /** Removes the server's access. Its connections end. */
 export async function removeUpstreamAccess(db: Db, targetId: string): Promise<void> {
   await db
-    .updateTable('mcp_server')
+    .updateTable('endpoint')
     .set({ upstream_access_id: null })
     .where('id', '=', targetId)
     .execute();
@@ -133,7 +133,7 @@ export async function updateForwardsCaller(
     const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) === undefined) return;
     await tx
-      .updateTable('mcp_server')
+      .updateTable('endpoint')
       .set({ upstream_forwards_caller: forwards ? 1 : 0 })
       .where('id', '=', targetId)
       .execute();
@@ -143,7 +143,7 @@ export async function updateForwardsCaller(
 /** Deletes accesses that no server, connection or pending cleanup needs. */
 export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
   await sql`delete from upstream_access
-    where not exists (select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
+    where not exists (select 1 from endpoint s where s.upstream_access_id = upstream_access.id)
       and not exists (
         select 1 from upstream_connection c where c.access_id = upstream_access.id)
       and (registration_url is null or exists (
@@ -153,7 +153,7 @@ export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
 
 /** No server uses the access, no connection has tokens left to revoke, and no other access has the same registration. */
 const isUnused = sql<boolean>`not exists (
-    select 1 from mcp_server s where s.upstream_access_id = upstream_access.id)
+    select 1 from endpoint s where s.upstream_access_id = upstream_access.id)
   and not exists (
     select 1 from upstream_connection c where c.access_id = upstream_access.id)
   and not exists (
@@ -168,7 +168,7 @@ export async function listEndedRegistrations(
 ): Promise<EndedRegistration[]> {
   const rows = await db
     .selectFrom('upstream_access')
-    .leftJoin('mcp_server as place', 'place.id', 'upstream_access.server_id')
+    .leftJoin('endpoint as place', 'place.id', 'upstream_access.target_id')
     .leftJoin('organization', 'organization.id', 'place.organization_id')
     .selectAll('upstream_access')
     .select(['place.name as server_name', 'organization.name as organization_name'])
@@ -182,7 +182,7 @@ export async function listEndedRegistrations(
     const { registration } = access;
     if (!registration) return [];
     const organization = row.organization_name ?? undefined;
-    const server = row.server_name ?? row.server_id;
+    const server = row.server_name ?? row.target_id;
     return [{ access, registration, organization, server, attempts: row.attempts }];
   });
 }
@@ -232,7 +232,7 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
   const { registration_url: url, sealed_registration_token: sealedToken } = row;
   return {
     id: row.id,
-    targetId: row.server_id,
+    targetId: row.target_id,
     kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
     url: row.url,
     metadata,

@@ -78,17 +78,17 @@ export async function replaceUpstreamConnection(
   const { id, accessId, targetId, userId, organizationId, sealedTokens, createdAt } = connection;
   return transaction(db, async (tx) => {
     const isActive = await tx
-      .selectFrom('mcp_server')
-      .innerJoin('membership', 'membership.organization_id', 'mcp_server.organization_id')
-      .select('mcp_server.id')
-      .where('mcp_server.id', '=', targetId)
-      .where('mcp_server.upstream_access_id', '=', accessId)
+      .selectFrom('endpoint')
+      .innerJoin('membership', 'membership.organization_id', 'endpoint.organization_id')
+      .select('endpoint.id')
+      .where('endpoint.id', '=', targetId)
+      .where('endpoint.upstream_access_id', '=', accessId)
       .where('membership.person_id', '=', userId)
       .where('membership.organization_id', '=', organizationId)
       .executeTakeFirst();
     if (!isActive) return false;
     await endUpstreamConnection(tx, accessId, userId);
-    const of = { access_id: accessId, server_id: targetId, subject: userId };
+    const of = { access_id: accessId, target_id: targetId, subject: userId };
     const person = { person_id: userId, organization_id: organizationId };
     const times = { created_at: createdAt, renewed_at: createdAt };
     await tx
@@ -181,8 +181,8 @@ export async function listEndedConnections(
 ): Promise<EndedConnection[]> {
   const rows = await db
     .selectFrom('upstream_connection')
-    .leftJoin('mcp_server', 'mcp_server.upstream_access_id', 'upstream_connection.access_id')
-    .leftJoin('mcp_server as place', 'place.id', 'upstream_connection.server_id')
+    .leftJoin('endpoint', 'endpoint.upstream_access_id', 'upstream_connection.access_id')
+    .leftJoin('endpoint as place', 'place.id', 'upstream_connection.target_id')
     .leftJoin('organization', (join) =>
       join.on((on) =>
         on(
@@ -197,7 +197,7 @@ export async function listEndedConnections(
     .where((where) =>
       where.or([
         where('upstream_connection.person_id', 'is', null),
-        where('mcp_server.id', 'is', null),
+        where('endpoint.id', 'is', null),
       ]),
     )
     .where('upstream_connection.next_attempt_at', '<=', now)
@@ -206,10 +206,10 @@ export async function listEndedConnections(
   return rows.map((row) => ({
     id: row.id,
     accessId: row.access_id,
-    targetId: row.server_id,
+    targetId: row.target_id,
     userId: row.subject,
     organization: row.organization_name ?? undefined,
-    server: row.server_name ?? row.server_id,
+    server: row.server_name ?? row.target_id,
     sealedTokens: row.sealed_tokens,
     attempts: row.attempts,
   }));
@@ -246,14 +246,14 @@ function updateVersion(db: Db, { id, version }: ReadConnection) {
 function active(db: Db) {
   return db
     .selectFrom('upstream_connection')
-    .innerJoin('mcp_server', 'mcp_server.upstream_access_id', 'upstream_connection.access_id');
+    .innerJoin('endpoint', 'endpoint.upstream_access_id', 'upstream_connection.access_id');
 }
 
 function readConnection(row: Selectable<Schema['upstream_connection']>): UpstreamConnection {
   return {
     id: row.id,
     accessId: row.access_id,
-    targetId: row.server_id,
+    targetId: row.target_id,
     userId: row.subject,
     organizationId: row.organization_id ?? '',
     sealedTokens: row.sealed_tokens,

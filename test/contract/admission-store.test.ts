@@ -166,7 +166,7 @@ await onEachDatabase('admission', ({ open }) => {
 
   test.each([
     ['organization', undefined, undefined],
-    ['mcp_server', { suspension: 'server', keyId: 'key_a' }, { suspension: 'server' }],
+    ['endpoint', { suspension: 'server', keyId: 'key_a' }, { suspension: 'server' }],
   ] as const)(
     'admits nothing while the %s is disabled, and admits again once it is enabled',
     async (table, key, client) => {
@@ -209,11 +209,11 @@ await onEachDatabase('admission', ({ open }) => {
     expect(await admissions.byPerson({ ...at, organization: 'other' })).toBeUndefined();
     expect(await admissions.byPerson({ ...at, server: 'other' })).toBeUndefined();
 
-    await db.updateTable('mcp_server').set({ disabled_at: now }).execute();
+    await db.updateTable('endpoint').set({ disabled_at: now }).execute();
 
     expect(await admissions.byPerson(at)).toEqual({ suspension: 'server' });
 
-    await db.updateTable('mcp_server').set({ disabled_at: null }).execute();
+    await db.updateTable('endpoint').set({ disabled_at: null }).execute();
     await db.deleteFrom('membership').execute();
 
     expect(await admissions.byPerson(at)).toBeUndefined();

@@ -224,7 +224,7 @@ await onEachDatabase('grants', ({ open }) => {
   test('refresh token: one of a disabled server is found as suspended', async () => {
     const { refreshToken } = await grant();
     const disable = (at: number | null) =>
-      stores.db.updateTable('mcp_server').set({ disabled_at: at }).execute();
+      stores.db.updateTable('endpoint').set({ disabled_at: at }).execute();
     await disable(now);
     const found = await findRefreshToken(stores.db, refreshToken.hash);
     await disable(null);

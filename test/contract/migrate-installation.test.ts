@@ -41,11 +41,11 @@ async function furnished(rows = 3) {
     { organizationId: 'org_1', role: 'owner' },
   );
   await sql`insert into upstream_access
-    (id, server_id, kind, url, metadata, resource, client_id, scopes, vouched_hosts, created_at)
+    (id, target_id, kind, url, metadata, resource, client_id, scopes, vouched_hosts, created_at)
     values ('access_1', 'srv_1', 'client_credentials', 'https://a.example', '{}', '', 'c', '[]', '[]', 9007199254740991)`.execute(
     db,
   );
-  await sql`insert into mcp_server
+  await sql`insert into endpoint
     (id, organization_id, name, title, upstream_kind, upstream_settings, upstream_access_id, created_at)
     values ('srv_1', 'org_1', 'sales', ${'Ünï "q" \\N {a,b} 🙂\n\ttab, NULL'}, 'demo', '{}', 'access_1', 2)`.execute(
     db,
@@ -159,7 +159,7 @@ await suite('postgres', 'migrate', () => {
     const copied = copiedSchema.parse(JSON.parse(await migrateTo(source.dataDir, target.url)));
 
     const db = target.connect();
-    const { title } = await db.selectFrom('mcp_server').select('title').executeTakeFirstOrThrow();
+    const { title } = await db.selectFrom('endpoint').select('title').executeTakeFirstOrThrow();
     const { created_at } = await db
       .selectFrom('upstream_access')
       .select('created_at')
@@ -236,11 +236,11 @@ await suite('postgres', 'migrate', () => {
     await using source = await furnished();
     await using target = await postgres.openEmpty();
     const stores = await openStores(source.dataDir);
-    await sql`update mcp_server set description = ${'a\0b'}`.execute(stores.db);
+    await sql`update endpoint set description = ${'a\0b'}`.execute(stores.db);
     await stores.close();
 
     await expect(migrateTo(source.dataDir, target.url)).rejects.toThrow(
-      'mcp_server.description has a NUL character, which PostgreSQL cannot store, in the row with id "srv_1"',
+      'endpoint.description has a NUL character, which PostgreSQL cannot store, in the row with id "srv_1"',
     );
     expect(await tablesOf(target.connect())).toBe(0);
   });
@@ -293,7 +293,7 @@ await suite('postgres', 'migrate', () => {
     });
 
     await expect(copySqlite(opened, changing, async () => undefined)).rejects.toThrow(
-      'mcp_server differs after copying',
+      'endpoint differs after copying',
     );
     opened.close();
     expect(await tablesOf(db)).toBe(0);

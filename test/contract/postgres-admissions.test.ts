@@ -76,10 +76,10 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     ['a key', 'delete', `delete from api_key`],
     ['a key’s scopes', 'change', `update api_key set scopes = '[]'`],
     ['a client', 'revoke', `update oauth_client set revoked_at = 1`],
-    ['a server', 'disable', `update mcp_server set disabled_at = 1`],
-    ['a server', 'delete', `delete from mcp_server`],
-    ['the limits of a server', 'change', `update mcp_server set limits = '{}'`],
-    ['the hidden tools', 'change', `update mcp_server set hidden_tools = '["drop"]'`],
+    ['a server', 'disable', `update endpoint set disabled_at = 1`],
+    ['a server', 'delete', `delete from endpoint`],
+    ['the limits of a server', 'change', `update endpoint set limits = '{}'`],
+    ['the hidden tools', 'change', `update endpoint set hidden_tools = '["drop"]'`],
     ['an organization', 'disable', `update organization set disabled_at = 1`],
     [
       'an organization',
@@ -92,9 +92,13 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     ['a person', 'delete', `delete from person`],
     ['a role', 'change', `update membership set role = 'viewer'`],
     ['a membership', 'delete', `delete from membership`],
-    ['a server', 'restrict to a group', `insert into server_group values ('srv_sales', 'group_a')`],
-    ['a server', 'open to everyone', `update mcp_server set access = 'everyone'`],
-    ['a server', 'close all tools but some', `update mcp_server set open_tools = '[]'`],
+    [
+      'a server',
+      'restrict to a group',
+      `insert into endpoint_group values ('srv_sales', 'group_a')`,
+    ],
+    ['a server', 'open to everyone', `update endpoint set access = 'everyone'`],
+    ['a server', 'close all tools but some', `update endpoint set open_tools = '[]'`],
     ['a group', 'empty', `delete from group_member`],
     ['a mapping of a group', 'delete', `delete from group_mapping`],
     ['the groups of a provider', 'forget', `delete from provider_group`],
@@ -188,11 +192,11 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
       const db = database.connect();
       await migrate(db);
       await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: 1 });
-      await sql`insert into mcp_server (id, organization_id, name, upstream_kind, upstream_settings, created_at)
+      await sql`insert into endpoint (id, organization_id, name, upstream_kind, upstream_settings, created_at)
       select 'srv_' || n, 'org_acme', 's' || n, 'demo', '{}', 1 from generate_series(1, 300) n`.execute(
         db,
       );
-      await sql`insert into api_key (id, hash, hint, name, server_id, scopes, created_at)
+      await sql`insert into api_key (id, hash, hint, name, endpoint_id, scopes, created_at)
       select 'key_' || n, 'hash ' || n, '', '', 'srv_' || (n % 300 + 1), '[]', 1 from generate_series(1, 3000) n`.execute(
         db,
       );

@@ -160,7 +160,7 @@ await onEachDatabase('upstream access', ({ open }) => {
 
   test('a server whose kind of upstream is unknown is refused rather than guessed', async () => {
     await stores.db
-      .updateTable('mcp_server')
+      .updateTable('endpoint')
       .set({ upstream_kind: 'carrier-pigeon' })
       .where('id', '=', targetId)
       .execute();

@@ -234,7 +234,7 @@ async function personCall(records: Records, n: number, server = 'library') {
       id: grantId,
       person_id: userId,
       client_id: clientId,
-      server_id: `srv_${server}`,
+      endpoint_id: `srv_${server}`,
       scopes: JSON.stringify(scopes),
       redirect_host: '127.0.0.1',
       assistant: null,

@@ -123,7 +123,7 @@ export async function createTargets(
   await installation.command('server', 'create', 'acme/behind', '--agent', 'near');
   await insertMcpServer(records, 'keys');
   const { rows } = {
-    rows: await records.db.selectFrom('mcp_server').select(['id', 'name']).execute(),
+    rows: await records.db.selectFrom('endpoint').select(['id', 'name']).execute(),
   };
   const idOf = (name: string) => rows.find((row) => row.name === name)?.id ?? '';
   const { id: clientId } = await createServerClient(records, idOf('http'), 'load');

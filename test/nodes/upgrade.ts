@@ -144,7 +144,7 @@ function newerSources(parent: string): string {
   const statements = [
     `create table ${addedTable} (id text primary key)`,
     `alter table api_key add column added_later text`,
-    `alter table mcp_server add column added_later integer not null default 0`,
+    `alter table endpoint add column added_later integer not null default 0`,
     `create index added_later on api_key (added_later)`,
   ];
   writeFileSync(

@@ -109,7 +109,12 @@ export async function adminApi(): Promise<AdminApi> {
     const invited = { organization, role: 'viewer' };
     const { id: invitationId } = await perform(invitationCreate, invited, operator, ports);
     const grantId = `grant_of_${at.name}`;
-    const grant = { id: grantId, person_id: userId, client_id: at.clientId, server_id: server.id };
+    const grant = {
+      id: grantId,
+      person_id: userId,
+      client_id: at.clientId,
+      endpoint_id: server.id,
+    };
     const rest = { scopes: '[]', redirect_host: 'x', authenticated: 0, revoked_at: null };
     const times = { created_at: clock.now(), expires_at: clock.now() + 3600 };
     await stores.db

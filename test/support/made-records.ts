@@ -69,7 +69,7 @@ export async function connectProxy(
     id: `grant_of_${person}`,
     person_id: person,
     client_id: id,
-    server_id: serverId,
+    endpoint_id: serverId,
     scopes: '[]',
     redirect_host: '127.0.0.1',
     authenticated: 0,

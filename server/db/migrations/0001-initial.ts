@@ -36,7 +36,7 @@ const tables = [
     id text primary key,
     person_id text not null references person (id) on delete cascade,
     client_id text not null references oauth_client (id) on delete cascade,
-    server_id text not null references mcp_server (id) on delete cascade,
+    endpoint_id text not null references endpoint (id) on delete cascade,
     scopes text not null,
     redirect_host text not null,
     assistant text,
@@ -51,7 +51,7 @@ const tables = [
     grant_id text not null unique,
     person_id text not null references person (id) on delete cascade,
     client_id text not null references oauth_client (id) on delete cascade,
-    server_id text not null references mcp_server (id) on delete cascade,
+    endpoint_id text not null references endpoint (id) on delete cascade,
     scopes text not null,
     redirect_uri text not null,
     code_challenge text not null,
@@ -72,11 +72,11 @@ const tables = [
   `create table consent (
     person_id text not null references person (id) on delete cascade,
     client_id text not null references oauth_client (id) on delete cascade,
-    server_id text not null references mcp_server (id) on delete cascade,
+    endpoint_id text not null references endpoint (id) on delete cascade,
     redirect_host text not null,
     scopes text not null,
     expires_at bigint not null,
-    primary key (person_id, client_id, server_id, redirect_host)
+    primary key (person_id, client_id, endpoint_id, redirect_host)
   )`,
   `create table authorization_request (
     id_hash text primary key,
@@ -84,7 +84,7 @@ const tables = [
     person_id text not null references person (id) on delete cascade,
     client_id text not null references oauth_client (id) on delete cascade,
     request text not null,
-    server_id text not null default '',
+    endpoint_id text not null default '',
     scopes text not null default '[]',
     expires_at bigint not null
   )`,
@@ -99,7 +99,7 @@ const tables = [
   `create table upstream_connection (
     id text primary key,
     access_id text not null references upstream_access (id),
-    server_id text not null,
+    target_id text not null,
     subject text not null,
     person_id text,
     organization_id text,
@@ -117,20 +117,20 @@ const tables = [
   )`,
 
   // Calls are counted in one row for each period, subject and range of latencies, so that two processes add to the same row and percentiles
-  // follow from any sum of rows. server_id is empty where the whole organization is counted. Rows outlive servers and keys.
+  // follow from any sum of rows. endpoint_id is empty where the whole organization is counted. Rows outlive servers and keys.
   `create table usage_rollup (
     organization_id text not null references organization (id) on delete cascade,
     kind text not null,
     period text not null check (period in ('minute', 'hour', 'day')),
     at bigint not null,
-    server_id text not null,
+    endpoint_id text not null,
     subject text not null,
     bucket integer not null,
     calls bigint not null,
     tool_errors bigint not null,
     refused bigint not null,
     upstream_errors bigint not null,
-    primary key (organization_id, kind, period, at, server_id, subject, bucket)
+    primary key (organization_id, kind, period, at, endpoint_id, subject, bucket)
   )${onlySqlite}`,
 
   // An id contains the time of an event, and the sequence is the order of storage. The two differ: events that are counted for a
@@ -182,7 +182,7 @@ const indexes = [
   ...peopleIndexes,
   `create index oauth_grant_by_person on oauth_grant (person_id)`,
   `create index oauth_grant_by_client on oauth_grant (client_id)`,
-  `create index oauth_grant_by_server on oauth_grant (server_id)`,
+  `create index oauth_grant_by_endpoint on oauth_grant (endpoint_id)`,
   `create index oauth_grant_by_expiry on oauth_grant (expires_at)`,
   `create index authorization_code_by_expiry on authorization_code (expires_at)`,
   `create index authorization_code_by_person on authorization_code (person_id)`,
@@ -209,7 +209,7 @@ const indexes = [
 const endGrants = ['authorization_code', 'oauth_grant', 'consent']
   .map(
     (table) => `delete from ${table} where person_id = old.person_id
-      and server_id in (select id from mcp_server where organization_id = old.organization_id);`,
+      and endpoint_id in (select id from endpoint where organization_id = old.organization_id);`,
   )
   .join('\n');
 

@@ -121,10 +121,10 @@ export const peopleTables = [
     foreign key (person_id, organization_id)
       references membership (person_id, organization_id) on delete cascade
   )`,
-  `create table server_group (
-    server_id text not null references mcp_server (id) on delete cascade,
+  `create table endpoint_group (
+    endpoint_id text not null references endpoint (id) on delete cascade,
     group_id text not null references person_group (id),
-    primary key (server_id, group_id)
+    primary key (endpoint_id, group_id)
   )`,
   `create table group_mapping (
     organization_id text not null,
@@ -169,7 +169,7 @@ export const peopleIndexes = [
   `create index personal_token_by_person on personal_token (person_id, created_at)`,
   `create index invitation_by_organization on invitation (organization_id, created_at)`,
   `create index group_member_by_person on group_member (person_id, organization_id)`,
-  `create index server_group_by_group on server_group (group_id)`,
+  `create index endpoint_group_by_group on endpoint_group (group_id)`,
   `create index group_mapping_by_name on group_mapping (external_name)`,
   `create index group_mapping_by_group on group_mapping (group_id, organization_id)`,
 ];

@@ -24,7 +24,7 @@ export const serverTables = [
   // Credentials for upstreams. The row that its server names is active; the others are cleaned up.
   `create table upstream_access (
     id text primary key,
-    server_id text not null,
+    target_id text not null,
     kind text not null check (kind in ('client_credentials', 'authorization_code')),
     url text not null,
     metadata text not null,
@@ -39,7 +39,7 @@ export const serverTables = [
     next_attempt_at bigint not null default 0,
     created_at bigint not null
   )`,
-  `create table mcp_server (
+  `create table endpoint (
     id text primary key,
     organization_id text not null references organization (id) on delete cascade,
     name text not null,
@@ -65,7 +65,7 @@ export const serverTables = [
     unique (organization_id, name)
   )`,
   `create table tool_definition (
-    server_id text not null references mcp_server (id) on delete cascade,
+    target_id text not null references endpoint (id) on delete cascade,
     name text not null,
     accepted_digest text not null,
     accepted_text text not null,
@@ -74,12 +74,12 @@ export const serverTables = [
     seen_text text,
     changed_at bigint,
     listed_at bigint not null,
-    primary key (server_id, name)
+    primary key (target_id, name)
   )`,
 
   `create table oauth_client (
     id text primary key,
-    server_id text references mcp_server (id) on delete cascade,
+    endpoint_id text references endpoint (id) on delete cascade,
     organization_id text references organization (id) on delete cascade,
     name text not null,
     scopes text not null,
@@ -108,7 +108,7 @@ export const serverTables = [
     hash text not null unique,
     hint text not null,
     name text not null,
-    server_id text references mcp_server (id) on delete cascade,
+    endpoint_id text references endpoint (id) on delete cascade,
     agent_id text references agent (id) on delete cascade,
     organization_id text references organization (id) on delete cascade,
     scopes text not null,
@@ -118,7 +118,7 @@ export const serverTables = [
     expires_at bigint,
     last_used_at bigint,
     revoked_at bigint,
-    check ((server_id is null) <> (agent_id is null))
+    check ((endpoint_id is null) <> (agent_id is null))
   )`,
   `create table revoked_token (
     jti text primary key,
@@ -134,24 +134,24 @@ export const serverTables = [
 ];
 
 export const serverIndexes = [
-  `create index mcp_server_by_agent on mcp_server (agent_id)`,
-  `create index mcp_server_by_access on mcp_server (upstream_access_id)
+  `create index endpoint_by_agent on endpoint (agent_id)`,
+  `create index endpoint_by_access on endpoint (upstream_access_id)
     where upstream_access_id is not null`,
   `create index oauth_client_by_organization on oauth_client (organization_id, created_at, id)`,
-  `create index oauth_client_by_server on oauth_client (server_id, created_at, id)`,
-  `create index oauth_client_by_name on oauth_client (server_id, name, id)`,
-  `create index oauth_client_counted on oauth_client (organization_id, server_id, revoked_at)`,
-  `create index oauth_client_active on oauth_client (server_id, revoked_at)`,
+  `create index oauth_client_by_endpoint on oauth_client (endpoint_id, created_at, id)`,
+  `create index oauth_client_by_name on oauth_client (endpoint_id, name, id)`,
+  `create index oauth_client_counted on oauth_client (organization_id, endpoint_id, revoked_at)`,
+  `create index oauth_client_active on oauth_client (endpoint_id, revoked_at)`,
   `create index client_secret_by_client on client_secret (client_id)`,
   `create index api_key_by_agent on api_key (agent_id)`,
   `create index api_key_of_agent on api_key (organization_id, agent_id, created_at)
     where agent_id is not null`,
   `create index api_key_by_organization on api_key (organization_id, created_at, id)`,
   `create index api_key_by_replaced on api_key (replaces_id) where replaces_id is not null`,
-  `create index api_key_by_server on api_key (server_id, created_at, id)`,
-  `create index api_key_by_name on api_key (server_id, name, id)`,
-  `create index api_key_counted on api_key (organization_id, server_id, revoked_at, expires_at)
-    where server_id is not null`,
-  `create index api_key_active on api_key (server_id, revoked_at, expires_at)`,
+  `create index api_key_by_endpoint on api_key (endpoint_id, created_at, id)`,
+  `create index api_key_by_name on api_key (endpoint_id, name, id)`,
+  `create index api_key_counted on api_key (organization_id, endpoint_id, revoked_at, expires_at)
+    where endpoint_id is not null`,
+  `create index api_key_active on api_key (endpoint_id, revoked_at, expires_at)`,
   `create index revoked_token_by_expiry on revoked_token (expires_at)`,
 ];

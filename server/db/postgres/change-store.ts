@@ -47,17 +47,17 @@ export class PostgresChanges implements ChangeStore {
 
   async stateOf(organization: string, server: string | undefined): Promise<string> {
     const at = sql`o.name = ${organization} and (${server ?? null}::text is null or s.name = ${server ?? null})`;
-    const within = sql`mcp_server s join organization o on o.id = s.organization_id`;
+    const within = sql`endpoint s join organization o on o.id = s.organization_id`;
     const { rows } = await sql<{ state: unknown }>`select json_build_array(
       (select json_agg(json_build_array(s.created_at, s.disabled_at, s.title, s.description, s.hidden_tools, s.limits,
           s.upstream_kind, s.upstream_settings, s.agent_id) order by s.id)
         from ${within} where ${at}),
       (select json_build_array(count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), sum(k.last_used_at))
-        from ${within} join api_key k on k.server_id = s.id where ${at}),
+        from ${within} join api_key k on k.endpoint_id = s.id where ${at}),
       (select json_agg(json_build_array(c.created_at, c.revoked_at, c.last_used_at, c.name, c.scopes, c.redirect_uris) order by c.id)
-        from ${within} join oauth_client c on c.server_id = s.id where ${at}),
+        from ${within} join oauth_client c on c.endpoint_id = s.id where ${at}),
       (select json_build_array(count(*), sum(x.revoked_at))
-        from ${within} join oauth_client c on c.server_id = s.id join client_secret x on x.client_id = c.id where ${at}),
+        from ${within} join oauth_client c on c.endpoint_id = s.id join client_secret x on x.client_id = c.id where ${at}),
       (select json_build_array(count(*), count(a.revoked_at))
         from agent a join organization o on o.id = a.organization_id
         where o.name = ${organization} and ${server ?? null}::text is null),

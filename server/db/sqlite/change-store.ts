@@ -8,7 +8,7 @@ import { changeTokenReader } from './cached-reads.ts';
  * provides; edited ones by their content.
  */
 export function sqliteChanges(connection: DatabaseSync): ChangeStore {
-  const within = `from mcp_server s join organization o on o.id = s.organization_id`;
+  const within = `from endpoint s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
     `select count(*), max(s.created_at), total(s.disabled_at), group_concat(json_array(
        s.title, s.description, s.hidden_tools, s.limits, s.upstream_kind, s.upstream_settings, s.agent_id))
@@ -16,16 +16,16 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   );
   const keys = connection.prepare(
     `select count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), total(k.last_used_at)
-     ${within} join api_key k on k.server_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
+     ${within} join api_key k on k.endpoint_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const clients = connection.prepare(
     `select count(*), max(c.created_at), count(c.revoked_at), max(c.last_used_at), total(c.last_used_at),
        group_concat(json_array(c.name, c.scopes, c.redirect_uris)),
        (select count(*) from client_secret x join oauth_client y on y.id = x.client_id
-         where y.server_id in (select s.id ${within} where o.name = ?1 and (?2 is null or s.name = ?2))),
+         where y.endpoint_id in (select s.id ${within} where o.name = ?1 and (?2 is null or s.name = ?2))),
        (select total(x.revoked_at) from client_secret x join oauth_client y on y.id = x.client_id
-         where y.server_id in (select s.id ${within} where o.name = ?1 and (?2 is null or s.name = ?2)))
-     ${within} join oauth_client c on c.server_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
+         where y.endpoint_id in (select s.id ${within} where o.name = ?1 and (?2 is null or s.name = ?2)))
+     ${within} join oauth_client c on c.endpoint_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const agents = connection.prepare(
     `select count(*), count(a.revoked_at), (select max(k.last_used_at) from api_key k join agent b on b.id = k.agent_id

@@ -229,7 +229,7 @@ test('admin API: an upstream that later leads inside the network is not reached'
   const database = new DatabaseSync(join(server.dataDir, 'latchkey.db'));
   database
     .prepare(
-      "update mcp_server set upstream_settings = json_set(upstream_settings, '$.url', ?) where name = 'moved'",
+      "update endpoint set upstream_settings = json_set(upstream_settings, '$.url', ?) where name = 'moved'",
     )
     .run(`${server.base}/mcp/acme/library`);
   database.close();

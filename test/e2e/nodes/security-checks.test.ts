@@ -55,7 +55,7 @@ await suite(['postgres', 'nats'], 'security checks on two nodes', () => {
     stack.defer(() => db.destroy());
     const now = Math.floor(Date.now() / 1000);
     const clock = { now: () => now };
-    const rows = await db.selectFrom('mcp_server').select(['id', 'organization_id']).execute();
+    const rows = await db.selectFrom('endpoint').select(['id', 'organization_id']).execute();
     const { id: serverId = '', organization_id: organizationId = '' } = rows[0] ?? {};
     newMember = async (name) => {
       const user = { id: `user_${name}`, email: `${name}@example.com`, createdAt: now };

@@ -88,7 +88,7 @@ await suite(['postgres', 'nats'], 'what nodes count together', () => {
 
   test('limits hold for what a caller does at both nodes', async () => {
     const pool = new Pool({ connectionString: cluster.databaseUrl, max: 1 });
-    await pool.query(`update mcp_server set limits = '{"concurrentCalls":2}'`);
+    await pool.query(`update endpoint set limits = '{"concurrentCalls":2}'`);
     await pool.end();
     const key = await newKey('busy');
     const open = [1, 2].map((id) => call(0, key, slowCall(id, 4000)));

@@ -54,7 +54,7 @@ describe('several processes that share a data folder', () => {
     const now = Math.floor(Date.now() / 1000);
     const clock = { now: () => now };
     const { id: serverId, organization_id: organizationId } = await db
-      .selectFrom('mcp_server')
+      .selectFrom('endpoint')
       .select(['id', 'organization_id'])
       .where('name', '=', 'modern')
       .executeTakeFirstOrThrow();

@@ -160,7 +160,7 @@ test('94: closed organization: a disabled server suspends tokens, which can stil
   const revoked = await signIn(proxyId());
   const stores = await openStores(server.dataDir);
   const disable = (disabledAt: number | null) =>
-    stores.db.updateTable('mcp_server').set({ disabled_at: disabledAt }).execute();
+    stores.db.updateTable('endpoint').set({ disabled_at: disabledAt }).execute();
   await disable(1);
   const called401 = await called(kept.accessToken);
   const refused = await server.refresh(kept.refreshToken, { client_id: proxyId() });

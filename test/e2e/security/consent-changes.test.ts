@@ -167,7 +167,7 @@ describe('105: consent: if rights are lost while the page is open, the answer is
     const upstream = { kind: 'demo' } as const;
     await insertServer(db, { ...place, upstream, createdAt: clock.now() });
     const replaced = async () => {
-      await db.deleteFrom('mcp_server').where('id', '=', 'srv_old').execute();
+      await db.deleteFrom('endpoint').where('id', '=', 'srv_old').execute();
       await insertServer(db, {
         ...place,
         id: 'srv_new',

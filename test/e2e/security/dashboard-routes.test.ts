@@ -107,8 +107,8 @@ async function ask(route: string, by: SignedInBrowser, but?: Record<string, stri
 
 const kept = () => {
   const { connection } = app.server.stores;
-  const kinds = ['mcp_server', 'oauth_client', 'client_secret', 'api_key', 'agent'];
-  const people = ['membership', 'person_group', 'group_member', 'server_group', 'invitation'];
+  const kinds = ['endpoint', 'oauth_client', 'client_secret', 'api_key', 'agent'];
+  const people = ['membership', 'person_group', 'group_member', 'endpoint_group', 'invitation'];
   const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
 };

@@ -21,11 +21,11 @@ afterAll(async () => {
 /** The database without a table that every admission reads, as if it were damaged, while `act` runs. */
 async function whileUnreadable(act: () => Promise<void>): Promise<void> {
   using db = new DatabaseSync(join(gateway.dataDir, 'latchkey.db'), { timeout: 5000 });
-  db.exec('alter table mcp_server rename to mcp_server_away');
+  db.exec('alter table endpoint rename to endpoint_away');
   try {
     await act();
   } finally {
-    db.exec('alter table mcp_server_away rename to mcp_server');
+    db.exec('alter table endpoint_away rename to endpoint');
   }
 }
 
@@ -72,7 +72,7 @@ test('90: unreadable database: every MCP call is refused, even of callers admitt
   await whileUnreadable(async () => {
     const answers = await Promise.all(everybody.map((who) => mcpCall(endpoint, who)));
     expect(answers.map(({ status }) => status)).toEqual([503, 503]);
-    for (const { text } of answers) expect(text).not.toMatch(/sqlite|mcp_server|latchkey\.db/i);
+    for (const { text } of answers) expect(text).not.toMatch(/sqlite|endpoint|latchkey\.db/i);
   });
 
   expect(upstream.requests).toEqual([]);
@@ -100,7 +100,7 @@ test('90: unreadable database: no token is issued, and the error reveals nothing
     const answer = await ask();
     const text = await answer.text();
     expect([answer.status, JSON.parse(text).error]).toEqual([503, 'temporarily_unavailable']);
-    expect(text).not.toMatch(/sqlite|mcp_server|latchkey\.db/i);
+    expect(text).not.toMatch(/sqlite|endpoint|latchkey\.db/i);
   });
 
   expect((await ask()).status).toBe(200);

@@ -256,7 +256,7 @@ test('59: disabled server: it admits none of its keys and tokens', async () => {
   expect((await mcpCall(at, { key: offKey })).status).toBe(200);
   expect((await mcpCall(at, { token })).status).toBe(200);
 
-  database((db) => db.prepare(`update mcp_server set disabled_at = 1 where name = 'off'`).run());
+  database((db) => db.prepare(`update endpoint set disabled_at = 1 where name = 'off'`).run());
 
   expect((await mcpCall(at, { key: offKey })).status).toBe(401);
   expect((await mcpCall(at, { token })).status).toBe(401);

@@ -421,7 +421,7 @@ describe('46: revocation: on the fast path the next call', () => {
   test('with a key whose server was disabled is refused', async () => {
     expect((await ask('fast', { body: call })).status).toBe(200);
 
-    await stores.db.updateTable('mcp_server').set({ disabled_at: madeAt }).execute();
+    await stores.db.updateTable('endpoint').set({ disabled_at: madeAt }).execute();
 
     expect((await ask('fast', { body: call })).status).toBe(401);
   });

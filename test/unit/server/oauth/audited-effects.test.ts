@@ -77,7 +77,7 @@ test('audit log: a person’s withdrawal of a grant, with its consents, and its 
   const { accessToken } = await server.signIn();
   const { grantId = '' } = await server.claims(accessToken);
   const { db, clock } = { ...server.stores, clock: server.clock };
-  const subject = { person_id: 'user_dana', client_id: server.client.id, server_id: 'srv_sales' };
+  const subject = { person_id: 'user_dana', client_id: server.client.id, endpoint_id: 'srv_sales' };
   await db
     .insertInto('consent')
     .values({ ...subject, redirect_host: '127.0.0.1', scopes: '[]', expires_at: clock.now() + 60 })

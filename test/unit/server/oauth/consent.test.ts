@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
-const disable = (table: 'organization' | 'mcp_server', at: number | null) =>
+const disable = (table: 'organization' | 'endpoint', at: number | null) =>
   server.stores.db.updateTable(table).set({ disabled_at: at }).execute();
 const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
   const { base, clock, stores, redirectUri } = server;
@@ -41,7 +41,7 @@ const asked = (factors: 1 | 2 = 1, clientId = server.client.id) => {
   return consentTerms(request, { userId: 'user_dana', factors }, ports);
 };
 
-test.each(['organization', 'mcp_server'] as const)(
+test.each(['organization', 'endpoint'] as const)(
   '48: a disabled resource (%s) is granted to no one, and no code for it is redeemed',
   async (table) => {
     const before = await asked();

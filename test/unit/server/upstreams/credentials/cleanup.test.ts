@@ -49,7 +49,7 @@ const of = { targetId: 'srv_web', accessId: 'upa_1', userId: 'user_dana' };
 const ended = {
   id: 'upc_1',
   access_id: of.accessId,
-  server_id: of.targetId,
+  target_id: of.targetId,
   subject: of.userId,
   sealed_tokens: sealing.seal(tokensPurpose(of), tokensText({ accessToken: 'danas' })),
   created_at: 1,

@@ -196,7 +196,7 @@ test('query cache: the overview shows what another process wrote on the next req
   const { other, look } = await visited('');
   expect((await look()).text).not.toContain('renamed');
 
-  other.exec("update mcp_server set name = 'renamed' where organization_id = 'org_acme'");
+  other.exec("update endpoint set name = 'renamed' where organization_id = 'org_acme'");
 
   expect((await look()).text).toContain('renamed');
 });

@@ -79,7 +79,7 @@ test('first steps: an assistant is connected once there is a server', async () =
   const app = await opened();
   const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'owner' });
   const before = await app.get('/dashboard/acme', cookie);
-  await app.server.stores.db.deleteFrom('mcp_server').execute();
+  await app.server.stores.db.deleteFrom('endpoint').execute();
 
   const after = await app.get('/dashboard/acme', cookie);
 
