@@ -186,9 +186,11 @@ export const serverCreate = organizationOperation({
     const chosen = await chosenUpstream(input.upstream, place, ports);
     const id = `srv_${randomBase62(16)}`;
     const given = givenHeaders(input.upstream);
-    const upstream = upstreamWith(chosen, { targetId: id, given }, ports);
+    const targetId = `target_${randomBase62(16)}`;
+    const upstream = upstreamWith(chosen, { targetId, given }, ports);
     const added = await insertServer(ports.db, {
       id,
+      targetId,
       organizationId: organization.id,
       name,
       upstream,

@@ -104,7 +104,8 @@ async function chosenAccess(
   by: ChosenBy,
   ports: Pick<AdministrationPorts, 'db' | 'upstreamSetup' | 'clock'>,
 ): Promise<UpstreamAccess> {
-  const { id: targetId } = by.server.target;
+  const { id: endpointId, target } = by.server;
+  const targetId = target.id;
   const { kind } = choice;
   const { request, vouchedHosts, now } = await discoveryOf(choice, by, ports);
   const { url } = request;
@@ -134,6 +135,7 @@ async function chosenAccess(
   return {
     id,
     targetId,
+    endpointId,
     kind,
     url,
     metadata: found.metadata,

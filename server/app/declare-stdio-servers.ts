@@ -42,7 +42,8 @@ export async function declareStdioServers(
     if (known) await updateServer(db, known.id, { upstream });
     else {
       const id = `server_${randomBytes(12).toString('hex')}`;
-      const made = { id, organizationId: owner.id, name: at.server, upstream };
+      const targetId = `target_${randomBytes(12).toString('hex')}`;
+      const made = { id, targetId, organizationId: owner.id, name: at.server, upstream };
       await insertServer(db, { ...made, createdAt: clock.now() });
     }
     changed.push(path);

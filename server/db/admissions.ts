@@ -4,7 +4,7 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 
 import type { Suspension } from '#model/suspension';
 import { readScopes } from './columns.ts';
-import { readServer, type ServerRow } from './servers.ts';
+import { readServer, targetColumns, type ServerRow } from './servers.ts';
 import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
 import type { EpochSeconds } from '#model/clock';
@@ -69,25 +69,20 @@ export interface AdmissionStore {
   changeToken(): string;
 }
 
-/** The columns that a server's record is read from. */
-const ofServer = [
-  'id',
-  'name',
-  'upstream_kind',
-  'upstream_settings',
-  'upstream_access_id',
-  'upstream_forwards_caller',
-  'upstream_headers',
-  'agent_id',
-  'hidden_tools',
-  'limits',
-  'changed_tools',
-  'withheld_tools',
-  'open_tools',
-  'created_at',
-] as const;
+/** The columns of an endpoint that its record is read from. */
+const endpointColumns = ['id', 'name', 'limits', 'created_at'] as const;
 
-const server = `o.name as organization, ${ofServer.map((column) => `s.${column}`).join(', ')}`;
+/** The columns that the record of an endpoint and its target is read from. */
+const ofServer = [...endpointColumns, 'target_id', ...targetColumns] as const;
+
+const server = [
+  'o.name as organization, t.id as target_id',
+  ...endpointColumns.map((column) => `s.${column}`),
+  ...targetColumns.map((column) => `t.${column}`),
+].join(', ');
+
+/** Directly after the endpoint: PostgreSQL joins in the order of the text. */
+const itsTarget = `join target t on t.endpoint_id = s.id`;
 
 const named = `o.name = :organization and s.name = :server and o.disabled_at is null`;
 
@@ -102,12 +97,14 @@ const inGroup = `(s.access = 'everyone'
 const byKeySql = `select ${server}, case ${disabled} end as suspension, k.id as key_id, k.scopes, k.expires_at
   from api_key k
   join endpoint s on s.id = k.endpoint_id
+  ${itsTarget}
   join organization o on o.id = s.organization_id
   where k.hash = :hash and k.revoked_at is null and ${named}`;
 
 const byClientSql = `select ${server}, case ${disabled} end as suspension, c.scopes
   from oauth_client c
   join endpoint s on s.id = c.endpoint_id
+  ${itsTarget}
   join organization o on o.id = s.organization_id
   where c.id = :client and c.revoked_at is null and ${named}
     and not exists (select 1 from revoked_token r where r.jti = :token)`;
@@ -122,6 +119,7 @@ const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as s
   from oauth_grant g
   join oauth_client c on c.id = g.client_id
   join endpoint s on s.id = g.endpoint_id
+  ${itsTarget}
   join organization o on o.id = s.organization_id
   join membership m on m.person_id = g.person_id and m.organization_id = o.id
   where g.id = :grant and g.person_id = :person and c.id || '' = :client
@@ -132,6 +130,7 @@ const byGrantSql = `select ${server}, case ${disabled} ${refusedClient} end as s
 const byPersonSql = `select ${server}, case ${disabled} end as suspension, m.role
   from organization o
   join endpoint s on s.organization_id = o.id
+  ${itsTarget}
   join membership m on m.person_id = :person and m.organization_id = o.id
   where ${named} and ${inGroup}`;
 
@@ -153,7 +152,7 @@ export interface AdmissionQuery<Answer extends object> {
   readonly read: (row: AdmissionRow) => Answer | undefined;
 }
 
-/** The records that anything refers to, by the id of their server. */
+/** The records that anything refers to, by the id of their endpoint. */
 const serversInUse = new Map<string, WeakRef<ServerRecord>>();
 /** The columns that a record was read from. Comparing them takes a fraction of the time of reading them again. */
 const columnsOf = new WeakMap<ServerRecord, readonly unknown[]>();

@@ -50,11 +50,12 @@ export function agentDirectory(db: Db, changeToken: () => string): AgentDirector
       if (!row) return undefined;
       const { id, name, organization } = row;
       const bound = await db
-        .selectFrom('endpoint')
-        .select('name')
-        .where('agent_id', '=', id)
-        .where('disabled_at', 'is', null)
-        .orderBy('name')
+        .selectFrom('target')
+        .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+        .select('endpoint.name')
+        .where('target.agent_id', '=', id)
+        .where('endpoint.disabled_at', 'is', null)
+        .orderBy('endpoint.name')
         .execute();
       return {
         id,
@@ -80,11 +81,12 @@ export function agentDirectory(db: Db, changeToken: () => string): AgentDirector
         db,
       );
       const bound = await db
-        .selectFrom('endpoint')
-        .select(['agent_id', 'name'])
-        .where('agent_id', 'is not', null)
-        .where('disabled_at', 'is', null)
-        .orderBy('name')
+        .selectFrom('target')
+        .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
+        .select(['target.agent_id', 'endpoint.name'])
+        .where('target.agent_id', 'is not', null)
+        .where('endpoint.disabled_at', 'is', null)
+        .orderBy('endpoint.name')
         .execute();
       const namesOf = Map.groupBy(bound, (server) => server.agent_id);
       return new Map(

@@ -41,6 +41,7 @@ export interface CallTally extends CallCounts {
   /** When the minute begins. */
   readonly at: EpochSeconds;
   readonly serverId: string;
+  readonly targetId: string;
   readonly kind: CallKind;
   /** The id of a server, key, client or person; the name of a tool or method. */
   readonly subject: string;
@@ -50,6 +51,12 @@ export interface CallTally extends CallCounts {
 /** A subject that calls are counted for, within its server. */
 export interface CallSubject {
   readonly serverId: string;
+  readonly subject: string;
+}
+
+/** The name of a tool or method that calls are counted for, within the target that has it. */
+export interface TargetSubject {
+  readonly targetId: string;
   readonly subject: string;
 }
 
@@ -100,20 +107,20 @@ export async function recordCalls(db: Db, tallies: readonly CallTally[]): Promis
   });
 }
 
-/** The stored names of tools and methods of all servers. */
-export async function listCountedNames(db: Db): Promise<(CallSubject & { kind: CallKind })[]> {
+/** The stored names of tools and methods of all targets. */
+export async function listCountedNames(db: Db): Promise<(TargetSubject & { kind: CallKind })[]> {
   const rows = await db
     .selectFrom('usage_rollup')
-    .select(['endpoint_id', 'kind', 'subject'])
+    .select(['target_id', 'kind', 'subject'])
     .distinct()
     .where('period', '=', 'day')
     .where('kind', 'in', ['tool', 'method'])
-    .orderBy('endpoint_id')
+    .orderBy('target_id')
     .orderBy('kind')
     .orderBy('subject')
     .execute();
   return rows.map((row) => ({
-    serverId: row.endpoint_id,
+    targetId: row.target_id,
     kind: row.kind === 'tool' ? 'tool' : 'method',
     subject: row.subject,
   }));
@@ -228,31 +235,6 @@ export async function hasCountedCalls(
   return rows.length > 0;
 }
 
-const namesIn = (table: 'endpoint' | 'oauth_client' | 'api_key') =>
-  preparedQuery((db, ids: readonly string[]) =>
-    db.selectFrom(table).select(['id', 'name']).where('id', 'in', ids),
-  );
-const namesOf = {
-  server: namesIn('endpoint'),
-  client: namesIn('oauth_client'),
-  key: namesIn('api_key'),
-  person: preparedQuery((db, ids: readonly string[]) =>
-    db.selectFrom('person').select(['id', 'email as name']).where('id', 'in', ids),
-  ),
-};
-
-/** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
-export async function findSubjectNames(
-  db: Db,
-  kind: CallKind,
-  ids: readonly string[],
-): Promise<ReadonlyMap<string, string>> {
-  if (kind === 'tool' || kind === 'method') return new Map(ids.map((name) => [name, name]));
-  if (ids.length === 0) return new Map();
-  const rows = await namesOf[kind](db, ids);
-  return new Map(rows.map(({ id, name }) => [id, name]));
-}
-
 async function ownersOf(
   tallies: readonly CallTally[],
   db: Db,
@@ -277,6 +259,7 @@ function rowsOf(tallies: readonly CallTally[], owners: ReadonlyMap<string, strin
       at: tally.at - (tally.at % periods[period].seconds),
       endpoint_id: isWhole ? '' : tally.serverId,
       subject: isWhole ? '' : tally.subject,
+      target_id: isWhole ? '' : tally.targetId,
       bucket: tally.bucket,
     };
     const name = JSON.stringify(key);
@@ -308,7 +291,16 @@ async function addRows(rows: readonly Row[], db: Db): Promise<void> {
     .values(rows)
     .onConflict((conflict) =>
       conflict
-        .columns(['organization_id', 'kind', 'period', 'at', 'endpoint_id', 'subject', 'bucket'])
+        .columns([
+          'organization_id',
+          'kind',
+          'period',
+          'at',
+          'endpoint_id',
+          'subject',
+          'target_id',
+          'bucket',
+        ])
         .doUpdateSet((row) => ({
           calls: row('usage_rollup.calls', '+', row.ref('excluded.calls')),
           tool_errors: row('usage_rollup.tool_errors', '+', row.ref('excluded.tool_errors')),

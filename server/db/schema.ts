@@ -21,6 +21,18 @@ export interface Schema {
     title: string;
     description: string;
     instructions: string;
+    /** JSON text. */
+    limits: string | null;
+    /** The number of changes to it and to its target. */
+    revision: Generated<number>;
+    /** `everyone` in the organization, or only the `groups` of `endpoint_group`. */
+    access: Generated<'everyone' | 'groups'>;
+    created_at: number;
+    disabled_at: number | null;
+  };
+  target: {
+    id: string;
+    endpoint_id: string;
     upstream_kind: string;
     /** JSON text: the settings of the upstream's kind, except `agent_id`. */
     upstream_settings: string;
@@ -33,19 +45,11 @@ export interface Schema {
     /** When the upstream refused their current values and accepted the previous ones. */
     upstream_headers_refused_at: Generated<number | null>;
     agent_id: string | null;
-    hidden_tools: string;
-    changed_tools: string;
-    withheld_tools: string;
+    hidden_tools: Generated<string>;
+    changed_tools: Generated<string>;
+    withheld_tools: Generated<string>;
     /** JSON; null: all that are not hidden or withheld. */
     open_tools: Generated<string | null>;
-    /** JSON text. */
-    limits: string | null;
-    /** The number of changes to the row. */
-    revision: Generated<number>;
-    /** `everyone` in the organization, or only the `groups` of `endpoint_group`. */
-    access: Generated<'everyone' | 'groups'>;
-    created_at: number;
-    disabled_at: number | null;
   };
   tool_definition: {
     target_id: string;
@@ -61,8 +65,10 @@ export interface Schema {
   };
   upstream_access: {
     id: string;
-    /** The server that uses it or used it. The encrypted values can be decrypted only for this server. */
+    /** The target that uses it or used it. The encrypted values can be decrypted only for this target. */
     target_id: string;
+    /** The endpoint for which it was set up. */
+    endpoint_id: string;
     kind: string;
     url: string;
     metadata: string;
@@ -296,9 +302,10 @@ export interface Schema {
     period: string;
     /** The beginning of the period. */
     at: number;
-    /** Empty for the counts of the whole organization. */
+    /** Empty for the counts of the whole organization, as `subject` and `target_id` are. */
     endpoint_id: string;
     subject: string;
+    target_id: string;
     /** A range of latencies, as numbered in `usage/latencies.ts`. */
     bucket: number;
     calls: number;

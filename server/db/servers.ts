@@ -1,9 +1,9 @@
 import {
   type Expression,
   type ExpressionBuilder,
+  type QueryCreator,
   type Selectable,
   type SqlBool,
-  type Updateable,
 } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
@@ -25,6 +25,7 @@ import { isPostgres, transaction, type Db } from './transaction.ts';
 
 export interface NewServer {
   readonly id: string;
+  readonly targetId: string;
   readonly organizationId: string;
   readonly name: string;
   readonly upstream: UpstreamKind;
@@ -63,36 +64,62 @@ export interface ServerDependents {
 /** @returns `false` when the organization has a server of that name */
 export async function insertServer(
   db: Db,
-  { id, organizationId, name, upstream, createdAt, ...words }: NewServer,
+  { id, targetId, organizationId, name, upstream, createdAt, ...words }: NewServer,
 ): Promise<boolean> {
-  const { numInsertedOrUpdatedRows } = await db
-    .insertInto('endpoint')
-    .values({
-      id,
-      organization_id: organizationId,
-      name,
-      title: words.title ?? '',
-      description: words.description ?? '',
-      instructions: words.instructions ?? '',
-      ...columnsOf(upstream),
-      hidden_tools: '[]',
-      changed_tools: 'flag',
-      withheld_tools: '[]',
-      limits: null,
-      created_at: createdAt,
-      disabled_at: null,
-    })
-    .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
-    .executeTakeFirst();
-  return numInsertedOrUpdatedRows === 1n;
+  return transaction(db, async (tx) => {
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('endpoint')
+      .values({
+        id,
+        organization_id: organizationId,
+        name,
+        title: words.title ?? '',
+        description: words.description ?? '',
+        instructions: words.instructions ?? '',
+        limits: null,
+        created_at: createdAt,
+        disabled_at: null,
+      })
+      .onConflict((conflict) => conflict.columns(['organization_id', 'name']).doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows !== 1n) return false;
+    await tx
+      .insertInto('target')
+      .values({ id: targetId, endpoint_id: id, ...columnsOf(upstream) })
+      .execute();
+    return true;
+  });
+}
+
+/** The columns that a target is read from, except its id. */
+export const targetColumns = [
+  'upstream_kind',
+  'upstream_settings',
+  'upstream_access_id',
+  'upstream_forwards_caller',
+  'upstream_headers',
+  'agent_id',
+  'hidden_tools',
+  'changed_tools',
+  'withheld_tools',
+  'open_tools',
+] as const;
+
+const ofTarget = targetColumns.map((column) => `target.${column}` as const);
+
+/** Endpoints with their targets. */
+function selectServers(db: QueryCreator<Schema>) {
+  return db
+    .selectFrom('endpoint')
+    .innerJoin('target', 'target.endpoint_id', 'endpoint.id')
+    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
+    .selectAll('endpoint')
+    .select(['target.id as target_id', ...ofTarget, 'target.upstream_headers_refused_at'])
+    .select('organization.name as organization');
 }
 
 const byName = preparedQuery((db, organization: string, server: string) =>
-  db
-    .selectFrom('endpoint')
-    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
-    .selectAll('endpoint')
-    .select('organization.name as organization')
+  selectServers(db)
     .where('organization.name', '=', organization)
     .where('endpoint.name', '=', server),
 );
@@ -124,14 +151,7 @@ export async function findServerTitles(
   return new Map(rows.map(({ name, title }) => [name, title]));
 }
 
-const byId = preparedQuery((db, id: string) =>
-  db
-    .selectFrom('endpoint')
-    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
-    .selectAll('endpoint')
-    .select('organization.name as organization')
-    .where('endpoint.id', '=', id),
-);
+const byId = preparedQuery((db, id: string) => selectServers(db).where('endpoint.id', '=', id));
 
 /** Finds disabled servers, too. */
 export async function findServerById(db: Db, id: string): Promise<ServerRecord | undefined> {
@@ -145,11 +165,7 @@ export async function listEnabledServers(
   after: string,
   limit: number,
 ): Promise<readonly ServerRecord[]> {
-  const rows = await db
-    .selectFrom('endpoint')
-    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
-    .selectAll('endpoint')
-    .select('organization.name as organization')
+  const rows = await selectServers(db)
     .where('endpoint.id', '>', after)
     .where('endpoint.disabled_at', 'is', null)
     .where('organization.disabled_at', 'is', null)
@@ -165,12 +181,11 @@ export async function listServers(
   db: Db,
   { organizationId, status, agentId, text, sort, descending, limit, offset }: ServerQuery,
 ): Promise<Page<ServerRecord>> {
-  const all = db
-    .selectFrom('endpoint')
+  const all = selectServers(db)
     .where('endpoint.organization_id', '=', organizationId)
     .$if(status === 'enabled', (query) => query.where('endpoint.disabled_at', 'is', null))
     .$if(status === 'disabled', (query) => query.where('endpoint.disabled_at', 'is not', null))
-    .$if(agentId !== undefined, (query) => query.where('endpoint.agent_id', '=', agentId ?? ''))
+    .$if(agentId !== undefined, (query) => query.where('target.agent_id', '=', agentId ?? ''))
     .$if(text !== undefined, (query) =>
       query.where((where) =>
         where.or([
@@ -181,15 +196,13 @@ export async function listServers(
     );
   const direction = descending ? 'desc' : 'asc';
   const rows = await all
-    .innerJoin('organization', 'organization.id', 'endpoint.organization_id')
-    .selectAll('endpoint')
-    .select('organization.name as organization')
     .orderBy(sortColumns[sort], direction)
     .orderBy('endpoint.id', direction)
     .limit(limit)
     .offset(offset)
     .execute();
   const { total } = await all
+    .clearSelect()
     .select(({ fn }) => fn.countAll<number | string>().as('total'))
     .executeTakeFirstOrThrow();
   return { items: rows.map(readServer), total: Number(total) };
@@ -208,46 +221,73 @@ export async function updateServer(
   change: ServerChange,
   revision?: number,
 ): Promise<boolean> {
-  const { changedTools, upstream } = change;
-  if (!changedTools && !upstream) return updateColumns(db, serverId, change, revision);
+  const { hiddenTools, changedTools, upstream } = change;
+  if (!hiddenTools && !changedTools && !upstream) {
+    return updateEndpoint(db, serverId, change, revision);
+  }
   return transaction(db, async (tx) => {
-    if (changedTools) await lockTools(tx, serverId);
-    const before = upstream && (await lockUpstream(tx, serverId));
+    // In this order, as everything else that locks several of them: tools, endpoint, target.
+    const targetId = await findTargetId(tx, serverId);
+    if (targetId === undefined) return false;
+    if (changedTools) await lockTools(tx, targetId);
+    if (!(await updateEndpoint(tx, serverId, change, revision))) return false;
+    const before = upstream && (await lockUpstream(tx, targetId));
     // Tokens were issued for one location. They, and the identity of callers, must not be sent to another one.
     const isElsewhere = before && !isSameLocation(before, upstream);
-    const ended = isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 };
-    const isUpdated = await updateColumns(tx, serverId, change, revision, ended || {});
-    if (isUpdated && changedTools) await renewClosedTools(tx, serverId);
-    return isUpdated;
+    await tx
+      .updateTable('target')
+      .set({
+        ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
+        ...(changedTools && { changed_tools: changedTools }),
+        ...(upstream && columnsOf(upstream)),
+        ...(isElsewhere && { upstream_access_id: null, upstream_forwards_caller: 0 }),
+      })
+      .where('id', '=', targetId)
+      .execute();
+    if (changedTools) await renewClosedTools(tx, targetId);
+    return true;
   });
 }
 
-async function updateColumns(
+/** Changes the columns of an endpoint, and counts the change, which may be one of its target. */
+async function updateEndpoint(
   db: Db,
-  serverId: string,
-  change: ServerChange,
+  endpointId: string,
+  { title, description, instructions, limits, disabledAt }: ServerChange,
   revision: number | undefined,
-  ended: Updateable<Schema['endpoint']> = {},
 ): Promise<boolean> {
   const { numUpdatedRows } = await db
     .updateTable('endpoint')
     .set((column) => ({
-      ...changedColumns(change),
-      ...ended,
+      ...(title !== undefined && { title }),
+      ...(description !== undefined && { description }),
+      ...(instructions !== undefined && { instructions }),
+      ...(limits !== undefined && { limits: limits && JSON.stringify(limits) }),
+      ...(disabledAt !== undefined && { disabled_at: disabledAt }),
       revision: column('revision', '+', 1),
     }))
-    .where('id', '=', serverId)
+    .where('id', '=', endpointId)
     .$if(revision !== undefined, (query) => query.where('revision', '=', revision ?? 0))
     .executeTakeFirst();
   return numUpdatedRows === 1n;
 }
 
-/** Within a transaction: reads the server's upstream and locks it until the transaction ends. */
-export async function lockUpstream(tx: Db, serverId: string): Promise<UpstreamKind | undefined> {
+/** The id of an endpoint's target, which never changes. */
+async function findTargetId(db: Db, endpointId: string): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('target')
+    .select('id')
+    .where('endpoint_id', '=', endpointId)
+    .executeTakeFirst();
+  return row?.id;
+}
+
+/** Within a transaction: reads the target's upstream and locks it until the transaction ends. */
+export async function lockUpstream(tx: Db, targetId: string): Promise<UpstreamKind | undefined> {
   const row = await tx
-    .selectFrom('endpoint')
-    .select(['id', 'upstream_kind', 'upstream_settings', 'agent_id'])
-    .where('id', '=', serverId)
+    .selectFrom('target')
+    .select(['id as target_id', 'upstream_kind', 'upstream_settings', 'agent_id'])
+    .where('id', '=', targetId)
     .$if(isPostgres(tx), (query) => query.forUpdate())
     .executeTakeFirst();
   return row && upstreamOf(row);
@@ -261,14 +301,14 @@ const notedEverySeconds = 60;
  */
 export async function noteHeadersRefused(
   db: Db,
-  serverId: string,
+  targetId: string,
   headers: readonly FixedHeader[],
   now: EpochSeconds,
 ): Promise<void> {
   await db
-    .updateTable('endpoint')
+    .updateTable('target')
     .set({ upstream_headers_refused_at: now })
-    .where('id', '=', serverId)
+    .where('id', '=', targetId)
     .where('upstream_headers', '=', headersText(headers))
     .where((where) =>
       where.or([
@@ -281,11 +321,15 @@ export async function noteHeadersRefused(
 
 /** Deletes the server with its clients, keys and grants. @returns `false` when there is no such server */
 export async function deleteServer(db: Db, serverId: string): Promise<boolean> {
-  const { numDeletedRows } = await db
-    .deleteFrom('endpoint')
-    .where('id', '=', serverId)
-    .executeTakeFirst();
-  return numDeletedRows === 1n;
+  return transaction(db, async (tx) => {
+    const targetId = await findTargetId(tx, serverId);
+    if (targetId !== undefined) await lockTools(tx, targetId);
+    const { numDeletedRows } = await tx
+      .deleteFrom('endpoint')
+      .where('id', '=', serverId)
+      .executeTakeFirst();
+    return numDeletedRows === 1n;
+  });
 }
 
 export async function countServerDependents(
@@ -341,22 +385,7 @@ export function isServerOf(
   );
 }
 
-function changedColumns(change: ServerChange): Updateable<Schema['endpoint']> {
-  const { title, description, instructions, hiddenTools, changedTools } = change;
-  const { limits, upstream, disabledAt } = change;
-  return {
-    ...(title !== undefined && { title }),
-    ...(description !== undefined && { description }),
-    ...(instructions !== undefined && { instructions }),
-    ...(hiddenTools && { hidden_tools: JSON.stringify(hiddenTools) }),
-    ...(changedTools && { changed_tools: changedTools }),
-    ...(limits !== undefined && { limits: limits && JSON.stringify(limits) }),
-    ...(upstream && columnsOf(upstream)),
-    ...(disabledAt !== undefined && { disabled_at: disabledAt }),
-  };
-}
-
-/** The columns that describe the upstream of a server. */
+/** The columns that describe the upstream of a target. */
 function columnsOf(upstream: UpstreamKind) {
   const { kind, settings, agentId } = upstreamColumns(upstream);
   return {
@@ -386,33 +415,19 @@ function headersText(headers: readonly FixedHeader[] = []): string | null {
   return JSON.stringify(all);
 }
 
-export type ServerRow = Pick<
-  Selectable<Schema['endpoint']>,
-  | 'id'
-  | 'name'
-  | 'upstream_kind'
-  | 'upstream_settings'
-  | 'upstream_access_id'
-  | 'upstream_forwards_caller'
-  | 'upstream_headers'
-  | 'agent_id'
-  | 'hidden_tools'
-  | 'changed_tools'
-  | 'withheld_tools'
-  | 'created_at'
-> & { organization: string } & Partial<
-    Pick<
-      Selectable<Schema['endpoint']>,
-      | 'title'
-      | 'description'
-      | 'instructions'
-      | 'limits'
-      | 'open_tools'
-      | 'revision'
-      | 'disabled_at'
-      | 'upstream_headers_refused_at'
-    >
-  >;
+type EndpointColumns = Selectable<Schema['endpoint']>;
+type TargetColumns = Selectable<Schema['target']>;
+
+/** An endpoint and its target. */
+export type ServerRow = { organization: string; target_id: string } & Pick<
+  EndpointColumns,
+  'id' | 'name' | 'limits' | 'created_at'
+> &
+  Partial<
+    Pick<EndpointColumns, 'title' | 'description' | 'instructions' | 'revision' | 'disabled_at'>
+  > &
+  Pick<TargetColumns, (typeof targetColumns)[number]> &
+  Partial<Pick<TargetColumns, 'upstream_headers_refused_at'>>;
 
 export function readServer(row: ServerRow): ServerRecord {
   return {
@@ -432,7 +447,7 @@ export function readServer(row: ServerRow): ServerRecord {
 
 function readTarget(row: ServerRow): Target {
   return {
-    id: row.id,
+    id: row.target_id,
     organization: row.organization,
     name: row.name,
     upstream: upstreamOf(row),
@@ -456,7 +471,10 @@ function readHeaders(text: string): FixedHeader[] {
   return fixedHeadersSchema.parse(JSON.parse(text));
 }
 
-type UpstreamRow = Pick<ServerRow, 'id' | 'upstream_kind' | 'upstream_settings' | 'agent_id'> &
+type UpstreamRow = Pick<
+  ServerRow,
+  'target_id' | 'upstream_kind' | 'upstream_settings' | 'agent_id'
+> &
   Partial<ServerRow>;
 
 function upstreamOf(row: UpstreamRow): UpstreamKind {
@@ -472,5 +490,5 @@ function upstreamOf(row: UpstreamRow): UpstreamKind {
     },
   });
   if (upstream) return upstream;
-  throw new TypeError(`server ${row.id} has no upstream that this program knows`);
+  throw new TypeError(`target ${row.target_id} has no upstream that this program knows`);
 }

@@ -2,7 +2,7 @@ import type { Insertable, Selectable, Updateable } from 'kysely';
 
 import type { EpochSeconds } from '#model/clock';
 
-import type { CallSubject } from './rollups.ts';
+import type { TargetSubject } from './rollups.ts';
 import type { Schema } from './schema.ts';
 import { advisoryLock, inParts, transaction, type Db } from './transaction.ts';
 
@@ -223,14 +223,14 @@ export async function acceptToolDefinitions(
   });
 }
 
-/** Stores in the server's row, which every call reads, which of its tools are closed because they changed, or are too many. */
+/** Stores in the target's row, which every call reads, which of its tools are closed because they changed, or are too many. */
 export async function renewClosedTools(db: Db, targetId: string): Promise<void> {
-  const server = await db
-    .selectFrom('endpoint')
+  const target = await db
+    .selectFrom('target')
     .select(['changed_tools', 'withheld_tools', 'open_tools'])
     .where('id', '=', targetId)
     .executeTakeFirst();
-  if (!server) return;
+  if (!target) return;
   const known = await db
     .selectFrom('tool_definition')
     .select(['name', 'seen_digest'])
@@ -238,11 +238,11 @@ export async function renewClosedTools(db: Db, targetId: string): Promise<void> 
     .orderBy('name')
     .execute();
   const changed = known.filter(({ seen_digest: seen }) => seen !== null);
-  const withheld = server.changed_tools === 'withhold' ? namesOf(changed) : '[]';
+  const withheld = target.changed_tools === 'withhold' ? namesOf(changed) : '[]';
   const open = known.length >= mostKnownTools ? namesOf(known) : null;
-  if (withheld === server.withheld_tools && open === server.open_tools) return;
+  if (withheld === target.withheld_tools && open === target.open_tools) return;
   await db
-    .updateTable('endpoint')
+    .updateTable('target')
     .set({ withheld_tools: withheld, open_tools: open })
     .where('id', '=', targetId)
     .execute();
@@ -252,23 +252,23 @@ function namesOf(rows: readonly { readonly name: string }[]): string {
   return JSON.stringify(rows.map(({ name }) => name));
 }
 
-/** Which of these tools their servers have listed, as far as they are remembered. */
+/** Which of these tools their targets have listed, as far as they are remembered. */
 export async function findListedTools(
   db: Db,
-  tools: readonly CallSubject[],
-): Promise<readonly CallSubject[]> {
-  const found: CallSubject[] = [];
-  const ofServers = Map.groupBy(tools, ({ serverId }) => serverId);
-  for (const [serverId, ofServer] of ofServers) {
-    const names = [...new Set(ofServer.map(({ subject }) => subject))];
+  tools: readonly TargetSubject[],
+): Promise<readonly TargetSubject[]> {
+  const found: TargetSubject[] = [];
+  const ofTargets = Map.groupBy(tools, ({ targetId }) => targetId);
+  for (const [targetId, ofTarget] of ofTargets) {
+    const names = [...new Set(ofTarget.map(({ subject }) => subject))];
     for (const part of inParts(names)) {
       const rows = await db
         .selectFrom('tool_definition')
         .select('name as subject')
-        .where('target_id', '=', serverId)
+        .where('target_id', '=', targetId)
         .where('name', 'in', part)
         .execute();
-      found.push(...rows.map(({ subject }) => ({ serverId, subject })));
+      found.push(...rows.map(({ subject }) => ({ targetId, subject })));
     }
   }
   return found;
@@ -350,12 +350,12 @@ async function removeTools(tx: Db, targetId: string, names: readonly string[]): 
 }
 
 async function ruleOf(db: Db, targetId: string): Promise<ComparedTools['rule']> {
-  const server = await db
-    .selectFrom('endpoint')
+  const target = await db
+    .selectFrom('target')
     .select('changed_tools')
     .where('id', '=', targetId)
     .executeTakeFirst();
-  return server && (server.changed_tools === 'withhold' ? 'withhold' : 'flag');
+  return target && (target.changed_tools === 'withhold' ? 'withhold' : 'flag');
 }
 
 async function knownOf(db: Db, targetId: string): Promise<Map<string, KnownRow>> {

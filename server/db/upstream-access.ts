@@ -13,7 +13,7 @@ import { lockUpstream } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 import { hostAndPort } from '#outbound/checked-addresses';
 
-// The credentials with which the server requests tokens for upstreams. A server's row names the access that it uses.
+// The credentials with which the server requests tokens for upstreams. A target's row names the access that it uses.
 
 /** The grant: `client_credentials` gets one token for all callers, `authorization_code` one for each person. */
 export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
@@ -22,6 +22,8 @@ export type UpstreamAccessKind = 'client_credentials' | 'authorization_code';
 export interface UpstreamAccess extends Omit<Discovered, 'resource'> {
   readonly id: string;
   readonly targetId: string;
+  /** The endpoint for which it was set up. The audit log names it when the access is cleaned up. */
+  readonly endpointId: string;
   readonly kind: UpstreamAccessKind;
   /** The URL of the upstream. Its tokens are sent to no other URL. */
   readonly url: string;
@@ -73,10 +75,10 @@ export async function findUpstreamAccess(db: Db, id: string): Promise<UpstreamAc
   return row && readAccess(row);
 }
 
-/** Whether a server uses the access. */
+/** Whether a target uses the access. */
 export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolean> {
   const row = await db
-    .selectFrom('endpoint')
+    .selectFrom('target')
     .select('id')
     .where('upstream_access_id', '=', id)
     .executeTakeFirst();
@@ -84,18 +86,19 @@ export async function isUpstreamAccessActive(db: Db, id: string): Promise<boolea
 }
 
 /**
- * Sets the access of a server. Takes effect on the next call. An access with another id replaces the previous one, whose
+ * Sets the access of a target. Takes effect on the next call. An access with another id replaces the previous one, whose
  * connections end.
  *
- * @returns `false` when the server's upstream does not have the access's `url`
+ * @returns `false` when the target's upstream does not have the access's `url`
  */
 export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Promise<boolean> {
-  const { id, targetId, url } = access;
+  const { id, targetId, endpointId, url } = access;
+  const of = { target_id: targetId, endpoint_id: endpointId };
   const columns = accessColumns(access);
   return transaction(db, async (tx) => {
     await tx
       .insertInto('upstream_access')
-      .values({ id, target_id: targetId, created_at: access.createdAt, ...columns })
+      .values({ id, ...of, created_at: access.createdAt, ...columns })
       .onConflict((conflict) =>
         conflict
           .column('id')
@@ -106,7 +109,7 @@ export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Pro
     const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) !== url) return false;
     await tx
-      .updateTable('endpoint')
+      .updateTable('target')
       .set({ upstream_access_id: id })
       .where('id', '=', targetId)
       .execute();
@@ -114,16 +117,16 @@ export async function replaceUpstreamAccess(db: Db, access: UpstreamAccess): Pro
   });
 }
 
-/** Removes the server's access. Its connections end. */
+/** Removes the target's access. Its connections end. */
 export async function removeUpstreamAccess(db: Db, targetId: string): Promise<void> {
   await db
-    .updateTable('endpoint')
+    .updateTable('target')
     .set({ upstream_access_id: null })
     .where('id', '=', targetId)
     .execute();
 }
 
-/** Sets whether the server's calls contain a signed assertion of the caller's identity. */
+/** Sets whether the target's calls contain a signed assertion of the caller's identity. */
 export async function updateForwardsCaller(
   db: Db,
   targetId: string,
@@ -133,17 +136,17 @@ export async function updateForwardsCaller(
     const upstream = await lockUpstream(tx, targetId);
     if (!upstream || credentialsUrl(upstream) === undefined) return;
     await tx
-      .updateTable('endpoint')
+      .updateTable('target')
       .set({ upstream_forwards_caller: forwards ? 1 : 0 })
       .where('id', '=', targetId)
       .execute();
   });
 }
 
-/** Deletes accesses that no server, connection or pending cleanup needs. */
+/** Deletes accesses that no target, connection or pending cleanup needs. */
 export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
   await sql`delete from upstream_access
-    where not exists (select 1 from endpoint s where s.upstream_access_id = upstream_access.id)
+    where not exists (select 1 from target t where t.upstream_access_id = upstream_access.id)
       and not exists (
         select 1 from upstream_connection c where c.access_id = upstream_access.id)
       and (registration_url is null or exists (
@@ -151,9 +154,9 @@ export async function deleteUnusedUpstreamAccesses(db: Db): Promise<void> {
           and o.id > upstream_access.id))`.execute(db);
 }
 
-/** No server uses the access, no connection has tokens left to revoke, and no other access has the same registration. */
+/** No target uses the access, no connection has tokens left to revoke, and no other access has the same registration. */
 const isUnused = sql<boolean>`not exists (
-    select 1 from endpoint s where s.upstream_access_id = upstream_access.id)
+    select 1 from target t where t.upstream_access_id = upstream_access.id)
   and not exists (
     select 1 from upstream_connection c where c.access_id = upstream_access.id)
   and not exists (
@@ -168,7 +171,7 @@ export async function listEndedRegistrations(
 ): Promise<EndedRegistration[]> {
   const rows = await db
     .selectFrom('upstream_access')
-    .leftJoin('endpoint as place', 'place.id', 'upstream_access.target_id')
+    .leftJoin('endpoint as place', 'place.id', 'upstream_access.endpoint_id')
     .leftJoin('organization', 'organization.id', 'place.organization_id')
     .selectAll('upstream_access')
     .select(['place.name as server_name', 'organization.name as organization_name'])
@@ -182,7 +185,7 @@ export async function listEndedRegistrations(
     const { registration } = access;
     if (!registration) return [];
     const organization = row.organization_name ?? undefined;
-    const server = row.server_name ?? row.target_id;
+    const server = row.server_name ?? row.endpoint_id;
     return [{ access, registration, organization, server, attempts: row.attempts }];
   });
 }
@@ -233,6 +236,7 @@ function readAccess(row: Selectable<Schema['upstream_access']>): UpstreamAccess 
   return {
     id: row.id,
     targetId: row.target_id,
+    endpointId: row.endpoint_id,
     kind: row.kind === 'client_credentials' ? 'client_credentials' : 'authorization_code',
     url: row.url,
     metadata,

@@ -7,7 +7,7 @@ import { transaction, type Db } from './transaction.ts';
 // The accounts of people at upstreams. A connection ends when its person or its server is removed. The row stays until its tokens
 // have been revoked at the authorization server.
 
-/** A person's account at an upstream. It is valid while the person is a member and the server uses the access. */
+/** A person's account at an upstream. It is valid while the person is a member and the target uses the access. */
 export interface UpstreamConnection {
   readonly id: string;
   readonly accessId: string;
@@ -78,11 +78,12 @@ export async function replaceUpstreamConnection(
   const { id, accessId, targetId, userId, organizationId, sealedTokens, createdAt } = connection;
   return transaction(db, async (tx) => {
     const isActive = await tx
-      .selectFrom('endpoint')
+      .selectFrom('target')
+      .innerJoin('endpoint', 'endpoint.id', 'target.endpoint_id')
       .innerJoin('membership', 'membership.organization_id', 'endpoint.organization_id')
-      .select('endpoint.id')
-      .where('endpoint.id', '=', targetId)
-      .where('endpoint.upstream_access_id', '=', accessId)
+      .select('target.id')
+      .where('target.id', '=', targetId)
+      .where('target.upstream_access_id', '=', accessId)
       .where('membership.person_id', '=', userId)
       .where('membership.organization_id', '=', organizationId)
       .executeTakeFirst();
@@ -181,8 +182,9 @@ export async function listEndedConnections(
 ): Promise<EndedConnection[]> {
   const rows = await db
     .selectFrom('upstream_connection')
-    .leftJoin('endpoint', 'endpoint.upstream_access_id', 'upstream_connection.access_id')
-    .leftJoin('endpoint as place', 'place.id', 'upstream_connection.target_id')
+    .innerJoin('upstream_access', 'upstream_access.id', 'upstream_connection.access_id')
+    .leftJoin('target', 'target.upstream_access_id', 'upstream_connection.access_id')
+    .leftJoin('endpoint as place', 'place.id', 'upstream_access.endpoint_id')
     .leftJoin('organization', (join) =>
       join.on((on) =>
         on(
@@ -193,11 +195,12 @@ export async function listEndedConnections(
       ),
     )
     .selectAll('upstream_connection')
-    .select(['place.name as server_name', 'organization.name as organization_name'])
+    .select(['upstream_access.endpoint_id', 'place.name as server_name'])
+    .select('organization.name as organization_name')
     .where((where) =>
       where.or([
         where('upstream_connection.person_id', 'is', null),
-        where('endpoint.id', 'is', null),
+        where('target.id', 'is', null),
       ]),
     )
     .where('upstream_connection.next_attempt_at', '<=', now)
@@ -209,7 +212,7 @@ export async function listEndedConnections(
     targetId: row.target_id,
     userId: row.subject,
     organization: row.organization_name ?? undefined,
-    server: row.server_name ?? row.target_id,
+    server: row.server_name ?? row.endpoint_id,
     sealedTokens: row.sealed_tokens,
     attempts: row.attempts,
   }));
@@ -242,11 +245,11 @@ function updateVersion(db: Db, { id, version }: ReadConnection) {
     .where('person_id', 'is not', null);
 }
 
-/** Connections whose access their server still uses. */
+/** Connections whose access their target still uses. */
 function active(db: Db) {
   return db
     .selectFrom('upstream_connection')
-    .innerJoin('endpoint', 'endpoint.upstream_access_id', 'upstream_connection.access_id');
+    .innerJoin('target', 'target.upstream_access_id', 'upstream_connection.access_id');
 }
 
 function readConnection(row: Selectable<Schema['upstream_connection']>): UpstreamConnection {

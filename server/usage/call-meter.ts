@@ -1,4 +1,4 @@
-import type { CallKind, CallTally, CallSubject } from '#db/rollups';
+import type { CallKind, CallTally, TargetSubject } from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
 import { LimitedMap } from '#model/limited-map';
@@ -17,8 +17,8 @@ type MutableTally = { -readonly [Member in keyof CallTally]: CallTally[Member] }
 
 interface CallMeterPorts {
   readonly record: (tallies: readonly CallTally[]) => Promise<void>;
-  /** Which of these tools their servers have listed. */
-  readonly listed: (tools: readonly CallSubject[]) => Promise<readonly CallSubject[]>;
+  /** Which of these tools their targets have listed. */
+  readonly listed: (tools: readonly TargetSubject[]) => Promise<readonly TargetSubject[]>;
   /** Deletes expired rows. */
   readonly deleteOld: (now: EpochSeconds) => Promise<void>;
   readonly clock: Clock;
@@ -34,7 +34,7 @@ export class CallMeter {
   #tallies = new Map<string, MutableTally>();
   /** The tallies of calls with the same properties, found in one lookup. */
   readonly #alike = new Map<string, readonly MutableTally[]>();
-  /** Tallies of calls of tools that failed and have no rows of their own yet. At most a hundred names per server. */
+  /** Tallies of calls of tools that failed and have no rows of their own yet. At most a hundred names per target. */
   #unproved = new Map<string, MutableTally>();
   readonly #unprovedNames = new Map<string, Set<string>>();
   readonly #names: CountedNames;
@@ -45,7 +45,7 @@ export class CallMeter {
 
   /** Loads the stored names, so that a restart does not allow additional ones. */
   constructor(
-    counted: readonly (CallSubject & { readonly kind: CallKind })[],
+    counted: readonly (TargetSubject & { readonly kind: CallKind })[],
     ports: CallMeterPorts,
   ) {
     this.#names = new CountedNames(counted);
@@ -73,9 +73,9 @@ export class CallMeter {
   #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     // The tallies of a name may change until it has been answered successfully, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
-    const { serverId, credential, userId = '', method, tool } = call;
+    const { serverId, targetId, credential, userId = '', method, tool } = call;
     const named = tool === undefined ? '' : `=${tool}`;
-    const key = `${serverId} ${credential.type} ${credential.id} ${userId} ${at} ${bucket} ${method}${named}`;
+    const key = `${serverId} ${targetId} ${credential.type} ${credential.id} ${userId} ${at} ${bucket} ${method}${named}`;
     const known = this.#alike.get(key);
     if (known) return known;
     const tallies = this.#findTallies(call, at, bucket);
@@ -87,10 +87,10 @@ export class CallMeter {
   }
 
   #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
-    const { serverId, credential, userId, method, tool, outcome } = call;
+    const { serverId, targetId, credential, userId, method, tool, outcome } = call;
     const found: MutableTally[] = [];
     const find = (kind: CallKind, subject: string, among = this.#tallies) => {
-      const tally = { at, serverId, kind, subject, bucket, ...nothing };
+      const tally = { at, serverId, targetId, kind, subject, bucket, ...nothing };
       const key = keyOf(tally);
       const known = among.get(key) ?? (among.size < maxTallies ? tally : undefined);
       if (!known) return;
@@ -102,10 +102,10 @@ export class CallMeter {
     if (userId !== undefined) find('person', userId);
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok';
-    find('method', this.#names.subjectFor(serverId, 'method', method, isAnswered));
+    find('method', this.#names.subjectFor(targetId, 'method', method, isAnswered));
     if (tool === undefined) return found;
-    const subject = this.#names.subjectFor(serverId, 'tool', tool, isAnswered);
-    if (subject === otherNames && !isAnswered && this.#mayProve(serverId, tool)) {
+    const subject = this.#names.subjectFor(targetId, 'tool', tool, isAnswered);
+    if (subject === otherNames && !isAnswered && this.#mayProve(targetId, tool)) {
       find('tool', tool, this.#unproved);
     } else {
       find('tool', subject);
@@ -113,16 +113,16 @@ export class CallMeter {
     return found;
   }
 
-  /** Whether there is room to look up later whether the server has listed the tool. */
-  #mayProve(serverId: string, tool: string): boolean {
+  /** Whether there is room to look up later whether the target has listed the tool. */
+  #mayProve(targetId: string, tool: string): boolean {
     if (!isCountable(tool) || this.#unproved.size >= maxUnproved) return false;
-    const names = this.#unprovedNames.get(serverId) ?? new Set();
+    const names = this.#unprovedNames.get(targetId) ?? new Set();
     if (!names.has(tool) && names.size >= maxNames) return false;
-    this.#unprovedNames.set(serverId, names.add(tool));
+    this.#unprovedNames.set(targetId, names.add(tool));
     return true;
   }
 
-  /** Counts failed calls under the names of tools that their servers have listed, and the others together. */
+  /** Counts failed calls under the names of tools that their targets have listed, and the others together. */
   async #prove(): Promise<void> {
     const unproved = [...this.#unproved.values()];
     if (unproved.length === 0) return;
@@ -132,11 +132,11 @@ export class CallMeter {
       for (const tally of unproved) add(tally, this.#unproved);
       throw error;
     });
-    const isListed = new Set(listed.map(({ serverId, subject }) => `${serverId} ${subject}`));
+    const isListed = new Set(listed.map(({ targetId, subject }) => `${targetId} ${subject}`));
     for (const tally of unproved) {
-      const { serverId, subject: tool } = tally;
-      const isProved = isListed.has(`${serverId} ${tool}`);
-      const subject = this.#names.subjectFor(serverId, 'tool', tool, isProved);
+      const { targetId, subject: tool } = tally;
+      const isProved = isListed.has(`${targetId} ${tool}`);
+      const subject = this.#names.subjectFor(targetId, 'tool', tool, isProved);
       add({ ...tally, subject }, this.#tallies);
     }
   }
@@ -189,8 +189,8 @@ function add(tally: CallTally, to: Map<string, MutableTally>): void {
   counted.upstreamErrors += tally.upstreamErrors;
 }
 
-function keyOf({ kind, serverId, at, bucket, subject }: CallTally): string {
-  return `${kind} ${serverId} ${at} ${bucket} ${subject}`;
+function keyOf({ kind, serverId, targetId, at, bucket, subject }: CallTally): string {
+  return `${kind} ${serverId} ${targetId} ${at} ${bucket} ${subject}`;
 }
 
 const nothing = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
@@ -205,31 +205,31 @@ export const otherNames = '(other)';
 /**
  * Decides which tool and method names get rows of their own. Names come from callers, who can send anything, so a
  * name is accepted only after its MCP server has answered it successfully or listed it, and at most a hundred of each kind
- * per server. The names of the server that was called longest ago are forgotten first.
+ * per target. The names of the target that was called longest ago are forgotten first.
  */
 export class CountedNames {
   readonly #known = new LimitedMap<string, Set<string>>(maxGroups);
 
-  /** How many groups of names are remembered: two for each server. */
+  /** How many groups of names are remembered: two for each target. */
   get size(): number {
     return this.#known.size;
   }
 
-  constructor(stored: readonly (CallSubject & { kind: CallKind })[] = []) {
-    for (const { serverId, kind, subject } of stored) this.#of(serverId, kind).add(subject);
+  constructor(stored: readonly (TargetSubject & { kind: CallKind })[] = []) {
+    for (const { targetId, kind, subject } of stored) this.#of(targetId, kind).add(subject);
   }
 
   /** The subject to count a name under: the name itself or `otherNames`. */
-  subjectFor(serverId: string, kind: 'tool' | 'method', name: string, isProved: boolean): string {
-    const names = this.#of(serverId, kind);
+  subjectFor(targetId: string, kind: 'tool' | 'method', name: string, isProved: boolean): string {
+    const names = this.#of(targetId, kind);
     if (names.has(name)) return name;
     if (!isProved || names.size >= maxNames || !isCountable(name)) return otherNames;
     names.add(name);
     return name;
   }
 
-  #of(serverId: string, kind: CallKind): Set<string> {
-    const key = `${kind} ${serverId}`;
+  #of(targetId: string, kind: CallKind): Set<string> {
+    const key = `${kind} ${targetId}`;
     const names = this.#known.get(key) ?? new Set<string>();
     this.#known.set(key, names);
     return names;

@@ -81,10 +81,10 @@ async function fill({ db }: Stores): Promise<void> {
   await sql`insert into organization (id, name, created_at) values ('org_acme', 'acme', 1)`.execute(
     db,
   );
-  await sql`insert into endpoint (id, organization_id, name, upstream_kind, upstream_settings, created_at)
-    ${numbers(servers)} select 'srv_' || n, 'org_acme', 's' || n, 'demo', '{}', 1 from number`.execute(
-    db,
-  );
+  await sql`insert into endpoint (id, organization_id, name, created_at)
+    ${numbers(servers)} select 'srv_' || n, 'org_acme', 's' || n, 1 from number`.execute(db);
+  await sql`insert into target (id, endpoint_id, upstream_kind, upstream_settings)
+    ${numbers(servers)} select 'target_' || n, 'srv_' || n, 'demo', '{}' from number`.execute(db);
   await sql`insert into api_key (id, hash, hint, name, endpoint_id, scopes, created_at)
     ${numbers(keys + spare)} select 'key_' || n, 'hash ' || n, '', '', 'srv_' || (n % ${sql.lit(servers)} + 1), '[]', 1
     from number`.execute(db);

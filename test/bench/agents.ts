@@ -117,7 +117,8 @@ async function makeAgents(dataDir: string): Promise<MadeAgent[]> {
     const [agentId, serverId] = [`agent_${index}`, `srv_${index}`];
     await insertAgent(stores.db, { ...at, id: agentId, name: server });
     const upstream = { kind: 'agent', agentId } as const;
-    await insertServer(stores.db, { ...at, id: serverId, name: server, upstream });
+    const targetId = `target_${index}`;
+    await insertServer(stores.db, { ...at, id: serverId, targetId, name: server, upstream });
     const chosen = { name: server, expiresAt: undefined };
     const ofAgent = { type: 'agent', agentId } as const;
     const agent = await createKey({ ...chosen, owner: ofAgent, scopes: [] }, ports);

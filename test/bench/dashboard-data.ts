@@ -60,7 +60,7 @@ export async function fillDashboard(dataDir: string, base: string): Promise<Dash
   for (let n = 0; n < amounts.servers; n += 1) {
     const upstream = { kind: 'demo' } as const;
     const server = { id: `srv_${n}`, organizationId, name: `server-${n}`, createdAt: now - n };
-    await insertServer(stores.db, { ...server, upstream });
+    await insertServer(stores.db, { ...server, targetId: `target_${n}`, upstream });
   }
   for (let n = 0; n < amounts.keys; n += 1) {
     // Every other one belongs to the first server, so that one server's list is long as well.
@@ -131,6 +131,7 @@ function calls(now: number, keyId: string): CallTally[] {
     const at = now - (now % 60) - (hour * daySeconds) / hours;
     for (let server = 0; server < busyServers; server += 1) {
       const serverId = `srv_${server}`;
+      const targetId = `target_${server}`;
       const subjects = [
         { kind: 'server', subject: serverId },
         { kind: 'key', subject: keyId },
@@ -140,7 +141,7 @@ function calls(now: number, keyId: string): CallTally[] {
       ] as const;
       for (const subject of subjects) {
         for (const bucket of [10, 14, 20]) {
-          tallies.push({ at, serverId, bucket, ...subject, ...counts });
+          tallies.push({ at, serverId, targetId, bucket, ...subject, ...counts });
         }
       }
     }

@@ -79,7 +79,7 @@ await onEachDatabase('servers', ({ open }) => {
       createdAt: madeAt,
       disabledAt: now,
       target: {
-        id: 'srv_sales',
+        id: 'target_sales',
         organization: 'acme',
         name: 'sales',
         upstream,
@@ -129,6 +129,23 @@ await onEachDatabase('servers', ({ open }) => {
     expect(await updateServer(database.db, 'srv_sales', { title: 'h' }, 1)).toBe(false);
   });
 
+  test('a change that is based on an earlier revision leaves endpoint and target as they are', async () => {
+    await using database = await open();
+    await makeServer(database, 'sales');
+    await updateServer(database.db, 'srv_sales', { hiddenTools: ['drop'] }, 0);
+    const before = await findServer(database.db, 'acme', 'sales');
+    const upstream = { kind: 'http', url: 'https://mcp.example.com/mcp' } as const;
+    const stale = await Promise.all([
+      updateServer(database.db, 'srv_sales', { title: 'Sales', upstream }, 0),
+      updateServer(database.db, 'srv_sales', { hiddenTools: [] }, 0),
+      updateServer(database.db, 'srv_sales', { changedTools: 'withhold' }, 0),
+    ]);
+
+    expect(before).toMatchObject({ revision: 1, target: { hiddenTools: ['drop'] } });
+    expect(stale).toEqual([false, false, false]);
+    expect(await findServer(database.db, 'acme', 'sales')).toEqual(before);
+  });
+
   test('removing a server removes its clients and keys, which admit no further call', async () => {
     await using database = await open();
     await makeServer(database, 'sales');
@@ -145,6 +162,7 @@ await onEachDatabase('servers', ({ open }) => {
     expect(await database.admissions.byKey(key)).toBeUndefined();
     expect(await findKey(database.db, 'key_a')).toBeUndefined();
     expect(await findClient(database.db, 'client_a')).toBeUndefined();
+    expect(await database.db.selectFrom('target').select('id').execute()).toEqual([]);
   });
 });
 

@@ -26,7 +26,7 @@ const sales = {
   name: 'sales',
   createdAt: madeAt,
   target: {
-    id: 'srv_sales',
+    id: 'target_sales',
     organization: 'acme',
     name: 'sales',
     upstream: { kind: 'demo' },

@@ -29,7 +29,7 @@ await onEachDatabase('agent admission', ({ open }) => {
     const upstream = { kind: 'agent', agentId: 'agent_a' } as const;
     for (const name of ['stock', 'sales']) {
       const server = { id: `srv_${name}`, organizationId: 'org_acme', name, upstream };
-      await insertServer(db, { ...server, createdAt: madeAt });
+      await insertServer(db, { ...server, targetId: `target_${name}`, createdAt: madeAt });
     }
   });
   afterEach(() => database[Symbol.asyncDispose]());

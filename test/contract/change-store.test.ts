@@ -67,6 +67,7 @@ const atOrganization: [string, Change][] = [
     ({ db }) =>
       insertServer(db, {
         id: 'srv_stock',
+        targetId: 'target_stock',
         organizationId: 'org_acme',
         name: 'stock',
         upstream: { kind: 'demo' },

@@ -59,7 +59,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     await insertOrganization(database.db, { id: 'org_1', name: 'acme', createdAt: now });
     const upstream = { kind: 'demo' } as const;
     const server = { id: 'srv_1', organizationId: 'org_1', name: 'sales', upstream };
-    await insertServer(database.db, { ...server, createdAt: now });
+    await insertServer(database.db, { ...server, targetId: 'target_1', createdAt: now });
     await person('user_dana', 'org_1');
     await insertClient(database.db, {
       id: 'client_1',
@@ -374,6 +374,7 @@ await onEachDatabase('eight at the same time', ({ open }) => {
             ...counts,
             at: day,
             serverId: 'srv_1',
+            targetId: 'target_1',
             kind: 'key' as const,
             subject,
           })),

@@ -52,6 +52,7 @@ await onEachDatabase('grants', ({ open }) => {
     await insertOrganization(stores.db, { id: 'org_1', name: 'acme', createdAt: now });
     await insertServer(stores.db, {
       id: 'srv_1',
+      targetId: 'target_1',
       organizationId: 'org_1',
       name: 'sales',
       upstream: { kind: 'demo' },

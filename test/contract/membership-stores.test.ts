@@ -86,7 +86,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     const id = `srv_${randomUUID()}`;
     const upstream = { kind: 'demo' } as const;
     const made = { id, organizationId: org, name, upstream, createdAt: now };
-    await insertServer(stores.db, made);
+    await insertServer(stores.db, { ...made, targetId: `target_of_${id}` });
     return { id, path: `${org.replace('_', '-')}/${name}` };
   };
   const roleOf = async (userId: string) => (await findMember(stores.db, org, userId))?.role;

@@ -41,15 +41,14 @@ async function furnished(rows = 3) {
     { organizationId: 'org_1', role: 'owner' },
   );
   await sql`insert into upstream_access
-    (id, target_id, kind, url, metadata, resource, client_id, scopes, vouched_hosts, created_at)
-    values ('access_1', 'srv_1', 'client_credentials', 'https://a.example', '{}', '', 'c', '[]', '[]', 9007199254740991)`.execute(
+    (id, target_id, endpoint_id, kind, url, metadata, resource, client_id, scopes, vouched_hosts, created_at)
+    values ('access_1', 'target_1', 'srv_1', 'client_credentials', 'https://a.example', '{}', '', 'c', '[]', '[]', 9007199254740991)`.execute(
     db,
   );
-  await sql`insert into endpoint
-    (id, organization_id, name, title, upstream_kind, upstream_settings, upstream_access_id, created_at)
-    values ('srv_1', 'org_1', 'sales', ${'Ünï "q" \\N {a,b} 🙂\n\ttab, NULL'}, 'demo', '{}', 'access_1', 2)`.execute(
-    db,
-  );
+  await sql`insert into endpoint (id, organization_id, name, title, created_at)
+    values ('srv_1', 'org_1', 'sales', ${'Ünï "q" \\N {a,b} 🙂\n\ttab, NULL'}, 2)`.execute(db);
+  await sql`insert into target (id, endpoint_id, upstream_kind, upstream_settings, upstream_access_id)
+    values ('target_1', 'srv_1', 'demo', '{}', 'access_1')`.execute(db);
   for (let n = 0; n < rows; n += 1) {
     await insertAuditEvent(db, {
       at: n,

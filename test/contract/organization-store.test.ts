@@ -60,7 +60,7 @@ await onEachDatabase('organizations', ({ open }) => {
       revision: 0,
       createdAt: madeAt,
       target: {
-        id: 'srv_sales',
+        id: 'target_sales',
         organization: 'acme',
         name: 'sales',
         upstream,
@@ -86,7 +86,7 @@ await onEachDatabase('organizations', ({ open }) => {
     await makeOrganization(database, 'other');
     const again = { name: 'sales', upstream: { kind: 'demo' }, createdAt: madeAt } as const;
     const add = (id: string, organizationId: string) =>
-      insertServer(database.db, { ...again, id, organizationId });
+      insertServer(database.db, { ...again, id, targetId: `target_of_${id}`, organizationId });
 
     expect(await add('srv_2', 'org_acme')).toBe(false);
     expect(await add('srv_3', 'org_other')).toBe(true);
@@ -94,7 +94,8 @@ await onEachDatabase('organizations', ({ open }) => {
 
   test('a server of an unknown organization is refused', async () => {
     await using database = await open();
-    const server = { id: 's', organizationId: 'none', name: 'x', createdAt: madeAt } as const;
+    const ids = { id: 's', targetId: 't', organizationId: 'none' } as const;
+    const server = { ...ids, name: 'x', createdAt: madeAt } as const;
 
     await expect(
       insertServer(database.db, { ...server, upstream: { kind: 'demo' } }),

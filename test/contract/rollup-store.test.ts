@@ -20,6 +20,7 @@ function tally(but: Partial<CallTally> = {}): CallTally {
   return {
     at: day,
     serverId: 'srv_sales',
+    targetId: 'target_sales',
     kind: 'server',
     subject: 'srv_sales',
     bucket: 4,
@@ -224,8 +225,8 @@ await onEachDatabase('usage rollups', ({ open }) => {
     ]);
 
     expect(await listCountedNames(database.db)).toEqual([
-      { serverId: 'srv_sales', kind: 'method', subject: 'tools/call' },
-      { serverId: 'srv_sales', kind: 'tool', subject: 'query' },
+      { targetId: 'target_sales', kind: 'method', subject: 'tools/call' },
+      { targetId: 'target_sales', kind: 'tool', subject: 'query' },
     ]);
   });
 

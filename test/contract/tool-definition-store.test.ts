@@ -14,6 +14,7 @@ import { madeAt, makeServer } from '#support/made-records';
 import { onEachDatabase } from '#support/databases';
 
 const server = 'srv_sales';
+const target = 'target_sales';
 
 function tool(name: string, description: string): ToolDefinition {
   const made = toolDefinition({ name, description, inputSchema: { type: 'object' } });
@@ -28,10 +29,10 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await using database = await open();
     await makeServer(database);
     const { db } = database;
-    const first = await noteToolDefinitions(db, server, [echo, other], madeAt);
-    const same = await noteToolDefinitions(db, server, [other, echo], madeAt + 1);
-    const changed = await noteToolDefinitions(db, server, [liar], madeAt + 2);
-    const again = await noteToolDefinitions(db, server, [liar, other], madeAt + 3);
+    const first = await noteToolDefinitions(db, target, [echo, other], madeAt);
+    const same = await noteToolDefinitions(db, target, [other, echo], madeAt + 1);
+    const changed = await noteToolDefinitions(db, target, [liar], madeAt + 2);
+    const again = await noteToolDefinitions(db, target, [liar, other], madeAt + 3);
 
     const nothing = { rule: 'flag', changed: [], differing: [], beyond: [] };
     expect([first, same, changed, again]).toEqual([
@@ -40,7 +41,7 @@ await onEachDatabase('tool definitions', ({ open }) => {
       { ...nothing, changed: [liar], differing: ['echo'] },
       { ...nothing, differing: ['echo'] },
     ]);
-    expect(await listToolDefinitions(db, server)).toEqual([
+    expect(await listToolDefinitions(db, target)).toEqual([
       {
         name: 'add',
         accepted: { digest: other.digest, text: other.text },
@@ -61,9 +62,9 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     for (const listed of [[echo], [liar], [echo]])
-      await noteToolDefinitions(db, server, listed, madeAt);
+      await noteToolDefinitions(db, target, listed, madeAt);
 
-    const [known] = await listToolDefinitions(db, server);
+    const [known] = await listToolDefinitions(db, target);
 
     expect(known).toEqual({
       name: 'echo',
@@ -79,24 +80,24 @@ await onEachDatabase('tool definitions', ({ open }) => {
     const elsewhere = await database.connectAgain();
     const closed = async () =>
       (await findServer(elsewhere.db, 'acme', 'sales'))?.target.withheldTools;
-    await noteToolDefinitions(db, server, [echo, other], madeAt);
-    await noteToolDefinitions(db, server, [liar], madeAt);
+    await noteToolDefinitions(db, target, [echo, other], madeAt);
+    await noteToolDefinitions(db, target, [liar], madeAt);
     const whileFlagged = await closed();
     await updateServer(db, server, { changedTools: 'withhold' });
     const afterwards = await closed();
     const stale = await acceptToolDefinitions(
       db,
-      server,
+      target,
       [{ name: 'echo', digest: echo.digest }],
       madeAt,
     );
     const stillClosed = await closed();
-    const accepted = await acceptToolDefinitions(db, server, [liar, other], madeAt + 5);
+    const accepted = await acceptToolDefinitions(db, target, [liar, other], madeAt + 5);
 
     expect([whileFlagged, afterwards, stillClosed]).toEqual([[], ['echo'], ['echo']]);
     expect([stale, accepted]).toEqual([[], ['echo']]);
     expect(await closed()).toEqual([]);
-    expect(await noteToolDefinitions(db, server, [echo], madeAt + 6)).toEqual({
+    expect(await noteToolDefinitions(db, target, [echo], madeAt + 6)).toEqual({
       rule: 'withhold',
       changed: [echo],
       differing: ['echo'],
@@ -115,10 +116,10 @@ await onEachDatabase('tool definitions', ({ open }) => {
     const openTools = async () =>
       (await findServer(elsewhere.db, 'acme', 'sales'))?.target.openTools;
     const many = Array.from({ length: mostKnownTools + 1 }, (_, i) => tool(`t${i}`, 'x'));
-    await noteToolDefinitions(db, server, many.slice(0, -2), madeAt);
+    await noteToolDefinitions(db, target, many.slice(0, -2), madeAt);
     const before = await openTools();
-    const noted = await noteToolDefinitions(elsewhere.db, server, many, madeAt);
-    const kept = await listToolDefinitions(db, server);
+    const noted = await noteToolDefinitions(elsewhere.db, target, many, madeAt);
+    const kept = await listToolDefinitions(db, target);
     const now = await openTools();
     await deleteServer(db, server);
 
@@ -126,8 +127,8 @@ await onEachDatabase('tool definitions', ({ open }) => {
     expect(noted).toEqual({ rule: 'flag', changed: [], differing: [], beyond: ['t1000'] });
     expect(kept.map(({ name }) => name)).toEqual(now);
     expect(now).toHaveLength(mostKnownTools);
-    expect(await listToolDefinitions(db, server)).toEqual([]);
-    expect(await noteToolDefinitions(db, server, many.slice(0, 1), madeAt)).toMatchObject({
+    expect(await listToolDefinitions(db, target)).toEqual([]);
+    expect(await noteToolDefinitions(db, target, many.slice(0, 1), madeAt)).toMatchObject({
       rule: undefined,
       beyond: ['t0'],
     });
@@ -138,28 +139,28 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const many = Array.from({ length: mostKnownTools - 1 }, (_, i) => tool(`t${i}`, 'x'));
-    await noteToolDefinitions(db, server, [echo, ...many], madeAt);
+    await noteToolDefinitions(db, target, [echo, ...many], madeAt);
     for (const day of [1, 31, 32]) {
-      await noteToolDefinitions(db, server, many, madeAt + day * 86_400);
+      await noteToolDefinitions(db, target, many, madeAt + day * 86_400);
     }
 
-    expect(await listToolDefinitions(db, server)).toHaveLength(mostKnownTools - 1);
+    expect(await listToolDefinitions(db, target)).toHaveLength(mostKnownTools - 1);
     expect((await findServer(db, 'acme', 'sales'))?.target.openTools).toBeUndefined();
   });
 
-  test('of some names, those that their servers have listed are found', async () => {
+  test('of some names, those that their targets have listed are found', async () => {
     await using database = await open();
     await makeServer(database);
     const { db } = database;
-    await noteToolDefinitions(db, server, [echo, other], madeAt);
+    await noteToolDefinitions(db, target, [echo, other], madeAt);
     const asked = [
-      { serverId: server, subject: 'echo' },
-      { serverId: server, subject: 'made-up' },
-      { serverId: 'srv_other', subject: 'add' },
-      { serverId: server, subject: 'echo' },
+      { targetId: target, subject: 'echo' },
+      { targetId: target, subject: 'made-up' },
+      { targetId: 'target_other', subject: 'add' },
+      { targetId: target, subject: 'echo' },
     ];
 
-    expect(await findListedTools(db, asked)).toEqual([{ serverId: server, subject: 'echo' }]);
+    expect(await findListedTools(db, asked)).toEqual([{ targetId: target, subject: 'echo' }]);
     expect(await findListedTools(db, [])).toEqual([]);
   });
 
@@ -168,10 +169,10 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const elsewhere = await database.connectAgain();
-    await noteToolDefinitions(db, server, [echo], madeAt);
+    await noteToolDefinitions(db, target, [echo], madeAt);
     const all = await Promise.all(
       [liar, echo, liar, echo, liar].map((one, at) =>
-        noteToolDefinitions(at % 2 === 0 ? db : elsewhere.db, server, [one], madeAt),
+        noteToolDefinitions(at % 2 === 0 ? db : elsewhere.db, target, [one], madeAt),
       ),
     );
 
@@ -186,9 +187,9 @@ await onEachDatabase('tool definitions', ({ open }) => {
     const name = Array.from({ length: longestName }, (_, n) =>
       String.fromCharCode(0x4e00 + ((n * 7919) % 20_000)),
     ).join('');
-    await noteToolDefinitions(db, server, [tool(name, 'Echoes.')], madeAt);
+    await noteToolDefinitions(db, target, [tool(name, 'Echoes.')], madeAt);
 
-    expect(await noteToolDefinitions(db, server, [tool(name, 'Lies.')], madeAt)).toMatchObject({
+    expect(await noteToolDefinitions(db, target, [tool(name, 'Lies.')], madeAt)).toMatchObject({
       differing: [name],
     });
   });
@@ -198,9 +199,9 @@ await onEachDatabase('tool definitions', ({ open }) => {
     await makeServer(database);
     const { db } = database;
     const worse = tool('echo', 'Lies more.');
-    await noteToolDefinitions(db, server, [echo], madeAt);
-    const found = await noteToolDefinitions(db, server, [liar, worse], madeAt);
-    const [known] = await listToolDefinitions(db, server);
+    await noteToolDefinitions(db, target, [echo], madeAt);
+    const found = await noteToolDefinitions(db, target, [liar, worse], madeAt);
+    const [known] = await listToolDefinitions(db, target);
 
     expect(found).toMatchObject({ changed: [liar, worse], differing: ['echo', 'echo'] });
     expect(known?.seen).toEqual({ digest: worse.digest, text: worse.text });

@@ -44,6 +44,7 @@ const url = 'https://mcp.example/mcp';
 await onEachDatabase('upstream access', ({ open }) => {
   let stores: TestDatabase;
   let org: string;
+  let serverId: string;
   let targetId: string;
   beforeAll(async () => {
     stores = await open();
@@ -51,16 +52,18 @@ await onEachDatabase('upstream access', ({ open }) => {
   afterAll(() => stores[Symbol.asyncDispose]());
   beforeEach(async () => {
     org = `org_${randomUUID()}`;
-    targetId = `srv_${randomUUID()}`;
+    serverId = `srv_${randomUUID()}`;
+    targetId = `target_${randomUUID()}`;
     await insertOrganization(stores.db, { id: org, name: org.replace('_', '-'), createdAt: now });
     const upstream = { kind: 'http', url } as const;
-    const server = { id: targetId, organizationId: org, name: 'web', upstream, createdAt: now };
-    await insertServer(stores.db, server);
+    const ids = { id: serverId, targetId, organizationId: org };
+    await insertServer(stores.db, { ...ids, name: 'web', upstream, createdAt: now });
   });
 
   const accessWith = (but: Partial<UpstreamAccess> = {}): UpstreamAccess => ({
     id: `upa_${randomUUID()}`,
     targetId,
+    endpointId: serverId,
     kind: 'authorization_code',
     url,
     metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -129,12 +132,12 @@ await onEachDatabase('upstream access', ({ open }) => {
     );
     const access = await accessInForce();
     await updateForwardsCaller(stores.db, targetId, true);
-    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
     const same = await upstream();
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
-    await updateServer(stores.db, targetId, { upstream: moved });
+    await updateServer(stores.db, serverId, { upstream: moved });
     const after = await upstream();
-    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(other).toBe(false);
     expect(same).toEqual({ kind: 'http', url, accessId: access.id, forwardsCaller: true });
@@ -146,10 +149,10 @@ await onEachDatabase('upstream access', ({ open }) => {
     const moved = { kind: 'http', url: 'https://evil.example/mcp' } as const;
     const races: boolean[] = [];
     for (let race = 0; race < 8; race += 1) {
-      await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
+      await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
       await Promise.all([
         replaceUpstreamAccess(stores.db, accessWith({ id: `upa_${randomUUID()}` })),
-        updateServer(stores.db, targetId, { upstream: moved }),
+        updateServer(stores.db, serverId, { upstream: moved }),
         updateForwardsCaller(stores.db, targetId, true),
       ]);
       races.push(Object.hasOwn((await upstream()) ?? {}, 'accessId'));
@@ -160,7 +163,7 @@ await onEachDatabase('upstream access', ({ open }) => {
 
   test('a server whose kind of upstream is unknown is refused rather than guessed', async () => {
     await stores.db
-      .updateTable('endpoint')
+      .updateTable('target')
       .set({ upstream_kind: 'carrier-pigeon' })
       .where('id', '=', targetId)
       .execute();
@@ -188,13 +191,13 @@ await onEachDatabase('upstream access', ({ open }) => {
       { name: 'x-key', sealed: 'b', hint: '…bbbb', setAt: now, previous },
     ];
     const access = await accessInForce();
-    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url, headers } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers } });
     const kept = await upstream();
     const at = { organization: org.replace('_', '-'), server: 'web', userId: await member() };
     const admitted = active(await stores.admissions.byPerson(at));
-    await updateServer(stores.db, targetId, { title: 'Web' });
+    await updateServer(stores.db, serverId, { title: 'Web' });
     const later = await upstream();
-    await updateServer(stores.db, targetId, { upstream: { kind: 'http', url } });
+    await updateServer(stores.db, serverId, { upstream: { kind: 'http', url } });
 
     expect(kept).toEqual({ kind: 'http', url, accessId: access.id, headers });
     expect(admitted?.endpoint.target.upstream).toEqual(kept);
@@ -206,7 +209,7 @@ await onEachDatabase('upstream access', ({ open }) => {
     const header = { name: 'x-key', sealed: 'a', setAt: now };
     const headers = [{ ...header, previous: { sealed: 'b', setAt: now, until: now + 9 } }];
     const set = (to: typeof headers) =>
-      updateServer(stores.db, targetId, { upstream: { kind: 'http', url, headers: to } });
+      updateServer(stores.db, serverId, { upstream: { kind: 'http', url, headers: to } });
     const noted = async (of: typeof headers, at: number) => {
       await noteHeadersRefused(stores.db, targetId, of, at);
       const to = await upstream();
@@ -298,12 +301,12 @@ await onEachDatabase('upstream access', ({ open }) => {
     ['the person disconnects', ({ id }, who) => endUpstreamConnection(stores.db, id, who)],
     ['the membership is removed', (_access, who) => removeMember(stores.db, org, who, 'member')],
     ['the person is removed', (_access, who) => deleteUser(stores.db, who)],
-    ['the server is removed', () => deleteServer(stores.db, targetId)],
+    ['the server is removed', () => deleteServer(stores.db, serverId)],
     ['another access is set', () => accessInForce()],
     [
       'the server is pointed elsewhere',
       () =>
-        updateServer(stores.db, targetId, {
+        updateServer(stores.db, serverId, {
           upstream: { kind: 'http', url: 'https://other.example/mcp' },
         }),
     ],
@@ -333,11 +336,11 @@ await onEachDatabase('upstream access', ({ open }) => {
     await endUpstreamConnection(stores.db, access.id, dana);
     const organization = org.replace('_', '-');
     const disconnected = await due();
-    await deleteServer(stores.db, targetId);
+    await deleteServer(stores.db, serverId);
     const removed = (await due()).filter(({ userId }) => userId === eve);
 
     expect(disconnected).toMatchObject([{ userId: dana, organization, server: 'web' }]);
-    expect(removed).toMatchObject([{ organization, server: targetId }]);
+    expect(removed).toMatchObject([{ organization, server: serverId }]);
   });
 
   test('an access is active while its server refers to it', async () => {

@@ -113,7 +113,8 @@ export async function createServer(
   upstream: Parameters<typeof insertServer>[1]['upstream'] = { kind: 'demo' },
 ): Promise<string> {
   const id = `srv_${name}`;
-  await insertServer(db, { id, organizationId, name, upstream, createdAt: now });
+  const targetId = `target_${name}`;
+  await insertServer(db, { id, targetId, organizationId, name, upstream, createdAt: now });
   return id;
 }
 

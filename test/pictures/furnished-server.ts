@@ -151,7 +151,8 @@ function calls(now: number, serverIds: readonly string[], [key = '', client = ''
           const toolErrors = share > 0.5 ? Math.min(count, failing) : 0;
           const counts = { calls: count, toolErrors, refused: 0, upstreamErrors: 0 };
           if (count > 0) {
-            tallies.push({ at, serverId, bucket: latencyBucket(ms), ...subject, ...counts });
+            const of = { serverId, targetId: `target of ${serverId}` };
+            tallies.push({ at, ...of, bucket: latencyBucket(ms), ...subject, ...counts });
           }
         }
       }

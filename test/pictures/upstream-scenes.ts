@@ -74,7 +74,7 @@ export const upstreamScenes: Scene = async ({ dana, furnished, album }) => {
   if (crmServer?.target.upstream.kind !== 'http') throw new TypeError('crm has no HTTP upstream');
   const now = Math.floor(Date.now() / 1000);
   const { headers = [] } = crmServer.target.upstream;
-  await noteHeadersRefused(furnished.stores.db, crmServer.id, headers, now);
+  await noteHeadersRefused(furnished.stores.db, crmServer.target.id, headers, now);
   await open(`${crm}/upstream`);
   await album.take(page, 'upstream-header-refused', { between });
   for (const [link, name] of [

@@ -135,7 +135,7 @@ export async function adminApi(): Promise<AdminApi> {
   /** A person's account at the upstream of a server. */
   async function connect(
     organizationId: string,
-    { name, target: { id: targetId } }: ServerRecord,
+    { id: endpointId, name, target: { id: targetId } }: ServerRecord,
     userId: string,
   ) {
     const url = 'https://mcp.example/mcp';
@@ -144,6 +144,7 @@ export async function adminApi(): Promise<AdminApi> {
     const what = {
       id: accessId,
       targetId,
+      endpointId,
       kind: 'authorization_code',
       url,
       resource: url,

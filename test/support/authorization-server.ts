@@ -78,7 +78,7 @@ export async function authorizationServer(): Promise<AuthorizationServer> {
   await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt: now });
   const upstream = { kind: 'demo' } as const;
   const server = { id: 'srv_sales', organizationId: 'org_acme', name: 'sales', upstream };
-  await insertServer(stores.db, { ...server, createdAt: now });
+  await insertServer(stores.db, { ...server, targetId: 'target_sales', createdAt: now });
   await insertUser(
     stores.db,
     { id: 'user_dana', email: 'dana@example.com', createdAt: now },

@@ -100,7 +100,8 @@ export async function grantingServer(options: GrantingServerOptions = {}): Promi
   const createdAt = clock.now();
   await insertOrganization(stores.db, { id: 'org_acme', name: 'acme', createdAt });
   for (const name of ['sales', 'support']) {
-    const place = { id: `srv_${name}`, organizationId: 'org_acme', name };
+    const ids = { id: `srv_${name}`, targetId: `target_${name}` };
+    const place = { ...ids, organizationId: 'org_acme', name };
     await insertServer(stores.db, { ...place, upstream: { kind: 'demo' }, createdAt });
   }
   const client = await createClient(

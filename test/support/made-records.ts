@@ -13,7 +13,7 @@ export async function makeOrganization({ db }: Pick<Connection, 'db'>, name = 'a
   await insertOrganization(db, { id: `org_${name}`, name, createdAt: madeAt });
 }
 
-/** Makes `{organization}/{name}` with the id `srv_{name}`, and its organization where there is none. */
+/** Makes `{organization}/{name}` with the ids `srv_{name}` and `target_{name}`, and its organization where there is none. */
 export async function makeServer(
   connection: Pick<Connection, 'db'>,
   name = 'sales',
@@ -24,8 +24,8 @@ export async function makeServer(
 ) {
   await makeOrganization(connection, organization);
   const owner = `org_${organization}`;
-  const server = { id: `srv_${name}`, organizationId: owner, name, upstream, createdAt: madeAt };
-  await insertServer(connection.db, server);
+  const ids = { id: `srv_${name}`, targetId: `target_${name}`, organizationId: owner };
+  await insertServer(connection.db, { ...ids, name, upstream, createdAt: madeAt });
 }
 
 export function newClient(but: Partial<NewOAuthClient> = {}): NewOAuthClient {

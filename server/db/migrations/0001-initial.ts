@@ -117,7 +117,7 @@ const tables = [
   )`,
 
   // Calls are counted in one row for each period, subject and range of latencies, so that two processes add to the same row and percentiles
-  // follow from any sum of rows. endpoint_id is empty where the whole organization is counted. Rows outlive servers and keys.
+  // follow from any sum of rows. endpoint_id, subject and target_id are empty where the whole organization is counted. Rows outlive servers and keys.
   `create table usage_rollup (
     organization_id text not null references organization (id) on delete cascade,
     kind text not null,
@@ -125,12 +125,13 @@ const tables = [
     at bigint not null,
     endpoint_id text not null,
     subject text not null,
+    target_id text not null,
     bucket integer not null,
     calls bigint not null,
     tool_errors bigint not null,
     refused bigint not null,
     upstream_errors bigint not null,
-    primary key (organization_id, kind, period, at, endpoint_id, subject, bucket)
+    primary key (organization_id, kind, period, at, endpoint_id, subject, target_id, bucket)
   )${onlySqlite}`,
 
   // An id contains the time of an event, and the sequence is the order of storage. The two differ: events that are counted for a

@@ -21,10 +21,12 @@ export const serverTables = [
     unique (organization_id, name)
   )`,
 
-  // Credentials for upstreams. The row that its server names is active; the others are cleaned up.
+  // Credentials for upstreams. The row that its target names is active; the others are cleaned up. It refers to neither its target
+  // nor its endpoint, because it remains after them until its tokens and registration are revoked.
   `create table upstream_access (
     id text primary key,
     target_id text not null,
+    endpoint_id text not null,
     kind text not null check (kind in ('client_credentials', 'authorization_code')),
     url text not null,
     metadata text not null,
@@ -46,6 +48,17 @@ export const serverTables = [
     title text not null default '',
     description text not null default '',
     instructions text not null default '',
+    limits text,
+    revision integer not null default 0,
+    access text not null default 'everyone' check (access in ('everyone', 'groups')),
+    created_at bigint not null,
+    disabled_at bigint,
+    unique (organization_id, name)
+  )`,
+  // Exactly one for each endpoint.
+  `create table target (
+    id text primary key,
+    endpoint_id text not null unique references endpoint (id) on delete cascade,
     upstream_kind text not null,
     upstream_settings text not null,
     upstream_access_id text references upstream_access (id),
@@ -56,16 +69,10 @@ export const serverTables = [
     hidden_tools text not null default '[]',
     changed_tools text not null default 'flag' check (changed_tools in ('flag', 'withhold')),
     withheld_tools text not null default '[]',
-    open_tools text,
-    limits text,
-    revision integer not null default 0,
-    access text not null default 'everyone' check (access in ('everyone', 'groups')),
-    created_at bigint not null,
-    disabled_at bigint,
-    unique (organization_id, name)
+    open_tools text
   )`,
   `create table tool_definition (
-    target_id text not null references endpoint (id) on delete cascade,
+    target_id text not null references target (id) on delete cascade,
     name text not null,
     accepted_digest text not null,
     accepted_text text not null,
@@ -134,8 +141,8 @@ export const serverTables = [
 ];
 
 export const serverIndexes = [
-  `create index endpoint_by_agent on endpoint (agent_id)`,
-  `create index endpoint_by_access on endpoint (upstream_access_id)
+  `create index target_by_agent on target (agent_id)`,
+  `create index target_by_access on target (upstream_access_id)
     where upstream_access_id is not null`,
   `create index oauth_client_by_organization on oauth_client (organization_id, created_at, id)`,
   `create index oauth_client_by_endpoint on oauth_client (endpoint_id, created_at, id)`,

@@ -63,9 +63,9 @@ const tables = [
 const epochEvents = {
   organization:
     'update of name, disabled_at, open_clients_allowed, latchkey_proxy_allowed or delete',
-  endpoint: `update of organization_id, name, upstream_kind, upstream_settings, upstream_access_id,
-    upstream_forwards_caller, upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, open_tools, limits, access,
-    disabled_at or delete`,
+  endpoint: 'update of organization_id, name, limits, access, disabled_at or delete',
+  target: `update of endpoint_id, upstream_kind, upstream_settings, upstream_access_id, upstream_forwards_caller,
+    upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, open_tools or delete`,
   api_key: 'update of hash, endpoint_id, scopes, expires_at, revoked_at or delete',
   oauth_client: 'update of endpoint_id, is_latchkey_proxy, scopes, revoked_at or delete',
   oauth_grant: 'update of person_id, client_id, endpoint_id, revoked_at or delete',

@@ -49,9 +49,9 @@ export class PostgresChanges implements ChangeStore {
     const at = sql`o.name = ${organization} and (${server ?? null}::text is null or s.name = ${server ?? null})`;
     const within = sql`endpoint s join organization o on o.id = s.organization_id`;
     const { rows } = await sql<{ state: unknown }>`select json_build_array(
-      (select json_agg(json_build_array(s.created_at, s.disabled_at, s.title, s.description, s.hidden_tools, s.limits,
-          s.upstream_kind, s.upstream_settings, s.agent_id) order by s.id)
-        from ${within} where ${at}),
+      (select json_agg(json_build_array(s.created_at, s.disabled_at, s.title, s.description, s.limits,
+          t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id) order by s.id)
+        from ${within} left join target t on t.endpoint_id = s.id where ${at}),
       (select json_build_array(count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), sum(k.last_used_at))
         from ${within} join api_key k on k.endpoint_id = s.id where ${at}),
       (select json_agg(json_build_array(c.created_at, c.revoked_at, c.last_used_at, c.name, c.scopes, c.redirect_uris) order by c.id)

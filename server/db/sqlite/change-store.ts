@@ -11,8 +11,8 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
   const within = `from endpoint s join organization o on o.id = s.organization_id`;
   const servers = connection.prepare(
     `select count(*), max(s.created_at), total(s.disabled_at), group_concat(json_array(
-       s.title, s.description, s.hidden_tools, s.limits, s.upstream_kind, s.upstream_settings, s.agent_id))
-     ${within} where o.name = ?1 and (?2 is null or s.name = ?2)`,
+       s.title, s.description, s.limits, t.hidden_tools, t.upstream_kind, t.upstream_settings, t.agent_id))
+     ${within} left join target t on t.endpoint_id = s.id where o.name = ?1 and (?2 is null or s.name = ?2)`,
   );
   const keys = connection.prepare(
     `select count(*), max(k.created_at), count(k.revoked_at), max(k.last_used_at), total(k.last_used_at)

@@ -1,4 +1,4 @@
-import { findSubjectNames } from '#db/rollups';
+import { findSubjectNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
 import { displayName } from '#web/html';
 

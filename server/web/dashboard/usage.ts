@@ -4,8 +4,8 @@ import {
   type CallKind,
   type CallSubject,
   hasCountedCalls,
-  findSubjectNames,
 } from '#db/rollups';
+import { findSubjectNames } from '#db/subject-names';
 import { notFound } from '#admin/refusal';
 import { csvCell } from '#audit/export-audit';
 import type { EpochSeconds } from '#model/clock';

@@ -229,7 +229,8 @@ test('admin API: an upstream that later leads inside the network is not reached'
   const database = new DatabaseSync(join(server.dataDir, 'latchkey.db'));
   database
     .prepare(
-      "update endpoint set upstream_settings = json_set(upstream_settings, '$.url', ?) where name = 'moved'",
+      `update target set upstream_settings = json_set(upstream_settings, '$.url', ?)
+        where endpoint_id = (select id from endpoint where name = 'moved')`,
     )
     .run(`${server.base}/mcp/acme/library`);
   database.close();

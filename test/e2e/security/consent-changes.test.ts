@@ -165,12 +165,13 @@ describe('105: consent: if rights are lost while the page is open, the answer is
     const { db } = server.stores;
     const place = { id: 'srv_old', organizationId: 'org_acme', name: 'moved' };
     const upstream = { kind: 'demo' } as const;
-    await insertServer(db, { ...place, upstream, createdAt: clock.now() });
+    await insertServer(db, { ...place, targetId: 'target_old', upstream, createdAt: clock.now() });
     const replaced = async () => {
       await db.deleteFrom('endpoint').where('id', '=', 'srv_old').execute();
       await insertServer(db, {
         ...place,
         id: 'srv_new',
+        targetId: 'target_new',
         upstream,
         createdAt: clock.now(),
       });

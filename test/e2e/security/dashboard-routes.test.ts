@@ -82,7 +82,7 @@ beforeAll(async () => {
   await insertOrganization(stores.db, { id: 'org_globex', name: 'globex', createdAt });
   const upstream = { kind: 'demo' } as const;
   const web = { id: 'srv_web', organizationId: 'org_globex', name: 'web', upstream, createdAt };
-  await insertServer(stores.db, web);
+  await insertServer(stores.db, { ...web, targetId: 'target_web' });
   const mark = ' /dashboard/:organization';
   routes = [...app.reading, ...app.changing]
     .filter((route) => route.includes(mark))
@@ -107,7 +107,7 @@ async function ask(route: string, by: SignedInBrowser, but?: Record<string, stri
 
 const kept = () => {
   const { connection } = app.server.stores;
-  const kinds = ['endpoint', 'oauth_client', 'client_secret', 'api_key', 'agent'];
+  const kinds = ['endpoint', 'target', 'oauth_client', 'client_secret', 'api_key', 'agent'];
   const people = ['membership', 'person_group', 'group_member', 'endpoint_group', 'invitation'];
   const tables = [...kinds, ...people, 'group_mapping', 'oauth_grant', 'webhook'];
   return tables.map((name) => connection.prepare(`select * from "${name}"`).all());
@@ -185,7 +185,9 @@ describe('82: dashboard pages of an organization', () => {
     const uncalled = await asked('acme', dana);
     await recordCalls(
       app.server.stores.db,
-      subjects.map(([kind, subject]) => Object.assign({ at, serverId, kind, subject }, counts)),
+      subjects.map(([kind, subject]) =>
+        Object.assign({ at, serverId, targetId: 'target', kind, subject }, counts),
+      ),
     );
 
     expect(uncalled).toEqual(uncalled.map(() => 404));

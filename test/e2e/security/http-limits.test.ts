@@ -327,7 +327,7 @@ async function inProcess(requestTimeoutMs: number): Promise<{ port: number; key:
   await insertOrganization(db, { id: 'org_1', name: 'acme', ...at });
   const kind = { kind: 'http', url: upstream.url } as const;
   const fixture = { id: 'srv_1', organizationId: 'org_1', name: 'fixture', upstream: kind, ...at };
-  await insertServer(db, fixture);
+  await insertServer(db, { ...fixture, targetId: 'target_1' });
   const owner = { type: 'server', serverId: 'srv_1' } as const;
   const made = { name: 'a key', owner, scopes: defaultKeyScopes, expiresAt: undefined };
   const { key: slowKey } = await createKey(made, { db, clock });

@@ -73,7 +73,7 @@ test('a value is in no answer, no record and no refusal', async () => {
   ];
   const refused = await set('host', value).catch((error: unknown) => error);
   const broken = await set('x-key', `${value}\r\n`).catch((error: unknown) => error);
-  const kept = place.stores.connection.prepare('select * from endpoint').all();
+  const kept = place.stores.connection.prepare('select * from target').all();
   const audit = await newestEvents(place.stores.db, 100);
   const seen = JSON.stringify([answers, kept, audit]) + String(refused) + String(broken);
 
@@ -129,7 +129,9 @@ test('removing a header deletes both its values', async () => {
   await set('x-key', 'one');
   await set('x-key', 'two');
   const { items } = await place.perform(headerRemove, { ...at, header: 'x-key' });
-  const row = place.stores.connection.prepare('select * from endpoint where name = ?').get('web');
+  const row = place.stores.connection
+    .prepare('select t.* from target t join endpoint e on e.id = t.endpoint_id where e.name = ?')
+    .get('web');
 
   expect(items).toEqual([]);
   expect(row).toMatchObject({ upstream_headers: null });

@@ -283,6 +283,7 @@ describe('the tools of a server', () => {
     await insertOrganization(db, { id: 'org', name: server.organization, createdAt: 1 });
     await insertServer(db, {
       ...server,
+      targetId: recorded.id,
       upstream: recorded.upstream,
       organizationId: 'org',
       createdAt: 1,
@@ -296,8 +297,7 @@ describe('the tools of a server', () => {
       clock,
       db,
       written: () => transactions.mock.calls.length,
-      look: (tools: ToolDefinition[], node: 0 | 1 = 0) =>
-        watches[node].look({ ...recorded, id: server.id }, tools),
+      look: (tools: ToolDefinition[], node: 0 | 1 = 0) => watches[node].look(recorded, tools),
       isOpen: async (name: string) => {
         const { withheldTools = [], openTools } =
           (await findServerById(db, server.id))?.target ?? {};

@@ -163,15 +163,15 @@ test('health: an answered call makes a server connected, and a failed one starts
   upstreams.set('crm', down);
   await make('crm');
   await looked('srv_crm');
-  health.noteCall('srv_crm', 'ok');
+  health.noteCall('target_crm', 'ok');
   expect((await health.of('srv_crm'))?.status).toBe('connected');
 
-  health.noteCall('srv_crm', 'refused');
+  health.noteCall('target_crm', 'refused');
   await health.of('srv_crm');
   expect(asked).toHaveLength(1);
 
   clock.advance(20);
-  health.noteCall('srv_crm', 'upstream-error');
+  health.noteCall('target_crm', 'upstream-error');
   expect((await looked('srv_crm'))?.status).toBe('offline');
 });
 
@@ -179,10 +179,10 @@ test('health: a command is never started for a check; its calls decide', async (
   await makeServer(connection, 'files', { upstream: { kind: 'stdio' } });
   expect((await health.of('srv_files'))?.status).toBe('unknown');
 
-  health.noteCall('srv_files', 'ok');
+  health.noteCall('target_files', 'ok');
   expect((await health.of('srv_files'))?.status).toBe('connected');
 
-  health.noteCall('srv_files', 'upstream-error');
+  health.noteCall('target_files', 'upstream-error');
   expect(await health.of('srv_files')).toMatchObject({
     status: 'error',
     reason: 'The last call failed.',
@@ -237,7 +237,7 @@ test('health: a round begins after the start, and checks every server once a min
   await health.tick();
   expect(asked).toHaveLength(3);
 
-  health.noteCall('srv_a', 'ok');
+  health.noteCall('target_a', 'ok');
   clock.advance(1);
   for (let tick = 0; tick < 4; tick += 1) await health.tick();
   await vi.waitFor(() => expect(asked).toEqual(['a', 'b', 'c', 'b', 'c']));

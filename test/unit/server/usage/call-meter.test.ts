@@ -93,6 +93,7 @@ test.each<[string, Partial<MeteredCall>, string]>([
   ['kind of credential', { credential: { type: 'client', id: 'key_a' } }, 'client key_a 1 0 0 0'],
   ['method', { method: 'prompts/get', tool: undefined }, 'method prompts/get 1 0 0 0'],
   ['tool', { tool: 'other' }, 'tool other 1 0 0 0'],
+  ['target', { targetId: 'target_web' }, 'server srv_sales 1 0 0 0'],
 ])('calls that differ only in their %s are counted separately', async (_, but, row) => {
   meter.note(call());
   meter.note(call());
@@ -176,7 +177,7 @@ test('a tool that its server has neither listed nor answered successfully is cou
 test('a server has a hundred tool names, including those of an earlier start', async () => {
   await meter.close();
   const kept = Array.from({ length: 99 }, (_, index) => `tool-${index}`);
-  start(kept.map((subject) => ({ serverId: 'srv_sales', kind: 'tool', subject })));
+  start(kept.map((subject) => ({ targetId: 'target_sales', kind: 'tool', subject })));
   meter.note(call({ tool: 'tool-3' }));
   for (const tool of ['first', 'second', 'third']) meter.note(call({ tool }));
   await meter.flush();
@@ -275,7 +276,7 @@ test('107: of the names that callers invent, a hundred for each server are looke
   listing(...names);
   for (const tool of names) meter.note(call({ tool, outcome: 'tool-error' }));
   for (const tool of names) {
-    meter.note(call({ serverId: 'srv_web', tool, outcome: 'refused' }));
+    meter.note(call({ serverId: 'srv_web', targetId: 'target_web', tool, outcome: 'refused' }));
   }
   const { pending } = meter;
   await meter.flush();
@@ -292,7 +293,8 @@ test('107: the names of at most ten thousand unproved calls are stored, of howev
   for (let server = 0; server < 150; server += 1) {
     for (let n = 0; n < 100; n += 1) {
       const tool = `made-up-${n}`;
-      meter.note(call({ serverId: `srv_${server}`, tool, outcome: 'refused' }));
+      const ids = { serverId: `srv_${server}`, targetId: `target_${server}` };
+      meter.note(call({ ...ids, tool, outcome: 'refused' }));
     }
   }
   await meter.flush();

@@ -34,9 +34,10 @@ async function counted(tallies: readonly Partial<CallTally>[]) {
   await insertOrganization(db, { id: 'org_acme', name: 'acme', createdAt: 1 });
   const upstream = { kind: 'demo' } as const;
   const server = { id: 'srv_sales', organizationId: 'org_acme', name: 'sales', upstream };
-  await insertServer(db, { ...server, createdAt: 1 });
+  await insertServer(db, { ...server, targetId: 'target_sales', createdAt: 1 });
   const one = { ...none, at: now - (now % 60), bucket: 3, calls: 1 };
-  const of = { serverId: 'srv_sales', kind: 'server', subject: 'srv_sales' } as const;
+  const ids = { serverId: 'srv_sales', targetId: 'target_sales' } as const;
+  const of = { ...ids, kind: 'server', subject: 'srv_sales' } as const;
   await recordCalls(
     db,
     tallies.map((but) => Object.assign({}, one, of, but)),
@@ -81,7 +82,8 @@ test('of many subjects fifty are named, five of them over time, and the others s
 
 test('calls that are recorded while usage is read leave the total the sum of its subjects', async () => {
   await using stores = await counted([{ kind: 'key', subject: 'key_1', calls: 3 }]);
-  const during = { serverId: 'srv_sales', kind: 'key', subject: 'key_1' } as const;
+  const ids = { serverId: 'srv_sales', targetId: 'target_sales' } as const;
+  const during = { ...ids, kind: 'key', subject: 'key_1' } as const;
   let queries = 0;
   const db = stores.db.withPlugin({
     transformQuery: ({ node }) => node,

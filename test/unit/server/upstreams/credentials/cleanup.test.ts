@@ -28,7 +28,8 @@ import { stillClock, type StillClock } from '#support/still-clock';
 const issuer = 'https://as.example';
 const access: UpstreamAccess = {
   id: 'upa_1',
-  targetId: 'srv_web',
+  targetId: 'target_web',
+  endpointId: 'srv_web',
   kind: 'authorization_code',
   url: 'https://mcp.example/mcp',
   metadata: {
@@ -45,7 +46,7 @@ const access: UpstreamAccess = {
 };
 const server = { organization: 'acme', name: 'web' };
 const sealing = masterKey(randomBytes(32));
-const of = { targetId: 'srv_web', accessId: 'upa_1', userId: 'user_dana' };
+const of = { targetId: 'target_web', accessId: 'upa_1', userId: 'user_dana' };
 const ended = {
   id: 'upc_1',
   access_id: of.accessId,
@@ -80,7 +81,8 @@ beforeEach(async () => {
     ['srv_other', 'other'],
   ] as const) {
     const upstream = { kind: 'http', url: access.url } as const;
-    await insertServer(db, { id, organizationId: 'org', name, upstream, createdAt: 1 });
+    const ids = { id, targetId: `target_${name}`, organizationId: 'org' };
+    await insertServer(db, { ...ids, name, upstream, createdAt: 1 });
   }
 });
 afterEach(async () => {
@@ -202,14 +204,19 @@ test('cleanup: an authorization server without a revocation endpoint gets no req
 test('cleanup: a server’s own token is revoked once its access is removed or changed', async () => {
   const { db } = stores;
   await replaceUpstreamAccess(db, access);
-  await replaceUpstreamAccess(db, { ...access, id: 'upa_2', targetId: 'srv_other' });
+  await replaceUpstreamAccess(db, {
+    ...access,
+    id: 'upa_2',
+    targetId: 'target_other',
+    endpointId: 'srv_other',
+  });
   const tokens = new ServerTokens({ clientOf, db, clock });
   const { run } = await cleanupOf({ serverTokens: () => tokens.takeEnded() });
   await tokens.token(access, server);
   await tokens.token({ ...access, id: 'upa_2' }, server);
   await run();
   const whileActive = [...revoked];
-  await removeUpstreamAccess(db, 'srv_web');
+  await removeUpstreamAccess(db, 'target_web');
   await run();
   const afterRemoval = [...revoked];
   await tokens.token({ ...access, id: 'upa_2', scopes: ['other'] }, server);

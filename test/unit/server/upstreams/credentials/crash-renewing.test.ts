@@ -20,7 +20,8 @@ const url = 'https://mcp.example/mcp';
 const sealing = masterKey(randomBytes(32));
 const access: UpstreamAccess = {
   id: 'upa_1',
-  targetId: 'srv_web',
+  targetId: 'target_web',
+  endpointId: 'srv_web',
   kind: 'authorization_code',
   url,
   metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -36,7 +37,7 @@ const lifeSeconds = 600;
 const claimSeconds = 30;
 
 async function connect(stores: OpenStores, userId: string, now: number, turn = 0): Promise<void> {
-  const of = { targetId: 'srv_web', accessId: access.id, userId };
+  const of = { targetId: 'target_web', accessId: access.id, userId };
   const tokens = {
     accessToken: `access-${userId}-${turn}`,
     refreshToken: `refresh-${userId}-${turn}`,
@@ -85,7 +86,7 @@ test('renew a person’s token: wherever the server crashes, at most that one pe
       await insertOrganization(stores.db, { id: 'org', name: 'acme', createdAt: start });
       const upstream = { kind: 'http', url } as const;
       const server = { id: 'srv_web', organizationId: 'org', name: 'web', upstream };
-      await insertServer(stores.db, { ...server, createdAt: start });
+      await insertServer(stores.db, { ...server, targetId: access.targetId, createdAt: start });
       for (const id of ['dana', 'eve']) {
         const user = { id, email: `${id}@example.com`, createdAt: start };
         await insertUser(stores.db, user, { organizationId: 'org', role: 'member' });

@@ -28,7 +28,8 @@ const url = 'https://mcp.example/mcp';
 const sealing = masterKey(randomBytes(32));
 const access: UpstreamAccess = {
   id: 'upa_1',
-  targetId: 'srv_web',
+  targetId: 'target_web',
+  endpointId: 'srv_web',
   kind: 'authorization_code',
   url,
   metadata: { issuer: 'https://as.example', token_endpoint: 'https://as.example/token' },
@@ -56,14 +57,14 @@ beforeEach(async () => {
   await insertOrganization(stores.db, { id: 'org', name: 'acme', createdAt });
   const upstream = { kind: 'http', url } as const;
   const server = { id: 'srv_web', organizationId: 'org', name: 'web', upstream, createdAt };
-  await insertServer(stores.db, server);
+  await insertServer(stores.db, { ...server, targetId: access.targetId });
   const dana = { id: 'dana', email: 'dana@example.com', createdAt };
   await insertUser(stores.db, dana, { organizationId: 'org', role: 'member' });
   await replaceUpstreamAccess(stores.db, access);
 });
 afterEach(() => stores[Symbol.asyncDispose]());
 
-const of = { targetId: 'srv_web', accessId: 'upa_1', userId: 'dana' };
+const of = { targetId: 'target_web', accessId: 'upa_1', userId: 'dana' };
 const connect = (but: Partial<UpstreamTokens> = {}) => {
   const tokens = {
     accessToken: 'access-0',

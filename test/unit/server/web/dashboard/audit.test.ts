@@ -20,9 +20,11 @@ async function logged(
   const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role: 'owner' });
   await insertKey(db, newKey({ id: 'key_1', name: '<b>Nightly</b> report' }));
   await insertOrganization(db, { id: 'org_other', name: 'other', createdAt: 1 });
-  const titled = { id: 'srv_titled', organizationId: 'org_acme', name: 'titled', createdAt: 1 };
+  const titledIds = { id: 'srv_titled', targetId: 'target_titled' };
+  const titled = { ...titledIds, organizationId: 'org_acme', name: 'titled', createdAt: 1 };
   await insertServer(db, { ...titled, title: 'Sales <EMEA>', upstream: { kind: 'demo' } });
-  const theirs = { id: 'srv_other', organizationId: 'org_other', name: 'theirs', createdAt: 1 };
+  const theirIds = { id: 'srv_other', targetId: 'target_other' };
+  const theirs = { ...theirIds, organizationId: 'org_other', name: 'theirs', createdAt: 1 };
   await insertServer(db, { ...theirs, upstream: { kind: 'demo' } });
   const owner = { type: 'server', serverId: 'srv_other' } as const;
   await insertKey(db, newKey({ id: 'key_2', hash: '2', name: 'Secret project', owner }));

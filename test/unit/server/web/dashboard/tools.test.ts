@@ -16,8 +16,8 @@ test('changed tools: twenty are compared at once, and the rest are counted', asy
     Array.from({ length: 22 }, (_, place) => place).flatMap(
       (place) => toolDefinition({ name: `tool-${place}`, description }) ?? [],
     );
-  await noteToolDefinitions(stores.db, 'srv_sales', told('before'), clock.now());
-  await noteToolDefinitions(stores.db, 'srv_sales', told('after'), clock.now());
+  await noteToolDefinitions(stores.db, 'target_sales', told('before'), clock.now());
+  await noteToolDefinitions(stores.db, 'target_sales', told('after'), clock.now());
   const { cookie } = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
   const { text } = await app.get('/dashboard/acme/servers/sales/tools', cookie);
 
@@ -113,7 +113,7 @@ test('tools page: without an answer it shows what was seen last, and the reason 
   await using app = await pageApp();
   const { stores, clock } = app.server;
   const seen = toolDefinition({ name: 'search', description: 'Finds books.' });
-  await noteToolDefinitions(stores.db, 'srv_sales', seen ? [seen] : [], clock.now());
+  await noteToolDefinitions(stores.db, 'target_sales', seen ? [seen] : [], clock.now());
   app.upstreams.inspection = { outcome: 'offline', reason: 'Connection refused at 10.0.0.5.' };
   const ada = await app.browser('user_ada', { organizationId: 'org_acme', role: 'admin' });
   const mia = await app.browser('user_mia');
@@ -194,9 +194,9 @@ test('tools page: it says so if a server has as many tools as can be compared', 
     (_, n) => toolDefinition({ name: `t${n}` }) ?? [],
   ).flat();
   const { cookie } = await app.browser('user_mia');
-  await noteToolDefinitions(stores.db, 'srv_sales', many.slice(1), clock.now());
+  await noteToolDefinitions(stores.db, 'target_sales', many.slice(1), clock.now());
   const { text: before } = await app.get(path, cookie);
-  await noteToolDefinitions(stores.db, 'srv_sales', many, clock.now());
+  await noteToolDefinitions(stores.db, 'target_sales', many, clock.now());
   const { text } = await app.get(path, cookie);
 
   expect(before).not.toContain('as many as Latchkey can compare');

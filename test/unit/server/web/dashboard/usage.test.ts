@@ -37,7 +37,8 @@ async function called() {
   onTestFinished(() => app[Symbol.asyncDispose]());
   const { db } = app.server.stores;
   const server = { organizationId: 'org_acme', name: 'stock', createdAt: 1 };
-  await insertServer(db, { ...server, id: 'srv_stock', upstream: { kind: 'demo' } });
+  const ids = { id: 'srv_stock', targetId: 'target_stock' };
+  await insertServer(db, { ...server, ...ids, upstream: { kind: 'demo' } });
   for (const id of ['key_1', 'key_2']) await insertKey(db, newKey({ id, hash: id, name: id }));
   const now = app.server.clock.now();
   const none = { toolErrors: 0, refused: 0, upstreamErrors: 0, bucket: 4 };
@@ -49,7 +50,8 @@ async function called() {
       ['srv_stock', 'client', 'client_1', 2, 2],
     ] as const
   ).flatMap(([serverId, kind, subject, calls, hours]): CallTally[] => {
-    const call = { ...none, serverId, calls, toolErrors: 1, at: now - hours * 3600 };
+    const ofServer = { serverId, targetId: serverId.replace('srv', 'target') };
+    const call = { ...none, ...ofServer, calls, toolErrors: 1, at: now - hours * 3600 };
     return [
       { ...call, kind, subject },
       { ...call, kind: 'server', subject: serverId },

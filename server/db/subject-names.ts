@@ -1,0 +1,28 @@
+import { preparedQuery } from './prepared-query.ts';
+import type { CallKind } from './rollups.ts';
+import type { Db } from './transaction.ts';
+
+const namesIn = (table: 'endpoint' | 'oauth_client' | 'api_key') =>
+  preparedQuery((db, ids: readonly string[]) =>
+    db.selectFrom(table).select(['id', 'name']).where('id', 'in', ids),
+  );
+const namesOf = {
+  server: namesIn('endpoint'),
+  client: namesIn('oauth_client'),
+  key: namesIn('api_key'),
+  person: preparedQuery((db, ids: readonly string[]) =>
+    db.selectFrom('person').select(['id', 'email as name']).where('id', 'in', ids),
+  ),
+};
+
+/** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
+export async function findSubjectNames(
+  db: Db,
+  kind: CallKind,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  if (kind === 'tool' || kind === 'method') return new Map(ids.map((name) => [name, name]));
+  if (ids.length === 0) return new Map();
+  const rows = await namesOf[kind](db, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
