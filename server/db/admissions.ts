@@ -73,7 +73,7 @@ export interface AdmissionStore {
 const endpointColumns = ['id', 'name', 'limits', 'created_at'] as const;
 
 /** The columns that the record of an endpoint and its target is read from. */
-const ofServer = [...endpointColumns, 'target_id', ...targetColumns] as const;
+const ofServer = ['organization', ...endpointColumns, 'target_id', ...targetColumns] as const;
 
 const server = [
   'o.name as organization, t.id as target_id',
@@ -154,8 +154,8 @@ export interface AdmissionQuery<Answer extends object> {
 
 /** The records that anything refers to, by the id of their endpoint. */
 const serversInUse = new Map<string, WeakRef<ServerRecord>>();
-/** The columns that a record was read from. Comparing them takes a fraction of the time of reading them again. */
-const columnsOf = new WeakMap<ServerRecord, readonly unknown[]>();
+/** The rows that records were read from. Comparing their columns takes a fraction of the time of reading them again. */
+const rowsOf = new WeakMap<ServerRecord, AdmissionRow>();
 const unused = new FinalizationRegistry<string>((id) => {
   if (!serversInUse.get(id)?.deref()) serversInUse.delete(id);
 });
@@ -165,13 +165,12 @@ const unused = new FinalizationRegistry<string>((id) => {
  * be long, and its callers may be very many.
  */
 function sharedServer(row: AdmissionRow): ServerRecord {
-  const columns = [row.organization, ...ofServer.map((column) => row[column])];
   const known = serversInUse.get(row.id)?.deref();
-  const readFrom = known && columnsOf.get(known);
-  if (known && columns.every((value, at) => value === readFrom?.[at])) return known;
+  const readFrom = known && rowsOf.get(known);
+  if (readFrom && ofServer.every((column) => row[column] === readFrom[column])) return known;
   const made = readServer(row);
   serversInUse.set(row.id, new WeakRef(made));
-  columnsOf.set(made, columns);
+  rowsOf.set(made, row);
   unused.register(made, row.id);
   return made;
 }
