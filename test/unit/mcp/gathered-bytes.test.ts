@@ -1,15 +1,14 @@
-import fc from 'fast-check';
+import { array, assert, integer, oneof, property } from 'fast-check';
 import { expect, test } from 'vitest';
 
 import { GatheredBytes } from '#mcp/gathered-bytes';
 
 test('gathered bytes: parts of any length are the whole again', () => {
-  const parts = fc.array(
-    fc.oneof(fc.integer({ max: 40, min: 0 }), fc.integer({ max: 40_000, min: 0 })),
-    { maxLength: 40 },
-  );
-  fc.assert(
-    fc.property(parts, (lengths) => {
+  const parts = array(oneof(integer({ max: 40, min: 0 }), integer({ max: 40_000, min: 0 })), {
+    maxLength: 40,
+  });
+  assert(
+    property(parts, (lengths) => {
       const gathered = new GatheredBytes();
       const given = lengths.map((length, index) => Buffer.alloc(length, index));
       for (const part of given) gathered.add(part);
