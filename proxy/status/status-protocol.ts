@@ -1,6 +1,6 @@
 import { isObject, isText, parseObject } from 'latchkey-mcp/json-value';
 import type { Socket } from 'node:net';
-import type { RunningProxy } from './running-proxy.ts';
+import { callOutcomes, type LastCall, type RunningProxy } from './running-proxy.ts';
 
 /**
  * The protocol of the status socket: a JSON object a line. A watcher sends requests:
@@ -28,21 +28,32 @@ export function parseEvent(line: string): StatusEvent | undefined {
   const { proxy, acknowledged } = parseObject(line) ?? {};
   const request = proxyRequests.find((one) => one === acknowledged);
   if (request) return { acknowledged: request };
-  return isRunningProxy(proxy) ? { proxy } : undefined;
+  if (!isRunningProxy(proxy)) return undefined;
+  const { lastCall, ...others } = proxy;
+  return { proxy: isLastCall(lastCall) ? proxy : others };
+}
+
+/** A proxy of a later version may know outcomes that this one does not. */
+function isLastCall(value: unknown): value is LastCall {
+  if (!isObject(value)) return false;
+  const { at, method, outcome } = value;
+  return (
+    Number.isSafeInteger(at) && isText(method) && callOutcomes.some((known) => known === outcome)
+  );
 }
 
 /** Only this user can have written it, so checking the shape is enough. */
 function isRunningProxy(value: unknown): value is RunningProxy {
   if (!isObject(value)) return false;
   const { pid, startedAt, sinceAt, name, url, state, version } = value;
-  const { scopes, assistant, lastCall, expiresAt } = value;
+  const { account, scopes, assistant, expiresAt } = value;
   return (
-    [pid, startedAt, sinceAt].every((one) => typeof one === 'number') &&
+    [pid, startedAt, sinceAt].every((one) => Number.isSafeInteger(one)) &&
     [name, url, state, version].every((one) => typeof one === 'string') &&
     (scopes === undefined || (Array.isArray(scopes) && scopes.every(isText))) &&
     (assistant === undefined || (isObject(assistant) && isText(assistant['name']))) &&
-    (lastCall === undefined || (isObject(lastCall) && isText(lastCall['method']))) &&
-    (expiresAt === undefined || typeof expiresAt === 'number')
+    (account === undefined || isText(account)) &&
+    (expiresAt === undefined || Number.isSafeInteger(expiresAt))
   );
 }
 
