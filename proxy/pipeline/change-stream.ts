@@ -13,8 +13,9 @@ type Subscription = {
   stop: AbortController;
   /** What the server accepts; `undefined` if the stream ended before it said so. */
   acknowledged: PromiseWithResolvers<Honoured | undefined>;
-  /** The subscription that it replaces, until it is acknowledged. */
+  /** The acknowledged subscription that it replaces, until it is acknowledged itself. */
   before: Subscription | undefined;
+  isAcknowledged?: boolean;
   /** The subscription that replaces it. */
   after?: Subscription;
   hasEnded?: boolean;
@@ -95,15 +96,19 @@ export class ChangeStream {
   /** Opens a stream for everything that is wanted now. It replaces the current one. */
   #open(isReopened = false): Subscription | undefined {
     const request = this.#request();
-    const before = this.#current;
+    const current = this.#current;
     if (!this.#audience || !request) {
-      stop(before);
+      stop(current);
       this.#current = undefined;
       return undefined;
     }
+    // At most one stream waits to be acknowledged, however often the subscription changes.
+    const isWaiting = current && !current.isAcknowledged && !current.hasEnded;
+    const before = isWaiting ? current.before : current;
+    if (isWaiting) current.stop.abort();
     const acknowledged = Promise.withResolvers<Honoured | undefined>();
     const subscription = { stop: new AbortController(), acknowledged, before };
-    if (before) before.after = subscription;
+    if (current) current.after = subscription;
     this.#current = subscription;
     void this.#run(subscription, request, this.#audience, isReopened);
     return subscription;
@@ -136,6 +141,7 @@ export class ChangeStream {
         honoured = honouredBy(message);
         stop(subscription.before);
         subscription.before = undefined;
+        subscription.isAcknowledged = true;
         if (isReopened) await reportAll(honoured, deliver);
         subscription.acknowledged.resolve(honoured);
       } else if (message.kind === 'notification') await deliver(message);

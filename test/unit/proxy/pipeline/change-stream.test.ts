@@ -156,6 +156,20 @@ test('change stream: two simultaneous subscriptions both succeed, in whatever or
   });
 });
 
+test('107: change stream: at most two streams are open at a server that acknowledges only the first', async () => {
+  const { streams, stream, changes, acknowledge } = following(['tools']);
+  await acknowledge(0);
+
+  for (let n = 1; n <= 20; n += 1) {
+    void changes.subscribe('memo://a');
+    changes.unsubscribe('memo://a');
+  }
+
+  expect(streams).toHaveLength(41);
+  expect(streams.filter(({ ended }) => !ended())).toHaveLength(2);
+  expect(stream(0).ended()).toBe(false);
+});
+
 test('change stream: a refused resource leaves the others subscribed, on the stream that they had', async () => {
   const { stream, streams, changes, acknowledge, heard, clock } = following(['tools']);
   await acknowledge(0);
