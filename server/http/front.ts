@@ -59,6 +59,8 @@ export class Front {
   #isClosing = false;
   #calls: WaitingCall[] = [];
   #tokenRequests: Waiting[] = [];
+  /** Sends what was answered in this turn. */
+  #ready: (() => void)[] = [];
   readonly #elsewhere = new WeakSet<ServerResponse>();
 
   constructor(options: FrontOptions) {
@@ -181,11 +183,19 @@ export class Front {
     };
     try {
       const answer = answerOf();
-      if (answer instanceof Promise) answer.then(send, broken);
+      if (answer instanceof Promise) answer.then((made) => this.#soon(() => send(made)), broken);
       else send(answer);
     } catch (err) {
       broken(err);
     }
+  }
+
+  /** Sends the answers that become ready in a turn together at its end: each alone wakes its reader while others are made. */
+  #soon(send: () => void): void {
+    if (this.#ready.push(send) > 1) return;
+    setImmediate(() => {
+      for (const act of this.#ready.splice(0)) act();
+    });
   }
 }
 
