@@ -1,10 +1,11 @@
-import { messageEvent, type SseEvent } from 'latchkey-mcp/sse';
+import { messageEvent, type SseEvent, SseEvents } from 'latchkey-mcp/sse';
 import { TopLevelMembers } from 'latchkey-mcp/top-level-members';
 import {
   bodyWithin,
   discard,
   eventsIn,
   failure,
+  maxEventBytes,
   unfinished,
   wholeBody,
   type LongBody,
@@ -75,6 +76,8 @@ export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<
   if (isShort && status === 200 && mediaType === json && options.ownId?.isRequest !== false) {
     return single(200, passed(body, options), options);
   }
+  const isEvents = status === 200 && mediaType === eventStream && options.accepts.events;
+  if (isShort && isEvents && !options.isSingle) return wholeStream(body, options);
   return replyOnce(answer, options);
 }
 
@@ -148,31 +151,52 @@ async function responseIn(
   throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
 }
 
+/** Makes the events of one answer into what its caller gets. */
+class PassedEvents {
+  /** How the answer ended, as far as its events say. */
+  outcome: AnsweredOutcome = 'ok';
+  readonly #options: ReplyOptions;
+  readonly #stream: FollowedStream | undefined;
+  #bytes = 0;
+
+  constructor(options: ReplyOptions, stream: FollowedStream | undefined) {
+    this.#options = options;
+    this.#stream = stream;
+  }
+
+  /** `undefined` for an event that the caller does not get here. @throws {GatewayRefusal} */
+  pass(event: SseEvent): Uint8Array | undefined {
+    const { filters, maxBytes } = this.#options;
+    let sent: Uint8Array | undefined = event.raw;
+    if (event.data.length > 0) {
+      const message = filtered(new AnswerMessage(event.data, event), filters);
+      if (!message) return undefined;
+      if (isErrorAnswer(message)) this.outcome = 'tool-error';
+      sent = this.#stream ? this.#stream.push(message) : message.eventBytes;
+    } else if (this.#stream) sent = this.#stream.pushComment(event);
+    // Another connection reads on where this caller was lost.
+    if (!sent) return undefined;
+    this.#bytes += sent.length;
+    if (this.#bytes > maxBytes) throw tooLarge(maxBytes);
+    return sent;
+  }
+}
+
 /** The events as the caller gets them, one by one. */
 async function* streamed(
   events: AsyncIterable<SseEvent>,
   options: ReplyOptions,
   stream: FollowedStream | undefined,
 ): AsyncGenerator<Uint8Array> {
-  const { filters, maxBytes, signal, held, finish, missed } = options;
-  let bytes = 0;
-  let outcome: AnsweredOutcome = 'ok';
+  const { signal, held, finish, missed } = options;
+  const passing = new PassedEvents(options, stream);
   try {
     if (missed) yield* missed;
     const primer = stream?.begin();
     if (primer) yield primer;
     for await (const event of events) {
-      let sent: Uint8Array | undefined = event.raw;
-      if (event.data.length > 0) {
-        const message = filtered(new AnswerMessage(event.data, event), filters);
-        if (!message) continue;
-        if (isErrorAnswer(message)) outcome = 'tool-error';
-        sent = stream ? stream.push(message) : message.eventBytes;
-      } else if (stream) sent = stream.pushComment(event);
-      // Another connection reads on where this caller was lost.
+      const sent = passing.pass(event);
       if (!sent) continue;
-      bytes += sent.length;
-      if (bytes > maxBytes) throw tooLarge(maxBytes);
       held?.pass(sent.length);
       yield sent;
       held?.passed();
@@ -180,13 +204,46 @@ async function* streamed(
     // Some ends are quiet: a stream that was cut off must not look like one that is over.
     const slowness = slownessIn(signal);
     if (slowness) throw slowness;
-    finish(outcome);
+    finish(passing.outcome);
   } catch (cause) {
     throw ended(cause, options);
   } finally {
     stream?.end();
     finish('ok');
   }
+}
+
+/** The events of a stream that has ended already, as one body. What breaks it off is its last event, as in any other. */
+function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
+  const { held, finish, report } = options;
+  const stream = options.stream?.();
+  const passing = new PassedEvents(options, stream);
+  const chunks: Uint8Array[] = [];
+  try {
+    const primer = stream?.begin();
+    if (primer) chunks.push(primer);
+    for (const event of new SseEvents({ maxBytes: maxEventBytes }).push(body)) {
+      const passed = passing.pass(event);
+      if (passed) chunks.push(passed);
+    }
+    const whole = joined(chunks);
+    held?.pass(whole.length);
+    const sent = held?.keep();
+    finish(passing.outcome);
+    return { ...eventAnswer(whole), ...(sent && { sent, whenGivenUp: held?.whenGivenUp }) };
+  } catch (cause) {
+    const error = ended(unfinished(cause), options);
+    const message = report?.(error);
+    if (message === undefined) throw error;
+    return eventAnswer(joined([...chunks, messageEvent(Buffer.from(message))]));
+  } finally {
+    stream?.end();
+  }
+}
+
+function joined(chunks: readonly Uint8Array[]): Uint8Array {
+  const [only, ...others] = chunks;
+  return only && others.length === 0 ? only : Buffer.concat(chunks);
 }
 
 /** Notes how an answer broke off. What ended it for being slow counts, rather than the break that follows. */

@@ -6,6 +6,8 @@ import type { AnswerMessage } from './filters.ts';
 const retentionSeconds = 120;
 const maxBytes = 1024 * 1024;
 const maxStreams = 1000;
+/** Looking through all streams costs too much for every call. */
+const sweepEvery = 100;
 /** What an event costs besides its bytes: its buffer and its entries in two lists. */
 const keptEventBytes = 300;
 
@@ -45,7 +47,8 @@ export class SessionStreams {
     stream.answered = answered;
     this.#streams.set(id, stream);
     this.#forgetOld();
-    if (this.#streams.size >= maxStreams / 10) this.#forgetEnded();
+    if (this.#lastId % sweepEvery === 0) this.#forgetEnded();
+    if (this.#streams.size > maxStreams) this.#forgetFirst();
     return stream;
   }
 
@@ -103,12 +106,16 @@ export class SessionStreams {
     while ((this.#kept[0]?.at ?? oldest) < oldest) this.#drop();
   }
 
-  /** Drops ended streams without events, and the oldest if there are too many. */
+  /** Drops ended streams without events. */
   #forgetEnded(): void {
     for (const [id, stream] of this.#streams) {
-      const isTooMany = this.#streams.size > maxStreams;
-      if (isTooMany || (!stream.isOpen && !stream.isKept)) this.#streams.delete(id);
+      if (!stream.isOpen && !stream.isKept) this.#streams.delete(id);
     }
+  }
+
+  #forgetFirst(): void {
+    const [oldest] = this.#streams.keys();
+    if (oldest !== undefined) this.#streams.delete(oldest);
   }
 }
 

@@ -194,6 +194,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #headers: Headers = {};
   /** The body, once the answer turned out to be long. */
   #stream: Readable | undefined;
+  #isOver = false;
   /** What has arrived and is not in the stream yet. */
   readonly #arrived = new GatheredBytes();
 
@@ -232,7 +233,10 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (status < 200) return;
     this.#status = status;
     this.#headers = headers;
-    if (this.#header('content-type')?.startsWith('text/event-stream')) this.#beginStream();
+    // One that ends in the same packet is an answer like any other.
+    if (this.#header('content-type')?.startsWith('text/event-stream')) {
+      queueMicrotask(() => this.#beginStream());
+    }
   }
 
   onResponseData(_: Dispatcher.DispatchController, chunk: Buffer): void {
@@ -252,6 +256,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseEnd(): void {
+    this.#isOver = true;
     this.#settle();
     if (!this.#stream) return this.#answer(this.#arrived.whole());
     this.#passOn();
@@ -259,6 +264,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseError(_: unknown, error: Error): void {
+    this.#isOver = true;
     this.#settle();
     if (this.#stream) return void this.#stream.destroy(error);
     if (this.#request.signal.aborted) return this.#reject(error);
@@ -273,6 +279,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   #beginStream(): void {
+    if (this.#stream || this.#isOver) return;
     const stream = new Readable({
       read: () => this.#controller?.resume(),
       destroy: (error, done) => {

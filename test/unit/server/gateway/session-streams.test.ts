@@ -53,8 +53,9 @@ async function* streamOf(
       stream: () => followed(stream, session, isPrimed),
     },
   );
-  if (typeof body !== 'object' || body instanceof Uint8Array) throw new Error('no stream');
-  yield* body;
+  if (typeof body !== 'object') throw new Error('no stream');
+  if (body instanceof Uint8Array) yield body;
+  else yield* body;
 }
 
 async function rest(events: AsyncIterable<Uint8Array>): Promise<string> {

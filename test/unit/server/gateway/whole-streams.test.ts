@@ -1,0 +1,87 @@
+import { expect, test } from 'vitest';
+
+import { sealed, principalSeal } from '#server/gateway/seal';
+import { allowedNotifications, ownResponse } from '#server/gateway/filters';
+import { GatewayRefusal } from '#server/gateway/gateway-refusal';
+import type { ReplyOptions } from '#server/gateway/reply';
+import { followed, LostCaller, SessionStreams } from '#server/gateway/session-streams';
+import { fakeMac } from '#support/fake-mac';
+import { eventStream } from '#support/fake-upstream';
+import { bodyText } from '#support/gateway-answer';
+import { replied } from '#support/replied';
+import { stillClock } from '#support/still-clock';
+
+const result = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}';
+const failing = '{"jsonrpc":"2.0","id":1,"result":{"content":[],"isError":true}}';
+const task = '{"jsonrpc":"2.0","id":1,"result":{"task":{"taskId":"t-1","status":"working"}}}';
+const progress = '{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":1}}';
+const changed = '{"jsonrpc":"2.0","method":"notifications/resources/list_changed"}';
+const question = '{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{}}';
+const another = '{"jsonrpc":"2.0","id":2,"result":{}}';
+
+const bodies: Readonly<Record<string, string>> = {
+  'one response': eventStream(result),
+  nothing: '',
+  'comments, ids and names': `: hi\n\nid: 7\nevent: message\nretry: 9\ndata: ${result}\n\n`,
+  'several messages': eventStream(progress, question, result),
+  'a notification that the caller may not get': eventStream(changed, result),
+  'an error of a tool': eventStream(failing),
+  'the id of a task': eventStream(task),
+  'the response to another request': eventStream(progress, another, result),
+  'what is no message': `data: {"jsonrpc"\n\n${eventStream(result)}`,
+  'an event that has not ended': `${eventStream(progress)}data: ${result}`,
+  'more than is allowed': eventStream(progress, result.replace('[]', `["${'x'.repeat(2000)}"]`)),
+  'line ends of all kinds': `data: ${progress}\r\n\r\ndata: ${result}\r\r`,
+};
+
+/** What the caller gets of an upstream's events, and what else becomes of them. */
+async function passed(text: string | Uint8Array, inSession: boolean) {
+  const outcomes: string[] = [];
+  const refusals: string[] = [];
+  const streams = new SessionStreams(stillClock(), { maxBytes: 1_000_000, bytes: 0 });
+  const stream = streams.open('answer', new LostCaller(() => undefined), '1');
+  const session = { pending: new Set<string>() };
+  const filters = [
+    allowedNotifications(['mcp:tools:read']),
+    ownResponse('1'),
+    sealed(principalSeal('owner', fakeMac)),
+  ];
+  const options: Partial<ReplyOptions> = {
+    filters: filters.filter((filter) => filter !== undefined),
+    maxBytes: 1500,
+    ownId: { id: '1', isRequest: true },
+    finish: (outcome) => outcomes.push(outcome),
+    report: (error) => {
+      if (!(error instanceof GatewayRefusal)) return undefined;
+      refusals.push(error.code);
+      return `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"${error.code}"}}`;
+    },
+    ...(inSession && { stream: () => followed(stream, session, true) }),
+  };
+  const answer = await replied({ mediaType: 'text/event-stream', text }, options);
+  const { status, headers } = answer;
+  const read = await bodyText(answer);
+  const { isOpen, isAnswered, lastNumber } = stream;
+  const kept = {
+    isOpen: inSession && isOpen,
+    isAnswered,
+    lastNumber,
+    pending: [...session.pending],
+  };
+  return { status, headers, read, outcome: outcomes[0], refusals, kept };
+}
+
+test.each(
+  Object.entries(bodies).flatMap(([name, body]) => [
+    [`${name}, in a session`, body, true] as const,
+    [name, body, false] as const,
+  ]),
+)(
+  'an event stream that has ended is passed like one that comes: %s',
+  async (_, body, inSession) => {
+    const whole = await passed(Buffer.from(body), inSession);
+    const coming = await passed(body, inSession);
+
+    expect(whole).toEqual(coming);
+  },
+);
