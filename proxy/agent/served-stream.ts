@@ -65,6 +65,9 @@ export type ServedStreamPorts = {
   onEnd: () => void;
 };
 
+/** Made once: its stack costs as much as everything else at the end of a call. */
+const streamEnded = new DOMException('the stream has ended', 'AbortError');
+
 export function servedStream(opening: Opening, ports: ServedStreamPorts): ServedStream {
   const { id, send, responder, maxBodyBytes, onEnd } = ports;
   const window = sendWindow();
@@ -79,7 +82,7 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
     if (isEnded) return;
     isEnded = true;
     window.end();
-    ending.abort();
+    ending.abort(streamEnded);
     onEnd();
   }
 

@@ -14,6 +14,8 @@ import { type Handshake, handshakeHeaders, initializedNotification } from './ups
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
+/** Made once: its stack costs as much as a step of a call. */
+const callEnded = new DOMException('the call was ended', 'AbortError');
 
 /** What an upstream may ask a caller, by the required capability. */
 const askable: Readonly<Record<string, string>> = {
@@ -379,8 +381,8 @@ export class LegacyCall {
     const { id } = this.#question?.envelope ?? {};
     if (id !== undefined)
       this.respond(errorTo(id, -32603, 'the client did not answer the question'));
-    this.#ended.abort();
-    this.inbox.end(new DOMException('the call was ended', 'AbortError'));
+    this.#ended.abort(callEnded);
+    this.inbox.end(callEnded);
   }
 }
 

@@ -43,9 +43,11 @@ const gatewayCallSchema = z.object({
   proved: provedSchema,
 });
 
+const toGatewaySchema = z.object({ to: z.literal('gateway') });
+
 /** Whether a stream that another node opened is a call to the gateway here. */
 export function isForGateway(opening: unknown): boolean {
-  return z.object({ to: z.literal('gateway') }).safeParse(opening).success;
+  return toGatewaySchema.safeParse(opening).success;
 }
 
 const answerSchema = z.object({
