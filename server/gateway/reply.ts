@@ -223,8 +223,8 @@ function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
     const primer = stream?.begin();
     if (primer) chunks.push(primer);
     for (const event of new SseEvents({ maxBytes: maxEventBytes }).push(body)) {
-      const passed = passing.pass(event);
-      if (passed) chunks.push(passed);
+      const part = passing.pass(event);
+      if (part) chunks.push(part);
     }
     const whole = joined(chunks);
     held?.pass(whole.length);
