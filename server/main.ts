@@ -1,6 +1,8 @@
 import { createServer } from 'node:net';
 import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { passwordHashing } from '#accounts/passwords';
+import { helpText, nounHelpText, startHelpText } from '#cli/help';
 import { systemClock } from '#model/clock';
 import { checkBaseUrl, listeningUrl, noteBaseUrl } from '#config/base-url';
 import { startOptions } from '#config/option';
@@ -14,7 +16,13 @@ import { printable } from '#log/printable';
 import { redact } from '#log/redact';
 import manifest from './package.json' with { type: 'json' };
 import { newOwnerSocket, type OwnerSocket, removeOwnerSocket } from './nodes/owner-socket.ts';
+import { greet } from '#app/greeting';
+import { runCommand } from '#app/run-command';
+import { serve } from '#app/serve';
 import type { ServeOptions } from '#app/serve-options';
+import { isInUse } from '#app/stage-backup';
+import { processCount, readServeOptions, wholeNumber } from '#app/start-options';
+import { lockDataFolder } from '#app/stores';
 import { Supervisor, WorkerStartError, workerProcess } from '#app/supervisor';
 
 const here = new URL('.', import.meta.url);
@@ -43,14 +51,11 @@ try {
 async function run(argv: readonly string[]): Promise<void> {
   const [first] = argv;
   const wantsHelp = argv.some((word) => word === '--help' || word === '-h');
-  if (first === '--version') return out(manifest.version);
-  if (first === 'start' && !wantsHelp) return start(argv.slice(1));
-  // Loaded when needed: the commands and the running server share little.
-  const { helpText, nounHelpText, startHelpText } = await import('#cli/help');
   if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {
     return print(helpText(manifest.version));
   }
-  if (first === 'start') return print(startHelpText());
+  if (first === '--version') return out(manifest.version);
+  if (first === 'start') return wantsHelp ? print(startHelpText()) : start(argv.slice(1));
   const [, second = '--help'] = argv;
   const nounHelp = second.startsWith('-') && wantsHelp ? nounHelpText(first) : undefined;
   if (nounHelp !== undefined) return print(nounHelp);
@@ -59,14 +64,10 @@ async function run(argv: readonly string[]): Promise<void> {
     prompt: (text: string) => void process.stderr.write(text),
   };
   const { env } = process;
-  const { passwordHashing } = await import('#accounts/passwords');
-  const { runCommand } = await import('#app/run-command');
   await runCommand(argv, { env, clock, hashing: passwordHashing(), terminal, out, tell });
 }
 
 async function start(argv: readonly string[]): Promise<void> {
-  const { isInUse } = await import('#app/stage-backup');
-  const { processCount, readServeOptions, wholeNumber } = await import('#app/start-options');
   const input = readOptions(startOptions, argv, process.env, 'latchkey-server start --help');
   const [extra] = input.positionals;
   if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
@@ -85,7 +86,7 @@ async function start(argv: readonly string[]): Promise<void> {
   const log = jsonLog(level, logSink, worker?.number);
   const chosen = { input, worker, host, port, base, folder, clock, log };
   const options = readServeOptions({ ...chosen, own: process, proxy: proxySource() });
-  if (!options.database && !worker) await lockUntilExit(folder);
+  if (!options.database && !worker) lockUntilExit(folder);
   const listening = `listening on ${listeningUrl(host, port)}`;
   if (processes > 1 && !worker) {
     const { shutdownDelayMs = 0 } = options;
@@ -99,7 +100,6 @@ async function start(argv: readonly string[]): Promise<void> {
   }
   // If the supervisor was killed, its first worker removes the socket.
   removeAtExit(worker?.ownerSocket, () => !process.connected);
-  const { serve } = await import('#app/serve');
   const server = await serve({ ...options, tracing: await tracingOf(log) });
   const stop = stopOnSignal(server);
   worker?.onStop(stop);
@@ -107,7 +107,6 @@ async function start(argv: readonly string[]): Promise<void> {
   if (worker?.isGreeter ?? true) {
     const sources = isBuilt ? undefined : here;
     const nodePath = process.execPath;
-    const { greet } = await import('#app/greeting');
     await greet(server, { input, base, folder, isNew, sources, nodePath, clock, out });
   }
   if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
@@ -149,8 +148,7 @@ async function tracingOf(log: Log): Promise<Tracing | undefined> {
 }
 
 /** @throws {CommandError} if another server uses the folder */
-async function lockUntilExit(folder: string): Promise<void> {
-  const { lockDataFolder } = await import('#app/stores');
+function lockUntilExit(folder: string): void {
   const lock = lockDataFolder(folder);
   // Without this reference, the lock would be garbage-collected and released.
   process.once('exit', () => lock.close());
