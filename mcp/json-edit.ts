@@ -67,8 +67,8 @@ export interface Edit {
 }
 
 /**
- * Edits that set members (JSON text) of the object at `span`, replacing those of the same names. None if it is not an
- * object.
+ * Edits that set members of the object at `span` to the given JSON texts, replacing members of the same name. Empty if
+ * the value at `span` is not an object.
  */
 export function memberEdits(
   body: Buffer,
@@ -114,7 +114,7 @@ export function withMembers(body: Buffer, span: Span | undefined, changes: Membe
   return Buffer.concat([...parts, Buffer.from(parts.length === 0 ? '{}' : '}')]);
 }
 
-/** The text of `withMembers`. */
+/** The result of `withMembers` as a string. */
 export function changedObject(
   body: Buffer,
   span: Span | undefined,

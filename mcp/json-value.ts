@@ -9,7 +9,7 @@ export function isText(value: unknown): value is string {
   return typeof value === 'string';
 }
 
-/** The members of an object; none of any other value. */
+/** The members of an object; none for any other value. */
 export function membersOf(value: unknown): JsonObject {
   return isObject(value) ? value : {};
 }

@@ -74,16 +74,19 @@ export const strictRules: JsonRules = {
   strictness: 'every-level',
 };
 
-/** For messages that are forwarded as they are, to one reader: `jsonMembers` applies them. */
+/** For messages that are forwarded unchanged to a single reader. `jsonMembers` applies these rules. */
 export const relayRules: JsonRules = {
   maxDepth: 512,
   maxBytes: Infinity,
   strictness: 'top-level',
 };
 
-/** The most members, in all objects of a text, whose names must be compared. Each comparison costs time and memory. */
+/**
+ * The largest number of members, in all objects of a text together, whose names must be compared. Each comparison costs
+ * time and memory.
+ */
 export const maxMembers = 100_000;
-/** The most values of a text, at all levels: strings, numbers, objects, arrays and so on. */
+/** The largest number of values of a text, at all levels: strings, numbers, objects, arrays and so on. */
 export const maxValues = 1_000_000;
 
 const fewNames = 8;
@@ -94,8 +97,8 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = 
 /**
  * Scans a JSON text in one pass without building its value, and locates the wanted members. Besides invalid JSON it
  * refuses invalid UTF-8, a byte order mark, what `rules` say, and more than `maxMembers` members whose names must
- * differ. With the strictest rules, no text passes that two parsers could read as different messages, and none of more
- * than `maxValues` values. Names are compared after decoding.
+ * differ. With `every-level`, it also refuses any text that two parsers could read as different messages, or that has
+ * more than `maxValues` values. Names are compared after decoding.
  *
  * RFC 8259 §4, §8.1, §9; RFC 7493 §2
  */
@@ -113,7 +116,7 @@ export function strictJson<Place extends string>(
   return scan.outcome === 'refused' ? scan : { ...scan, text };
 }
 
-/** The bytes are not JSON, or the object names a member twice, or too many. */
+/** The bytes are not JSON, or the object has a member twice or too many members. */
 export class JsonError extends Error {
   override readonly name = 'JsonError';
   /** The offending byte. */
@@ -126,14 +129,14 @@ export class JsonError extends Error {
 }
 
 /**
- * Locates all members of the object in `bytes`, or at a span of them, by decoded name, and checks all of it as
- * `relayRules` say. No values are built: numbers keep their digits and strings their escapes.
+ * Locates all members of the object in `bytes`, or at `span` in them, by decoded name, and checks the whole object
+ * against `relayRules`. No values are built: numbers keep their digits and strings their escapes.
  *
  * @returns `undefined` if the value is not an object
  * @throws {JsonError}
  */
 export function jsonMembers(bytes: Uint8Array, span?: Span): Map<string, Span> | undefined {
-  // A span needs no check, because the whole text was read before.
+  // A span needs no check, because the whole text was checked before.
   if (!span && !isUtf8(bytes)) throw new JsonError(0);
   const members = new Map<string, Span>();
   const whole = span ?? { start: 0, end: bytes.length };
@@ -353,8 +356,8 @@ function folded(name: string): string {
 const backslash = 0x5c;
 const shortEscapes = Buffer.from('"\\/bfnrt');
 
-// The functions below read past the last byte as NUL, which occurs in no JSON text. If the text is not JSON, they return
-// `~at`, a negative number, where `at` is the offending byte.
+// To the functions below, bytes past the end are NUL, which occurs in no JSON text. If the text is not JSON, they
+// return `~at`, a negative number, where `at` is the offending byte.
 
 /** Returned by `stringEnd` for an escaped surrogate without its other half. */
 const loneSurrogate = -0x4000_0000;

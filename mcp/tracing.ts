@@ -1,8 +1,8 @@
 /*
- * Spans of OpenTelemetry. The only module of this folder that does I/O, and the only one that is loaded on demand: a
+ * OpenTelemetry spans. The only module of this folder that does I/O, and the only one that is loaded on demand: a
  * program imports it once `readTraceOptions` has said that traces are wanted.
  *
- * A span holds words of our own and names of servers, methods and tools: no argument, no credential, no caller, no URL.
+ * A span contains fixed words and the names of servers, methods and tools, but no arguments, credentials, callers or URLs.
  */
 import {
   diag,
@@ -32,13 +32,13 @@ import type { TraceOptions } from './trace-options.ts';
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
 /** How long an ending program waits for the collector. */
 const flushMs = 2000;
-/** How often a collector that is down is reported at most. */
+/** The shortest time between two reports that the collector cannot be reached. */
 const reportEveryMs = 60_000;
 
 export interface SpanStart {
   readonly kind: keyof typeof kinds;
   readonly attributes: Attributes;
-  /** In milliseconds since 1970; now unless given. */
+  /** In milliseconds since 1970. Default: now. */
   readonly startedAtMs?: number;
 }
 
@@ -82,7 +82,7 @@ export class Tracing {
     this.#tracer = this.#provider.getTracer('latchkey', version);
   }
 
-  /** Begins a span below the one that `headers` name, or a new trace. */
+  /** Begins a child of the span that `headers` name, or else a new trace. */
   begin(
     name: string,
     headers: ReceivedHeaders,

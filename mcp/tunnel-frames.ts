@@ -39,9 +39,9 @@ export const windowBytes = 256 * 1024;
 /** A receiver gives credit after passing on this many bytes, so that the sender rarely has to wait for credit. */
 export const creditBytes = windowBytes / 4;
 
-/** One message of a tunnel: a byte of type, four bytes of stream id, the payload. */
+/** One message of a tunnel: the type (one byte), the stream id (four bytes) and the payload. */
 export interface Frame {
-  /** The number that the other side sent; it may be unknown. */
+  /** The type as received, which may be unknown. */
   readonly type: number;
   /** 0 means the tunnel itself. */
   readonly stream: number;
@@ -112,7 +112,7 @@ export function readHello(payload: Buffer): Hello | undefined {
   return { version, ...(instance !== undefined && { instance }), servers: offered };
 }
 
-/** The nodes of an installation, each named by opaque text that changes with its process. */
+/** The nodes of an installation. Each has an opaque name, which is new whenever its process starts. */
 export interface TunnelNodes {
   /** The node that the tunnel leads to. */
   readonly node: string;
@@ -144,7 +144,7 @@ export function readLeft(payload: Buffer): string | undefined {
   return typeof caller === 'string' && caller !== '' ? caller : undefined;
 }
 
-/** What OPEN requests. The body follows in DATA. */
+/** The request in an OPEN frame. Its body follows in DATA frames. */
 export interface Opening {
   readonly server: string;
   readonly method: 'POST' | 'GET' | 'DELETE';
@@ -172,7 +172,7 @@ export function requestHeaders(headers: Readonly<Record<string, string>>): Recor
   return Object.fromEntries(Object.entries(headers).filter(([name]) => inRequest.test(name)));
 }
 
-/** Whether the answer to a request is a stream without an end of its own. MCP 2025-11-25 and 2026-07-28 transports */
+/** Whether the answer to a request is a stream that does not end by itself. MCP 2025-11-25 and 2026-07-28 transports */
 export function isListening({ method, headers }: Pick<Opening, 'method' | 'headers'>): boolean {
   return method === 'GET' || headers['mcp-method'] === 'subscriptions/listen';
 }
@@ -249,7 +249,10 @@ export interface WriteBatch {
   readonly release: () => void;
 }
 
-/** Small frames come in groups. Written one by one, each would cost a system call and wake the other end. */
+/**
+ * Batches the writes of a connection. Small frames come in groups; written singly, each would cost a system call and
+ * wake the peer.
+ */
 export function batchWrites(connection: { cork(): void; uncork(): void }): WriteBatch {
   let isHeld = false;
   const release = () => {

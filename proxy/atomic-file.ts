@@ -3,15 +3,15 @@ import { chmod, open, rename, rm } from 'node:fs/promises';
 import { dirname } from 'node:path';
 
 export type WriteOptions = {
-  /** Permission bits; only the owner may read and write unless given. */
+  /** Permission bits. By default, only the owner may read and write. */
   mode?: number;
-  /** Whether the file outlives a crash of the computer once the promise resolves; it does unless given. */
+  /** Whether the file survives a crash of the computer once the promise has resolved. Default: true. */
   durable?: boolean;
 };
 
 const ownersMode = 0o600;
 
-/** The name of a file that is to replace the one at `path`, beside it. */
+/** A name, beside `path`, for a temporary file that is to replace it. */
 export function temporaryName(path: string): string {
   return `${path}.${randomBytes(6).toString('hex')}.tmp`;
 }
@@ -19,7 +19,7 @@ export function temporaryName(path: string): string {
 /**
  * Replaces the file at `path` in one step: readers get the old file or the new one, even if this process crashes.
  *
- * @throws the error of the platform; nothing is left of the new file then
+ * @throws the error of the platform; the temporary file is then removed
  */
 export async function writeAtomically(
   path: string,
@@ -37,7 +37,7 @@ export async function writeAtomically(
   if (options.durable ?? true) await syncFolder(dirname(path));
 }
 
-/** Writes a new file that no other name leads to, with exactly these permissions. */
+/** Creates a file with exactly these permissions. Fails if the path exists, even as a symbolic link. */
 export async function writeNew(
   path: string,
   content: Uint8Array | string,
@@ -50,11 +50,11 @@ export async function writeNew(
   } finally {
     await file.close();
   }
-  // What the process masked away at creation belongs to the file all the same.
+  // The umask of this process may have removed permission bits at creation.
   await chmod(path, mode);
 }
 
-/** A rename is durable once its folder is. Windows has no such call and needs none. */
+/** Syncs a folder: a rename in it is durable only after that. Windows has no such call and needs none. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r').catch(() => undefined);
   await handle?.sync().catch(() => undefined);

@@ -19,9 +19,9 @@ export type AgentEvent =
     }
   | { event: 'reloaded'; servers: readonly string[] }
   | { event: 'not_reloaded'; problem: string }
-  /** A new key is in use. Calls that use the old one finish. */
+  /** A new key is in use. Calls in progress finish with the old key. */
   | { event: 'key_replaced' }
-  /** The last of those calls has ended. */
+  /** The last call that used the old key has ended. */
   | { event: 'key_unused' }
   /** There is a new key, but the old one is still in use. */
   | { event: 'key_not_replaced'; problem: string; remedy: string }
@@ -94,8 +94,8 @@ export function eventLines(event: AgentEvent): string[] {
 export type AgentStatus = (event: AgentEvent) => void;
 
 /**
- * `json`: one object a line. `plain`: a line for each new event, for a journal. `live`: the current state, rewritten in place
- * on a terminal, below the events.
+ * `json`: one object per line. `plain`: lines for each new event, for a journal. `live`: the current state, rewritten
+ * in place on a terminal, below the events.
  */
 export type StatusForm = 'json' | 'plain' | 'live';
 
@@ -143,7 +143,7 @@ export function agentStatus(
   };
 }
 
-/** Tells failures of a server that were reported before, and have not changed since. */
+/** Returns a function that recognizes failures already reported for the same server and unchanged since. */
 function repeatedFailures(): (event: AgentEvent) => boolean {
   const problems = new Map<string, string>();
   return (event) => {
@@ -156,7 +156,7 @@ function repeatedFailures(): (event: AgentEvent) => boolean {
   };
 }
 
-/** Whether the event happened once, in contrast to a lasting state. */
+/** Whether the event is a single occurrence rather than a lasting state. */
 function isMomentary({ event }: AgentEvent): boolean {
   return /^(?:failed|recovered|(?:not_)?reloaded|key_\w+)$/.test(event);
 }

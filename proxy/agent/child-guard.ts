@@ -27,7 +27,7 @@ export function childGuard([command, ...words]: readonly [string, ...string[]]):
   let guard: ChildProcessByStdio<Writable, null, null> | undefined;
 
   function start(): ChildProcessByStdio<Writable, null, null> {
-    // A static import would load it at every start of the bundled program.
+    // A static import would load `node:child_process` at every start of the bundled program.
     const { spawn }: Pick<typeof childProcess, 'spawn'> = createRequire(import.meta.url)(
       'node:child_process',
     );

@@ -97,7 +97,7 @@ type Process = ChildProcessByStdio<Writable, Readable, Readable>;
 export async function startChild(settings: ChildSettings, ports: StartChildPorts): Promise<Child> {
   const { command, args, env, cwd } = settings;
   const { guard, clock, platform, maxMessageBytes, log } = ports;
-  // A static import would load it at every start of the bundled program.
+  // Static imports would load these modules at every start of the bundled program.
   const { spawn } = await import('node:child_process');
   const { default: crossSpawn } = await import('cross-spawn');
   const started = crossSpawn(command, args, {
@@ -127,7 +127,7 @@ export async function startChild(settings: ChildSettings, ports: StartChildPorts
   };
   const ended = new Promise<string>((resolve) => {
     const end = (how: string) => {
-      // Processes that it started end with it. Otherwise they would keep our end of its output open.
+      // Processes that the child started end with it. Otherwise they would keep its output open.
       if (platform !== 'win32') signal('SIGKILL');
       guard.forget(pid);
       void clock.sleep(inputEndedMs).then(() => started.stdout.destroy());

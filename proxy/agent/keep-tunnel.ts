@@ -25,9 +25,9 @@ export type KeepTunnelPorts = Omit<TunnelPorts, 'hello'> & {
 type Connected = {
   tunnel: Tunnel;
   sinceAt: EpochSeconds;
-  /** Resolves when another tunnel serves instead of it. */
+  /** Resolves when another tunnel has taken its place. */
   replaced: PromiseWithResolvers<'replaced'>;
-  /** What the server announced in it last. */
+  /** The latest BOUND that the server sent through this tunnel. */
   bound: Bound | undefined;
 };
 
@@ -36,8 +36,9 @@ const stableSeconds = 10;
 const checkMs = 2_000;
 
 /**
- * Keeps a tunnel to the server, and a second one to another node of it while it has several. Reconnects with growing pauses,
- * and immediately when the network has changed. `docs/tunnel.md`, "Staying connected" and "Several nodes"
+ * Keeps a tunnel to the server and, while the server has several nodes, a second tunnel to another node. Reconnects
+ * with growing pauses, and immediately when the network has changed. `docs/tunnel.md`, "Staying connected" and "Several
+ * nodes"
  */
 export class KeptTunnel {
   readonly #ports: KeepTunnelPorts;
@@ -45,14 +46,14 @@ export class KeptTunnel {
   readonly #signal = this.#stopping.signal;
   readonly #open = new Set<Tunnel>();
   #current: Connected | undefined;
-  /** Leads to another node than `current`, and takes its place when that ends. */
+  /** Leads to a different node than `#current`, and takes its place when that tunnel ends. */
   #second: Connected | undefined;
   #changed = Promise.withResolvers<void>();
   #forwarded: Bound | undefined;
   #attempt = 0;
   #isRenewing = false;
   #renewals = 0;
-  /** Whether `connected` was reported since there was no tunnel. */
+  /** Whether `connected` has been reported since the agent was last without a tunnel. */
   #isReported = false;
   readonly #keeping;
 
@@ -67,10 +68,11 @@ export class KeptTunnel {
   }
 
   /**
-   * Opens another tunnel, and closes those with the previous key when it serves. If there is no tunnel, ends the pause before the
-   * next attempt and returns `undefined`. `drained` resolves when the last call in the others has ended.
+   * Opens a new tunnel and, once it serves, closes those with the previous key. If there is no tunnel, ends the pause
+   * before the next attempt and returns `undefined`. `drained` resolves when the last call in the old tunnels has
+   * ended.
    *
-   * @throws {TunnelError} the others stay open
+   * @throws {TunnelError} the old tunnels then stay open
    */
   async renew(): Promise<{ drained: Promise<void> } | undefined> {
     const before = this.#current;
@@ -160,7 +162,10 @@ export class KeptTunnel {
     return connected;
   }
 
-  /** Every tunnel announces the same servers, each in its own time; what is no news is not reported twice. */
+  /**
+   * Reports which servers are bound. Every tunnel announces the same servers, but at different times; repetitions are
+   * not reported.
+   */
   #forward({ organization, agent, servers }: Bound, isNews: boolean): void {
     const now = { organization, agent, servers };
     if (!isNews && isDeepStrictEqual(now, this.#forwarded)) return;
@@ -221,7 +226,7 @@ export class KeptTunnel {
     }
   }
 
-  /** Whether there is a node that no tunnel leads to, though a second one should. */
+  /** Whether a second tunnel is missing, although there is another node for it to lead to. */
   #lacksSecond(): boolean {
     const { node, nodes = [] } = this.#current?.bound ?? {};
     return (
@@ -251,7 +256,7 @@ export class KeptTunnel {
     return this.#current?.bound?.nodes?.join() ?? '';
   }
 
-  /** Waits. `false` as soon as the nodes are others, or no second tunnel is needed. */
+  /** Waits for `ms`. `false` as soon as the set of nodes changes or no second tunnel is needed. */
   async #pauseAtNodes(nodes: string, ms: number): Promise<boolean> {
     const cancelled = new AbortController();
     const slept = this.#ports.clock
@@ -265,7 +270,7 @@ export class KeptTunnel {
     return false;
   }
 
-  /** `false` if the connection failed, or leads to the node that already has a tunnel. */
+  /** Opens a tunnel to another node. `false` if that failed, or if the tunnel leads to the node that already has one. */
   async #openSecond(): Promise<boolean> {
     const renewalsBefore = this.#renewals;
     try {
@@ -273,7 +278,7 @@ export class KeptTunnel {
       const end = await Promise.race([next.tunnel.greeted, next.tunnel.ended]);
       const isUsable = !end && this.#renewals === renewalsBefore && !this.#signal.aborted;
       if (isUsable && !this.#current) {
-        // The first tunnel ended in the meantime. Ends the pause before it is dialled again.
+        // The first tunnel ended in the meantime. This one takes its place, and the pause before the next attempt ends.
         this.#current = next;
         this.#isRenewing = true;
         return true;
@@ -374,7 +379,7 @@ export function followKey(ports: FollowKeyPorts, signal: AbortSignal): () => voi
       // A key that was refused is not tried again until it changes.
       isPending = error.code === 'unreachable' || error.code === 'busy';
       const { message: problem, remedy } = error;
-      // The key file may be incomplete while it is being written: that is reported if it persists.
+      // The key file may be incomplete while it is being written, so that problem is reported only if it persists.
       const isCertain = isRequested || lastProblem === problem || error.code !== 'unreadable';
       lastProblem = problem;
       if (isCertain && reported !== problem) status({ event: 'key_not_replaced', problem, remedy });

@@ -34,7 +34,10 @@ export type RunAgentPorts = {
   maxMessageBytes: number;
 };
 
-/** How long sessions and children survive without a tunnel, for the next one to continue with. `docs/tunnel.md` */
+/**
+ * How long sessions and child processes are kept after a tunnel is lost, so that the next tunnel can continue them.
+ * `docs/tunnel.md`
+ */
 const orphanedMs = 60_000;
 const drainMs = 10_000;
 
@@ -42,7 +45,8 @@ const drainMs = 10_000;
  * Offers the configured servers through the tunnel until `signal` aborts. Then accepts no more calls, waits for open ones,
  * and ends all children.
  *
- * @throws {ConfigurationError} if the configuration is invalid at the start; a later invalid one is ignored
+ * @throws {ConfigurationError} if the configuration is invalid at the start; if it is invalid on a reload, the previous
+ *   one stays in use
  */
 export async function runAgent(ports: RunAgentPorts, signal: AbortSignal): Promise<void> {
   const agent = new Agent(ports);
@@ -61,7 +65,7 @@ class Agent {
   readonly #servers: ServedServers;
   readonly #tunnel: KeptTunnel;
   #bound: Bound | undefined;
-  /** Aborts when a tunnel is there again. */
+  /** Cancels the pending `#forgetLater`, for example once a tunnel is connected again. */
   #reconnected = new AbortController();
 
   constructor(ports: RunAgentPorts) {
@@ -198,7 +202,7 @@ export class ServedServers implements Responder {
     this.#bound = new Set(names);
   }
 
-  /** Opens servers with new settings. Those with old settings close when their calls have ended. */
+  /** Opens servers that are new or whose settings have changed. Removed and outdated ones close once their calls have ended. */
   configure(changed: AgentConfiguration): void {
     const served = this.#served;
     for (const [name, known] of served) {

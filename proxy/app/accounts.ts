@@ -126,7 +126,7 @@ function signedOut({ wasSignedIn, notRevoked }: { wasSignedIn: boolean; notRevok
   return { wasSignedIn, ...(notRevoked && { notRevoked: redact(notRevoked.message) }) };
 }
 
-/** The same operation, with each expected failure as an `AccountsError` with a message and a hint. Bugs pass unchanged. */
+/** Wraps an operation so that each expected failure becomes an `AccountsError` with a message and a hint. Bugs pass unchanged. */
 function guarded<Input extends unknown[], Output>(
   work: (...input: Input) => Promise<Output>,
 ): (...input: Input) => Promise<Output> {

@@ -24,8 +24,8 @@ const handshake = Buffer.from(
 );
 
 /**
- * Performs the handshake of an assistant with the server, and closes the connection. If the server requires a person
- * to sign in, it only finds out where; no browser opens.
+ * Performs the handshake of an assistant with the server, and closes the connection. If the server requires a person to
+ * sign in, this only finds out where; no browser opens.
  *
  * @throws the errors of a connection
  */
@@ -121,7 +121,7 @@ export async function openToolList(
   );
 }
 
-/** Stores what a check found out about the person's account at the MCP server, for `latchkey status`. */
+/** Returns a function that stores what a check found out about the person's account at the MCP server, for `latchkey status`. */
 async function missingAccountOf(
   connection: Connection,
   options: Options,

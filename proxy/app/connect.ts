@@ -30,7 +30,7 @@ export async function connect(
   const { input, output, clock, stop } = ports;
   const { maxMessageBytes } = options;
   const log = jsonLinesLog(options.logLevel, ports.writeLog);
-  // No sign-in begins before the first request, which the presence observes.
+  // `presence` is set when this is called: no sign-in begins before the first request, and `presence` observes that request.
   const assistant = () => presence.assistant();
   const identity = await openCredential(connection, options, { ...ports, assistant }, log);
   const presence = openPresence(connection, options, identity, ports, log);

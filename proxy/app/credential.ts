@@ -40,7 +40,7 @@ export type Identity = {
 
 /** How long after its start a proxy may open the browser on its own. Later it would surprise the person. */
 const startSeconds = 60;
-/** How long after the computer has woken up the browser does not open on its own. */
+/** For this long after the computer wakes up, the browser does not open on its own. */
 const wakingSeconds = 60;
 
 /** The credential of a connection's requests, with its configured headers. */
@@ -51,7 +51,7 @@ export async function openCredential(
   log: Log,
 ): Promise<Identity> {
   const { headers, apiKeySecret } = await secretsOf(connection, options, ports);
-  // A configured header with credentials replaces all others.
+  // A configured header with credentials replaces all other credentials.
   if (headers && ('authorization' in headers || 'x-api-key' in headers))
     return { credential: staticCredential(headers), account: JSON.stringify(headers) };
   const own =
@@ -63,7 +63,7 @@ export async function openCredential(
   return { ...own, credential: withHeaders(own.credential, headers), account };
 }
 
-/** The key and headers of a connection. Those that the configuration refers to are read from the keychain. */
+/** The key and headers of a connection. Secrets that the configuration only refers to are read from the keychain. */
 export async function secretsOf(
   connection: Connection,
   options: Options,

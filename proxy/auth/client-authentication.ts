@@ -126,7 +126,7 @@ function chooseMethod(
   { privateKey, clientSecret, authMethod }: OAuthClient,
   { tokenEndpointAuthMethods: methods }: Pick<AuthorizationServer, 'tokenEndpointAuthMethods'>,
 ): Method | undefined {
-  // A server may accept a method that it does not announce, if the client was registered with it.
+  // A server may accept a method that it does not announce, if the client was registered with that method.
   if (privateKey) return 'private_key_jwt';
   if (clientSecret === undefined || authMethod === 'none') return 'none';
   const agreed = secretMethods.find((method) => method === authMethod);
@@ -185,7 +185,7 @@ function algorithm(key: KeyObject, issuer: string): { alg: string; digest: strin
 /**
  * Reads the private key from a PEM file, which may be encrypted with `passphrase`.
  *
- * @throws {OAuthError} `client`; the message contains nothing of the file
+ * @throws {OAuthError} `client`; the message never contains any of the file's contents
  */
 export async function readPrivateKeyFile(
   path: string,

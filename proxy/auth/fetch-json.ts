@@ -48,7 +48,7 @@ export async function fetchJson(
   }
 }
 
-/** The message for a URL of a server that leads too far into a private network. */
+/** The message for a URL that was not contacted because it leads further into a private network than the server that named it. */
 export function refusedUrl(endpoint: string, why: string): string {
   return `${endpoint} was not contacted: ${why}, but the server that names it is not; if you trust it, set oauth.issuer`;
 }

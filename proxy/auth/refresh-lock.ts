@@ -48,7 +48,7 @@ export function sqliteRefreshLock(
 
 async function open(directory: string, account: string): Promise<DatabaseSync> {
   try {
-    // Imported here, because a start with a stored token does not need it.
+    // Imported here, because a start with a stored token does not need these modules.
     const [{ createHash }, { mkdir }, sqlite] = await Promise.all([
       import('node:crypto'),
       import('node:fs/promises'),

@@ -12,10 +12,10 @@ export interface SignInMarks {
   /** Called at a sign-out: the connection is no longer listed as one with a sign-in. */
   forgetListed(): Promise<void>;
 
-  /** Whether the caller may open the browser on its own: once a day, for the first caller of all processes. */
+  /** Claims the right to open the browser unasked. `true` once in 24 hours, for the first process that asks. */
   claimToday(): Promise<boolean>;
 
-  /** Whether the caller may show a notice: once a day, for the first caller of all processes. */
+  /** Claims the right to show a notice. `true` once in 24 hours, for the first process that asks. */
   claimNotice(): Promise<boolean>;
 
   /** Keeps scopes that a server required, for the next sign-in. */
@@ -23,10 +23,10 @@ export interface SignInMarks {
 
   wantedScopes(): Promise<string[]>;
 
-  /** Keeps the server's message that an account at the MCP server behind it is missing; `undefined` if it no longer is. */
+  /** Stores the server's message that the person has no account connected at the MCP server behind it; `undefined` deletes it. */
   noteMissingAccount(words: string | undefined): Promise<void>;
 
-  /** That message, for an hour, because the person may have connected the account since. */
+  /** The message of `noteMissingAccount`, for an hour, because the person may connect the account in the meantime. */
   missingAccount(): Promise<string | undefined>;
 }
 
@@ -34,8 +34,9 @@ const daySeconds = 86_400;
 const missingAccountSeconds = 3600;
 
 /**
- * Marks as small files in `directory`, created exclusively, so that one process wins. A process that loses its secrets
- * when it ends is `forgetful`: it ignores earlier sign-ins. `listed` is the URL that {@link signedInUrls} returns for it.
+ * Keeps marks as small files in `directory`. Claims are created exclusively, so that only one process succeeds. A
+ * process that loses its secrets when it ends is `forgetful`: it ignores earlier sign-ins. `listed` is the URL that
+ * {@link signedInUrls} returns for it.
  */
 export function fileMarks(
   directory: string,
@@ -45,7 +46,7 @@ export function fileMarks(
   listed = '',
 ): SignInMarks {
   let signedIn = false;
-  // If two URLs had the same file name, they would share marks, and a person might see one page less.
+  // URLs with the same file name share their marks; at worst, a person sees one sign-in page fewer.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
   const files = async () => import('node:fs/promises');
@@ -109,7 +110,10 @@ export function fileMarks(
   };
 }
 
-/** The bare URLs with a sign-in that no sign-out has ended. No configuration file contains these. */
+/**
+ * The URLs that a person has signed in to and not out of, and that are used directly, without an entry in a
+ * configuration file.
+ */
 export async function signedInUrls(directory: string): Promise<string[]> {
   const { readFile, readdir } = await import('node:fs/promises');
   const names = await readdir(directory).catch((): string[] => []);

@@ -24,14 +24,14 @@ type DetectServerPorts = {
 
 type Handshake = { initialize: Message; deliver: Deliver; signal: AbortSignal };
 
-/** Statuses of servers for methods and requests that they do not know. */
+/** Statuses with which servers refuse methods and requests that they do not know. */
 const unknown = new Set([400, 404, 405, 406, 415]);
 
 /**
- * Detects the era and transport of a server during the handshake. Most servers accept `initialize` over Streamable HTTP, so that
- * is tried first and needs no extra request. A server that refuses it gets `server/discover`, and then a request for the stream of
- * 2024-11-05. The result is remembered, so that the next start needs a single request again. Messages of a modern assistant,
- * which makes no handshake, pass unchanged.
+ * Detects the era and transport of a server during the handshake. Most servers accept `initialize` over Streamable
+ * HTTP, so that is tried first and needs no extra request. If the server refuses that, `server/discover` is tried, and
+ * then the event stream of 2024-11-05. The result is remembered, so that the next start needs a single request again.
+ * Messages of a modern assistant, which makes no handshake, pass unchanged.
  *
  * MCP 2026-07-28 versioning, MCP 2025-11-25 transports, backwards compatibility
  */
@@ -144,7 +144,7 @@ class DetectedServer implements Upstream {
   }
 }
 
-/** Some modern servers answer `initialize`, but with a version that does not have it. */
+/** Some modern servers answer `initialize`, but with a version that no longer has this method. */
 function isLegacy(answer: Message): boolean {
   const version = stringAt(answer, 'result', 'protocolVersion');
   return version !== undefined && version < '2026-07-28';
@@ -157,13 +157,13 @@ export type ServerKind = 'modern' | 'sse';
 interface RememberedServer {
   recall(): ServerKind | undefined;
 
-  /** `undefined` forgets the kind. Never fails: without it, the next start needs one more request. */
+  /** `undefined` forgets the kind. Never fails: if the kind is not stored, the next start needs one more request. */
   remember(kind: ServerKind | undefined): Promise<void>;
 }
 
 /** A small file for each server in `directory`, which contains only the kind. */
 export function rememberedServer(directory: string, url: string): RememberedServer {
-  // If two URLs had the same file name, that would only cost a request.
+  // URLs with the same file name share what is remembered, which costs no more than an extra request.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const path = join(directory, name);
   return {
@@ -183,7 +183,7 @@ export function rememberedServer(directory: string, url: string): RememberedServ
         await mkdir(directory, { recursive: true, mode: 0o700 });
         await writeFile(path, kind, { mode: 0o600 });
       } catch {
-        // Other code that needs the state directory reports that it cannot be written.
+        // Other code that needs the state directory reports the failure.
       }
     },
   };

@@ -14,7 +14,7 @@ export function databaseFile(dataDir: string): string {
   return join(dataDir, databaseName);
 }
 
-/** Whether a database is in this data folder already. */
+/** Whether this data folder already contains a database. */
 export function isInUse(dataDir: string): boolean {
   const file = databaseFile(dataDir);
   return existsSync(file) && statSync(file).size > 0;
@@ -24,7 +24,7 @@ export function isInUse(dataDir: string): boolean {
  * Copies a backup into a folder inside `dataDir`, checks that all of it is readable, and migrates it to the newest schema. The
  * current data stays unchanged until `place` is called.
  *
- * @throws {CommandError} when `file` is no backup, or `dataDir` cannot be created
+ * @throws {CommandError} when `file` is not a backup, or `dataDir` cannot be created
  */
 export async function stageBackup(file: string, dataDir: string): Promise<StagedBackup> {
   if (!existsSync(file) || !statSync(file).isFile()) {
@@ -68,7 +68,7 @@ export async function stageBackup(file: string, dataDir: string): Promise<Staged
   }
 }
 
-/** Moves the database that is there to another name, which it returns. */
+/** Renames the current database, if there is one, and returns its new path. */
 function setAside(dataDir: string): string | undefined {
   const current = join(dataDir, databaseName);
   if (!existsSync(current)) return undefined;

@@ -32,7 +32,7 @@ export async function* messagesOf(
   }
 }
 
-/** The same. Each message no longer counts as part of the answer, but may count where it is kept. */
+/** Like `messagesOf`, but each message stops counting as part of the answer. Whoever keeps it may count it. */
 export async function* messagesLetGo(answer: UpstreamAnswer): AsyncGenerator<Message> {
   const { body } = answer;
   for await (const message of messagesOf(answer)) {
@@ -72,7 +72,7 @@ export async function answerOf(
   return streamOf(messages, first);
 }
 
-/** The same, always as an event stream, with comments that keep the connection alive. */
+/** Messages of ours as an event stream, with comments that keep the connection alive. */
 export function streamOf(messages: AsyncGenerator<Message>, first?: Next): UpstreamAnswer {
   return {
     ...emptyHead,
@@ -112,7 +112,7 @@ const emptyHead: UpstreamAnswer = {
   body: new Uint8Array(),
 };
 
-/** How much of an upstream may be kept for a caller: its handshake, or a question to be answered later. */
+/** The most bytes of an upstream's message that are kept for a caller: the answer to its handshake, or a question for later. */
 export const maxKeptBytes = 1024 * 1024;
 
 const maxWaiting = 1000;
@@ -121,18 +121,18 @@ const maxWaitingBytes = 1024 * 1024;
 /** How the messages of an inbox count. */
 export interface InboxMemory {
   readonly hold?: Upstream['hold'];
-  /** Ends whatever reads the inbox; it calls `drop`. */
+  /** Ends whatever reads the inbox. It must call `drop`. */
   readonly giveUp: GiveUp;
 }
 
 /**
- * A queue of messages for one reader. Writers never wait; while the reader is a thousand messages or a mebibyte behind, only
- * its last message, a response, is added. A message of any length is added while none waits. Each counts until the reader
- * comes back for the next one.
+ * A queue of messages for one reader. Writers never wait: while the reader is a thousand messages or a mebibyte behind,
+ * only a response is added, which is the last message. An empty queue takes a message of any length. Each message
+ * counts until the reader asks for the next one.
  */
 export class Inbox {
   readonly #waiting: { readonly message: Message; readonly change: string | undefined }[] = [];
-  /** The changes that wait. */
+  /** The `change` of each waiting message that has one. */
   readonly #changes = new Set<string>();
   readonly #held: HeldBody | undefined;
   #waitingBytes = 0;
@@ -152,8 +152,8 @@ export class Inbox {
   }
 
   /**
-   * `false` if the message was not added. A response for which there is no memory ends the inbox with the refusal. A message
-   * that says the same `change` as one that waits is not added again.
+   * Adds a message; `false` if there is no room for it. A response for which there is no memory ends the inbox with the
+   * refusal. A message with the same `change` as a waiting one is not added again.
    */
   push(message: Message, change?: string): boolean {
     const isLast = message.envelope.kind === 'response';
@@ -194,7 +194,7 @@ export class Inbox {
     this.#wake();
   }
 
-  /** Ends it, also for a reader that has not come for all messages. Requests of the upstream are left for `rest`. */
+  /** Ends the inbox and drops the messages that were not read, except for requests of the upstream, which are left for `rest`. */
   drop(failure: unknown): void {
     this.end(failure);
     this.#failure = failure;
@@ -221,7 +221,7 @@ export class Inbox {
     }
   }
 
-  /** Counts what is kept, and `more`; returns the refusal if that may not be. */
+  /** Counts the kept bytes and `more`. Returns the refusal if the limits do not allow them. */
   #count(more = 0): unknown {
     if (!this.#held) return undefined;
     this.#held.letGo();
@@ -242,7 +242,7 @@ export class Inbox {
   }
 }
 
-/** An inbox for the call that `upstream` is of, which ends if others need the memory of what waits for its caller. */
+/** An inbox for the call that `upstream` belongs to. Both end if others need the memory of the waiting messages. */
 export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): Inbox {
   const inbox: Inbox = new Inbox({
     hold,

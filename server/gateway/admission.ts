@@ -15,25 +15,25 @@ export interface Admission {
   /** Whom upstream sessions belong to: the same for every token of one client. */
   readonly principal: string;
   readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
-  /** The person who asks, or for whom an application does; absent where it acts for itself. */
+  /** The person who asks, or for whom an application acts; absent if the application acts for itself. */
   readonly userId?: string;
-  /** The person's grant that the client acts by, where there is one. */
+  /** The grant by which the client acts for the person, if there is one. */
   readonly grantId?: string;
   readonly scopes: readonly Scope[];
   readonly endpoint: ServerRecord;
-  /** Names the key or the one token, not its value. */
+  /** Identifies the key, the token or the person, without a secret. */
   readonly reference: string;
-  /** What it would be let in for now; `undefined` when not at all. */
+  /** The scopes that the credential would get now; `undefined` if it would not be admitted. */
   readonly scopesNow: () => Promise<readonly Scope[] | undefined>;
-  /** What the same caller comes back by, with another token too. */
+  /** What also admits the caller's next requests, even with another token. */
   readonly access: Access;
 }
 
-/** What lets a caller come back, whatever becomes of the one token it came with: a key, or a client and its grant. */
+/** What lets a caller return even when the token of this request has ended: a key, or a client and its grant. */
 export interface Access {
-  /** Tells it from what else may let the same caller in. */
+  /** Distinguishes it from other accesses of the same caller. */
   readonly name: string;
-  /** Whether it lets anybody in now. */
+  /** Whether it would admit the caller now. */
   readonly isActive: () => Promise<boolean>;
 }
 
@@ -42,15 +42,15 @@ export function ownerOf(principal: string, endpointId: string): string {
   return `${principal} ${endpointId}`;
 }
 
-/** The one credential that a request carries, by its form. */
+/** The one credential that a request carries, classified by its form. Not checked yet. */
 export type PresentedCredential =
   | { readonly type: 'key'; readonly key: string }
   | { readonly type: 'token'; readonly token: string };
 
 /**
- * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, as many
- * assistants can set no other header. Two credentials, or one header twice, is refused: choosing one
- * would let a proxy in front and this server choose differently.
+ * Reads the credential from the headers, and from nowhere else. `Bearer mcp_…` is a key, because many assistants can
+ * set no other header. Two credentials, or one header twice, are refused: a proxy in front might choose one, and this
+ * server the other.
  *
  * RFC 6750 §2.1
  *
@@ -81,7 +81,7 @@ export interface AdmitPorts {
 }
 
 /**
- * Checks the form of a key, or the signature of a token. A promise only when keys have to be read first.
+ * Checks the form of a key, or the signature of a token. Returns a promise only if signing keys have to be read first.
  *
  * @throws {GatewayRefusal} `bad_credential`
  */
@@ -109,9 +109,9 @@ export function admit(
 }
 
 /**
- * Lets a proved credential in to the server it is for, or says `bad_credential`, the same for every cause. Only the holder
- * of a credential that would be valid learns that a setting suspends it. A store that cannot be asked means `unavailable`,
- * never an unchecked yes. `asOf` as `AdmissionStore` has it.
+ * Admits a proved credential to its server, or refuses it with `bad_credential`, whatever the cause. Only the holder of
+ * an otherwise valid credential learns that a setting suspends it. If the store cannot be asked, the result is
+ * `unavailable`, never an unchecked yes. `asOf` is explained at `AdmissionStore`.
  *
  * RFC 9068 §4, RFC 6750 §3.1
  *
@@ -215,7 +215,7 @@ async function admitPerson(
   };
 }
 
-/** For as long as the same question finds something that no setting suspends. */
+/** Allows access for as long as `ask` finds something that no setting suspends. */
 function whileAsked(
   name: string,
   ask: () => Awaitable<Pick<AdmittedClient, 'scopes'> | Suspended | undefined>,

@@ -21,7 +21,7 @@ export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitabl
   const options: ReplyOptions = {
     ...replyOptions(call, parts, isCall(envelope) ? call.admission.endpoint.limits : undefined),
     accepts: forwarded.accepts,
-    // Those of a stream run when its head was sent.
+    // In a stream, filters run after `reply` has returned, so each of them has to call `abandon` if it fails.
     filters: abandon
       ? filters.map((filter) => (message) => orElse(() => filter(message), abandon))
       : filters,
@@ -64,7 +64,7 @@ function answerFilters(
   return filters.filter((filter) => filter !== undefined);
 }
 
-/** The filters of a stream by which a caller listens. */
+/** The filters of a listening stream. */
 export function listeningFilters({ admission, seal }: Call): Filter[] {
   return [allowedNotifications(admission.scopes), sealed(seal)].filter(
     (filter) => filter !== undefined,
@@ -93,7 +93,7 @@ export function replyOptions(
     signal: ending.signal,
     held,
     finish,
-    // A stream by which a caller listens has no response.
+    // A listening stream answers no request, so it cannot end with an error response.
     report: caller.id === 'null' ? undefined : report,
     cut: (refusal) => void refuse(refusal, caller),
   };

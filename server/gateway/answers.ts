@@ -18,7 +18,7 @@ export async function send(upstream: Upstream, request: UpstreamRequest): Promis
   return sent(upstream, request, (answer) => answer);
 }
 
-/** The same, and passes the answer to `step`. */
+/** Sends a request like `send`, and passes the answer to `step`. */
 export function sent<Next>(
   upstream: Upstream,
   request: UpstreamRequest,
@@ -57,7 +57,7 @@ function throwAbsence(cause: unknown): never {
   }
 }
 
-/** Why an upstream that requires credentials of its own got none, or refused them. */
+/** The refusal for a call whose upstream requires credentials of its own, and got none or refused them. */
 function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   const { code, page } = cause;
   switch (code) {
@@ -73,7 +73,7 @@ function accessRefusal(cause: UpstreamRefusal): GatewayRefusal {
   }
 }
 
-/** No longer than this does an upstream that is busy keep callers waiting. */
+/** The longest `Retry-After` that is passed on from a busy upstream. */
 const maxRetryAfterSeconds = 3600;
 
 /** The refusal for an answer that cannot be relayed. */
@@ -99,7 +99,7 @@ export async function discard(body: UpstreamAnswer['body']): Promise<void> {
   }
 }
 
-/** The longest answer, or event of one, that is held whole. */
+/** The longest answer, or event of an answer, that is held in memory as a whole. */
 export const maxEventBytes = 64 * 1024 * 1024;
 
 /** A body as an upstream returns it: whole, or in chunks. */
@@ -118,7 +118,10 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
   }
 }
 
-/** The error for an answer that could not be read to its end. If we ended it ourselves, that is no fault. */
+/**
+ * The error for an answer that could not be read to its end. If we ended the answer ourselves, the upstream is not at
+ * fault, and `cause` is returned unchanged.
+ */
 export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
     const detail = `its response is too large: more than ${cause.limit}`;
@@ -130,7 +133,7 @@ export function unfinished(cause: unknown): Error {
 }
 
 /**
- * The bytes of an answer's one response: all of JSON, or the response among the messages of an event stream.
+ * The bytes of the one response in an answer: the whole body, or, in an event stream, the response among its messages.
  *
  * @throws {GatewayRefusal} `upstream_failed` if it breaks off, or has more than `maxBytes`
  */
@@ -216,7 +219,10 @@ export async function endUpstreamSession(
   await discard(body);
 }
 
-/** Ends the session, if any, that an upstream opened in a handshake that failed afterwards. It does not matter if it cannot be reached. */
+/**
+ * Ends the session, if any, that an upstream opened in a handshake that failed afterwards. Ignores an upstream that
+ * cannot be reached.
+ */
 export async function endFailedHandshake(
   upstream: Upstream,
   { sessionId }: Pick<UpstreamAnswer, 'sessionId'>,
@@ -225,7 +231,7 @@ export async function endFailedHandshake(
   await endUpstreamSession(upstream, legacyHeaders({}, sessionId)).catch(() => undefined);
 }
 
-/** Reads and discards the rest of an answer. It does not matter if it breaks off. */
+/** Reads and discards the rest of an answer. Ignores an answer that breaks off. */
 export async function discardAnswer({ body }: UpstreamAnswer): Promise<void> {
   await discard(body).catch(() => undefined);
 }

@@ -7,14 +7,14 @@ import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
 /**
- * Refuses what the caller's scopes do not cover, and what an upstream could read as another request than the one that
- * was checked. Only the body decides.
+ * Refuses what the caller's scopes do not cover, and what an upstream could read as a different request from the one
+ * that was checked. Only the body counts, not the headers.
  *
  * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`, `not_a_message`
  */
 export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }: Admission): void {
   const { method = '', name, params } = envelope;
-  // Only as notifications do they need no scope, and are known.
+  // Methods under `notifications/` are known, and need no scope, only in notifications.
   const isMisused = envelope.kind === 'request' && method.startsWith('notifications/');
   const needed = isMisused ? undefined : methodScope(method);
   if (needed === undefined) throw new GatewayRefusal('unknown_method', { detail: method });
@@ -47,8 +47,8 @@ function checkId({ kind, method = '' }: Envelope): void {
 }
 
 /**
- * Members that decisions depend on must have the type that they are compared as: an upstream that looks a tool up by
- * `["drop"]` would find the one called `drop`.
+ * Members that decisions depend on must have the expected type: an upstream that looks up a tool by `["drop"]` could
+ * find the one called `drop`.
  */
 function checkParams(envelope: Envelope, body: Buffer): void {
   const { method, params, notAString } = envelope;

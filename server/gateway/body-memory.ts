@@ -1,6 +1,6 @@
 import { GatewayRefusal } from './gateway-refusal.ts';
 
-/** Of each body; a caller's open calls are limited in number, so this much of each needs no other limit. */
+/** The part of each body that does not count. The limit on a caller's open calls limits these bytes, too. */
 export const freeBytes = 64 * 1024;
 const leastPerCaller = 64 * 1024 * 1024;
 const callersAtLimit = 8;
@@ -11,26 +11,26 @@ export interface BodyHolder {
   readonly caller: string;
 }
 
-/** Ends what holds a body, at once: its memory is needed for others, and no longer counts. */
+/** Immediately ends whatever holds a body, because others need the memory, which then no longer counts. */
 export type GiveUp = (refusal: GatewayRefusal) => void;
 
 /** The part of one body that has arrived. It counts until `letGo` or `release`. */
 export interface HeldBody {
-  /** How much of it counts. */
+  /** The number of bytes that count. */
   readonly bytes: number;
   /**
-   * @throws {GatewayRefusal} `too_many_requests` if no more may be held, or the body was given up; `cancelled` after
-   *   `release`
+   * Counts bytes that have arrived. @throws {GatewayRefusal} `too_many_requests` if no more may be held, or the body
+   * was given up; `cancelled` after `release`
    */
   readonly take: (bytes: number) => void;
-  /** What has arrived is no longer held, and more may arrive. */
+  /** Stops counting what has arrived so far. More may arrive. */
   readonly letGo: () => void;
-  /** Nothing is held, and nothing more is. */
+  /** Stops counting for good: nothing more may arrive. */
   readonly release: () => void;
 }
 
 export interface BodyMemoryOptions {
-  /** What is held of open requests: the word for refusals. */
+  /** The word for what is held, in the messages of refusals. */
   readonly what: 'bodies' | 'responses';
   /** The largest body that is accepted. */
   readonly maxBodyBytes?: number | undefined;
@@ -53,14 +53,16 @@ interface CountedOrganization extends Counted {
 }
 
 /**
- * Limits the memory of the bodies that open calls hold, besides the first 64 KiB of each: those that callers send, or those
- * that they get. A caller may hold 64 MiB, or one body of the largest size that is accepted; all together eight times that.
+ * Limits the memory of the bodies that open calls hold: either those that callers send, or those that they receive. The
+ * first 64 KiB of each body are free. A caller may hold 64 MiB, or one body of the largest accepted size if that is
+ * more; all callers together may hold eight times that.
  *
- * No caller can take the share of another. When everything is held, a caller that holds less than others can still add to it, as a call
- * of those that hold most is ended: the largest call of the caller that holds most in the organization that holds most. So each
- * of n organizations that hold bodies may hold an nth of the whole, and each of the c callers of an organization a c-th of
- * its part, however much the others hold. A call is refused or ended only if its caller and its organization hold more than that.
- * What was announced and has not arrived does not count.
+ * No caller can take the share of another. When the memory is full, a caller that holds less than others still gets
+ * more, at the expense of those that hold most: in the organization that holds most, the caller that holds most loses
+ * its largest call. So each of n organizations that hold bodies may hold an nth of the whole, and each of the c callers
+ * of an organization a c-th of its part, however much the others hold. For lack of room, a call is refused or ended
+ * only if its caller and its organization hold more than these parts. Bytes that were announced but have not arrived do
+ * not count.
  */
 export class BodyMemory {
   readonly #what: BodyMemoryOptions['what'];
@@ -75,19 +77,19 @@ export class BodyMemory {
     this.#max = callersAtLimit * this.#perCaller;
   }
 
-  /** How much is counted, and of how many callers. */
+  /** The number of bytes that count, and of the callers that hold them. */
   get size(): { readonly bytes: number; readonly callers: number } {
     const organizations = [...this.#organizations.values()];
     const callers = organizations.reduce((sum, one) => sum + one.callers.size, 0);
     return { bytes: this.#total, callers };
   }
 
-  /** How much of an organization is counted. */
+  /** The number of bytes that count for an organization. */
   bytesOf(organization: string): number {
     return this.#organizations.get(organization)?.bytes ?? 0;
   }
 
-  /** For the body of one call, which `giveUp` ends. */
+  /** Starts counting the body of one call. `giveUp` ends what holds it. */
   body(holder: BodyHolder, giveUp: GiveUp): HeldBody {
     let arrived = 0;
     let end: GatewayRefusal | undefined;
@@ -134,7 +136,7 @@ export class BodyMemory {
     }
     while (this.#total + bytes > this.#max) {
       const most = largest(this.#organizations.values());
-      // Where no other organization holds more, it is for the callers of this one to share.
+      // If no other organization holds more, the callers of this one must share what it has.
       const isOther = most !== undefined && most !== own && most.bytes > (own?.bytes ?? 0) + bytes;
       const busiest = largest((isOther ? most : own)?.callers.values() ?? []);
       if (!busiest || (!isOther && busiest.bytes <= after)) {
@@ -151,7 +153,7 @@ export class BodyMemory {
     if (this.#what === 'bodies') {
       return new GatewayRefusal('too_many_requests', { detail, retryAfterSeconds: 1 });
     }
-    // No Retry-After: a caller that follows it would run again what the MCP server has run.
+    // No Retry-After: a caller that retries would repeat what the MCP server may already have executed.
     return this.#unknown(detail);
   }
 

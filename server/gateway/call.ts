@@ -44,15 +44,14 @@ export interface Call extends Admitted {
   readonly seal: PrincipalSeal;
   /** Counts a part of the request's body that has arrived. @throws {GatewayRefusal} `too_many_requests`, `cancelled` */
   readonly arrived: (bytes: number) => void;
-  /** What it holds of its upstream's answers. */
+  /** The memory that the call holds of its upstream's answers. */
   readonly held: HeldAnswers;
   /** Marks the answer as endless. */
   readonly endless: () => void;
-  /** Run when the answer was sent to its end or abandoned. */
+  /** Functions to run once the answer has been sent completely or abandoned. */
   readonly afterwards: (() => void)[];
   /**
-   * Runs these once, and meters how the answer ended unless there is no outcome, in which case the caller of this
-   * function does.
+   * Runs `afterwards`, once, and meters the outcome. Without an outcome, the caller of this function has to meter it.
    */
   readonly finish: (outcome?: AnsweredOutcome) => void;
 }
@@ -64,14 +63,14 @@ export type AdaptedCall = Pick<Call, 'upstream' | 'owner' | 'admission' | 'targe
 export interface MessageCall extends Call, Message {
   /** The body as the caller sent it. */
   readonly received: Buffer;
-  /** Whether the body arrived later than the head, so that what the caller may do can have changed meanwhile. */
+  /** Whether the body arrived later than the head, so that the caller's permissions may have changed in the meantime. */
   readonly isLate: boolean;
   readonly era: Era;
   /** The title and instructions that the operator set, for a client that connects. */
   readonly presentation?: Presentation;
 }
 
-/** A call that the upstream began to answer. */
+/** A call that the upstream has begun to answer. */
 export interface ForwardedCall extends MessageCall {
   readonly forwarded: Forwarded;
 }

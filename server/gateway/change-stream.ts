@@ -16,7 +16,7 @@ import type { Upstream } from './upstream.ts';
 const acknowledgementTimeoutMs = 30_000;
 const maxUris = 1000;
 const maxUriLength = 8192;
-/** Of all URIs of a session together: a caller may have a thousand sessions. */
+/** For all URIs of a session together, because a caller may have a thousand sessions. */
 const maxCharacters = 64 * 1024;
 const acknowledgement = 'notifications/subscriptions/acknowledged';
 
@@ -29,9 +29,9 @@ interface Reader {
 
 interface Leg {
   readonly cut: AbortController;
-  /** What the upstream accepts; `undefined` if the stream ended before it said so, or it did not say so in time. */
+  /** What the upstream has accepted; `undefined` if it did not say so in time, or before the stream ended. */
   readonly honoured: PromiseWithResolvers<Changes | undefined>;
-  /** What it replaces, until it is acknowledged. This one has been acknowledged. */
+  /** The acknowledged stream that this one replaces. It ends once this one is acknowledged, too. */
   before: Leg | undefined;
   isAcknowledged?: boolean;
   /** What replaces it. */
@@ -61,8 +61,8 @@ export class ChangeStream {
   }
 
   /**
-   * Notifications until `signal` aborts. A new reader replaces this one. `lists` are those the caller may be told
-   * about.
+   * Notifications until `signal` aborts or another reader takes over. `lists` are the lists whose changes the caller
+   * may learn of.
    */
   async *follow(
     lists: readonly string[],
@@ -86,7 +86,7 @@ export class ChangeStream {
     }
   }
 
-  /** `false` if the upstream does not report changes of that resource. */
+  /** Subscribes to a resource; `false` if the upstream does not report its changes, or the session has too many subscriptions. */
   async subscribe(uri: string): Promise<boolean> {
     if (uri.length > maxUriLength || !this.#hasRoomFor(uri)) return false;
     this.#uris.add(uri);
@@ -99,7 +99,7 @@ export class ChangeStream {
       leg = leg.after;
       honoured = await leg.honoured.promise;
     }
-    // Also if the listener left in the meantime.
+    // If the listener left in the meantime, the subscription is kept for the next one.
     if (honoured?.uris.includes(uri) || (!honoured && !this.#reader)) return true;
     this.#uris.delete(uri);
     return false;
@@ -134,7 +134,7 @@ export class ChangeStream {
     for (let leg = last; leg; leg = leg.before) leg.cut.abort();
   }
 
-  /** Opens a stream for the current subscription, which replaces the previous one. */
+  /** Opens a stream for the current subscriptions, to replace the previous stream. */
   #open(isReopened = false): Leg | undefined {
     const current = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
@@ -186,14 +186,14 @@ export class ChangeStream {
         } else if (message.envelope.kind === 'notification') this.#tell(message);
       }
     } catch {
-      // It broke off. It is reopened below if the caller still listens.
+      // The stream broke off. It is reopened below if the caller still listens.
     }
     clearTimeout(late);
     leg.isOver = true;
     leg.honoured.resolve(undefined);
     const { signal } = this.#reader ?? {};
     if (this.#current !== leg || !signal) return;
-    // What it was to replace goes on, unless it ended in the meantime.
+    // The stream that this one was to replace goes on, unless it ended in the meantime.
     const before = leg.before?.isOver ? undefined : leg.before;
     const isCovered = isRefused && leg.before === before;
     this.#current = before;
@@ -204,7 +204,7 @@ export class ChangeStream {
 
   #tell(message: Message): void {
     const change = changeIn(message);
-    // No caller can subscribe to it.
+    // No caller can have subscribed to such a long URI.
     if (change && change.uri.length > maxUriLength) return;
     this.#reader?.inbox.push(withoutSubscription(change?.message ?? message), change?.key);
   }

@@ -22,8 +22,8 @@ export interface AccountError {
 }
 
 /**
- * The answer when the MCP server requires an account of the caller's person. Callers that can show a URL are asked
- * to. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
+ * The error when the MCP server requires an account of the person who calls. A caller that can show a URL is asked to
+ * open the page where the person connects one. MCP 2025-11-25 elicitation, "URL Elicitation Required Error"
  */
 export function accountError(
   code: 'not_connected' | 'no_person' | 'upstream_scope' | 'upstream_token',
@@ -58,7 +58,7 @@ export function accountError(
   }
 }
 
-/** The key of that request to a modern caller, and of its response. */
+/** The key under which a modern caller gets the request to connect an account, and returns the response. */
 export const connectRequestKey = 'latchkey-connect';
 
 /** The request to show a person the page on which they connect their account. */
@@ -117,8 +117,9 @@ interface Message {
 }
 
 /**
- * A retry without the response to our own request to connect an account, which the upstream did not make and must not
- * see; without `inputResponses` if that was the only one. All other bytes stay the same.
+ * A retry without the response to our own request to connect an account, because the upstream did not make that request
+ * and must not see the response. If it was the only response, `inputResponses` is removed, too. All other values keep
+ * their bytes.
  *
  * MCP 2026-07-28 "Multi Round-Trip Requests"
  */

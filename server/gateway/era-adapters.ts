@@ -28,7 +28,7 @@ export class EraAdapters {
   readonly #known: KnownEras;
   readonly #modern: ModernAdapter;
   readonly #legacy = new LegacyAdapter();
-  /** Being asked just now, by owner: what comes of it is theirs, as an account that is not connected. */
+  /** Upstreams that are being asked now, by owner, because the outcome may depend on the owner's account at the upstream. */
   readonly #asking = new Map<string, Promise<Spoken | undefined>>();
 
   /** `instance` of this process, where several nodes share a database. */
@@ -37,7 +37,7 @@ export class EraAdapters {
     this.#modern = new ModernAdapter(clock, instance);
   }
 
-  /** Sends a request of a caller of `era` to the upstream of its call, translated where the upstream speaks the other. */
+  /** Sends a request of a caller of `era` to the upstream of its call, translated if the upstream speaks only the other era. */
   send(era: Era, request: UpstreamRequest, call: AdaptedCall): Promise<UpstreamAnswer> {
     return era === 'modern' ? this.#sendModern(request, call) : this.#sendLegacy(request, call);
   }
@@ -74,7 +74,7 @@ export class EraAdapters {
     call: AdaptedCall,
   ): Promise<UpstreamAnswer> {
     if ((await this.#ask(call)) !== 'legacy') return answer;
-    // Since it was asked last the upstream has become one of the older era, and refused this request.
+    // The upstream has changed to the legacy era since it was last asked, so it refused this request.
     await discardAnswer(answer);
     return this.#translated(request, call);
   }
@@ -86,7 +86,7 @@ export class EraAdapters {
     return call.upstream.send(request);
   }
 
-  /** What the upstream speaks; `undefined` when it cannot say now. An owner asks once, however many of their calls wait. */
+  /** What the upstream speaks; `undefined` if it cannot be found out now. All waiting calls of an owner share one question. */
   async #ask({ upstream, owner, target }: AdaptedCall): Promise<Spoken | undefined> {
     const asked = this.#asking.get(owner);
     if (asked) return asked;
@@ -148,13 +148,13 @@ function initializeIn(request: UpstreamRequest): Message | undefined {
   return isShort && message.envelope.method === 'initialize' ? message : undefined;
 }
 
-/** The same answer, its JSON read to its end. */
+/** The same answer, with a JSON body read to its end. */
 async function whole(answer: UpstreamAnswer): Promise<UpstreamAnswer> {
   const isJson = answer.mediaType === 'application/json';
   return isJson ? { ...answer, body: await wholeBody(answer.body) } : answer;
 }
 
-/** Whether an upstream does not take this handshake. Some of the modern era answer it, with a revision that has none. */
+/** Whether an upstream refuses the handshake. Some modern upstreams answer it, but with a revision that has no handshake. */
 function refuses({ status, mediaType, body }: UpstreamAnswer): boolean {
   if (unknown.has(status)) return true;
   const isRead = status === 200 && mediaType === 'application/json' && body instanceof Uint8Array;
@@ -164,7 +164,7 @@ function refuses({ status, mediaType, body }: UpstreamAnswer): boolean {
   return version === undefined || version >= modernVersion;
 }
 
-/** How an upstream turned out to want to be spoken to by callers of the modern era; `neither`: as they do. */
+/** What an upstream speaks, as found out for modern callers. With `neither`, their requests are sent unchanged. */
 export type Spoken = 'modern' | 'legacy' | 'neither';
 
 const maxServers = 10_000;
@@ -174,14 +174,14 @@ const doubtSeconds = 30;
 
 interface Known {
   spoken?: Spoken;
-  /** It has refused a handshake of the older era, and spoke the modern one then. */
+  /** Whether it refused a legacy handshake when it was last asked, and spoke the modern era. */
   isModernOnly?: boolean;
   learntAt: EpochSeconds;
 }
 
 /**
- * What eras upstreams speak, remembered for an hour, as servers are replaced and updated. A server that is
- * pointed elsewhere is another one.
+ * The eras that upstreams speak, remembered for at most an hour, because servers are replaced and updated. A target
+ * that is pointed to another location counts as a new one.
  */
 export class KnownEras {
   readonly #known = new LimitedMap<string, Known>(maxServers);
@@ -209,7 +209,7 @@ export class KnownEras {
     this.#known.delete(nameOf(target));
   }
 
-  /** Whether what is known is old enough to be doubted, and asked again. */
+  /** Whether what is known is old enough to ask the upstream again. */
   mayDoubt(target: Target): boolean {
     const known = this.#of(target);
     return known !== undefined && known.learntAt + doubtSeconds <= this.#clock.now();

@@ -4,14 +4,14 @@ import { type Envelope, type Scan, isError, scanMessage, withId } from 'latchkey
 import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
-/** One message of an answer on its way to the caller. It is scanned once, when a filter first asks for it. */
+/** One message of an answer on its way to the caller. It is scanned at most once, when a filter first needs the scan. */
 export class AnswerMessage {
   readonly bytes: Buffer;
   /** The event that it came in; absent for a JSON answer. */
   readonly event: SseEvent | undefined;
   readonly #isChanged: boolean;
   #scan: Scan | undefined;
-  /** One character a byte. */
+  /** The bytes as text, with one character per byte. */
   #text: string | undefined;
 
   constructor(bytes: Uint8Array, event?: SseEvent, isChanged = false) {
@@ -32,7 +32,7 @@ export class AnswerMessage {
     return this.#text.includes(mark);
   }
 
-  /** Whether it is an error and nothing else, also one that the scan refuses for want of an id. */
+  /** Whether it is an error and nothing else, including one that the scan refuses because it has no id. */
   get isError(): boolean {
     return isError(this.bytes);
   }
@@ -42,7 +42,7 @@ export class AnswerMessage {
     return bytes === this.bytes ? this : new AnswerMessage(bytes, this.event, true);
   }
 
-  /** The message as an event: the one that it came in, unless it was changed. */
+  /** The message as an event: the event that it came in, unless the message was changed. */
   get eventBytes(): Buffer {
     if (this.event && !this.#isChanged) return this.event.raw;
     return messageEvent(this.bytes, this.event);
@@ -70,16 +70,16 @@ export function filtered(
 }
 
 /**
- * Drops the notifications of event streams that the caller's `scopes` do not cover, and what some reader could take for
- * one of them; `undefined` for a caller whose scopes cover all.
+ * In event streams, drops notifications that the caller's `scopes` do not cover, and anything that a parser could take
+ * for one. `undefined` if the scopes cover all notifications.
  */
 export function allowedNotifications(scopes: readonly Scope[]): Filter | undefined {
-  // As it is for nearly every call.
+  // The usual case.
   if (notificationScopes.every(([, scope]) => scopes.includes(scope))) return undefined;
   const missing = notificationScopes.filter(([, scope]) => !scopes.includes(scope));
   return (message) => {
     if (!message.event) return message;
-    // Only a text with an escape in it can hide the words.
+    // Only an escape could hide these words from a search of the bytes.
     if (!message.bytes.includes('notifications/') && !message.bytes.includes('\\')) return message;
     const { scan } = message;
     if (scan.outcome === 'refused') return undefined;
@@ -88,7 +88,7 @@ export function allowedNotifications(scopes: readonly Scope[]): Filter | undefin
   };
 }
 
-/** What the operator of a server says of it to clients that connect. */
+/** What the operator tells connecting clients about a server. */
 export interface Presentation {
   readonly title?: string | undefined;
   readonly instructions?: string | undefined;
@@ -100,8 +100,9 @@ export const presentingMethods: ReadonlySet<string> = new Set(['initialize', 'se
 const infoKey = 'io.modelcontextprotocol/serverInfo';
 
 /**
- * Puts the operator's title in the place of the upstream's, and the operator's instructions before the upstream's. Every
- * other byte stays. What cannot be read is refused, because a client could find the upstream's own words in it.
+ * Replaces the upstream's title with the operator's, and puts the operator's instructions before the upstream's. All
+ * other bytes stay the same. A message that cannot be read is refused, because a client could find the upstream's
+ * unchanged texts in it.
  *
  * MCP 2025-11-25 lifecycle, "Initialization"; MCP 2026-07-28 `server/discover`
  */
@@ -136,7 +137,7 @@ function resultOf(bytes: Buffer, { kind, root }: Envelope) {
  * request without having passed its filters. In a stream it is dropped; a JSON answer is refused. Errors pass,
  * because no filter looks at them.
  *
- * @throws {GatewayRefusal} `upstream_failed`, also for what could be read as one result or another
+ * @throws {GatewayRefusal} `upstream_failed`, also for an answer that could be read in more than one way
  */
 export function ownResponse(id: string | undefined): Filter {
   return (message) => {
@@ -152,7 +153,10 @@ export function ownResponse(id: string | undefined): Filter {
   };
 }
 
-/** Some upstreams write an id in another form, a number as a string above all, and clients recognize it. */
+/**
+ * Whether two ids are the same. Some upstreams return an id in another form, mostly a number as a string, and clients
+ * accept that.
+ */
 export function isSameId(one: string | undefined, other: string | undefined): boolean {
   if (one === undefined || other === undefined) return false;
   return one === other || plainId(one) === plainId(other);
@@ -166,7 +170,7 @@ function plainId(text: string): string {
   }
 }
 
-/** Puts the caller's id (JSON text) in the place of the one that its request was sent under. */
+/** Restores the caller's id (JSON text), because its request was sent with another one. */
 export function underId(id: string): Filter {
   return (message) => {
     const { scan } = message;

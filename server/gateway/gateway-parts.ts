@@ -22,7 +22,7 @@ import type { Era } from 'latchkey-mcp/headers';
 
 export interface GatewayPorts extends AdmitPorts {
   readonly base: string;
-  /** The upstream of a target for an admitted caller; `owner` is whom sessions belong to there. */
+  /** The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
   /** Compares a list of tools with the accepted definitions, and leaves out what must not be shown. */
   readonly pinned: (answer: UpstreamAnswer, target: Target) => Promise<UpstreamAnswer>;
@@ -42,7 +42,10 @@ export interface GatewayPorts extends AdmitPorts {
   /** The longest body that is accepted. */
   readonly maxBodyBytes?: number | undefined;
   readonly isAllowedOrigin: (origin: string | undefined) => boolean;
-  /** Whether another process answers the calls to a target; its admitted callers get `isElsewhere`. Default: none. */
+  /**
+   * Whether another process answers the calls to a target; admitted callers then get an answer with `isElsewhere`.
+   * Default: no target.
+   */
   readonly isElsewhere?: ((target: Target) => boolean) | undefined;
   /** Spans of admitted calls; absent unless the operator wants traces. */
   readonly tracing?: Tracing | undefined;
@@ -54,9 +57,9 @@ export interface GatewayPorts extends AdmitPorts {
 export interface GatewayParts extends Failing {
   readonly ports: GatewayPorts;
   readonly open: OpenAnswers;
-  /** Of the bodies that callers send. */
+  /** The memory of the bodies that callers send. */
   readonly memory: BodyMemory;
-  /** Of those that upstreams send. */
+  /** The memory of the bodies that upstreams send. */
   readonly answerMemory: BodyMemory;
   readonly limits: CallLimits;
   readonly reaper: Reaper;
@@ -71,7 +74,7 @@ export interface GatewayParts extends Failing {
 /** What the answer to a refused call depends on, and what the log says of it. */
 export interface RefusedCaller {
   readonly request: GatewayRequest;
-  /** Of its request, JSON text; `null` as long as it is not known. */
+  /** The id of the request, as JSON text; `null` as long as it is not known. */
   readonly id: string;
   readonly era: Era;
   /** The caller, once authenticated. */

@@ -64,7 +64,7 @@ export interface RefusalDetails {
   readonly cause?: unknown;
 }
 
-/** The error class of the gateway. */
+/** Why the gateway refuses or fails a call. `errors.ts` turns it into the caller's answer. */
 export class GatewayRefusal extends Error {
   override readonly name = 'GatewayRefusal';
   readonly code: RefusalCode;
@@ -86,7 +86,10 @@ export function answerBrokeOff(cause: unknown): GatewayRefusal {
   });
 }
 
-/** Refusals for a missing permission rather than a mistake or a fault: usage counts them as denied, and the audit log records them. */
+/**
+ * Refusals for a missing permission, not for a mistake or a fault: usage counts them as denied, and the audit log
+ * records them.
+ */
 const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'bad_credential',
   'suspended',
@@ -104,7 +107,7 @@ export function isDenial({ code }: GatewayRefusal): boolean {
   return denials.has(code);
 }
 
-/** What the audit log names of a refused call. */
+/** The parts of a refused call that the audit log names. */
 interface RefusedCall {
   readonly id: string;
   readonly organization: string;
@@ -113,9 +116,9 @@ interface RefusedCall {
 }
 
 /**
- * The audit action of a refused call; `undefined` if it is not recorded. Errors of an MCP server that may hide tools from its
- * administrators are recorded, too. Missing credentials are normal: that is how
- * a client discovers where to get one.
+ * The audit action of a refused call; `undefined` if it is not recorded. A list of tools that cannot be read is
+ * recorded, too, because it may hide tools from administrators. A missing credential is not, because that is how a
+ * client discovers where to get one.
  */
 export function auditedRefusal(
   { code, details }: GatewayRefusal,

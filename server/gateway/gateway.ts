@@ -19,7 +19,7 @@ import { BodyMemory } from './body-memory.ts';
 
 /**
  * Authenticates, authorizes, routes and streams every MCP call. No credential of a caller ever reaches an upstream.
- * `pipeline.ts` has the path of a call.
+ * `pipeline.ts` lists the steps of a call.
  */
 export class Gateway {
   readonly #parts: GatewayParts;
@@ -78,26 +78,29 @@ export class Gateway {
     }
   }
 
-  /** Like `handle`, but returns a value if nothing had to be waited for. Neither throws nor rejects. */
+  /**
+   * Like `handle`, but returns the answer itself, rather than a promise, if there was nothing to wait for. Neither
+   * throws nor rejects.
+   */
   answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
     const metering = new Metering(this.#parts.ports.note);
     return callPath.pass({ request, metering }, this.#parts);
   }
 
-  /** Takes in what another node tells. */
+  /** Handles an event that another node reported. */
   heard(event: GatewayEvent, from: string): void {
     const { legacy, limits } = this.#parts;
     if (event.type === 'counted') limits.heard(from, event.counts);
     else legacy.cancellations.cancelHere(event.owner, event.request);
   }
 
-  /** How much is going on. */
+  /** The numbers of open sessions and calls. */
   counts(): { readonly sessions: number; readonly openCalls: number } {
     const { legacy, open } = this.#parts;
     return { sessions: legacy.sessions.count, openCalls: open.size };
   }
 
-  /** Ends streams that would never end, because the server is draining. */
+  /** Ends the streams that have no end of their own. Called when the server drains. */
   endEndless(): void {
     this.#parts.open.endEndless();
   }

@@ -8,29 +8,32 @@ import {
 import type { Upstream, UpstreamAnswer, UpstreamBody } from './upstream.ts';
 
 /**
- * What one call holds of its upstream's answers. A body counts from its first part on: until its reader lets go of it, or else
- * until the call is over. Of short answers nothing is noted.
+ * The memory that one call holds of its upstream's answers. A body counts from its first chunk until its reader lets go
+ * of it, or else until the call is over. Short answers are not tracked.
  */
 export class HeldAnswers {
   readonly #memory: BodyMemory;
   readonly #holder: BodyHolder;
   readonly #endCall: GiveUp;
-  /** Those that may count. */
+  /** The bodies that may count. */
   #bodies: Set<HeldBody> | undefined;
-  /** What goes to the caller, as far as it does not count as the body that it came in. */
+  /** The part that is being sent to the caller, as far as it does not already count in `#bodies`. */
   #passing: HeldBody | undefined;
   #isKept = false;
   #isOver = false;
   #cut: (() => void) | undefined;
 
-  /** `endCall` ends the call that the answers are of. */
+  /** `endCall` ends the call that the answers belong to. */
   constructor(memory: BodyMemory, holder: BodyHolder, endCall: GiveUp) {
     this.#memory = memory;
     this.#holder = holder;
     this.#endCall = endCall;
   }
 
-  /** The same upstream, whose answers count. It may be used after the call; then each counts until it was read. */
+  /**
+   * The same upstream, except that its answers count. If it is used after the call, each answer counts until it has
+   * been read.
+   */
   counted(upstream: Upstream): Upstream {
     return {
       send: (request) =>

@@ -1,8 +1,8 @@
 import type { UpstreamRequest } from './upstream.ts';
 
 /**
- * A request to an MCP server in this process. Its signal is the given one itself: the one that Node would make follows it only until
- * the request is garbage, which it may be while its answer is still a stream.
+ * A request to an MCP server in this process. Its `signal` is the given one itself. The signal that Node derives from
+ * it would no longer abort once the request is garbage-collected, which may happen while the answer is still streaming.
  */
 export function inProcessRequest({ method, headers, body, signal }: UpstreamRequest): Request {
   const content = body && { body: new Uint8Array(body) };

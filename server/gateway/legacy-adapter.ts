@@ -105,7 +105,7 @@ export class LegacyAdapter {
     const message = messageIn(request);
     if (!message) return emptyAnswer(400);
     const answer = await session.take(message, { upstream, signal, headers });
-    // Its caller takes the session for ended and will not delete it.
+    // After a 404, the caller considers the session ended and will not delete it.
     if (answer.status === 404) this.#end(sessionId, session);
     return answer;
   }
@@ -129,7 +129,7 @@ export interface SessionParts {
   readonly answer: Message;
 }
 
-/** The upstream and client of one request, as they are at that moment. */
+/** The upstream for one request, with the signal and the headers of the request. */
 export interface Passage {
   readonly upstream: Upstream;
   /** Aborted when the caller no longer waits. */
@@ -137,14 +137,14 @@ export interface Passage {
   readonly headers: UpstreamRequest['headers'];
 }
 
-/** A legacy caller's session at a modern upstream, which keeps no state of it. */
+/** A legacy caller's session at a modern upstream, which keeps no state for it. */
 export class LegacySessionOverModern {
   readonly owner: string;
   /** The lists whose changes the upstream announces. */
   readonly lists: readonly string[];
   readonly changes: ChangeStream;
   readonly #caller = new CallerQuestions();
-  /** By the caller's id, as JSON text. */
+  /** Requests in progress, by the caller's id as JSON text. */
   readonly #running = new Map<string, AbortController>();
   readonly #isSubscribable: boolean;
   #client: ClientDescription;
@@ -237,7 +237,7 @@ export class LegacySessionOverModern {
   }
 }
 
-/** The messages until their end or `cancelled`, which is a normal end; then `over` runs. */
+/** Passes the messages on, and calls `over` at their end. If `cancelled` has aborted, an error is a normal end. */
 async function* until(
   messages: AsyncGenerator<Message>,
   cancelled: AbortSignal,
@@ -308,13 +308,13 @@ export interface TranslatedCallPorts {
   readonly client: ClientDescription;
   readonly caller: CallerQuestions;
   readonly signal: AbortSignal;
-  /** Of the caller's request. */
+  /** The headers of the caller's request. */
   readonly headers: UpstreamRequest['headers'];
 }
 
 /**
- * A modern upstream's response to a legacy request, translated, beginning with `answer`. If the upstream needs input,
- * the caller is asked and the request is sent again with the responses until it completes.
+ * Translates a modern upstream's response to a legacy request. `answer` is the upstream's first answer. If the upstream
+ * needs input, the caller is asked and the request is sent again with the responses until it completes.
  *
  * MCP 2026-07-28 "Multi Round-Trip Requests"
  *

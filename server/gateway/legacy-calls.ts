@@ -25,8 +25,8 @@ export interface LegacyState {
 }
 
 /**
- * A message of the legacy era: in its session where it names one, else with whatever handshake the
- * upstream wants. A lost stream cancels nothing here; `notifications/cancelled` does.
+ * Forwards a message of the legacy era: in its session if it names one, else with the handshake that the upstream
+ * needs. In this era, a lost stream cancels nothing; `notifications/cancelled` does.
  *
  * MCP 2025-11-25 transports, "Session Management", "Cancellation"
  *
@@ -116,7 +116,10 @@ async function forwardInSession(
   };
 }
 
-/** Made here, because a function made within a call keeps all that the call knows as long as the session. */
+/**
+ * Created here, because a function created in `forwardInSession` would keep the whole call in memory for as long as the
+ * session.
+ */
 function sessionEnd(
   upstream: Upstream,
   headers: Readonly<Record<string, string>>,
@@ -124,7 +127,7 @@ function sessionEnd(
   return () => endUpstreamSession(upstream, headers);
 }
 
-/** No handshake of any kind: the gateway makes the one that the upstream wants. */
+/** Whether a request comes without any handshake, so that the gateway has to make the one that the upstream needs. */
 function isPlain(envelope: Envelope, { headers }: GatewayRequest): boolean {
   return (
     envelope.method !== 'initialize' &&
@@ -134,8 +137,7 @@ function isPlain(envelope: Envelope, { headers }: GatewayRequest): boolean {
 }
 
 /**
- * Whether a caller of the legacy era knows events without a message: older clients take an empty one for
- * broken JSON.
+ * Whether a legacy caller understands events without a message. Older clients take an empty event for broken JSON.
  *
  * MCP 2025-11-25 transports, "Sending Messages to the Server"
  */
@@ -145,8 +147,7 @@ function takesPriming({ headers }: GatewayRequest): boolean {
 }
 
 /**
- * `GET` listens to what the upstream of a session sends unasked, or goes on with a stream that was lost;
- * `DELETE` ends the session.
+ * `GET` listens to the unsolicited messages of a session's upstream, or resumes a lost stream; `DELETE` ends the session.
  *
  * MCP 2025-11-25 transports, "Listening for Messages from the Server", "Resumability and Redelivery",
  * "Session Management"
@@ -182,21 +183,21 @@ export async function forwardStream(
   return resumed(missedOf(lost, ending.signal), options.finish);
 }
 
-/** An answer that the upstream ended early, and can be asked to go on with. */
+/** Whether a stream is an answer that the upstream ended early, and can be asked to continue. */
 function isCutOff(stream: ResumableStream): boolean {
   return stream.isOver('answer') && !stream.isAnswered && stream.upstreamEventId !== undefined;
 }
 
 interface LostStream {
   readonly stream: ResumableStream;
-  /** Of the last event that the caller has. */
+  /** The number of the last event that the caller has received. */
   readonly number: number;
 }
 
 /**
- * What the caller had before: the stream of that event and those that continued it, or one to listen by that waits for
- * its caller. Who names an event takes over what continued its stream, whether or not the loss of the connection that
- * read it has been noticed: that connection may have ended at another node.
+ * The streams that the caller had before: the stream of the event that it names, those that continued it, and a
+ * listening stream that waits for its caller. A caller that names an event takes over its stream even if the loss of
+ * the old connection has not been noticed yet, because that connection may have ended at another node.
  *
  * @throws {GatewayRefusal} `unknown_event`
  */
@@ -223,8 +224,8 @@ function lostStreams(
 }
 
 /**
- * The same streams; none if one carries what its caller may no longer be told. The loss of a scope ends such a stream, but a
- * caller who reconnects through another node may be earlier. An answer is completed.
+ * The same streams; none if a listening stream carries messages that the caller may no longer get. The loss of a scope
+ * ends such a stream, but a caller who reconnects through another node may arrive before that. Answers are completed.
  */
 function withinScopes(lost: LostStream[], { admission }: Call): LostStream[] {
   const exceeds = ({ kind, scopes }: ResumableStream) =>
@@ -234,12 +235,12 @@ function withinScopes(lost: LostStream[], { admission }: Call): LostStream[] {
   return [];
 }
 
-/** All that is kept of a stream if that is all of it, else only what follows. */
+/** A stream from its beginning if all of its events are still kept, else only what follows. */
 function wholeStream(stream: ResumableStream): LostStream {
   return { stream, number: stream.has(0) ? 0 : stream.lastNumber };
 }
 
-/** What the caller missed of one stream after the other, and what follows if the last one is open. */
+/** The events that the caller missed, stream by stream, and those that follow while the last stream is open. */
 async function* missedOf(
   lost: readonly LostStream[],
   signal: AbortSignal,
@@ -248,8 +249,8 @@ async function* missedOf(
 }
 
 /**
- * Listens to the upstream, from now on or, where it ended the last of `lost`, behind its last event: first comes what the
- * caller missed of those.
+ * Listens to the upstream, continuing after the last event that it sent in the `lost` streams, if any. The caller first
+ * gets the events of those streams that it missed.
  */
 async function listen(
   { request, headers: callers, admission, upstream, ending }: Call,
@@ -273,7 +274,7 @@ async function listen(
   const answer = await send(upstream, { method: 'GET', headers, signal: ending.signal });
   if (answer.status === 405 || answer.status === 404) {
     await discard(answer.body);
-    // Whether the session is over is for a message to find out: some upstreams know no GET at all.
+    // The session is not ended, because some upstreams do not support GET at all. If it is over, the next message will find out.
     throw new GatewayRefusal(answer.status === 405 ? 'method_not_allowed' : 'unknown_session');
   }
   const answered = cutOff?.answered;
@@ -291,9 +292,9 @@ async function listen(
 }
 
 /**
- * Requests without a session that a later `notifications/cancelled` may end: an upstream that keeps no
- * session never gets that notification, so its own request is what has to end. Other nodes are told of a
- * request that is not here.
+ * Requests without a session that a later `notifications/cancelled` may end: an upstream without a session cannot be
+ * sent that notification, so the request to it is ended instead. If the request is not at this node, the other nodes
+ * are told.
  */
 export class Cancellations {
   readonly #requests = new Map<string, AbortController>();
@@ -303,7 +304,7 @@ export class Cancellations {
     this.#tell = tell;
   }
 
-  /** Notes a request; the function that it returns says that it is over. */
+  /** Notes a request. Call the returned function when the request is over. */
   expect(owner: string, id: string | undefined, controller: AbortController): () => void {
     if (id === undefined) return () => undefined;
     const key = `${owner} ${id}`;
@@ -313,14 +314,14 @@ export class Cancellations {
     };
   }
 
-  /** Ends that owner's request of this id (JSON text), if it is under way at any node. */
+  /** Ends the owner's request with this id (JSON text), at whichever node it is in progress. */
   cancel(owner: string, id: string | undefined): void {
     // No request has a longer id.
     if (id === undefined || id.length > maxIdBytes || this.cancelHere(owner, id)) return;
     this.#tell?.({ type: 'cancelled', owner, request: id });
   }
 
-  /** Whether that owner's request of this id was under way here. */
+  /** Ends the owner's request with this id if it is in progress at this node, and returns whether it was. */
   cancelHere(owner: string, id: string): boolean {
     const request = this.#requests.get(`${owner} ${id}`);
     request?.abort();

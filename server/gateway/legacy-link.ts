@@ -14,7 +14,7 @@ import { type Handshake, handshakeHeaders, initializedNotification } from './ups
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
-/** Made once: its stack costs as much as a step of a call. */
+/** Created once, because capturing its stack costs as much as a step of a call. */
 const callEnded = new DOMException('the call was ended', 'AbortError');
 
 /** What an upstream may ask a caller, by the required capability. */
@@ -24,18 +24,18 @@ const askable: Readonly<Record<string, string>> = {
   'roots/list': 'roots',
 };
 
-/** The state of a request: in progress, refused because its session is gone, or refused by HTTP. */
+/** The state of a request: in progress, refused because its session is gone, or refused with an HTTP error. */
 export type Started =
   | { readonly outcome: 'started'; readonly call: LegacyCall }
   | { readonly outcome: 'lost' }
   | { readonly outcome: 'refused'; readonly answer: UpstreamAnswer };
 
-/** Of the request that a call is made for. */
+/** What a call needs of the caller's request that it is made for. */
 export interface CallersRequest {
   readonly headers: UpstreamRequest['headers'];
   /** Aborted when the caller disconnected. */
   readonly signal: AbortSignal;
-  /** Counts what waits for its caller. Default: of the upstream. */
+  /** Counts the messages that wait for the caller. Default: `hold` of the upstream. */
   readonly hold?: Upstream['hold'];
   /** Ends the request, because others need the memory of its messages. */
   readonly giveUp?: GiveUp | undefined;
@@ -45,8 +45,9 @@ export interface CallersRequest {
  * A handshake with a legacy upstream and its session, for one owner and one of their clients. Messages go to the call
  * they belong to; others go to listeners, or, if they are questions, to the latest call whose caller is waiting.
  *
- * A question is never dropped, because the call that asked it waits for the response, and may be another one: over
- * stdio, upstreams do not say which. If the call it went to ends first, it goes to the next one.
+ * A question is never dropped, because a call at the upstream waits for the response. That may not be the call that
+ * gets the question: over stdio, upstreams do not say which call asks. If the call that got it ends before its caller
+ * was asked, the question goes to another call.
  *
  * MCP 2025-11-25 lifecycle, transports
  */
@@ -100,8 +101,8 @@ export class LegacyLink {
   }
 
   /**
-   * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when
-   * it gets a question: some upstreams begin their answer only once that has its response.
+   * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when it
+   * gets a question: some upstreams begin their answer only after the response to the question.
    */
   async start(message: Message, callers: CallersRequest): Promise<Started> {
     const { headers, signal } = callers;
@@ -109,7 +110,7 @@ export class LegacyLink {
     const stop = () => call.cancel();
     signal.addEventListener('abort', stop, { once: true });
     if (signal.aborted) stop();
-    // An upstream may ask over the stream that belongs to no call.
+    // An upstream may send its questions on the stream that belongs to no call.
     if (this.#hasSession && this.#canAsk.size > 0) void this.listen();
     const sending = this.#send(message, call, traceHeaders(headers));
     try {
@@ -118,7 +119,7 @@ export class LegacyLink {
     } finally {
       signal.removeEventListener('abort', stop);
     }
-    // Its failure is known later, and then ends its messages.
+    // If sending fails later, that ends the messages of the call.
     sending.then(
       async (later) => later.outcome === 'refused' && discardAnswer(later.answer),
       () => undefined,
@@ -126,7 +127,7 @@ export class LegacyLink {
     return { outcome: 'started', call };
   }
 
-  /** Sends a request of the link's own; `undefined` if there is no response. `params` is JSON text. */
+  /** Sends a request that the link itself makes, not a caller; `undefined` if there is no response. `params` is JSON text. */
   async request(method: string, params: string): Promise<Message | undefined> {
     const call = this.#open(this.nextId());
     const text = `{"jsonrpc":"2.0","id":${call.id},"method":${JSON.stringify(method)},"params":${params}}`;
@@ -272,7 +273,10 @@ export class LegacyLink {
       this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
   }
 
-  /** `about`, if its caller can get a message, or else the latest call whose caller can, now or when it retries. */
+  /**
+   * `about`, if its caller still gets messages; otherwise the latest call whose caller does, preferably one that is not
+   * being asked.
+   */
   #waiting(about: LegacyCall | undefined): LegacyCall | undefined {
     if (about?.isOpen) return about;
     const open = [...this.#calls.values()].filter(({ isOpen }) => isOpen);
@@ -298,9 +302,9 @@ interface CallOptions {
 
 /** A request that a legacy upstream has not answered yet. */
 export class LegacyCall {
-  /** JSON text; also its progress token. */
+  /** The id as JSON text, which is also the progress token. */
   readonly id: string;
-  /** Its progress, its log, its upstream's questions, its response. */
+  /** What the upstream sends for this call: progress, log messages, questions and the response. */
   readonly inbox: Inbox;
   readonly #ended = new AbortController();
   readonly #tell: (message: Message) => void;
@@ -332,7 +336,7 @@ export class LegacyCall {
     return this.#question !== undefined;
   }
 
-  /** Its caller is being asked this. */
+  /** Notes the question that its caller is being asked. */
   ask(question: Message): void {
     this.#question = question;
   }
@@ -344,7 +348,7 @@ export class LegacyCall {
     this.#tell(response);
   }
 
-  /** The upstream's response: the last message. Nothing that follows it counts. */
+  /** Takes the upstream's response, which is the last message. Later responses are ignored. */
   answer(response: Message): void {
     if (this.#isAnswered) return;
     this.#isAnswered = true;
@@ -361,7 +365,7 @@ export class LegacyCall {
     this.over();
   }
 
-  /** Others need the memory of its messages: drops them, and ends it and the request of its caller. */
+  /** Drops its messages, because others need the memory, and ends the call and its caller's request. */
   giveUp(refusal: GatewayRefusal): void {
     this.inbox.drop(refusal);
     if (this.#isAnswered) this.over();
@@ -390,7 +394,7 @@ export interface UnaskedStreamPorts {
   readonly take: (message: Message) => void;
   /** The stream is open again after it broke off. */
   readonly reopened: () => void;
-  /** There is no stream, or no longer. */
+  /** There is no stream, or it has ended for good. */
   readonly over: () => void;
   readonly signal: AbortSignal;
 }
@@ -422,7 +426,7 @@ export function unaskedStream(
         begun.resolve(true);
         for await (const message of messagesLetGo(answer)) take(message);
       } catch {
-        // It broke off. It is retried below unless it is over.
+        // The stream broke off. It is reopened after a pause, unless `signal` has aborted.
       }
       await pauses.pause(signal);
     }

@@ -127,7 +127,7 @@ export class LegacyLinks {
 
 const digests = new WeakMap<Target, string>();
 
-/** The digest of a target, which may list very many tools. Calls share the record until it changes. */
+/** The digest of a target, cached because a target may list very many tools. Calls share the record until it changes. */
 function digestOfTarget(target: Target): string {
   let digest = digests.get(target);
   if (digest === undefined) digests.set(target, (digest = digestOf(target)));

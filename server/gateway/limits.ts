@@ -7,20 +7,20 @@ import { isCall } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 
 const cleanupEvery = 1024;
-/** Every call may be cancelled, and a handshake must still be possible. */
+/** Notifications for each allowed call: every call may be cancelled, and a handshake must still be possible. */
 const noticesACall = 2;
-/** A caller limited to one call at a time may have several assistants that listen. */
+/** Listening streams for each allowed call: a caller limited to one call at a time may have several assistants that listen. */
 const streamsACall = 4;
 
 const tellEveryMs = 200;
-/** Rounds of telling after which open requests are told again: two seconds. */
+/** After this many rounds, that is two seconds, other nodes are told again which requests are still open. */
 const tellOpenEvery = 10;
-/** What a node said is forgotten unless it says it again. */
+/** What a node reported is forgotten after this time unless the node repeats it. */
 const elsewhereSeconds = 6;
-/** Names of 100 bytes each make a message of half the size that NATS passes on. */
+/** With names of 100 bytes each, a message of this many has half the size that NATS passes on. */
 const mostTold = 2000;
 
-/** Who was counted, how many requests since the last time it was told, and how many are open. */
+/** Who was counted, how many requests were counted since the last report, and how many are open. */
 export type RateChange = [name: string, taken: number, open: number];
 
 /** A request that was counted. */
@@ -43,14 +43,14 @@ interface Bounds {
 export class CallLimits {
   readonly #clock: Clock;
   readonly #rates = new Map<string, CallerRate>();
-  /** What the other nodes have yet to be told: how many requests were counted since they were. */
+  /** How many requests were counted since the other nodes were last told, by name. */
   readonly #untold = new Map<string, number>();
   readonly #tell: ((changes: RateChange[]) => void) | undefined;
   readonly #timer: NodeJS.Timeout | undefined;
   #rounds = 0;
   #untilCleanup = cleanupEvery;
 
-  /** `tell` tells the other nodes, where there are any. */
+  /** `tell` reports counts to the other nodes, if there are any. */
   constructor(clock: Clock, tell?: (changes: RateChange[]) => void) {
     this.#clock = clock;
     this.#tell = tell;
@@ -71,7 +71,7 @@ export class CallLimits {
 
   #tellOthers(tell: (changes: RateChange[]) => void): void {
     this.#rounds += 1;
-    // Those that stay open are told again, so that a node that is gone can be forgotten.
+    // Requests that stay open are reported again, so that other nodes can forget a node that no longer reports.
     if (this.#rounds % tellOpenEvery === 0) {
       for (const [name, { open }] of this.#rates) if (open > 0) this.#note(name, 0);
     }
@@ -162,7 +162,8 @@ export class CallLimits {
     this.#untilCleanup -= 1;
     if (this.#untilCleanup <= 0) {
       for (const [name, rate] of this.#rates) if (rate.isIdle(now)) this.#rates.delete(name);
-      // Doubling the interval with the number of callers keeps the cost of a scan proportional.
+      // The next scan comes only after as many new callers as there are now, so that scans stay cheap however many
+      // callers there are.
       this.#untilCleanup = Math.max(cleanupEvery, this.#rates.size);
     }
     const made = new CallerRate(now);
@@ -216,7 +217,7 @@ export class CallerRate {
     return this.openAnywhere(now) === 0 && Math.floor(now) - this.#last >= windowSeconds;
   }
 
-  /** The requests in progress here and, as far as other nodes said lately, there. */
+  /** The requests in progress here and, as far as other nodes have reported lately, there. */
   openAnywhere(now: EpochSeconds): number {
     let sum = this.open;
     for (const [instance, { open, at }] of this.#elsewhere) {
@@ -226,7 +227,7 @@ export class CallerRate {
     return sum;
   }
 
-  /** Counts what another node let in since it told us last, and notes what is in progress there. */
+  /** Counts what another node let in since its last report, and notes how many requests are in progress there. */
   addElsewhere(
     instance: string,
     { taken, open }: { readonly taken: number; readonly open: number },
@@ -239,7 +240,7 @@ export class CallerRate {
     else this.#elsewhere.delete(instance);
   }
 
-  /** Counts a request unless `most` were counted within the minute. */
+  /** Counts a request unless `most` were counted within the last minute. */
   take(most: number, now: EpochSeconds): SecondsToWait {
     this.#forget(Math.floor(now));
     if (this.#sum >= most) return this.#wait(most);

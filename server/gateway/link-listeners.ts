@@ -3,7 +3,7 @@ import { type Changes, filterMembers } from 'latchkey-mcp/subscriptions';
 import { type Inbox, inboxFor } from './adapter-messages.ts';
 import type { Upstream } from './upstream.ts';
 
-/** Each is a request to the upstream, and one message of a caller must not cause an unlimited number of them. */
+/** Each URI costs a request to the upstream, and one message of a caller must not cause an unlimited number of requests. */
 const maxUris = 1000;
 
 /** A longer notification is reduced, because each listener gets a copy of its own. */
@@ -15,11 +15,11 @@ export interface Change {
   /** The list that changed; empty if it is a resource. */
   readonly list: string;
   readonly uri: string;
-  /** Tells it from other changes. */
+  /** Distinguishes it from other changes. */
   readonly key: string;
 }
 
-/** `undefined` for other messages. A long one is reduced to what says which change it is. */
+/** The change that a message reports; `undefined` for other messages. A long message is reduced to what identifies the change. */
 export function changeIn(message: Message): Change | undefined {
   const { method = '' } = message.envelope;
   const list = /^notifications\/(\w+)\/list_changed$/.exec(method)?.[1] ?? '';
@@ -51,7 +51,10 @@ export interface Listener {
 
 interface Subscription {
   listeners: number;
-  /** Whether the upstream reports the resource's changes, after the last request about it. Rejects if that failed. */
+  /**
+   * Whether the upstream reports the resource's changes, according to the last request about it. Rejects if that
+   * request failed.
+   */
   isActive: Promise<boolean>;
 }
 
@@ -72,7 +75,8 @@ export class LinkListeners {
   }
 
   /**
-   * Adds a listener for as much of `wanted` as the upstream announces, until `signal` aborts. What waits counts for `callers`.
+   * Adds a listener for the part of `wanted` that the upstream supports. Stops subscribing when `signal` aborts.
+   * Waiting messages count for the call of `callers`.
    *
    * @throws {UpstreamError} if the upstream cannot be asked for a resource
    */
@@ -139,7 +143,7 @@ export class LinkListeners {
     this.#listeners.clear();
   }
 
-  /** All who wait for the same request get its outcome. */
+  /** Subscribes to a resource. All listeners that wait for the same request share its outcome. */
   async #subscribe(uri: string): Promise<boolean> {
     const known = this.#subscriptions.get(uri);
     const one = known ?? { listeners: 0, isActive: Promise.resolve(false) };

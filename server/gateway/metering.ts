@@ -12,31 +12,31 @@ export type CallOutcome =
   | 'ok'
   /** The MCP server or the gateway answered with an error, of a tool or of the protocol. */
   | 'tool-error'
-  /** Denied, which the audit log records too. */
+  /** Denied. The audit log records such calls, too. */
   | 'refused'
   | 'upstream-error';
 
-/** How an answer ended that began. A caller that leaves before its end is no error. */
+/** How an answer that had begun ended. A caller that leaves before the end is not an error. */
 export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
 
-/** A request that was let in, and what became of it. */
+/** An admitted request, and how it ended. */
 export interface MeteredCall {
   readonly serverId: string;
   /** The target that it was for. */
   readonly targetId: string;
   readonly credential: Admission['credential'];
-  /** The person who calls, or for whom an application does. */
+  /** The person who calls, or for whom an application calls. */
   readonly userId?: string | undefined;
   /** `undefined` when it was refused before its body was read. */
   readonly method: string | undefined;
-  /** As the caller wrote it: nothing says that there is such a tool. */
+  /** As the caller wrote it. There may be no such tool. */
   readonly tool: string | undefined;
   readonly outcome: CallOutcome;
   /** From its arrival to the end of its answer. */
   readonly ms: number;
 }
 
-/** Notes calls, with the `ORG/SERVER` of each. Called on the way of every request, so it neither waits nor throws. */
+/** Notes calls, with the `ORG/SERVER` of each. Called for every request, so it neither waits nor throws. */
 export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => void;
 
 const unanswered: ReadonlySet<RefusalCode> = new Set([
@@ -53,8 +53,8 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
 ]);
 
 /**
- * Follows one request from its arrival to the end of its answer, and notes it then, once. Noted are
- * requests that were let in and have an answer with an end: no notifications, no listening.
+ * Follows one request from its arrival to the end of its answer, and then notes it, once. Only admitted requests whose
+ * answer has an end are noted: no notifications and no listening streams.
  */
 export class Metering {
   readonly #startedAt = performance.now();
@@ -89,7 +89,7 @@ export class Metering {
       attributes: { 'latchkey.server': `${organization}/${server}`, 'http.request.method': method },
       startedAtMs: Date.now() - (performance.now() - this.#startedAt),
     }));
-    // The state belongs to the span that the caller named.
+    // `tracestate` belongs to the trace that the caller named, and is dropped without it.
     const { tracestate, ...others } = headers;
     const continues = traceHeaders(headers)['traceparent'] !== undefined;
     return { ...others, ...(continues && tracestate !== undefined && { tracestate }), traceparent };
@@ -143,7 +143,10 @@ export class Metering {
   }
 }
 
-/** Whether a message is a request whose answer has an end. One that was refused unread counts: most that are sent are calls. */
+/**
+ * Whether a message is a request whose answer has an end. A message that was refused unread counts as one, because most
+ * messages are calls.
+ */
 export function isCall(envelope: Envelope | undefined): boolean {
   if (!envelope) return true;
   return envelope.kind === 'request' && envelope.method !== 'subscriptions/listen';
@@ -153,8 +156,8 @@ const maxErrorBytes = 64 * 1024;
 const marks = ['"isError"', '"error"'];
 
 /**
- * Whether a message of an answer is an error, of a tool or of the protocol. Only a message that holds the words for it is
- * read; one of more than 64 KiB is none, because errors are short.
+ * Whether a message of an answer is an error, of a tool or of the protocol. Only a message that contains one of `marks`
+ * is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
  *
  * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"
  */

@@ -11,10 +11,13 @@ import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } f
 
 const maxServers = 1000;
 const maxPages = 100;
-/** Of one server. The arguments of more are learned again for each call that is refused. */
+/** The most tools that are kept of one server. The parameters of other tools are learned again for each refused call. */
 const maxTools = 1000;
 const maxCharacters = 64 * 1024;
-/** Of one tool. Together they stay below the 16 KiB of headers that servers accept. */
+/**
+ * The most mirrored parameters of one tool. Together, their header names stay below the 16 KiB of headers that servers
+ * accept.
+ */
 const maxParameters = 100;
 const maxHeaderLength = 128;
 const headerMismatch = -32020;
@@ -23,7 +26,7 @@ const annotation = Buffer.from('x-mcp-header');
 /** Sends a request to an upstream. */
 type Send = Upstream['send'];
 
-/** What a page of a list declares. */
+/** What one page of a tool list declares. */
 interface Learned {
   /** The mirrored parameters, by tool name; none for a tool without any. */
   readonly tools: ReadonlyMap<string, readonly MirroredParameter[]>;
@@ -43,7 +46,7 @@ export class MirroredArguments {
   /** The least recently listed or called server first. */
   readonly #tools = new LimitedMap<string, MirroredTools>(maxServers);
 
-  /** How much is kept, of all servers. */
+  /** How much is kept for all servers together. */
   get size(): { readonly servers: number; readonly tools: number; readonly characters: number } {
     const kept = [...this.#tools.values()];
     const sum = (of: (tools: MirroredTools) => number) =>
@@ -55,7 +58,7 @@ export class MirroredArguments {
     };
   }
 
-  /** Sends modern tool requests with these headers, and any other request as it is. */
+  /** Sends a request: a tool call with its mirrored arguments, and anything else as it is. Reads tool lists as they pass. */
   send(request: UpstreamRequest, target: Target, send: Send): Promise<UpstreamAnswer> {
     const method = request.headers['mcp-method'];
     if (method === 'tools/call') return this.#call(request, send, target);
@@ -115,7 +118,7 @@ class MirroredTools {
     return this.#tools.get(name);
   }
 
-  /** Keeps what a page declares. The first page of a list replaces the list before. */
+  /** Keeps what a page declares. The first page of a list replaces the previous list. */
   note({ tools }: Learned, { isFirst }: { readonly isFirst: boolean }): void {
     if (isFirst) for (const name of this.#tools.keys()) this.#forget(name);
     for (const [name, parameters] of tools) {
@@ -168,7 +171,7 @@ async function relist(
     const learned = learn(await responseBytes(answer));
     if (!(answer.body instanceof Uint8Array)) answer.body.letGo?.();
     tools.note(learned, { isFirst: page === 0 });
-    // Kept here, because others may list, and too many tools are not kept, while this goes on.
+    // Kept here, because `tools` may change when another call requests the list, and does not keep everything.
     found = learned.tools.get(call.name ?? '') ?? found;
     ({ cursor } = learned);
     if (cursor === undefined) break;

@@ -47,7 +47,7 @@ export class ModernAdapter {
   readonly #links: LegacyLinks;
   readonly #interrupted: InterruptedCalls;
 
-  /** `instance`, of this process, begins the states where several nodes share a database: see `instanceOfState`. */
+  /** `instance` identifies this process where several nodes share a database. States begin with it: see `instanceOfState`. */
   constructor(clock: Clock, instance?: string) {
     this.#links = new LegacyLinks(clock);
     this.#interrupted = new InterruptedCalls(instance);
@@ -84,7 +84,7 @@ export class ModernAdapter {
       if (started.outcome === 'started')
         return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;
-      // The upstream forgot the session, so it did not execute the request: retry once with a new one.
+      // The upstream forgot the session, so it did not execute the request: retry once in a new session.
       this.#links.forget(caller.owner, link);
       if (attempt > 1)
         throw new GatewayRefusal('upstream_failed', { detail: 'it does not keep its sessions' });
@@ -105,7 +105,7 @@ export class ModernAdapter {
     await this.#links.close();
   }
 
-  /** The interrupted call that this retry continues. */
+  /** Continues the interrupted call that a retry belongs to. */
   async #goOn(
     retry: Message,
     state: string,
@@ -163,8 +163,8 @@ const legacyNotifications =
   /^notifications\/(?:elicitation\/complete|tasks\/status|cancelled|initialized)$/;
 
 /**
- * A legacy upstream's messages about one call, translated for a modern caller, until the call is answered or asks a
- * question. Then it is interrupted until the caller returns with a response.
+ * A legacy upstream's messages about one call, translated for a modern caller, until the upstream answers the call or
+ * asks a question. After a question, the call is interrupted until the caller returns with a response.
  */
 export async function* modernCall(
   { envelope: { id = 'null', method = '', progressToken } }: Message,
@@ -195,7 +195,7 @@ export async function* modernCall(
   }
 }
 
-/** Progress under the caller's own token, JSON text. */
+/** A progress notification with the caller's own token, which is JSON text. */
 function withToken(progress: Message, progressToken: string): Message {
   const { body, envelope } = progress;
   const params = changedObject(body, spanAt(progress, 'params'), { progressToken });
@@ -255,7 +255,7 @@ const stateBytes = 24;
 const waitMs = 600_000;
 const maxPerOwner = 100;
 
-/** Tells our states from those of upstreams. */
+/** Distinguishes our states from those of upstreams. */
 const statePrefix = 'latchkey.';
 
 /** The process that keeps the interrupted call of this state; `undefined` if the state does not say. */

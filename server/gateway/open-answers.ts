@@ -4,8 +4,9 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 
 const checkEveryMs = 500;
 /**
- * An exchange ends when no check has allowed it for this long: a process that is cut off from the database learns of no revocation.
- * With a round of checks, and a second that the first one may have taken, that is less than five seconds.
+ * An exchange ends when no check has allowed it for this long: a process that is cut off from the database learns of no
+ * revocation. With the pause between two rounds, and a second that the admission may have taken, this stays below five
+ * seconds.
  */
 const uncheckedMs = 3400;
 /** Listening streams must leave capacity for calls of the same caller. */
@@ -29,7 +30,7 @@ export function countedFor({ credential, principal }: Admission): string {
 
 /** What an exchange reports about itself. */
 export interface OpenAnswerHandle {
-  /** Its answer is a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
+  /** Marks the answer as a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
   readonly endless: () => void;
   readonly over: () => void;
 }
@@ -102,7 +103,7 @@ export class OpenAnswers {
     for (const answers of this.#open.values()) for (const answer of answers) act(answer);
   }
 
-  /** All concurrently, so that a slow check delays no other. */
+  /** Runs all checks concurrently, so that a slow one delays no other. */
   async #check(): Promise<void> {
     this.#endUnchecked();
     const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
@@ -118,8 +119,8 @@ export class OpenAnswers {
 
   #endUnchecked(): void {
     const nowMs = performance.now();
-    // While this process was suspended it could not check anything, so the round that begins now comes first. Once: a process that
-    // is always late must not go on without checks.
+    // A process that was suspended could not check anything, so the round that begins now gets its chance first. But
+    // not twice in a row: a process that is always late must not go on without checks.
     const isLate = nowMs - this.#roundAtMs > 4 * checkEveryMs && !this.#wasLate;
     this.#roundAtMs = nowMs;
     this.#wasLate = isLate;
@@ -146,7 +147,7 @@ export class OpenAnswers {
   }
 }
 
-/** A person is the same at every server, but may be a member of only one server's organization. */
+/** The key under which checks are shared. It includes the server: a person may belong to the organization of one server only. */
 function lookedUpAs({ reference, endpoint }: Admission): string {
   return `${reference} ${endpoint.id}`;
 }

@@ -26,7 +26,7 @@ export interface NodeCall {
 
 /** The other nodes that share the database. */
 export interface OtherNodes {
-  /** Of this process. It begins the ids of its sessions. */
+  /** Identifies this process. The ids of its sessions begin with it. */
   readonly instance: string;
   /**
    * Sends a call to another node, which admits the caller again and answers.
@@ -34,7 +34,7 @@ export interface OtherNodes {
    * @throws {GatewayRefusal} `unknown_session`, `node_unreachable`, `node_lost`
    */
   readonly send?: ((instance: string, call: NodeCall) => Promise<GatewayAnswer>) | undefined;
-  /** Tells all other nodes. */
+  /** Sends an event to all other nodes. */
   readonly tell?: ((event: GatewayEvent) => void) | undefined;
 }
 
@@ -58,8 +58,8 @@ export function nodeOf(
 }
 
 /**
- * The other node that waits for the response which a call brings to a question of its upstream; `undefined` for a call that
- * this node answers. `message` has the state that `InterruptedCalls` handed out, without its seal.
+ * The other node that keeps the interrupted call to which this call brings a response; `undefined` for a call that this
+ * node answers. The call carries the state that `InterruptedCalls` issued, already unsealed.
  */
 export function nodeOfResponse(
   { envelope: { requestState }, body }: Pick<MessageCall, 'envelope' | 'body'>,
@@ -70,20 +70,20 @@ export function nodeOfResponse(
   return otherThan(nodes, request, instanceOfState(stringAt(body, requestState) ?? ''));
 }
 
-/** The node that a call names, if it is to be passed there. */
+/** The node that a call names, if the call is to be passed on. */
 function otherThan(
   nodes: OtherNodes | undefined,
   { isPassedOn }: Pick<GatewayRequest, 'isPassedOn'>,
   named: string | undefined,
 ): string | undefined {
-  // A call that could be passed on again would go in circles between two nodes that it names.
+  // A call that may be passed on again could circle between two nodes.
   if (!nodes?.send || isPassedOn) return undefined;
   return named === nodes.instance ? undefined : named;
 }
 
 /**
- * Passes an admitted call to another node, and its answer back as it comes. That node counts and limits it; here it only ends
- * when its caller loses access. It is not metered here, so its outcome is for its span alone.
+ * Passes an admitted call to another node, and streams its answer back. That node counts and limits the call; this node
+ * only ends it when its caller loses access. The call is not metered here, so its outcome is only for its span.
  *
  * @throws {GatewayRefusal}
  */
@@ -126,7 +126,7 @@ async function* passed(
   try {
     yield* body;
   } catch (error) {
-    // It was ended here: a draining server ends its streams, as it does those of its own sessions.
+    // The answer was ended here: a draining server ends its streams, as it does those of its own sessions.
     if (signal.aborted) return;
     finish('upstream-error');
     throw error;

@@ -9,7 +9,7 @@
  *   pinned tools   which compares each list of tools with what was accepted
  * and its answer the filters of `answering.ts`. A stream is numbered and kept for a caller who loses it.
  *
- * With a key, its body arrived and its handshake made, a call waits for nothing but the upstream.
+ * A call with a key waits for nothing but the upstream, once its body has arrived and its handshake has been made.
  */
 import { legacyOnlyMethods, modernHeaders, type Era } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
@@ -64,7 +64,7 @@ export const callPath = Steps.first('transport', checkTransport)
   .next('send', forward)
   .last('answer', answerCaller);
 
-/** An origin that is allowed, and a method that the transport knows. */
+/** Requires an allowed origin, and a method that the transport knows. */
 function checkTransport(call: Arrived, { ports }: GatewayParts): Arrived {
   const { method, headers } = call.request;
   if (!ports.isAllowedOrigin(headers.origin)) {
@@ -76,7 +76,7 @@ function checkTransport(call: Arrived, { ports }: GatewayParts): Arrived {
   return call;
 }
 
-/** Exactly one credential, in the headers. */
+/** Requires exactly one credential, in the headers, and checks its form or signature. */
 function proveCredential(
   { request, metering }: Arrived,
   { ports }: GatewayParts,
@@ -90,7 +90,7 @@ function proveCredential(
   }));
 }
 
-/** What the caller may do at this endpoint, now. */
+/** Looks up what the caller may do at this endpoint now. */
 function admit({ request, metering, proved }: Proved, parts: GatewayParts): Awaitable<Admitted> {
   const { headers } = request;
   return whenReady(admitProved(proved, request, parts.ports, parts.changeToken), (admission) => ({
@@ -103,7 +103,7 @@ function admit({ request, metering, proved }: Proved, parts: GatewayParts): Awai
   }));
 }
 
-/** A call that needs what only another process has is forwarded whole. */
+/** Leaves a call to another process if only that process can answer it. The request is then forwarded whole. */
 function leaveElsewhere(call: Admitted, { ports }: GatewayParts): Admitted | GatewayAnswer {
   return ports.isElsewhere?.(call.admission.endpoint.target) ? answeredElsewhere : call;
 }
@@ -115,19 +115,19 @@ const answeredElsewhere: GatewayAnswer = {
   isElsewhere: true,
 };
 
-/** Which node has the session of the call. */
+/** Finds the other node, if any, that has the session of the call. */
 function findNode(call: Admitted, { ports }: GatewayParts): Admitted {
   const node = nodeOf(call.request, ports);
   return node === undefined ? call : { ...call, node };
 }
 
-/** A span of its own, if the operator wants traces. */
+/** Begins a span for the call, if the operator wants traces. */
 function trace(call: Admitted, { ports: { tracing } }: GatewayParts): Admitted {
   if (!tracing) return call;
   return { ...call, headers: call.metering.trace(tracing, call.request) };
 }
 
-/** That the credential was used. A call for another node counts there. */
+/** Notes that the credential was used. A call for another node is counted there. */
 function noteUse(call: Admitted, { ports }: GatewayParts): Admitted {
   const { request, metering, admission, node } = call;
   if (node !== undefined) return call;
@@ -141,7 +141,7 @@ function noteUse(call: Admitted, { ports }: GatewayParts): Admitted {
   return call;
 }
 
-/** The body of a POST, read and scanned once. */
+/** Reads and scans the body of a POST, once. */
 function readBody(call: Call): Awaitable<Call | MessageCall> {
   const { request, arrived, ending } = call;
   if (request.method !== 'POST') return call;
@@ -184,7 +184,7 @@ function answerStream(
   );
 }
 
-/** What the caller may do is looked up again if the body took its time, because it may have changed meanwhile. */
+/** Admits the caller again if the body arrived late, because the caller's permissions may have changed in the meantime. */
 function admitAgain(call: MessageCall, { ports }: GatewayParts): Awaitable<MessageCall> {
   if (!call.isLate) return call;
   return whenReady(admitProved(call.proved, call.request, ports), (admission) => {
@@ -198,7 +198,7 @@ function admitAgain(call: MessageCall, { ports }: GatewayParts): Awaitable<Messa
   });
 }
 
-/** The era that the caller speaks. Responses belong to the legacy era. */
+/** Finds out which era the caller speaks. Responses belong to the legacy era. */
 function findEra(call: MessageCall): MessageCall {
   const { envelope, metering, request } = call;
   metering.read(envelope);
@@ -206,7 +206,7 @@ function findEra(call: MessageCall): MessageCall {
   return isModern ? { ...call, era: 'modern' } : call;
 }
 
-/** Its method and tool, by the caller's scopes. */
+/** Checks the method and the tool against the caller's scopes. */
 function authorizeMessage(call: MessageCall): MessageCall {
   const { envelope, era, body, admission } = call;
   const { kind, method = '' } = envelope;
@@ -218,7 +218,7 @@ function authorizeMessage(call: MessageCall): MessageCall {
   return call;
 }
 
-/** Ids and states that the upstream gave this caller. */
+/** Unseals the ids and states that the upstream gave to this caller. */
 function unseal(call: MessageCall): MessageCall {
   const { body, envelope } = unsealMessage(call, call.seal);
   return body === call.body ? call : { ...call, body, envelope };
@@ -242,7 +242,7 @@ function passToAskingNode(
   });
 }
 
-/** The limits of the endpoint. */
+/** Applies the limits of the endpoint. */
 function beginLimits(call: MessageCall, parts: GatewayParts): MessageCall {
   const { limits } = call.admission.endpoint;
   if (limits) {
@@ -251,7 +251,7 @@ function beginLimits(call: MessageCall, parts: GatewayParts): MessageCall {
   return call;
 }
 
-/** The operator's title and instructions, for a client that connects. */
+/** Reads the operator's title and instructions for a client that connects. */
 function readPresentation(call: MessageCall, { ports }: GatewayParts): Awaitable<MessageCall> {
   if (!presentingMethods.has(call.envelope.method ?? '')) return call;
   return ports.presentationOf(call.admission.endpoint).then(
@@ -263,12 +263,15 @@ function readPresentation(call: MessageCall, { ports }: GatewayParts): Awaitable
   );
 }
 
-/** The way to the upstream for a caller of this era. */
+/** Puts the adapters for the caller's era in front of the upstream. */
 function adaptUpstream(call: MessageCall, parts: GatewayParts): MessageCall {
   return { ...call, upstream: adapted(call, call.era, parts) };
 }
 
-/** The upstream of a call for a caller of `era`: requests pass the adapters, and what those send passes the steps below. */
+/**
+ * The upstream of a call for a caller of `era`: requests pass the adapters, and what the adapters send passes
+ * `mirrored` and `pinned`.
+ */
 function adapted(
   { upstream, owner, admission, target }: Call,
   era: Era,
@@ -288,7 +291,10 @@ function adapted(
   return { send: (request) => ports.eras.send(era, request, call) };
 }
 
-/** In its session, or with the handshake that the upstream needs. A caller without an account at the upstream is asked to connect one. */
+/**
+ * Forwards the message, in its session or with the handshake that the upstream needs. A caller without an account at
+ * the upstream is asked to connect one.
+ */
 function forward(
   call: MessageCall,
   { legacy }: GatewayParts,

@@ -20,7 +20,7 @@ interface PlainRequest extends LinkAsked {
   readonly body: Buffer;
   readonly envelope: Envelope;
   readonly signal: AbortSignal;
-  /** `traceHeaders` */
+  /** The result of `traceHeaders`. */
   readonly trace: Readonly<Record<string, string>>;
 }
 
@@ -52,7 +52,7 @@ function forwardOver(
     const ownId = ownIdOf(envelope, envelope.id);
     return sent(upstream, modern, (answer): Forwarded => ({ ...plain, answer, ownId }));
   }
-  // Several plain requests share one session, where each id may be in use once.
+  // Several plain requests share one session, where no two requests in progress may have the same id.
   const id = links.nextId();
   const message = { body, envelope };
   const unique = envelope.idSpan ? withId(message, id) : message;
@@ -68,7 +68,7 @@ function forwardOver(
     return again(answer);
   });
 
-  /** The upstream forgot the session, so it did not run the request: once more with a new one. */
+  /** The upstream forgot the session, so it did not execute the request: sends it again in a new session. */
   async function again(answer: UpstreamAnswer): Promise<Forwarded> {
     await discard(answer.body);
     links.forget(key, link);
@@ -103,10 +103,10 @@ type LegacyPlainLink = Extract<PlainLink, { era: 'legacy' }>;
 
 /** Which caller a link is for, and which upstream it leads to. */
 export interface LinkAsked {
-  /** A principal and a server. */
+  /** The owner: a principal at a server. */
   readonly key: string;
   readonly upstream: Upstream;
-  /** `upstreamLocation` */
+  /** The result of `upstreamLocation`. */
   readonly place: string;
 }
 
@@ -187,7 +187,7 @@ export class PlainLinks {
   }
 }
 
-/** Asks for the modern era first. */
+/** Finds out which era the upstream speaks, trying the modern one first, and makes its handshake. */
 async function shakeHands(upstream: Upstream): Promise<PlainLink> {
   const asked: Upstream = { send: (request) => send(upstream, request) };
   const discovered = await discover(asked);
@@ -195,7 +195,7 @@ async function shakeHands(upstream: Upstream): Promise<PlainLink> {
   if (discovered.outcome === 'modern') return { era: 'modern' };
   const initialized = await initialize(asked);
   if (initialized.outcome === 'refused') throw initialized.refusal;
-  // Nothing else of the handshake is kept: it holds the upstream's answer.
+  // Nothing else of the handshake is kept: it contains the upstream's whole answer.
   const { protocolVersion, sessionId } = initialized.handshake;
   const link: LegacyPlainLink = { era: 'legacy', protocolVersion, sessionId };
   try {

@@ -13,7 +13,8 @@ import { GatewayRefusal } from './gateway-refusal.ts';
 import type { GatewayRequest } from './request.ts';
 
 /**
- * The message of a POST, once its headers allow one and an answer to it. `arrived` is told the length of each part; `signal` ends the reading.
+ * Reads the message of a POST, if its headers allow a message and an answer to it. `arrived` is called with the length
+ * of each part; `signal` ends the reading.
  *
  * @throws {GatewayRefusal} `unsupported_media_type`, `not_acceptable`, `too_large`, `not_json`, `not_a_message`, and what
  *   `arrived` throws
@@ -42,8 +43,8 @@ function scanned(body: Buffer): Message {
 
 /**
  * The era of a message. A version named in `_meta`, or a modern one in the header, makes it modern; the headers must
- * then repeat what the body says, so that readers of the headers and readers of the body agree. The plain request,
- * without any of it, is legacy.
+ * then repeat what the body says, so that readers of the headers and readers of the body agree. A plain request, with
+ * neither, is legacy.
  *
  * MCP 2026-07-28 transports, "Request metadata"
  *
@@ -94,12 +95,12 @@ const jsonAlone: Accepts = { json: true, events: false };
 const either: Accepts = { json: true, events: true };
 
 /**
- * What an `Accept` header allows. None, or a wildcard, means JSON: events only go to who asks for them.
- * RFC 9110 §12.5.1
+ * What an `Accept` header allows. No header, or only a wildcard, means JSON: events go only to callers that ask for
+ * them. RFC 9110 §12.5.1
  */
 export function parseAccept(header: string | undefined): Accepts {
   if (header === undefined || header.trim() === '') return jsonAlone;
-  // As every client of the protocol writes it.
+  // The usual form, which nearly every MCP client sends.
   if (header === 'application/json, text/event-stream') return either;
   const ranges = new Map<string, boolean>();
   for (const range of header.toLowerCase().split(',')) {

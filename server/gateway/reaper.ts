@@ -4,9 +4,9 @@ import type { Clock, EpochSeconds } from '#model/clock';
 import type { Access } from './admission.ts';
 
 const lookEveryMs = 500;
-/** A key expires without a change in the database. */
+/** Owners are checked at least this often, because a key expires without a change in the database. */
 const lookAnywaySeconds = 60;
-/** Longer than any request that may leave state behind. */
+/** How long an owner without state is remembered: longer than any request that may leave state behind can take. */
 const forgottenSeconds = 900;
 const lookedAtOnce = 100;
 
@@ -63,7 +63,7 @@ export class Reaper {
       this.#owners.set(owner, known);
     }
     known.seenAt = seenAt;
-    // It may have been revoked since it was checked.
+    // The access may have been revoked since the request was admitted.
     if (!known.accesses.has(access.name)) this.#changeToken = undefined;
     known.accesses.set(access.name, access);
     if (this.#gone.size > 0) this.#gone.delete(owner);
@@ -95,7 +95,7 @@ export class Reaper {
     clearInterval(this.#timer);
   }
 
-  /** In parts, so that calls can proceed in between. */
+  /** Checks all owners, in batches, so that calls can proceed in between. */
   async #lookUp(): Promise<void> {
     const owners = [...this.#owners];
     for (let from = 0; from < owners.length; from += lookedAtOnce) {

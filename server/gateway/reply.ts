@@ -30,7 +30,7 @@ import type { UpstreamAnswer } from './upstream.ts';
 
 const json = 'application/json';
 const eventStream = 'text/event-stream';
-/** JSON answers up to this length are read whole before any of it is passed on. */
+/** JSON answers up to this length are read whole before any part of them is passed on. */
 const heldBytes = 1024 * 1024;
 
 /** What the caller's answer depends on, besides the upstream's. */
@@ -59,13 +59,13 @@ export interface ReplyOptions {
   readonly finish: (outcome: AnsweredOutcome) => void;
   /** Returns the last event of a stream that breaks off for a known reason: an error for the caller. */
   readonly report: ((error: unknown) => string | undefined) | undefined;
-  /** Called when a long JSON answer breaks off, which the caller cannot be told any more. */
+  /** Called when a long JSON answer breaks off, when it is too late to tell the caller. */
   readonly cut: (refusal: GatewayRefusal) => void;
 }
 
 /**
- * Makes the caller's answer from status, media type and messages of the upstream's, and nothing else of it. Messages are
- * parsed once, pass the filters, and are passed on as they arrive. Only short JSON is read whole.
+ * Makes the caller's answer from the status, media type and messages of the upstream's answer, and from nothing else in
+ * it. Messages are parsed once, pass the filters, and are passed on as they arrive. Only short JSON is read whole.
  *
  * @throws {GatewayRefusal}
  */
@@ -105,7 +105,7 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
     const long = longJson(await checkedStart(read, options), options);
     return { ...jsonAnswer(200, long), whenGivenUp: held?.whenGivenUp };
   }
-  // A refusal in JSON-RPC, as for a header or a version: the caller's to understand.
+  // A refusal in JSON-RPC, for example of a header or a version, is for the caller to understand.
   if (status !== 400 && status !== 404) throw failure(answer);
   const message = new AnswerMessage(await wholeBody(body));
   if (ownId && !message.isError) throw failure({ ...answer, mediaType: '' });
@@ -128,7 +128,7 @@ function single(status: number, message: AnswerMessage, options: ReplyOptions): 
 
 function passed(bytes: Uint8Array, { filters }: ReplyOptions): AnswerMessage {
   const message = filtered(new AnswerMessage(bytes), filters);
-  // Filters drop events alone.
+  // Filters drop only events, never a JSON answer.
   return message ?? new AnswerMessage(new Uint8Array());
 }
 
@@ -151,7 +151,7 @@ async function responseIn(
   throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
 }
 
-/** Makes the events of one answer into what its caller gets. */
+/** Turns the events of one answer into what its caller gets. */
 class PassedEvents {
   /** How the answer ended, as far as its events say. */
   outcome: AnsweredOutcome = 'ok';
@@ -164,7 +164,7 @@ class PassedEvents {
     this.#stream = stream;
   }
 
-  /** `undefined` for an event that the caller does not get here. @throws {GatewayRefusal} */
+  /** The bytes to send for an event; `undefined` if the caller does not get it on this connection. @throws {GatewayRefusal} */
   pass(event: SseEvent): Uint8Array | undefined {
     const { filters, maxBytes } = this.#options;
     let sent: Uint8Array | undefined = event.raw;
@@ -174,7 +174,7 @@ class PassedEvents {
       if (isErrorAnswer(message)) this.outcome = 'tool-error';
       sent = this.#stream ? this.#stream.push(message) : message.eventBytes;
     } else if (this.#stream) sent = this.#stream.pushComment(event);
-    // Another connection reads on where this caller was lost.
+    // Another connection has resumed the stream.
     if (!sent) return undefined;
     this.#bytes += sent.length;
     if (this.#bytes > maxBytes) throw tooLarge(maxBytes);
@@ -201,7 +201,7 @@ async function* streamed(
       yield sent;
       held?.passed();
     }
-    // Some ends are quiet: a stream that was cut off must not look like one that is over.
+    // A stream can be cut off without an error. It must not look as if it were complete.
     const slowness = slownessIn(signal);
     if (slowness) throw slowness;
     finish(passing.outcome);
@@ -213,7 +213,10 @@ async function* streamed(
   }
 }
 
-/** The events of a stream that has ended already, as one body. What breaks it off is its last event, as in any other. */
+/**
+ * Answers with the events of a complete stream as one body. A failure on the way is reported in its last event, as in
+ * any stream.
+ */
 function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
   const { held, finish, report } = options;
   const stream = options.stream?.();
@@ -246,7 +249,7 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
   return only && others.length === 0 ? only : Buffer.concat(chunks);
 }
 
-/** Notes how an answer broke off. What ended it for being slow counts, rather than the break that follows. */
+/** Notes how an answer broke off. If the call was ended for being slow, that counts as the cause, not the break that followed. */
 function ended(cause: unknown, { signal, finish }: ReplyOptions): unknown {
   const error = slownessIn(signal) ?? cause;
   finish(error instanceof Error && error.name === 'AbortError' ? 'ok' : 'upstream-error');
@@ -263,12 +266,12 @@ function tooLarge(maxBytes: number): GatewayRefusal {
   return new GatewayRefusal('upstream_failed', { detail });
 }
 
-/** A long JSON answer, of whose members are known what tells whose it is. */
+/** A long JSON answer, with the top-level members that show which request it answers. */
 interface CheckedLong extends LongBody {
   readonly members: TopLevelMembers | undefined;
 }
 
-/** As long as nothing has gone on, a refusal can still be an answer of ours. */
+/** Checks what has arrived. As long as nothing has been passed on, a refusal can still be sent as the answer. */
 async function checkedStart(long: LongBody, options: ReplyOptions): Promise<CheckedLong> {
   const members = options.ownId && new TopLevelMembers();
   const heldSoFar = long.held.reduce((sum, { length }) => sum + length, 0);
@@ -282,7 +285,7 @@ async function checkedStart(long: LongBody, options: ReplyOptions): Promise<Chec
   return { ...long, members };
 }
 
-/** Goes on as it comes, but for the end of a result for another request. */
+/** Passes the answer on as it arrives, but withholds the end of a result for another request. */
 async function* longJson(
   { held, rest, letGo, members }: CheckedLong,
   options: ReplyOptions,
@@ -319,7 +322,7 @@ async function* longJson(
   }
 }
 
-/** Before the chunk that completes a message goes on, it is known whose it is. */
+/** Checks which request a message answers, before the chunk that completes the message is passed on. */
 function check(members: TopLevelMembers, chunk: Uint8Array, { ownId }: ReplyOptions): void {
   members.push(chunk);
   if (members.isBroken) throw unreadable('it is not one JSON object');
@@ -335,7 +338,7 @@ export function jsonAnswer(
   return { status, headers: { 'Content-Type': json, 'Cache-Control': 'no-store' }, body };
 }
 
-/** A stream of events as an answer, with a comment now and then while nothing comes. */
+/** The answer that sends events. */
 export function eventAnswer(body: NonNullable<GatewayAnswer['body']>): GatewayAnswer {
   const headers = {
     'Content-Type': eventStream,
@@ -345,7 +348,7 @@ export function eventAnswer(body: NonNullable<GatewayAnswer['body']>): GatewayAn
   return { status: 200, headers, body };
 }
 
-/** Events of a session that were kept, and what follows them. */
+/** An answer with the kept events of a session, and those that follow. */
 export function resumed(
   chunks: AsyncIterable<Uint8Array>,
   finish: ReplyOptions['finish'],

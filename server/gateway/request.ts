@@ -29,10 +29,14 @@ export interface GatewayRequest {
    * credential.
    */
   readonly proved?: ProvedCredential;
-  /** Whether another node passed it here. It is answered here then, whatever it names: no call is passed on twice. */
+  /**
+   * Whether another node passed the request on. It is then answered here, whatever session it names: no call is passed
+   * on twice.
+   */
   readonly isPassedOn?: boolean;
   /**
-   * The whole body, read once. `arrived` is told the length of each part, and ends the reading if it throws; `signal` ends it, too.
+   * The whole body, read once. `arrived` is called with the length of each part; reading ends if it throws, or if
+   * `signal` aborts.
    *
    * @throws {GatewayRefusal} `too_large`, `cancelled`
    */
@@ -44,7 +48,7 @@ export interface GatewayRequest {
   readonly gone: Departure;
 }
 
-/** Reports once that a caller disconnected. Like an `AbortSignal`, which costs more than most calls need. */
+/** Reports once that a caller disconnected. Used instead of an `AbortSignal`, which would cost more than most calls need. */
 export interface Departure {
   readonly aborted: boolean;
   addEventListener(type: 'abort', listener: () => void): void;
@@ -61,10 +65,13 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
-  /** The sender calls this once the body was sent or given up: until then its memory counts. Absent for a short one. */
+  /**
+   * The sender calls this once the body has been sent or given up. Until then, the body's memory counts. Absent for a
+   * short body.
+   */
   readonly sent?: (() => void) | undefined;
   /** Whether another process has to answer: the request can be forwarded to it whole, because nothing of it was read. */
   readonly isElsewhere?: boolean;
-  /** The sender says how to cut it off, in case others need the memory of what its caller does not read. */
+  /** The sender passes a function that cuts the body off, in case others need the memory of what the caller does not read. */
   readonly whenGivenUp?: ((cut: () => void) => void) | undefined;
 }

@@ -7,21 +7,21 @@ import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
 /**
- * What is bound to one caller: what an upstream gives it to hand back later, and would take from anybody, and the tasks
- * that it keeps for the upstream itself.
+ * What is bound to one caller: values that an upstream gives it to hand back later, and would accept from anyone, and
+ * tasks that the caller itself keeps for the upstream.
  */
 export type SealedKind = 'task' | 'state' | 'ownTask';
 
-/** Makes a code that only this server can make, the same for the same text; 43 letters. */
+/** Computes a code of 43 letters that only this server can compute, always the same for the same text. */
 export type Mac = (text: string) => string;
 
 const macLetters = 22;
 
 /**
- * Binds what an upstream hands out to the owner it was for, a principal at a server: 132 bits of a code
- * over it, a dot, and the upstream's own words. Upstreams see one gateway and cannot tell its callers
- * apart, so they would honour anybody's. The same value is always sealed alike, as clients compare task
- * ids.
+ * Binds a value that an upstream hands out to its owner, a principal at a server. The sealed value consists of 132 bits
+ * of a code over both, a dot, and the upstream's value. Upstreams see one gateway and cannot tell its callers apart, so
+ * they would accept the value from any of them. The same value is always sealed the same way, because clients compare
+ * task ids.
  *
  * MCP 2025-11-25 tasks, "Task Isolation and Access Control"; MCP 2026-07-28 "Multi Round-Trip Requests"
  */
@@ -47,17 +47,17 @@ export type PrincipalSeal = ReturnType<typeof principalSeal>;
 export interface OwnedValue {
   readonly kind: 'task' | 'state';
   readonly span: Span;
-  /** `undefined` for what is not the string that it has to be. */
+  /** `undefined` if it is not a string, as it has to be. */
   readonly value: string | undefined;
-  /** Whose task it may be: of what the upstream does for the caller, of what the caller does for it, or of either. */
+  /** Who may keep the task: the upstream, for the caller; the caller, for the upstream; or either. */
   readonly keeper: 'upstream' | 'caller' | 'either';
 }
 
 const relatedTask = 'io.modelcontextprotocol/related-task';
 
 /**
- * Where a message holds what is bound to one caller: the ids of tasks and the state of a request that goes on.
- * `from` says who sent the message.
+ * Finds the values in a message that are bound to one caller: ids of tasks, and the state of a request that will
+ * continue. `from` says who sent the message.
  *
  * MCP 2025-11-25 tasks; MCP 2026-07-28 "Multi Round-Trip Requests" and the tasks extension
  */
@@ -80,7 +80,7 @@ export function ownedValues(
   const carried = inside(inside(root).get(kind === 'response' ? 'result' : 'params'));
   const nested = inside(carried.get('task')).get('taskId');
   if (from === 'caller') {
-    // A task of the upstream's is asked about. What is only told may be of one that the caller keeps.
+    // Requests are about tasks that the upstream keeps. Other messages may also be about a task that the caller keeps.
     note('task', carried.get('taskId'), kind === 'request' ? 'upstream' : 'either');
     if (kind === 'response') note('task', nested, 'caller');
     else note('state', carried.get('requestState'));
@@ -106,7 +106,7 @@ interface Message {
 }
 
 /**
- * Replaces sealed values in a caller's message by the upstream's own. A value that was not sealed, or was sealed for
+ * Replaces sealed values in a caller's message with the upstream's own. A value that was not sealed, or was sealed for
  * another caller, is refused like a task that does not exist. The id of a task that the caller itself keeps is sealed
  * on its way, so that it can never equal that of an upstream's task.
  *
@@ -152,8 +152,9 @@ const maxSealedBytes = 1024 * 1024;
 const marks = ['"taskId"', '"requestState"'];
 
 /**
- * Binds to one caller whatever an answer's messages bind to one: task ids and request states are sealed, and ids of tasks
- * that the caller keeps opened; every other byte stays. What cannot be read goes on as it is: nothing in it opens anything.
+ * Seals the task ids and request states in an answer's messages, and opens the ids of tasks that the caller keeps. All
+ * other bytes stay the same. A message that cannot be read is passed on unchanged: its ids are not sealed, so no one
+ * can use them.
  */
 export function sealed(seal: PrincipalSeal): Filter {
   return (message) => {
@@ -169,7 +170,7 @@ export function sealed(seal: PrincipalSeal): Filter {
   };
 }
 
-/** A task that the caller keeps gets the caller's own name for it back. */
+/** Restores the caller's own id of a task that the caller keeps. Seals any other value. */
 function sealedValue({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string | undefined {
   if (value === undefined) return undefined;
   const own = keeper === 'upstream' ? undefined : seal.open('ownTask', value);

@@ -6,7 +6,10 @@ import type { AnswerMessage } from './filters.ts';
 const retentionSeconds = 120;
 const maxBytes = 1024 * 1024;
 const maxStreams = 1000;
-/** Looking through all streams costs too much for every call. */
+/**
+ * Ended streams are dropped each time this many streams were opened: looking through all of them costs too much for
+ * every call.
+ */
 const sweepEvery = 100;
 /** What an event costs besides its bytes: its buffer and its entries in two lists. */
 const keptEventBytes = 300;
@@ -122,12 +125,12 @@ export class SessionStreams {
 /** The purpose of a stream: the answer to a request, or unsolicited messages. */
 export type StreamKind = 'answer' | 'unasked';
 
-/** Whether an event may be kept within the budget. */
+/** Records that an event is to be kept; `false` if the budget does not allow it. */
 type KeepEvent = (number: number, bytes: number) => boolean;
 
 /**
- * A stream of events to a caller who may lose it. Events get ids of ours, are kept for a while, and can be replayed
- * after any id. Only the latest reader receives them.
+ * A stream of events to a caller whose connection may be lost. We give events our own ids and keep them for a while, so
+ * that those after any id can be replayed. Only the latest reader receives them.
  *
  * MCP 2025-11-25 transports, "Resumability and Redelivery"
  */
@@ -137,11 +140,11 @@ export class ResumableStream {
   readonly caller: LostCaller;
   /** The upstream's id of its last event, in case the upstream ends the stream early. */
   upstreamEventId: string | undefined;
-  /** Whether the awaited response has passed. */
+  /** Whether the response to the request has passed through the stream. */
   isAnswered = false;
   /** The id of the answered request, as JSON text. */
   answered: string | undefined;
-  /** The stream that the upstream was asked to continue this one with, after it had ended this one. */
+  /** The stream that continues this one, after the upstream ended this one. */
   successor: ResumableStream | undefined;
   /** The scopes of its caller, which decide what it carries. */
   scopes: readonly Scope[] = [];
@@ -252,12 +255,12 @@ export class ResumableStream {
 const graceMs = 60_000;
 
 /**
- * Waits for a caller whose connection was lost: a lost stream of the legacy era cancels nothing and can be resumed
- * for 60 s. Then `giveUp` runs. A connection that was lost may be noticed after the caller has reconnected, above all
- * when the two ended at different nodes: only the loss of the latest one counts.
+ * Waits for a caller whose connection was lost: a lost stream of the legacy era cancels nothing and can be resumed for
+ * 60 s. Then `giveUp` runs. The loss of a connection may be noticed only after the caller has reconnected, especially
+ * at another node, so only the loss of the latest connection counts.
  */
 export class LostCaller {
-  /** Stops waiting. */
+  /** Ends what the caller waits for, at the latest when the caller has been away for too long. */
   readonly giveUp: () => void;
   #connections = 0;
   #timer: NodeJS.Timeout | undefined;
@@ -285,7 +288,10 @@ export class LostCaller {
 }
 
 const maxPendingRequests = 1000;
-/** Of ids that the upstream chooses. A request with a longer one cannot be answered, a stream with a longer one not continued. */
+/**
+ * The longest id of the upstream's that is kept. A request with a longer id cannot be answered, and a stream with a
+ * longer event id cannot be continued.
+ */
 const maxIdLength = 1024;
 
 /** The parts of a session that its streams change. */

@@ -39,7 +39,7 @@ type Sessions = Map<string, KeptSession>;
 
 /** The upstream of a session. */
 export interface SessionEnd {
-  /** `upstreamLocation` */
+  /** The result of `upstreamLocation`. */
   readonly place?: string;
   /** Ends the session at the upstream. */
   readonly end?: () => Promise<void>;
@@ -62,7 +62,7 @@ export class LegacySessions {
   readonly #prefix: string;
   readonly #timer: NodeJS.Timeout;
 
-  /** `instance`, of this process, begins the ids where several nodes share a database: see `instanceOf`. */
+  /** `instance` identifies this process where several nodes share a database. Ids begin with it: see `instanceOf`. */
   constructor(clock: Clock, instance?: string) {
     this.#clock = clock;
     this.#prefix = instance === undefined ? '' : `${instance}.`;
@@ -111,7 +111,7 @@ export class LegacySessions {
     return session;
   }
 
-  /** Removes a session that the upstream knows to be over. */
+  /** Removes a session without ending it at its upstream. */
   close(id: string): void {
     const session = this.#sessions.get(id);
     if (!session) return;
@@ -194,8 +194,8 @@ export function instanceOf(sessionId: string): string | undefined {
 }
 
 /**
- * The session that a call names; `undefined` if it names none. A session from before its server was moved ends: its
- * upstream id must not be sent to another upstream.
+ * The session that a call names; `undefined` if it names none. A session that was opened before the server got another
+ * upstream is ended, because its upstream id must not be sent there.
  *
  * @throws {GatewayRefusal} `unknown_session`
  */

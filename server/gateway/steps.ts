@@ -6,23 +6,23 @@ import type { GatewayAnswer } from './request.ts';
 
 /** What every path needs of the parts that its steps work with. */
 export interface Failing {
-  /** Ends a call that failed, as far as it came, and returns the answer for its caller. Never throws. */
+  /** Ends a failed call, at whatever step it failed, and returns the answer for its caller. Never throws. */
   readonly failed: (error: unknown, call: Arrived) => GatewayAnswer;
 }
 
 /**
- * Takes a call on, answers it, or refuses it by throwing. It never changes the call that it is given: it returns another one,
- * to which it adds what it found out.
+ * Passes a call on, answers it, or refuses it by throwing. Never changes the given call, but returns a new one with
+ * what the step found out.
  */
 type Run<From, To, Parts> = (call: From, parts: Parts) => Awaitable<To | GatewayAnswer>;
 
 interface Step<Parts> {
   readonly name: string;
-  // A method, whose parameter may be of a narrower type: `Steps` makes sure that it gets one.
+  // Declared as a method, so that its parameter may have a narrower type. `Steps` makes sure that it gets that type.
   run(call: Arrived, parts: Parts): Awaitable<Arrived | GatewayAnswer>;
 }
 
-/** The beginning of a path. By the types, each step can work with what the one before it returns. */
+/** The beginning of a path. The types ensure that each step can work with what the previous one returns. */
 export class Steps<Last extends Arrived, Parts extends Failing> {
   readonly #steps: readonly Step<Parts>[];
 
@@ -84,7 +84,7 @@ export class Path<Parts extends Failing> {
     }
   }
 
-  /** Goes on behind the step of this index, once its promise is settled. */
+  /** Continues after the step at this index, once its promise is settled. */
   #after(
     result: Promise<Arrived | GatewayAnswer>,
     { index, call }: { readonly index: number; readonly call: Arrived },

@@ -7,7 +7,7 @@ import { messageIn, type UpstreamRequest } from './upstream.ts';
 
 /** An answer to `tools/list` and the location of its tools. */
 export interface ToolList {
-  /** The array. */
+  /** The location of the array. */
   readonly span: Span;
   readonly tools: readonly { readonly name: string; readonly span: Span }[];
 }

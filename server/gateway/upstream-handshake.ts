@@ -1,6 +1,6 @@
 /*
- * How the gateway finds out what an upstream speaks, and opens a session with one of the legacy era: `server/discover`, which
- * only the modern era knows, and `initialize` and `notifications/initialized`.
+ * Finds out which era an upstream speaks, by `server/discover`, which only the modern era knows. Opens a session with a
+ * legacy upstream, by `initialize` and `notifications/initialized`.
  */
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { changedObject } from 'latchkey-mcp/json-edit';

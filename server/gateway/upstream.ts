@@ -12,8 +12,8 @@ export interface UpstreamRequest {
   /** Ends the request and its answer, at any time. */
   readonly signal: AbortSignal;
   /**
-   * The same, because others need the memory of its answer, which then counts on its own until it was read: whatever becomes
-   * of the call that the upstream is of. Default: that call is ended.
+   * Ends the request when others need the memory of its answer. With it, the answer counts on its own until it has been
+   * read, whatever happens to the call that the upstream belongs to. Default: that call is ended.
    */
   readonly giveUp?: GiveUp;
 }
@@ -36,20 +36,20 @@ export function messageIn({ method, body, message }: UpstreamRequest): Message |
   return message?.body === body ? message : readMessage(body);
 }
 
-/** What an upstream answered, the body still to come. */
+/** An upstream's answer, whose body may still be arriving. */
 export interface UpstreamAnswer {
   readonly status: number;
   /** The media type alone, lower case; empty when there is none. */
   readonly mediaType: string;
   readonly sessionId: string | undefined;
   readonly retryAfterSeconds: number | undefined;
-  /** `WWW-Authenticate`, for who sends our own tokens; no caller ever gets it. */
+  /** `WWW-Authenticate`, for the code that sends our own tokens. No caller ever gets it. */
   readonly challenge?: string | undefined;
-  /** Whole when it was short, else as it comes. */
+  /** Whole if it was short, else in chunks as they arrive. */
   readonly body: Uint8Array | UpstreamBody;
 }
 
-/** A body as it comes. */
+/** A body that is read as it arrives. */
 export interface UpstreamBody extends AsyncIterable<Uint8Array> {
   /** Called by a reader that no longer holds what it has read. */
   readonly letGo?: () => void;
@@ -57,29 +57,29 @@ export interface UpstreamBody extends AsyncIterable<Uint8Array> {
 
 /** A way to one MCP server. Carries raw JSON-RPC bytes and parses none of them. */
 export interface Upstream {
-  /** @throws {UpstreamError} {UpstreamRefusal} when there is no answer to be had. */
+  /** @throws {UpstreamError} {UpstreamRefusal} if there is no answer */
   send(request: UpstreamRequest): Promise<UpstreamAnswer>;
 
-  /** Counts what is held of its answers after they were read, if that is limited; `giveUp` ends what holds it. */
+  /** Counts what is kept of its answers after they have been read, if that is limited. `giveUp` ends whatever keeps it. */
   readonly hold?: ((giveUp: GiveUp) => HeldBody) | undefined;
 
-  /** Ends the call that the upstream is of, and cuts off what its caller does not read. */
+  /** Ends the call that the upstream belongs to, and cuts off what the caller does not read. */
   readonly giveUp?: GiveUp | undefined;
 
-  /** Whether open answers may go on; looked at as often as whether the credential still counts. */
+  /** Whether open answers may go on. Checked as often as the caller's credential. */
   readonly isConnected?: () => Promise<boolean>;
 }
 
 /** Sends a request on: to the next step, or to the upstream. */
 export type UpstreamSend = (request: UpstreamRequest) => Promise<UpstreamAnswer>;
 
-/** What a request passes on the way to its upstream: may answer it, or send it on, and change both. */
+/** A step on the way to the upstream. It may answer a request or send it on, and change the request and the answer. */
 export type UpstreamStep = (
   request: UpstreamRequest,
   next: UpstreamSend,
 ) => Promise<UpstreamAnswer>;
 
-/** Sends through the steps in their order; those that are absent are left out. */
+/** Sends a request through the steps in their order, without those that are `undefined`. */
 export function throughSteps(
   steps: readonly (UpstreamStep | undefined)[],
   send: UpstreamSend,
@@ -107,19 +107,19 @@ export class UpstreamError extends Error {
   }
 }
 
-/** Why an upstream that wants credentials of its own is not asked, or answers no. */
+/** Why an upstream that requires credentials of its own is not asked, or refuses. */
 export class UpstreamRefusal extends Error {
   override readonly name = 'UpstreamRefusal';
   readonly code:
     /** The caller's person has not connected an account. */
     | 'not_connected'
-    /** It acts for people, and the caller is none. */
+    /** It acts for people, and the caller is not a person. */
     | 'no_person'
-    /** It refuses a token that was given for it just now. */
+    /** It refuses a token that was issued just now. */
     | 'token_refused'
-    /** The account, or we, may do less there than this takes. */
+    /** The account, or Latchkey, lacks a permission that the request requires. */
     | 'scope_missing'
-    /** Its authorization server gives us none. */
+    /** Its authorization server issues us no token. */
     | 'no_token';
   /** Where the caller's person connects an account. */
   readonly page: string;

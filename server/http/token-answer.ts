@@ -27,7 +27,7 @@ export interface FormRequest {
   /** The caller's address. */
   readonly ip: string;
   readonly raw: Pick<IncomingMessage, 'url' | 'headers' | 'rawHeaders'>;
-  /** The bytes of the body; anything else is an empty body. */
+  /** The body as a `Buffer`; anything else counts as an empty body. */
   readonly body: unknown;
 }
 
@@ -46,8 +46,9 @@ interface TokenAnswer {
 }
 
 /**
- * Answers `POST {base}/api/oauth/token`, refusals included, which it also logs and notes for the audit log. Returns a value
- * if nothing had to be waited for, such as for client credentials on SQLite.
+ * Answers `POST {base}/api/oauth/token`. Refusals become answers, too, and are logged and noted for the audit log.
+ * Returns the answer itself, rather than a promise, if there was nothing to wait for, as for client credentials on
+ * SQLite.
  */
 export function tokenAnswer(
   request: FormRequest,
@@ -103,7 +104,7 @@ export function guarded<Answer>(
   return failedAttempts.guard(attempt, () => act(form, authorization));
 }
 
-/** A refused token is recorded for the organization of the client, or of the client that the request claimed. */
+/** Notes a refused token request for the audit log of the organization whose client the request claimed to come from. */
 function noteDenied(
   request: FormRequest,
   { code }: OAuthError,
@@ -113,7 +114,7 @@ function noteDenied(
   const claimed = claimedClient(new Map(named), request.raw.headers.authorization);
   const found = claimed === undefined ? undefined : findClient(db, claimed);
   return whenReady(found, (client) =>
-    // Not before the answer: it would take longer for a client that exists.
+    // Recorded only after the answer, which would otherwise take longer for a client that exists.
     refusals.noteLater({
       actor: 'anonymous',
       organization: client?.serverPath?.split('/')[0],
@@ -125,7 +126,7 @@ function noteDenied(
   );
 }
 
-/** If one of these were sent twice, a reverse proxy might use the other one. */
+/** Headers that must not be repeated, because a reverse proxy might use one copy and we the other. */
 const singleHeaders = ['authorization', 'content-type'];
 
 function formOf(request: FormRequest): Form {

@@ -1,4 +1,4 @@
-/** An older message was held back, or comes from a node whose clock is wrong. */
+/** The oldest message that is accepted. An older one was held back, or comes from a node whose clock is wrong. */
 const maxAgeMs = 10_000;
 const forgetEveryMs = 1000;
 const maxKept = 200_000;
@@ -18,7 +18,7 @@ export class ReplayGuard {
     this.#nowMs = nowMs;
   }
 
-  /** Whether a message is young and has not arrived before. */
+  /** Whether a message is recent and has not arrived before. */
   isFirst(nonce: string, sentMs: number): boolean {
     const nowMs = this.#nowMs();
     if (Math.abs(nowMs - sentMs) > maxAgeMs || this.#seen.has(nonce)) return false;

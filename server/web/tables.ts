@@ -24,20 +24,20 @@ export type Cell =
       readonly badges?: readonly Badge[];
     }
   | { readonly kind: 'text'; readonly text: string }
-  /** A sentence, with facts, if there are any, that open below it. */
+  /** A sentence, with facts, if any, that can be unfolded below it. */
   | {
       readonly kind: 'sentence';
       readonly sentence: Html;
       readonly badges: readonly Badge[];
       readonly facts: readonly Fact[];
     }
-  /** A state as a badge, and why it is so. */
+  /** A state as a badge, with the reason for it. */
   | { readonly kind: 'status'; readonly status: Badge; readonly reason?: string | undefined }
   /** A time; `otherwise` is shown if there is none. */
   | { readonly kind: 'time'; readonly at: EpochSeconds | undefined; readonly otherwise: string }
   /** An identifier with a button that copies it. */
   | { readonly kind: 'id'; readonly text: string }
-  /** In full, over several lines if need be. */
+  /** An address in full, over several lines if necessary. */
   | { readonly kind: 'address'; readonly text: string }
   /** Prefix and last four characters of a secret. */
   | { readonly kind: 'hint'; readonly text: string }
@@ -49,7 +49,7 @@ export function timeCell(at: EpochSeconds | null | undefined, otherwise = '') {
   return { kind: 'time', at: at ?? undefined, otherwise } as const;
 }
 
-/** An action on a row: a link to the page that does it or asks first. */
+/** An action on a row: a link to the page that performs it or asks for confirmation first. */
 interface RowAction extends Link {
   /** The resource that it acts on, for screen readers that read links out of context. */
   readonly of: string;
@@ -187,7 +187,7 @@ function rowAction({ text, href, of, danger }: RowAction): Html {
   return html`<a class="button small-button${danger && ' danger'}" href="${href}"${danger && html` data-question`} aria-label="${text} ${of}">${text}</a> `;
 }
 
-/** With a button that copies it; a short form leaves its middle out, but not of what is copied. */
+/** An identifier with a button that copies it. The short form omits the middle, but the button copies all of it. */
 function identifier(id: string, isShort: boolean): Html {
   const short = isShort ? `${id.slice(0, 14)}…${id.slice(-6)}` : id;
   return html`<span class="id"><code title="${id}">${short}</code><button type="button" class="quiet copy" data-copy="${id}" aria-label="Copy ${id}" hidden>Copy</button></span>`;
@@ -234,7 +234,7 @@ export function copyButton(text: string, name: string): Html {
   return html`<button type="button" data-copy="${text}" aria-label="Copy ${name}" hidden>Copy</button>`;
 }
 
-/** The part of a list that is shown, all of it from the URL. */
+/** Which part of a list is shown, as the URL says. */
 export interface ListFrame {
   /** Path of the list, without a query. */
   readonly path: string;

@@ -1,7 +1,7 @@
 import { contextBridge, ipcRenderer } from 'electron';
 import { channels, overview, shapes, type Bridge } from '#model/contract';
 
-/** All that a page can reach of the program. */
+/** Everything in the program that a page can reach. */
 const bridge: Bridge = {
   async ask(operation, input) {
     const { input: shape, output } = shapes[operation];

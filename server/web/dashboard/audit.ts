@@ -130,7 +130,10 @@ const exportAuditLog: PageHandler = async (visit, request, reply, { ports }) => 
 /** The parts of an entry that its sentence needs. */
 type Said = Pick<AuditEventView, 'actor' | 'action' | 'target' | 'outcome'>;
 
-/** Returns the sentence of an entry, with the names and titles that its actor and its target have now, or else their ids. */
+/**
+ * Returns a function that writes the sentence of an entry, with the current names and titles of its actor and target,
+ * or else their ids.
+ */
 export async function auditSentencesOf(
   organization: string,
   events: readonly Said[],
@@ -211,7 +214,7 @@ function detailsOf({ id, actor, action, target, address, requestId }: AuditEvent
 interface AuditPageData {
   /** Path of the page, without a query. */
   readonly path: string;
-  /** How long entries are kept; without it, forever. */
+  /** How many days entries are kept; `undefined` means forever. */
   readonly retentionDays: number | undefined;
   /** The filter as it was entered; days as `2026-05-03`. */
   readonly typed: Readonly<Record<'actor' | 'target' | 'from' | 'until', string>>;

@@ -35,7 +35,7 @@ import { webhooksPath } from './webhooks.ts';
 
 const newForm = formFor(organizationCreate);
 
-/** `/dashboard`, which redirects to the person's organization, `/organizations`, and creating one. */
+/** `/dashboard`, which redirects to the person's organization; `/organizations`; and `/new-organization`, which creates one. */
 export function organizationRoutes(guard: PersonGuard<DashboardOptions>): void {
   guard.get('/dashboard', goToDashboard);
   guard.get('/organizations', showOrganizations);
@@ -93,7 +93,10 @@ const createOrganization: PersonFormHandler = async (person, sent, request, repl
   }
 };
 
-/** The name as URLs contain it; if that differs from what was entered, the latter becomes the title unless there is one. */
+/**
+ * Turns the entered name into a slug for URLs. If the slug differs, the entered name becomes the title, unless a title
+ * was entered.
+ */
 function withSlug(entered: Entered): Entered {
   const { name, title } = entered;
   if (typeof name !== 'string' || isSlug(name)) return entered;
@@ -199,7 +202,7 @@ const saveSettings: FormHandler = async (visit, sent, _request, reply, { ports }
   return seeOther(reply, `${home}?done=saved`);
 };
 
-/** The field of a form whose consequences were shown. */
+/** The form field that says that the person has seen the consequences and confirmed them. */
 const confirmed = 'confirmed';
 
 /** Asks before applications lose access, and keeps what was entered. */
@@ -224,7 +227,7 @@ function settingsQuestion(
   };
 }
 
-/** Who uses such applications now, for the help of a setting. */
+/** How many people use such applications now, for the help text of a setting. */
 function usedNow({ people, connections }: ConnectedApps): string {
   if (people === 0) return 'No one uses them now.';
   return `Now: ${counted(people, 'person', 'people')} with ${counted(connections, 'connection')}.`;

@@ -6,18 +6,21 @@ import { secretPanel, type OneTimeSecret } from '#web/one-time-secret';
 import { relativeTime } from '#web/tables';
 import { renewedPart } from './lists.ts';
 
-/** The part of an active credential in a rotation, by the hints of those that it replaces or that replace it. */
+/**
+ * Describes the role of an active credential in a rotation, given the hint of the credential that it replaces or that
+ * replaces it.
+ */
 export function rotationOf({
   what,
   replaces,
   replacedBy,
   expires,
 }: {
-  /** What is rotated, as `key`. */
+  /** What is rotated, such as `key`. */
   readonly what: string;
   readonly replaces: string | undefined;
   readonly replacedBy: string | undefined;
-  /** Whether it expires without being revoked. */
+  /** Whether it has an expiry date. */
   readonly expires: boolean;
 }): { readonly badge: Badge; readonly words: string } | undefined {
   if (replacedBy !== undefined) {
@@ -31,7 +34,10 @@ export function rotationOf({
   return { badge: { text: `Rotating: new ${what}`, tone: 'good' }, words: `Replaces ${replaces}.` };
 }
 
-/** The parts of active credentials in a rotation, where the newest replaces all others. */
+/**
+ * Returns a function that describes the role of a credential in a rotation in which the newest active one replaces all
+ * others.
+ */
 export function rotationsAmong<
   One extends {
     readonly hint: string;
@@ -56,20 +62,20 @@ export function rotationsAmong<
 interface Replaced {
   readonly hint: string;
   readonly lastUsedAt: EpochSeconds | null;
-  /** Its confirmation page for revoking; `undefined` if it is no longer active. */
+  /** The page that confirms its revocation; `undefined` if it is no longer active. */
   readonly revoke: string | undefined;
 }
 
 /** The new credential, and those that it replaces. */
 interface RotationPageData {
   readonly heading: string;
-  /** What is rotated, as `key`. */
+  /** What is rotated, such as `key`. */
   readonly what: string;
   /** Where to put the new one, in a sentence. */
   readonly update: string;
   /** How to verify that it is used, in a sentence. */
   readonly firstUse: string;
-  /** Only in the response that creates it. */
+  /** Set only in the response that created it; later views of the page show the hint. */
   readonly secret: OneTimeSecret | undefined;
   readonly made: {
     readonly hint: string;
