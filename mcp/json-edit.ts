@@ -14,7 +14,7 @@ export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   let at = blankEnd(body, span.start + 1);
   while (body[at] === quote) {
     const nameEnd = stringEnd(body, at, false);
-    const name = String(JSON.parse(body.toString('utf8', at, nameEnd)));
+    const name = textOf(body, at, nameEnd);
     const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
     const end = valueEnd(body, start);
     members.set(name, { start, end });
@@ -22,6 +22,27 @@ export function membersIn(body: Buffer, span: Span): Map<string, Span> {
     if (body[at] === comma) at = blankEnd(body, at + 1);
   }
   return members;
+}
+
+/** The span of one member's value, as `membersIn` has it. */
+export function memberIn(body: Buffer, span: Span, name: string): Span | undefined {
+  if (body[span.start] !== openBrace) return undefined;
+  let at = blankEnd(body, span.start + 1);
+  while (body[at] === quote) {
+    const nameEnd = stringEnd(body, at, false);
+    const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
+    const end = valueEnd(body, start);
+    if (textOf(body, at, nameEnd) === name) return { start, end };
+    at = blankEnd(body, end);
+    if (body[at] === comma) at = blankEnd(body, at + 1);
+  }
+  return undefined;
+}
+
+/** The decoded text of a valid JSON string, whose quotes are included. */
+function textOf(body: Buffer, start: number, end: number): string {
+  const raw = body.toString('utf8', start + 1, end - 1);
+  return raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw;
 }
 
 /** The spans of an array's elements; `undefined` if the value is not an array. `span` as in `membersIn`. */
@@ -40,8 +61,7 @@ export function elementsIn(body: Buffer, span: Span): Span[] | undefined {
 
 /** The string at `span`; `undefined` if it is not a string. */
 export function stringAt(body: Buffer, span: Span | undefined): string | undefined {
-  if (!span || body[span.start] !== quote) return undefined;
-  return String(JSON.parse(body.toString('utf8', span.start, span.end)));
+  return span && body[span.start] === quote ? textOf(body, span.start, span.end) : undefined;
 }
 
 function valueEnd(body: Buffer, start: number): number {

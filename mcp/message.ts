@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 
-import { membersIn, replaced } from './json-edit.ts';
+import { memberIn, replaced } from './json-edit.ts';
 import { membersOf } from './json-value.ts';
 import {
   type JsonRules,
@@ -229,16 +229,21 @@ export function readMessage(bytes: Uint8Array): Message | undefined {
 }
 
 /** @throws {TypeError} if the text, which this program made, is not a message */
-export function messageOf(text: string): Message {
-  const message = readMessage(Buffer.from(text));
-  if (!message) throw new TypeError(`no message: ${text.slice(0, 100)}`);
+export function messageOf(text: string | Buffer): Message {
+  const message = readMessage(typeof text === 'string' ? Buffer.from(text) : text);
+  if (!message) throw new TypeError(`no message: ${text.toString().slice(0, 100)}`);
   return message;
 }
 
 /** The span of the value at `path`, from the message's root. */
 export function spanAt({ body, envelope }: Message, ...path: string[]): Span | undefined {
-  let span: Span | undefined = envelope.root;
-  for (const name of path) span = span && membersIn(body, span).get(name);
+  const { root, params, meta } = envelope;
+  const isParam = path[0] === 'params';
+  const isMeta = isParam && path[1] === '_meta';
+  let span: Span | undefined = isMeta ? meta : isParam ? params : root;
+  for (let at = isMeta ? 2 : isParam ? 1 : 0; span && at < path.length; at += 1) {
+    span = memberIn(body, span, path[at] ?? '');
+  }
   return span;
 }
 

@@ -8,7 +8,7 @@ import {
   withMembers,
 } from './json-edit.ts';
 import { type Span, jsonMembers } from './json.ts';
-import { type JsonObject, isObject } from './json-value.ts';
+import { type JsonObject, isObject, membersOf } from './json-value.ts';
 import {
   type Message,
   messageOf,
@@ -118,7 +118,13 @@ export function modernRequestBytes(
   return withMembers(bytes, root, { params: changed, ...(id !== undefined && { id }) });
 }
 
-const envelopeNames = ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'];
+/** Members of `_meta` that describe the client. */
+const withoutClient: MemberChanges = Object.fromEntries(
+  ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'].map((name) => [
+    metaPrefix + name,
+    undefined,
+  ]),
+);
 
 /**
  * Translates a modern request to the legacy era, under an id of ours (JSON text) that is also its progress token, and
@@ -126,30 +132,33 @@ const envelopeNames = ['protocolVersion', 'clientInfo', 'clientCapabilities', 'l
  */
 export function legacyRequest(message: Message, id: string): Message {
   const { body, envelope } = message;
-  const meta = spanAt(message, 'params', '_meta');
-  const none = envelopeNames.map((name) => [metaPrefix + name, undefined] as const);
   const hasToken = envelope.progressToken !== undefined;
-  const kept = changedObject(body, meta, {
-    ...Object.fromEntries(none),
-    ...(hasToken && { progressToken: id }),
-  });
-  const params = changedObject(body, envelope.params, {
+  const kept = changedObject(
+    body,
+    envelope.meta,
+    hasToken ? { ...withoutClient, progressToken: id } : withoutClient,
+  );
+  const params = withMembers(body, envelope.params, {
     _meta: kept === '{}' ? undefined : kept,
     inputResponses: undefined,
     requestState: undefined,
   });
-  return messageOf(changedObject(body, envelope.root, { id, params }));
+  return messageOf(withMembers(body, envelope.root, { id, params }));
 }
 
 /** The client description of a modern request. MCP 2026-07-28 basic */
 export function clientOf(message: Message): ClientDescription {
-  const inMeta = (name: string) => ['params', '_meta', metaPrefix + name];
+  const { body, envelope } = message;
+  const meta = envelope.meta && membersIn(body, envelope.meta);
+  const textOf = (name: string) => {
+    const span = meta?.get(metaPrefix + name);
+    return span && body.toString('utf8', span.start, span.end);
+  };
+  const capabilities: unknown = JSON.parse(textOf('clientCapabilities') ?? '{}');
   return {
-    capabilities: JSON.stringify(
-      sharedCapabilities(objectAt(message, ...inMeta('clientCapabilities'))),
-    ),
-    clientInfo: textAt(message, ...inMeta('clientInfo')),
-    logLevel: stringAt(message, ...inMeta('logLevel')),
+    capabilities: JSON.stringify(sharedCapabilities(membersOf(capabilities))),
+    clientInfo: textOf('clientInfo'),
+    logLevel: stringIn(body, meta?.get(`${metaPrefix}logLevel`)),
   };
 }
 
@@ -229,18 +238,19 @@ const cacheable: ReadonlySet<string> = new Set([
  */
 export function modernResult(response: Message, method: string, id: string): Message {
   const { body, envelope } = response;
-  const result = spanAt(response, 'result');
-  const error = spanAt(response, 'error');
-  const isMissing = valueAt(response, 'error', 'code') === -32002;
+  const members = membersIn(body, envelope.root);
+  const result = members.get('result');
+  const error = members.get('error');
+  const isMissing = error && valueAt(response, 'error', 'code') === -32002;
   const changes = result
     ? {
-        result: changedObject(body, result, {
+        result: withMembers(body, result, {
           resultType: '"complete"',
           ...(cacheable.has(method) && { ttlMs: '0', cacheScope: '"private"' }),
         }),
       }
-    : isMissing && { error: changedObject(body, error, { code: '-32602' }) };
-  return messageOf(changedObject(body, envelope.root, { id, ...changes }));
+    : isMissing && { error: withMembers(body, error, { code: '-32602' }) };
+  return messageOf(withMembers(body, envelope.root, { id, ...changes }));
 }
 
 /** In the modern era, an unknown method has its own status. MCP 2026-07-28 transports */

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import type { AdaptedCall } from './call.ts';
@@ -135,7 +135,7 @@ function digestOfTarget(target: Target): string {
 }
 
 function digestOf(value: unknown): string {
-  return createHash('sha256').update(JSON.stringify(value)).digest('base64url');
+  return hash('sha256', JSON.stringify(value), 'base64url');
 }
 
 async function open(
