@@ -7,6 +7,7 @@ import { updateLastUses } from '#server/db/last-uses';
 import { migrate } from '#server/db/migrate';
 import { insertOrganization } from '#server/db/organizations';
 import { AdmissionsUnavailable } from '#server/db/postgres/admission-reader';
+import { targetColumns } from '#server/db/servers';
 import { openPostgresStores } from '#server/app/stores';
 import { postgres, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
@@ -139,6 +140,19 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     });
 
     expect(changes).toEqual([1, 2, 3]);
+  });
+
+  test('a change of any column that a target is read from changes the epoch', async () => {
+    await using database = await opened();
+    const { rows } = await sql<{ column: string }>`select event_object_column as "column"
+      from information_schema.triggered_update_columns
+      where trigger_schema = current_schema() and trigger_name = 'target_changes_admissions'`.execute(
+      database.db,
+    );
+
+    expect(rows.map(({ column }) => column).toSorted()).toEqual(
+      ['endpoint_id', ...targetColumns].toSorted(),
+    );
   });
 
   test('a change that is checked early and rolled back lets a later one of its transaction change the epoch', async () => {
