@@ -77,7 +77,9 @@ export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<
     return single(200, passed(body, options), options);
   }
   const isEvents = status === 200 && mediaType === eventStream && options.accepts.events;
-  if (isShort && isEvents && !options.isSingle) return wholeStream(body, options);
+  if (isShort && isEvents && !options.isSingle && !options.missed) {
+    return wholeStream(body, options);
+  }
   return replyOnce(answer, options);
 }
 

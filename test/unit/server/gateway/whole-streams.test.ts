@@ -34,8 +34,17 @@ const bodies: Readonly<Record<string, string>> = {
   'line ends of all kinds': `data: ${progress}\r\n\r\ndata: ${result}\r\r`,
 };
 
+/** Without a session, in one, or in one as the continuation of a stream whose events the caller missed. */
+type Way = 'alone' | 'in a session' | 'resumed';
+const ways: readonly Way[] = ['alone', 'in a session', 'resumed'];
+
+async function* missed(): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(`id: a9-1\n${eventStream(progress)}`);
+}
+
 /** What the caller gets of an upstream's events, and what else becomes of them. */
-async function passed(text: string | Uint8Array, inSession: boolean) {
+async function passed(text: string | Uint8Array, way: Way) {
+  const inSession = way !== 'alone';
   const outcomes: string[] = [];
   const refusals: string[] = [];
   const streams = new SessionStreams(stillClock(), { maxBytes: 1_000_000, bytes: 0 });
@@ -57,6 +66,7 @@ async function passed(text: string | Uint8Array, inSession: boolean) {
       return `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"${error.code}"}}`;
     },
     ...(inSession && { stream: () => followed(stream, session, true) }),
+    ...(way === 'resumed' && { missed: missed() }),
   };
   const answer = await replied({ mediaType: 'text/event-stream', text }, options);
   const { status, headers } = answer;
@@ -72,16 +82,11 @@ async function passed(text: string | Uint8Array, inSession: boolean) {
 }
 
 test.each(
-  Object.entries(bodies).flatMap(([name, body]) => [
-    [`${name}, in a session`, body, true] as const,
-    [name, body, false] as const,
-  ]),
-)(
-  'an event stream that has ended is passed like one that comes: %s',
-  async (_, body, inSession) => {
-    const whole = await passed(Buffer.from(body), inSession);
-    const coming = await passed(body, inSession);
+  Object.entries(bodies).flatMap(([name, body]) => ways.map((way) => [name, way, body] as const)),
+)('an event stream that has ended is passed like one that comes: %s, %s', async (_, way, body) => {
+  const whole = await passed(Buffer.from(body), way);
+  const coming = await passed(body, way);
 
-    expect(whole).toEqual(coming);
-  },
-);
+  expect(whole).toEqual(coming);
+  expect(whole.read.includes('id: a9-1')).toBe(way === 'resumed');
+});
