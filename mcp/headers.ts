@@ -12,9 +12,9 @@ export interface HeaderLine {
 }
 
 /**
- * All lines of a request with one of `names`, which are in lower case, in their order. `rawHeaders` holds names and
- * values in turn, as `node:http` received them. Checks that allow a header only once use this: of repeated lines,
- * `headers` holds the first or all of them, depending on the name.
+ * All header lines of a request whose name is one of `names`, which are in lower case, in the order received. `rawHeaders`
+ * holds names and values in turn, as in `node:http`. Checks that allow a header only once use this, because Node's
+ * `headers` keeps the first of repeated lines or all of them, depending on the name.
  */
 export function headerLines(rawHeaders: readonly string[], ...names: string[]): HeaderLine[] {
   const found: HeaderLine[] = [];
@@ -39,7 +39,7 @@ export const legacyVersions: readonly string[] = [
   '2024-10-07',
 ];
 
-/** Methods that exist only in the legacy era. A modern request must be refused for the method, and for no other reason. */
+/** Methods that exist only in the legacy era. A modern request is refused because of the method, whatever else is wrong. */
 export const legacyOnlyMethods: ReadonlySet<string> = new Set(['tasks/result']);
 
 /** MCP's two eras: legacy with `initialize` and sessions, modern without. */
@@ -94,8 +94,8 @@ const stateMember =
 const mostStateMembers = 32;
 
 /**
- * The trace context of the caller, so that operators can correlate logs. Malformed values are dropped, and
- * `tracestate` together with a malformed `traceparent`. `baggage` is never forwarded: it is free text, and the
+ * The trace context of the caller, so that operators can correlate logs. Malformed values are dropped, and `tracestate`
+ * is dropped as well if `traceparent` is malformed. `baggage` is never forwarded: it is free text, and the
  * upstream is another party.
  *
  * W3C Trace Context §3

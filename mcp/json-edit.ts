@@ -24,7 +24,7 @@ export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   return members;
 }
 
-/** The span of one member's value, as `membersIn` has it. */
+/** The span of one member's value; `undefined` if there is none. `span` as in `membersIn`. */
 export function memberIn(body: Buffer, span: Span, name: string): Span | undefined {
   if (body[span.start] !== openBrace) return undefined;
   let at = blankEnd(body, span.start + 1);
@@ -39,7 +39,7 @@ export function memberIn(body: Buffer, span: Span, name: string): Span | undefin
   return undefined;
 }
 
-/** The decoded text of a valid JSON string, whose quotes are included. */
+/** The decoded text of the valid JSON string from `start` to `end`, quotes included. */
 function textOf(body: Buffer, start: number, end: number): string {
   const raw = body.toString('utf8', start + 1, end - 1);
   return raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw;

@@ -12,7 +12,7 @@ export interface Span {
  * it and the upstream would not.
  */
 export interface Wanted<Place extends string> {
-  /** No other members are allowed. */
+  /** Whether other members are refused. */
   closed: boolean;
   members: ReadonlyMap<string, Member<Place>>;
   /** The names in lower case. */
@@ -36,7 +36,7 @@ export type StrictJson<Place extends string> =
   /** `text` is the body with one character per byte. */
   { outcome: 'json'; text: string; root: Span; found: Partial<Record<Place, Span>> } | Refused;
 
-/** `at` is the first byte that is not JSON; absent if the text is JSON that the rules refuse. */
+/** `at` is the byte where the scan stopped; absent if the whole text was scanned, or if it is too long to scan. */
 type Refused = {
   outcome: 'refused';
   why: 'not JSON' | 'not allowed';
@@ -233,7 +233,7 @@ function scanJson<Place extends string>(
   }
 
   const end = i;
-  // Whitespace after the span does not belong to it.
+  // At the end of the span, `blankEnd` would skip whitespace that is outside the span.
   if (end !== span.end && blankEnd(body, end) !== span.end)
     return refused('not JSON', 'data after the JSON text', end);
   if (problem) return refused('not allowed', problem);

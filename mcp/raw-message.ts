@@ -105,7 +105,7 @@ function stringValue(bytes: Buffer, span: Span | undefined): string | undefined 
   return value;
 }
 
-/** A number in its canonical spelling: no `-0`, no leading zeros, not beyond 2^53. */
+/** A positive integer in its canonical spelling, with at most 15 digits and therefore below 2^53. */
 const plainInteger = /^[1-9]\d{0,14}$/;
 
 /** One key for every spelling of an id: `1`, `1.0` and `1e0` name the same request. */
@@ -151,7 +151,7 @@ export function errorAnswer(id: string, { code, message, data }: Failure): Messa
   return readMessage(Buffer.from(`{"jsonrpc":"2.0","id":${id},"error":${error}}`));
 }
 
-/** `answer` under another id: a server may lose the digits of a large one, or not know it. */
+/** `answer` with another id, because a server may lose digits of a large id, or not know the id. */
 export function answerTo(id: string, answer: Message): Message {
   if (answer.id === id) return answer;
   const name = answer.members.has('result') ? 'result' : 'error';

@@ -1,6 +1,6 @@
 /** One event of an event stream. */
 export interface SseEvent {
-  /** All bytes of the event: its comments, the blank line that ends it and those before it. */
+  /** All bytes of the event, including comments, any blank lines before it and the blank line that ends it. */
   raw: Buffer;
   /** The data lines joined by line feeds; empty if there are none, as in a keep-alive comment. */
   data: Buffer;
@@ -8,7 +8,7 @@ export interface SseEvent {
   event?: string;
   /** How long to wait before the stream is requested again. */
   retryMs?: number;
-  /** Whether it has no field at all. */
+  /** Set if the event has no fields. */
   isComment?: true;
 }
 
@@ -19,13 +19,13 @@ export interface SseOptions {
   readonly printableIds?: boolean;
 }
 
-/** The most lines of an event: each costs work of its own, however short it is. */
+/** The maximum number of lines in an event: every line takes time to process, however short it is. */
 const maxLines = 10_000;
 
 /** An event of the stream exceeds a limit. */
 export class SseEventTooLarge extends Error {
   override readonly name = 'SseEventTooLarge';
-  /** With its unit. */
+  /** The limit that was exceeded, with its unit. */
   readonly limit: string;
 
   constructor(limit: string) {
@@ -78,7 +78,7 @@ export class SseEvents {
   }
 
   /**
-   * The events that end in this chunk. An event contained in the chunk is a view of it: copy it to keep it.
+   * The events that end in this chunk. An event that is wholly in the chunk is a view of the chunk: copy the event to keep it.
    *
    * @throws {SseEventTooLarge} after which the rest of the stream cannot be split.
    */
@@ -161,7 +161,7 @@ export class SseEvents {
 const newLine = Buffer.from('\n');
 
 /**
- * Parses the fields of an event. `data` of a single line is a view of its bytes.
+ * Parses the fields of an event. If the event has a single data line, `data` is a view of `raw`.
  *
  * HTML Living Standard §9.2.6
  */
@@ -208,8 +208,8 @@ const messageStart = Buffer.from('event: message\ndata: ');
 const eventEnd = Buffer.from('\n\n');
 
 /**
- * Wraps a message in an event: on one line, since line breaks outside JSON strings have no meaning; or with the id,
- * name, retry time and line structure of the event that it came in.
+ * Wraps a message in an event. If the message came in the event `of`, that event's id, name, retry time and line breaks
+ * are kept. Otherwise the message is put on one line, because line breaks outside JSON strings have no meaning.
  */
 export function messageEvent(
   message: Buffer,
@@ -235,8 +235,8 @@ function withLineBreaks(message: Buffer, lineBreak: RegExp, replacement: string)
 const idLines = /^(?:id(?::[^\r\n]*)?(?:\r\n|\r|\n))+/gm;
 
 /**
- * An event's bytes with its id, if any, replaced. Blank lines at the start are removed, since after an id they would
- * end an event.
+ * An event's bytes with `newId` instead of its own id, if it has one. Blank lines at the start are removed, because after
+ * the new id they would end the event.
  *
  * HTML Living Standard §9.2.6
  */

@@ -105,7 +105,7 @@ export function modernRequest(
   return messageOf(modernRequestBytes(body, envelope.root, metaOf(client), changes).toString());
 }
 
-/** The same for the message at `root`, with `meta` of `metaOf`. */
+/** Does the same for the message at `root`; `meta` is the result of `metaOf`. */
 export function modernRequestBytes(
   bytes: Buffer,
   root: Span,
@@ -118,7 +118,7 @@ export function modernRequestBytes(
   return withMembers(bytes, root, { params: changed, ...(id !== undefined && { id }) });
 }
 
-/** Members of `_meta` that describe the client. */
+/** Removes the members of `_meta` that describe the client. */
 const withoutClient: MemberChanges = Object.fromEntries(
   ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'].map((name) => [
     metaPrefix + name,
@@ -127,8 +127,8 @@ const withoutClient: MemberChanges = Object.fromEntries(
 );
 
 /**
- * Translates a modern request to the legacy era, under an id of ours (JSON text) that is also its progress token, and
- * without the client description and the members of multi round-trip requests. Everything else keeps its bytes.
+ * Translates a modern request to the legacy era. The request gets an id of ours (JSON text), which also replaces its
+ * progress token, and loses the client description and the members of multi round-trip requests. Everything else keeps its bytes.
  */
 export function legacyRequest(message: Message, id: string): Message {
   const { body, envelope } = message;
@@ -167,8 +167,8 @@ const openBrace = 0x7b;
 
 /**
  * Translates a modern upstream's response to `method` for a legacy caller, under that caller's id (JSON text).
- * Members that were added later are removed, and so are schemas and structured content that are not objects, because
- * such a caller would reject the whole response. All other values keep their bytes.
+ * Members that only the modern era has are removed, and so are output schemas and structured content that are not
+ * objects, because a legacy caller would reject the whole response. All other values keep their bytes.
  */
 export function legacyResult(response: Message, method: string, id: string): Message {
   const { body, envelope } = response;
@@ -213,7 +213,7 @@ function hasOtherSchema(body: Buffer, tool: Span): boolean {
   );
 }
 
-/** Legacy revisions have a code for a missing resource. MCP 2025-11-25 resources, "Error Handling" */
+/** Legacy revisions have their own error code for a missing resource. MCP 2025-11-25 resources, "Error Handling" */
 function legacyError(response: Message): MemberChanges {
   const isMissing =
     valueAt(response, 'error', 'code') === -32602 &&
@@ -234,7 +234,7 @@ const cacheable: ReadonlySet<string> = new Set([
 
 /**
  * Translates a legacy upstream's response to `method` for a modern caller, under that caller's id (JSON text), and
- * adds the members that are required now. All other values keep their bytes.
+ * adds the members that the modern era requires. All other values keep their bytes.
  */
 export function modernResult(response: Message, method: string, id: string): Message {
   const { body, envelope } = response;
@@ -253,7 +253,7 @@ export function modernResult(response: Message, method: string, id: string): Mes
   return messageOf(withMembers(body, envelope.root, { id, ...changes }));
 }
 
-/** In the modern era, an unknown method has its own status. MCP 2026-07-28 transports */
+/** In the modern era, an unknown method has its own HTTP status. MCP 2026-07-28 transports */
 export function modernStatus(response: Message): number {
   return valueAt(response, 'error', 'code') === -32601 ? 404 : 200;
 }
@@ -300,8 +300,8 @@ export type Discovered = (...path: string[]) => unknown;
 
 /**
  * The result, as JSON text, of a caller's `initialize` from what a modern server says in `server/discover`. It
- * confirms the revision that the caller asked for, because we speak it. The lists named in `changing` may change even
- * if the server does not say so.
+ * confirms the revision that the caller asked for if we speak it, and otherwise names our newest legacy revision. It
+ * announces that the lists named in `changing` may change, even if the server does not say so.
  *
  * MCP 2025-11-25 lifecycle; MCP 2026-07-28 server/discover
  */

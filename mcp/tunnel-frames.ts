@@ -45,7 +45,7 @@ export interface Frame {
   readonly type: number;
   /** 0 means the tunnel itself. */
   readonly stream: number;
-  /** A view of the message. */
+  /** A view of the message's bytes, not a copy. */
   readonly payload: Buffer;
 }
 
@@ -112,7 +112,7 @@ export function readHello(payload: Buffer): Hello | undefined {
   return { version, ...(instance !== undefined && { instance }), servers: offered };
 }
 
-/** The nodes of an installation. Each has an opaque name, which is new whenever its process starts. */
+/** The nodes of an installation. Each node has an opaque name, which changes whenever its process restarts. */
 export interface TunnelNodes {
   /** The node that the tunnel leads to. */
   readonly node: string;
@@ -172,7 +172,7 @@ export function requestHeaders(headers: Readonly<Record<string, string>>): Recor
   return Object.fromEntries(Object.entries(headers).filter(([name]) => inRequest.test(name)));
 }
 
-/** Whether the answer to a request is a stream that does not end by itself. MCP 2025-11-25 and 2026-07-28 transports */
+/** Whether the answer to a request is a stream that stays open until it is closed. MCP 2025-11-25 and 2026-07-28 transports */
 export function isListening({ method, headers }: Pick<Opening, 'method' | 'headers'>): boolean {
   return method === 'GET' || headers['mcp-method'] === 'subscriptions/listen';
 }
@@ -244,7 +244,7 @@ export function readReset(payload: Buffer): Reset {
 
 /** Holds back what is written to a connection until the end of the current turn of the event loop. */
 export interface WriteBatch {
-  /** Holds back everything until the end of this turn. */
+  /** Starts to hold back writes, until `release` or the end of this turn. */
   readonly hold: () => void;
   readonly release: () => void;
 }

@@ -14,11 +14,11 @@ export type LocalRequest = {
   method: 'POST' | 'GET' | 'DELETE';
   /** In lower case. Never a credential. */
   headers: Readonly<Record<string, string>>;
-  /** Of a POST: one JSON-RPC message. */
+  /** For a POST: one JSON-RPC message. */
   body?: Buffer;
   /** Identifies the caller. Two callers never share a session or a child. */
   caller: string;
-  /** Ends the request and its answer, and cancels it at the server. */
+  /** When aborted, ends the request and its answer, and cancels the request at the server. */
   signal: AbortSignal;
 };
 
@@ -26,7 +26,7 @@ export type LocalAnswer = {
   status: number;
   /** `content-type`, `mcp-session-id` and `retry-after`, where there are any. */
   headers: Readonly<Record<string, string>>;
-  /** A buffer if the whole answer was there; otherwise a stream, read no faster than it is consumed. */
+  /** A buffer if the whole answer had arrived; otherwise a stream, read no faster than it is consumed. */
   body: Buffer | AsyncIterable<Buffer>;
 };
 
@@ -38,10 +38,10 @@ export async function* chunksOf(body: LocalAnswer['body']): AsyncGenerator<Buffe
 
 /** An MCP server on this host or in its network, presented as Streamable HTTP whatever its transport is. */
 export interface LocalServer {
-  /** @throws {LocalServerError} if there is no answer; reading its body may throw one, too */
+  /** @throws {LocalServerError} if there is no answer; reading the body of an answer may throw it, too */
   send(request: LocalRequest): Promise<LocalAnswer>;
 
-  /** Ends the sessions and children of a caller that is gone. Other callers keep theirs. */
+  /** Ends the sessions and children of a caller that lost access. Other callers keep theirs. */
   leave(caller: string): Promise<void>;
 
   /** Forgets all sessions and ends their children; later requests start new ones. */
@@ -91,17 +91,17 @@ export interface AnswerStream {
    */
   push(message: Message): boolean;
 
-  /** Nothing follows what is queued. */
+  /** Ends the stream after the queued messages. */
   end(): void;
 
-  /** Drops what is queued, because its reader is gone. */
+  /** Drops the queued messages, because the reader has disconnected. */
   close(): void;
 
-  /** May be read once. */
+  /** Can be read only once. */
   events(): AsyncGenerator<Buffer>;
 }
 
-/** What all streams of a child hold for callers that do not read them. */
+/** How much all streams of a child hold because callers have not read it yet. */
 export interface Backlog {
   bytes: number;
 }
@@ -113,15 +113,15 @@ interface Waiting {
   next?: Waiting;
 }
 
-/** What a queued message costs besides its bytes. */
+/** The estimated memory for a queued message in addition to its bytes. */
 const messageBytes = 300;
 /** How much may be queued for a listener before notifications are dropped. */
 const backlogBytes = 1024 * 1024;
-/** How much may be in a backlog when another message is added. A single message may be larger. */
+/** How much a backlog may hold, including a message that is being added. A single message may be larger. */
 const maxBacklogBytes = 64 * 1024 * 1024;
 
 /**
- * `unread` gets each request that waits when the stream is closed, because its sender waits for a response.
+ * `unread` is called with each request that is still queued when the stream closes, because its sender waits for a response.
  *
  * HTML Living Standard §9.2.6
  */
@@ -129,7 +129,7 @@ export function answerStream(
   backlog: Backlog = { bytes: 0 },
   unread: (request: Message) => void = () => undefined,
 ): AnswerStream {
-  // A list, because taking the first element of a long array moves all others.
+  // A linked list, because removing the first element of a long array moves all others.
   let first: Waiting | undefined;
   let last: Waiting | undefined;
   let waitingBytes = 0;
@@ -286,7 +286,7 @@ async function changedJson(
   }
 }
 
-/** A `MessageError` in the words of this module; any other error as it is. */
+/** Converts a `MessageError` to a `LocalServerError`, and returns any other error unchanged. */
 function brokenIfInvalid(cause: unknown, problem: string): unknown {
   return cause instanceof MessageError ? new LocalServerError('broken', problem, { cause }) : cause;
 }

@@ -170,7 +170,7 @@ type Served = {
 export type ServedServersPorts = {
   open: (settings: LocalServerSettings) => LocalServer;
   clock: Clock;
-  /** Called when a call gets no answer. */
+  /** Called when a call gets no answer, or an incomplete one. */
   failed: (server: string, error: LocalServerError) => void;
   /** Called when a server answers for the first time since it failed. */
   recovered: (server: string) => void;
@@ -239,7 +239,7 @@ export class ServedServers implements Responder {
     }
   }
 
-  /** Ends the sessions and children of a caller that is gone. */
+  /** Ends the sessions and children of a caller that lost access. */
   async leave(caller: string): Promise<void> {
     await Promise.all([...this.#served.values()].map(async ({ server }) => server.leave(caller)));
   }

@@ -1,12 +1,12 @@
 /** The options of a service. */
 export type ServicePlan = {
   kind: 'systemd' | 'launchd';
-  /** Whether it is a service of this user, not of the host. */
+  /** Whether it is a service of this user rather than of the host. */
   user: boolean;
   home: string;
   /** The command line, beginning with the program. */
   command: readonly string[];
-  /** The key file. A service of the host gets it as a systemd credential. */
+  /** The key file. A systemd service of the host gets it as a credential. */
   keyFile?: string;
   base: string;
 };
@@ -31,7 +31,7 @@ export function serviceFile(plan: ServicePlan): {
 function systemd({ user, home, command, keyFile, base }: ServicePlan) {
   const words = command.map(unitWord);
   const credential = !user && keyFile !== undefined;
-  // Only the service can read a credential, whoever owns the file.
+  // Only the service can read a credential, no matter who owns the key file.
   if (credential) words.push('--key-file', '"%d/agent-key"');
   const text = `# ${serviceMark}. Make changes in a drop-in: systemctl ${user ? '--user ' : ''}edit ${serviceName}
 [Unit]

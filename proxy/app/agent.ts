@@ -43,7 +43,7 @@ export async function openAgent(
   const { env, platform, clock, form, write, writeLog, readText, store } = host;
   const log = jsonLinesLog(logLevel, writeLog);
   const keyPorts = { env, platform, store, readFile: readWithMode };
-  // At the start, a missing key is reported immediately. Later, a new key may still be written.
+  // At the start, a missing key ends the agent. Later the agent tries again, because a new key may not be written yet.
   await readAgentKey(base, keyFile, keyPorts);
   const version = await programVersion();
   const readKeySecret = async () => {
@@ -97,7 +97,7 @@ export async function openAgent(
   }
 }
 
-/** A local server with a span for each call that reaches it. It gets the headers that continue the trace. */
+/** A local server with a span for each call that reaches it. The server gets the headers that continue the trace. */
 function tracedServer(
   server: LocalServer,
   kind: LocalServerSettings['kind'],

@@ -10,13 +10,13 @@ import { lazySecretStore, type SecretStore } from '#keychain/secret-store';
 import { findSessionBus } from '#keychain/session-bus';
 import { openAccount, openSecretStore } from './open-account.ts';
 
-/** Adds accounts and assistants to `host`. `stop` returns a signal that aborts when this process should end. */
+/** Adds connections, secret stores and proxies to `host`. `stop` returns a signal that aborts when this process should end. */
 export function openHost(host: Host, stop: () => AbortSignal): ConnectionsHost {
   const { platform, env } = host;
   const stateOf = ({ stateDir }: Options) => stateDir ?? defaultStateDirectory(host);
   const stores = new Map<string, SecretStore>();
 
-  /** One store for all connections, so that failures of the keychain are counted over all of them. */
+  /** Connections share a store, unless it is in memory, so that keychain failures are counted across all of them. */
   function storeOf(options: Options): SecretStore {
     const open = lazySecretStore(async () => openSecretStore(options, host));
     if (options.secretStore === 'memory') return open;

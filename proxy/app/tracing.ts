@@ -4,8 +4,8 @@ import type { Log } from '#log/log';
 import { programVersion } from '#version';
 
 /**
- * Opens traces if the environment names a collector. Only then is their code loaded. An assistant's environment is often meant
- * for other programs as well, so invalid settings cause a warning and no error.
+ * Starts tracing if the environment names a collector, and loads the code for it only then. An assistant's environment is often
+ * meant for other programs as well, so invalid settings cause a warning rather than an error.
  */
 export async function openTracing(
   env: Readonly<Record<string, string | undefined>>,

@@ -31,7 +31,7 @@ export async function accountStatus(
   complete = true,
 ): Promise<AccountStatus> {
   const what = { name, url, source };
-  // A configured header with credentials replaces all others.
+  // A configured header with credentials replaces all other credentials.
   const chosen = 'authorization' in headers || 'x-api-key' in headers;
   if (credentials.kind === 'api_key' || chosen)
     return { ...what, state: complete ? 'ready' : 'signed_out', as: 'api_key', renewable: false };

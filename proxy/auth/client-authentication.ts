@@ -9,7 +9,7 @@ import type { SecretStore } from '#keychain/secret-store';
 import type { AuthorizationServer } from './discovery.ts';
 import { OAuthError } from './errors.ts';
 
-/** A client: its id, and how it authenticates. Its secret is never sent to another authorization server. */
+/** A client: its id, and how it authenticates. Its secret is sent only to the authorization server that it is for. */
 export type OAuthClient = {
   clientId: string;
   clientSecret?: string;
@@ -56,7 +56,7 @@ export async function configuredClient(
   );
 }
 
-/** Binds a stored secret to the issuer that it was sent to. It is never sent to another issuer afterwards. */
+/** Binds a stored secret to the issuer that it was sent to. Afterwards, the secret is never sent to another issuer. */
 export async function bindSecret(
   url: string,
   { clientId, clientSecret, boundIssuer }: ConfiguredClient,

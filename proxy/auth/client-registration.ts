@@ -105,9 +105,8 @@ export type ClientMetadataDocument = {
 
 /**
  * The metadata document about this program that an authorization server itself publishes, at
- * `{issuer}/oauth/clients/latchkey.json`; `undefined` if there is none with its own URL and a redirect to this host. A Latchkey
- * server accepts its own document even if it announces no support for such documents, as an installation without access to the
- * internet does.
+ * `{issuer}/oauth/clients/latchkey.json`; `undefined` if there is none that contains its own URL and a redirect to this host. A
+ * Latchkey server without internet access announces no support for such documents, but accepts its own.
  *
  * OAuth Client ID Metadata Document §4
  */

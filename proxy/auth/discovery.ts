@@ -29,8 +29,8 @@ export type DiscoverOptions = {
 };
 
 /**
- * Finds the authorization server of an MCP server. If a resource has never published metadata, its origin is the issuer, and
- * the endpoints have their default paths if there is no metadata of the issuer either.
+ * Finds the authorization server of an MCP server. If the resource has never published metadata, its origin is the default
+ * issuer. If that origin has no issuer metadata either, the endpoints have their default paths.
  *
  * RFC 9728 §5, RFC 8414 §3
  *
@@ -112,7 +112,7 @@ async function ownServer(
   };
 }
 
-/** The network of the server. URLs that it names may be in the same network or one further outside. */
+/** The network of the server, which may name only URLs in the same network or one further outside. */
 async function networkOfServer(url: URL, http: HttpClient): Promise<Network> {
   const known = await http.networkOf(url);
   if (known !== undefined) return known;
@@ -166,7 +166,7 @@ export type ProtectedResource = {
 
 /**
  * The metadata of the resource at `url`, in the network `within`: from the URL in its challenge, otherwise from the well-known
- * URL with its path, otherwise from the one without. `undefined` if it has never published any.
+ * URL with its path, otherwise from the one without. `undefined` if there is none.
  *
  * RFC 9728 §3, MCP 2026-07-28 authorization
  *
@@ -209,7 +209,7 @@ async function metadataAt(
     headers: { accept: 'application/json' },
   });
   const endpoint = place.url.href;
-  // If there is no document, others are tried. A failing server must not have that effect.
+  // If a document does not exist, the caller tries the next URL. A failing server must not cause that.
   if (answer.status >= 500 || answer.status === 429)
     throw new OAuthError('unreachable', `${endpoint} answered ${answer.status}`, {
       endpoint,
@@ -273,7 +273,7 @@ export type IssuerInput = {
   issuer: string;
   /** The network of the resource that names the authorization server. */
   network: Network;
-  /** Whether the user configured it. Then it may be in any network. */
+  /** Whether the user configured it. If so, it may be in any network. */
   chosen: boolean;
 };
 
@@ -281,8 +281,8 @@ export type IssuerInput = {
 const defaultAuthMethods = ['client_secret_basic'];
 
 /**
- * The metadata of `issuer`, which must contain exactly that issuer. `undefined` if none is published. A resource can refer us
- * neither to this host nor into a private network, unless it is there itself.
+ * The metadata of `issuer`, which must contain exactly that issuer. `undefined` if none is published. A resource must not refer
+ * us to this host or into a private network, unless the resource is there itself.
  *
  * RFC 8414 §3, MCP 2026-07-28 authorization
  *
@@ -378,7 +378,7 @@ function strings(value: unknown): string[] | undefined {
   return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : undefined;
 }
 
-/** Parses a URL from a server in the network `within`. The request checks the addresses of its host. */
+/** Parses a URL that a server in the network `within` named. The addresses of its host are checked when it is requested. */
 function safeUrl(text: string, within: Network, endpoint: string): URL {
   const url = webUrl(text);
   if (!url || (url.protocol !== 'https:' && within !== 'loopback'))

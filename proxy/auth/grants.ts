@@ -64,8 +64,8 @@ export type FetchClientTokenInput = {
 };
 
 /**
- * Fetches an access token for an MCP server with a client's secret or key. The secret is never sent to another authorization
- * server than last time, unless the user configured that server.
+ * Fetches an access token for an MCP server with a client's secret or key. The secret is never sent to a different
+ * authorization server than last time, unless the user configured that server.
  *
  * MCP 2026-07-28 authorization
  *
@@ -113,7 +113,7 @@ export type PersonGrantPorts = ConfiguredClientPorts & {
  * Renews the token of a person who has signed in. The refresh token is sent only to the issuer that issued it. The caller holds
  * the lock.
  *
- * @throws {TokenError} `signed_out` if that person has to sign in again
+ * @throws {TokenError} `signed_out` if the person has to sign in again
  * @throws {OAuthError}
  */
 export async function personGrant(

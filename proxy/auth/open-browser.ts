@@ -26,7 +26,7 @@ export function browserCommand(url: URL, { platform, env }: Desktop): Command | 
   return { command: 'xdg-open', args: [href] };
 }
 
-/** `BROWSER` may list several programs, separated by colons, as for `xdg-open`. The first is used. */
+/** Except on Windows, `BROWSER` may list several programs, separated by colons, as for `xdg-open`. The first is used. */
 function fromVariable(value: string, href: string, platform: NodeJS.Platform): Command | undefined {
   const first = platform === 'win32' ? value : (value.split(':')[0] ?? value);
   if (!first.includes('%s')) return { command: first, args: [href] };

@@ -13,7 +13,7 @@ export type Redirect = {
 };
 
 export type RedirectListenerOptions = {
-  /** Tried again while another program uses it. Without it, any free port. */
+  /** Tried again while another program uses it. By default, any free port is used. */
   port?: number | undefined;
   attempts?: number;
   host?: string;
@@ -114,8 +114,8 @@ class LoopbackListener {
 
   /**
    * Creates an address on this host that redirects the first browser that opens it to `page`, and no other browser. Every user of
-   * the host can read the arguments of a program, so a browser is started with such an address and never with `page`: with its
-   * query, an attacker could sign us in to their own account.
+   * the host can read the arguments of a program, so a browser is started with such an address and never with `page`: with the
+   * query of `page`, an attacker could sign us in to their own account.
    *
    * After a browser has followed such a link, only a browser that did so can bring the redirect.
    */
@@ -126,8 +126,8 @@ class LoopbackListener {
   }
 
   /**
-   * Resolves to the first redirect that `isOurs`. Others, and those that came before this call, get a page that says so, and change
-   * nothing.
+   * Resolves to the first redirect that `isOurs` accepts. Other redirects, and those before this call, change nothing and get a
+   * page that says that no sign-in is in progress.
    *
    * @throws {LoopbackError} `timeout`, `aborted`, `other_browser`
    */
@@ -164,7 +164,7 @@ class LoopbackListener {
   #take(request: IncomingMessage, response: ServerResponse): void {
     const url = URL.parse(request.url ?? '', `http://${this.#authority}`);
     const link = this.#links.get(url?.pathname ?? '');
-    // A request with another name that resolves to this host comes from a web page, not from the browser that we opened.
+    // A request to another name that resolves to this host comes from a web page, not from the link or redirect.
     if (request.headers.host !== this.#authority || !url || (url.pathname !== this.#path && !link))
       return void response.writeHead(404, { connection: 'close' }).end();
     if (request.method !== 'GET')
@@ -186,7 +186,7 @@ class LoopbackListener {
     void this.#settled.then(() => this.#waiting?.resolve(redirect));
   }
 
-  /** Redirects the first browser with a cookie, with which it may open the link again. */
+  /** Redirects the first browser and gives it a cookie, with which it may open the link again. */
   #follow(link: Link, cookie: string, request: IncomingMessage, response: ServerResponse): void {
     if (link.visitor !== undefined && link.visitor !== cookie)
       return this.#stop(response, usedBefore, 'two browsers opened the link');
@@ -311,8 +311,8 @@ export type PeerUser = 'same' | 'other' | 'unknown';
 const tables = ['/proc/net/tcp', '/proc/net/tcp6'];
 
 /**
- * Which user of this host opened a connection to us, from the kernel's table of connections. Only on Linux can every user read
- * it.
+ * Which user of this host opened a connection to us, from the kernel's table of connections. Only Linux lets every user read
+ * that table.
  *
  * proc_pid_net(5)
  */

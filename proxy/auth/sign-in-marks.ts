@@ -36,7 +36,7 @@ const missingAccountSeconds = 3600;
 /**
  * Keeps marks as small files in `directory`. Claims are created exclusively, so that only one process succeeds. A
  * process that loses its secrets when it ends is `forgetful`: it ignores earlier sign-ins. `listed` is the URL that
- * {@link signedInUrls} returns for it.
+ * {@link signedInUrls} returns for this connection.
  */
 export function fileMarks(
   directory: string,
@@ -46,7 +46,7 @@ export function fileMarks(
   listed = '',
 ): SignInMarks {
   let signedIn = false;
-  // URLs with the same file name share their marks; at worst, a person sees one sign-in page fewer.
+  // URLs with the same file name share their marks; at worst, a person sees one fewer sign-in page.
   const name = encodeURIComponent(url).replaceAll('%', '_').slice(-180);
   const at = (mark: string) => join(directory, `${name}.${mark}`);
   const files = async () => import('node:fs/promises');
@@ -68,7 +68,7 @@ export function fileMarks(
     return readFile(path, 'utf8').catch(() => '');
   }
 
-  /** Succeeds once in any 24 hours, for the process that creates the file of the day. */
+  /** Succeeds once in any 24 hours, for the process that creates that day's file. */
   async function claim(what: 'opened' | 'noticed'): Promise<boolean> {
     const now = clock.now();
     const day = Math.floor(now / daySeconds);
@@ -111,8 +111,7 @@ export function fileMarks(
 }
 
 /**
- * The URLs that a person has signed in to and not out of, and that are used directly, without an entry in a
- * configuration file.
+ * The URLs that a person is still signed in to and uses directly, without an entry in a configuration file.
  */
 export async function signedInUrls(directory: string): Promise<string[]> {
   const { readFile, readdir } = await import('node:fs/promises');

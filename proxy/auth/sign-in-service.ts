@@ -10,7 +10,7 @@ import { isExpired, type TokenRecord } from './token-vault.ts';
 export type SignInPage = {
   /** Creates an address of the page, valid for one browser. */
   link: () => URL;
-  /** Whether the browser was opened with one; otherwise the person has to open the address. */
+  /** Whether a browser was opened at such an address; otherwise the person has to open one. */
   opened: boolean;
   /** Resolves to whether the person signed in; never rejects. */
   done: Promise<boolean>;
@@ -38,7 +38,7 @@ type Attempt = {
   lookAgain: () => Promise<void>;
 };
 
-/** `unrequested` fails if no browser opens. The other two leave it to the person to open the page's address. */
+/** `unrequested` fails if no browser opens; after `requested`, the person can open the address. `none` opens no browser. */
 type Opening = 'unrequested' | 'requested' | 'none';
 
 /** After this long, a sign-in of another process is assumed to wait for the person. */
@@ -46,7 +46,7 @@ const pageMs = 10_000;
 /** A process that signs in notifies all proxies that it can reach. This is for the others. */
 const lookEveryMs = 2_000;
 
-/** Signs a person in to one connection: one page at a time, over all processes of this host. */
+/** Signs a person in to one connection: one page at a time, across all processes of this host. */
 export class SignInService {
   /** Whether requests wait for the person without a time limit. */
   readonly waits: boolean;
@@ -56,7 +56,7 @@ export class SignInService {
   readonly #policy: SignIn;
   readonly #onPage = new Set<() => void>();
   #attempt: Attempt | undefined;
-  /** The access token at the time when a person was needed. */
+  /** The access token that was stored when a sign-in became necessary. */
   #lost: string | undefined;
   #starting: Promise<SignInPage | undefined> | undefined;
 
@@ -80,7 +80,7 @@ export class SignInService {
     return this.#policy(known, isAcceptable);
   };
 
-  /** The page that waits now. */
+  /** The page that is waiting for the person, if any. */
   page(): SignInPage | undefined {
     return this.#attempt?.page;
   }
@@ -122,7 +122,7 @@ export class SignInService {
     return !isExpired(token, clock.now()) || (await vault.refresh(token.issuer)) !== undefined;
   }
 
-  /** To be called when another process may have completed the sign-in: requests that wait for the page continue. */
+  /** Call this when another process may have completed the sign-in. If it has, requests that wait for the page continue. */
   async lookAgain(): Promise<void> {
     await this.#attempt?.lookAgain();
   }
@@ -232,8 +232,8 @@ const waitMs = 45_000;
 
 /**
  * Decides whether the browser opens on its own when a sign-in is required. `always` opens it and lets requests wait; `auto` opens
- * it only for the first sign-in to the connection, once a day over all processes. Otherwise the request fails, and its error says
- * what to do.
+ * it only for the first sign-in to the connection, at most once a day across all processes. Otherwise the request fails, and its
+ * error says what to do.
  */
 export function signInPolicy(options: SignInPolicyOptions): SignIn {
   const { mode, marks, isTimely, isUnderWay, open, noteScopes, clock } = options;

@@ -130,7 +130,7 @@ export type RedeemedCode = {
 };
 
 /**
- * Exchanges an authorization code for tokens, after its redirect was checked.
+ * Exchanges an authorization code for tokens. The caller has already checked the redirect that contained the code.
  *
  * RFC 6749 §4.1.3, RFC 7636 §4.5, RFC 8707 §2
  *
@@ -152,7 +152,7 @@ export async function authorizationCodeGrant(
 }
 
 /**
- * Requests an access token for the client itself; without `scopes`, for all that it may have.
+ * Requests an access token for the client itself. Without `scopes`, the server chooses the scopes.
  *
  * RFC 6749 §4.4, RFC 8707 §2
  *
@@ -172,8 +172,8 @@ export async function clientCredentialsGrant(
 }
 
 /**
- * Exchanges a refresh token for an access token and, if the server rotates refresh tokens, a new one. Store it before using
- * either: the old one may already be invalid.
+ * Exchanges a refresh token for an access token and, if the server rotates refresh tokens, a new refresh token. Store both
+ * before you use either: the old refresh token may already be invalid.
  *
  * RFC 6749 §6, RFC 8707 §2
  *

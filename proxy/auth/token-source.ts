@@ -46,7 +46,7 @@ const maxWidenings = 8;
 
 /**
  * Tokens that outlive the process. They are read from the store at the start, and renewed before they expire: one caller in one
- * process renews a token for all others. A new token is stored before it is used, because renewing it again may depend on it.
+ * process renews a token for all others. A new token is stored before it is used, because the next renewal may depend on it.
  */
 export class StoredTokenSource implements TokenSource {
   readonly #options: StoredTokenSourceOptions;
@@ -146,7 +146,7 @@ export class StoredTokenSource implements TokenSource {
     }
   }
 
-  /** Other processes and `latchkey status` cannot tell from the stored token that the server rejects it. */
+  /** Marks a rejected token as expired: other processes and `latchkey status` cannot tell otherwise that it is rejected. */
   async #endIfRejected({ accessToken }: TokenRecord): Promise<void> {
     const { vault, clock } = this.#options;
     if (this.#rejected.has(accessToken)) await vault.endAccess(accessToken, clock.now());

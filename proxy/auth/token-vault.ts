@@ -7,7 +7,7 @@ import type { SecretStore } from '#keychain/secret-store';
 export type TokenRecord = {
   accessToken: string;
   obtainedAt: EpochSeconds;
-  /** `undefined` if the server does not announce it. */
+  /** `undefined` if the server does not announce a lifetime. */
   expiresAt?: EpochSeconds;
   issuer: string;
   /** Whether the resource published metadata when the token was fetched. */
@@ -37,7 +37,10 @@ export function parseTokenRecord(text: string | undefined): TokenRecord | undefi
 
 const maxMarginSeconds = 300;
 
-/** Whether to renew the token: in the last tenth of its lifetime, at most five minutes before it expires. */
+/**
+ * Whether to renew the token: in the last tenth of its lifetime, at most five minutes before it expires, or if the clock was
+ * set back.
+ */
 export function isDue({ obtainedAt, expiresAt }: TokenRecord, now: EpochSeconds): boolean {
   if (expiresAt === undefined) return false;
   const margin = Math.min(maxMarginSeconds, (expiresAt - obtainedAt) / 10);
@@ -72,15 +75,15 @@ const prefix = 'access token ';
 const maxAccountLength = 400;
 
 /**
- * The name of a token in the secret store, readable for a person who opens the keychain. It differs for every server, account,
- * and value of a field with an identity.
+ * The name of a token in the secret store, readable for a person who opens the keychain. It is different for each server,
+ * account, and value of an `oauth` field that has an `identity`.
  */
 export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   const { url, account: whose, credentials } = purpose;
   const { always, optional } = oauthIdentity(credentials);
   const words = [url, ...always, whose ?? null, ...optional];
   while (words.at(-1) === null) words.pop();
-  // Before there were optional fields, the absent name of a connection was written as an empty one.
+  // Before there were optional fields, a missing account was written as an empty string.
   const name = 1 + always.length;
   if (words[name] === null) words[name] = '';
   const account = `${prefix}${JSON.stringify(words)}`;
@@ -90,7 +93,7 @@ export async function tokenAccount(purpose: TokenPurpose): Promise<string> {
   return `${prefix}${new URL(url).host} ${mark}`;
 }
 
-/** Whether the name in the secret store is that of tokens, and not of another secret. */
+/** Whether a name in the secret store is that of an access token. */
 export function isTokenAccount(account: string): boolean {
   return account.startsWith(prefix);
 }
@@ -99,8 +102,8 @@ export function isTokenAccount(account: string): boolean {
 export type Granted = TokenRecord & { refresh?: RefreshRecord };
 
 /**
- * The tokens of one connection in a secret store, each in its own entry. The access token has its own because a start needs
- * nothing else. Callers that change tokens hold the lock of the account.
+ * The tokens of one connection in a secret store. The access token has its own entry, because starting the proxy requires
+ * only that. Callers that change tokens hold the lock of the account.
  */
 export interface TokenVault {
   readonly account: string;

@@ -36,7 +36,7 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly clientDocuments?: readonly DocumentedClient[];
   /** Hosts inside this network that client metadata may be fetched from. */
   readonly outboundHosts?: readonly string[];
-  /** Fetches a client metadata document; only tests have one of their own. */
+  /** Fetches a client metadata document; set only by tests. */
   readonly fetchDocument?: (url: string) => Promise<string>;
   readonly requestTimeoutMs?: number;
   /** How long a closing server continues to serve, while it reports that it is not ready. */

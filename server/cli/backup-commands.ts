@@ -22,7 +22,7 @@ export interface StagedBackup {
   /**
    * Replaces the current data with the backup.
    *
-   * @returns the path that the previous data has now, or `undefined` if there was none
+   * @returns the path that the previous data was moved to, or `undefined` if there was none
    * @throws {CommandError} while the previous data is in use
    */
   place(): Promise<string | undefined>;
@@ -32,7 +32,7 @@ export interface StagedBackup {
 
 /** What commands on the data folder itself need, while no store is open there. */
 export interface FolderPorts {
-  /** @throws {CommandError} when `file` is no backup */
+  /** @throws {CommandError} when `file` is not a backup */
   readonly stage: (file: string, dataDir: string) => Promise<StagedBackup>;
   /** Whether there is a database in the folder. */
   readonly isInUse: (dataDir: string) => boolean;
@@ -133,9 +133,9 @@ export const restore: FolderCommand = {
 };
 
 /**
- * Makes sure that the master key is the one of the backup, and returns a function that stores a key that the user entered.
+ * Makes sure that the master key matches the backup, and returns a function that stores the key if the user entered it.
  *
- * @throws {CommandError} if it is another key
+ * @throws {CommandError} if the key does not match
  */
 async function provenMasterKey(
   keys: readonly StoredSigningKey[],

@@ -4,7 +4,7 @@ import { UsageError } from './usage-error.ts';
 /**
  * The PostgreSQL database that `--database-url` names; `undefined` for SQLite in the data folder.
  *
- * @throws {UsageError} when it is no such URL; the message does not contain the password
+ * @throws {UsageError} when it is not a PostgreSQL URL; the message does not contain the password
  */
 export function databasePlace(input: Input): { readonly url: string } | undefined {
   const url = input.text('database-url');
@@ -26,7 +26,7 @@ export function checkDatabaseUrl(url: string, option: string): string {
 /**
  * The NATS server that `--nats-url` names; `undefined` for a node that works alone.
  *
- * @throws {UsageError} when it is no such URL; the message does not contain the password
+ * @throws {UsageError} when it is not a NATS URL or a required option is missing; the message does not contain the password
  */
 export function natsPlace(
   input: Input,

@@ -91,7 +91,7 @@ export async function listPasskeys(db: Db, userId: string): Promise<Passkey[]> {
   return rows.map(readPasskey);
 }
 
-/** Records a use by a compare-and-set of the counter. @returns `false` when it is no longer `from`: the passkey was cloned */
+/** Records a use by a compare-and-set of the counter. @returns `false` if it is no longer `from`: the passkey may be cloned */
 export async function advancePasskey(
   db: Db,
   id: string,
@@ -134,7 +134,7 @@ export async function findTotp(db: Db, userId: string): Promise<Totp | undefined
   );
 }
 
-/** Adds an unconfirmed authenticator app in place of an unconfirmed one. @returns `false` when the person has a confirmed one */
+/** Adds an unconfirmed authenticator app, or replaces one. @returns `false` when the person has a confirmed one */
 export async function insertTotp(
   db: Db,
   { userId, sealedSecret, createdAt }: Pick<Totp, 'userId' | 'sealedSecret' | 'createdAt'>,
@@ -150,7 +150,7 @@ export async function insertTotp(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** Marks the app as confirmed by its first code and stores the recovery codes. @returns `false` when it already was, or was replaced */
+/** Marks the app as confirmed and stores the recovery codes. @returns `false` when the person has no unconfirmed app */
 export async function markTotpConfirmed(
   db: Db,
   userId: string,

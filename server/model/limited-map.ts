@@ -1,6 +1,6 @@
 /**
- * A map that holds at most `max` entries: beyond that, it forgets the one that was set longest ago. For keys that others choose or
- * that come and go. Setting an entry again makes it the latest.
+ * A map that holds at most `max` entries: beyond that, it drops the entry that was set longest ago. Use it if clients choose the
+ * keys, or if keys come and go. Setting an entry again makes it the newest.
  */
 export class LimitedMap<Key, Value> extends Map<Key, Value> {
   readonly #max: number;

@@ -6,12 +6,12 @@ export interface BusRequest {
 
 /** Carries bytes between nodes. It neither stores nor repeats them, and does not authenticate the sender. */
 export interface NodeBus {
-  /** Called when the connection was lost. */
+  /** Called when the connection is lost. */
   onLost: () => void;
-  /** Called with subjects whose last subscriber has died, if the bus knows that. */
+  /** Called with subjects whose last subscriber has died, if the bus can detect that. */
   onDied?: (subjects: readonly string[]) => void;
   readonly isConnected: boolean;
-  /** @throws {NodeLinkError} `unreachable` when the connection is lost; the message is not sent later either */
+  /** @throws {NodeLinkError} `unreachable` while there is no connection; the message is not sent later */
   publish(subject: string, data: Uint8Array): void;
   /** Calls `receive` with every message of a subject. Returns a function that ends the subscription. */
   subscribe(subject: string, receive: (message: BusRequest) => void): () => void;

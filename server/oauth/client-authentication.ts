@@ -10,7 +10,7 @@ import { decode, type Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 
-/** What identifying a client needs. */
+/** The dependencies of client authentication. */
 export interface ClientContext {
   readonly base: string;
   readonly db: Db;
@@ -63,7 +63,7 @@ export function notAuthenticated(): OAuthError {
   return new OAuthError('invalid_client', 'client authentication failed');
 }
 
-/** The client id that a request claims, unverified: the one that `identifyClient` would look up. */
+/** The client id that a request claims, unverified: from HTTP Basic, otherwise from `client_id`. No assertion is read. */
 export function claimedClient(form: Form, authorization: string | undefined): string | undefined {
   const encoded = /^Basic +([\w+/=-]+)$/i.exec(authorization ?? '')?.[1];
   if (encoded === undefined) return form.get('client_id');
@@ -169,9 +169,9 @@ export const assertionAlgorithms = [
 ];
 
 /**
- * Authenticates a client by an assertion signed with one of its registered keys. It must be addressed to this server,
- * last at most five minutes and be used only once. A signature is verified even if the client is unknown, revoked or has no such
- * key, so that the response time reveals nothing.
+ * Authenticates a client by an assertion signed with one of its registered keys. The assertion must be addressed to this
+ * server, expire within five minutes and be used only once. A signature is verified even if the client is unknown, revoked
+ * or has no such key, so that the response time reveals nothing.
  *
  * RFC 7523 §3, OpenID Connect Core §9
  *
@@ -293,7 +293,7 @@ function claimedIssuer(assertion: string): string | undefined {
   }
 }
 
-/** The same answer for every cause. The log has the cause. */
+/** Returns the same answer for every cause. Only the log contains the cause. */
 function assertionRefused(why: string, cause?: unknown): OAuthError {
   return new OAuthError('invalid_client', 'client authentication failed', {
     cause: cause ?? why,

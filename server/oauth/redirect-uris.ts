@@ -2,8 +2,8 @@ const loopbackHosts = new Set(['127.0.0.1', '[::1]', 'localhost']);
 const dangerousSchemes = new Set(['javascript:', 'data:', 'file:', 'vbscript:', 'blob:', 'about:']);
 
 /**
- * Explains what is wrong with a redirect URI to be registered; `undefined` if it is valid. Valid are https, http on
- * loopback, and private schemes that an administrator enters.
+ * Explains what is wrong with a redirect URI to be registered; `undefined` if it is valid. It may use https, http on
+ * loopback, or a private scheme. Callers accept private schemes only from administrators.
  *
  * RFC 6749 §3.1.2, RFC 8252 §7, RFC 9700 §4.1
  */
@@ -44,7 +44,7 @@ const loopback = /^(http:\/\/(?:127\.0\.0\.1|\[::1\]|localhost))(?::(\d{1,5}))?(
 
 /**
  * Whether a redirect URI equals the registered one, character for character. Only the port of the three loopback
- * hosts may differ, because a native application learns it when it starts to listen.
+ * hosts may differ, because a native application does not know its port until it listens.
  *
  * RFC 8252 §7.3, RFC 9700 §4.1.3
  */
@@ -75,7 +75,7 @@ export function redirectPlace(redirectUri: string): RedirectPlace {
   return { kind: 'program', host: url.protocol };
 }
 
-/** Whether `text` is an https URL that a page may safely show or link, because a browser would not execute it. */
+/** Whether `text` is an https URL that a page may safely show or link to, because a browser would not execute it. */
 export function isWebAddress(text: string): boolean {
   if (!/^https:\/\/[\x21-\x7e]+$/.test(text) || /[<>"'`\\^{|}]|\$\(/.test(text)) return false;
   return URL.canParse(text);

@@ -25,12 +25,12 @@ export interface GuardedRequest {
   readonly signal?: AbortSignal;
 }
 
-/** Requests a URL that someone else chose, as `fetch` does. Redirects are answers and are not followed. */
+/** Requests a URL that someone else chose, as `fetch` does. A redirect is returned as the answer and not followed. */
 export type GuardedFetch = (url: string, asked?: GuardedRequest) => Promise<Response>;
 
 /**
- * Returns a `fetch` for URLs that someone else chose. It reaches only the public internet: the address that was checked
- * is the one that is dialled, whatever the name resolves to next. The body is read whole.
+ * Returns a `fetch` for URLs that someone else chose. It reaches only the public internet and `allowedHosts`: it connects
+ * to the addresses that were checked, even if the name resolves to others later. The body is read whole.
  *
  * OWASP SSRF prevention
  *
@@ -108,7 +108,7 @@ async function discarded(
   return null;
 }
 
-/** Rejects when `signal` aborts, although the name's resolution, which cannot be aborted, continues. */
+/** Rejects when `signal` aborts. The resolution of the name cannot be aborted and continues. */
 function inTime<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value> {
   return new Promise((resolve, reject) => {
     const late = () => reject(new OutboundError('timeout', 'resolving the name takes too long'));
@@ -120,8 +120,8 @@ function inTime<Value>(work: Promise<Value>, signal: AbortSignal): Promise<Value
 const json = /^application\/(?:[\w.-]+\+)?json\s*(?:;|$)/i;
 
 /**
- * Returns the body of a JSON document at a URL that someone else chose. The URL must be on the public internet; redirects
- * are not followed.
+ * Returns the body of a JSON document at a URL that someone else chose. The URL must be on the public internet or on one
+ * of `allowedHosts`; redirects are not followed.
  *
  * draft-ietf-oauth-client-id-metadata-document §6.5
  *

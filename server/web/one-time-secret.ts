@@ -13,7 +13,7 @@ import { copyButton } from './tables.ts';
 
 /** A secret that is shown once, in the response that creates it. */
 export interface OneTimeSecret {
-  /** Its kind, as `API key`. */
+  /** Its kind, such as `API key`. */
   readonly label: string;
   readonly secret: string;
   /** Related values that are not secret, such as the client id. */
@@ -34,7 +34,7 @@ export interface OneTimeSecret {
   readonly done: string;
 }
 
-/** A secret with its purpose, and a check box that it was stored. */
+/** A secret with what to do with it, and a check box to confirm that it was stored. */
 export function secretPanel(shown: OneTimeSecret): Html {
   const { label, secret, beside, instructions, proxy, steps, done } = shown;
   const {
@@ -84,7 +84,7 @@ ${[...new URLSearchParams(query)].map(([name, value]) => hiddenField(name, value
 }
 
 interface OneTimeSecretPageData {
-  /** What was created, as `The API key “Nightly report” is made`. */
+  /** What was created, such as `API key Nightly report`. */
   readonly heading: string;
   /** What to do with it, in a sentence. */
   readonly next: string;

@@ -10,9 +10,9 @@ interface TimeAxis {
   readonly stepSeconds: number;
 }
 
-/** What a plot shows of one step. */
+/** What a plot shows for one step. */
 interface PlottedStep {
-  /** The heights of its bars, which stand in front of each other: the highest first. Empty where nothing was measured. */
+  /** The values of its bars, which overlap: the highest first. Empty if nothing was measured. */
   readonly values: readonly number[];
   /** The values in words. */
   readonly words: string;
@@ -23,7 +23,7 @@ interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis 
   /** What the plot shows, for screen readers. */
   readonly summary: string;
   readonly points: readonly Point[];
-  /** The text for a step; `point` is `undefined` if the step has none. */
+  /** Returns the values and text of a step; `point` is `undefined` if the step has none. */
   readonly step: (point: Point | undefined) => PlottedStep;
   /** The names of the bars of a step, if it has several. */
   readonly names?: readonly string[];
@@ -81,14 +81,14 @@ ${bars}
 </figure>`;
 }
 
-/** Which bar is which, for plots with several in a step. */
+/** The legend of a plot that has several bars for each step. */
 function plotKey(names: readonly string[]): Html {
   const square = (part: number) =>
     html`<svg width="10" height="10" aria-hidden="true"><rect class="part-${part}" width="10" height="10"/></svg>`;
   return html` <span class="plot-key">${names.map((name, index) => html`<span>${square(index + 1)} ${name}</span>`)}</span>`;
 }
 
-/** From when to when a step lasts. Days are those of UTC everywhere, because calls are counted so. */
+/** The time span of a step. Days are always UTC days, because calls are counted that way. */
 function spanOf(at: EpochSeconds, { from, until, stepSeconds }: TimeAxis) {
   if (stepSeconds >= daySeconds) return { text: timeIn('day', at), svg: timeIn('day', at) };
   const form = until - from > daySeconds ? 'moment' : 'clock';
@@ -127,13 +127,13 @@ function round(value: number): number {
   return Math.round(value * 100) / 100;
 }
 
-/** Calls of one step, or of all of them. */
+/** The calls in one step, or in all steps. */
 interface PlottedCalls {
   readonly calls: number;
   readonly errors: number;
 }
 
-/** How long they took, in ms. */
+/** How long the calls took, in ms. */
 interface PlottedLatencies {
   readonly p50: number | undefined;
   readonly p90: number | undefined;
@@ -199,7 +199,7 @@ function stepWords(seconds: number): string {
   return seconds === daySeconds ? 'day' : `${seconds / 3600} hours`;
 }
 
-/** The numbers behind the plots in a table that opens below them: the newest step first, without those of no calls. */
+/** The numbers behind the plots, in a table that opens below them: the newest step first. Steps without calls may be missing. */
 export function usageNumbers({ points, stepSeconds }: PlottedUsage): Html {
   const form = stepSeconds >= daySeconds ? 'day' : 'moment';
   const rows = points.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
@@ -246,7 +246,7 @@ function short(value: number): string {
   return String(Number(value.toPrecision(2)));
 }
 
-/** A part of all calls: `0.4%`. */
+/** A share of all calls: `0.4%`. */
 export function shareWords(part: number, all: number): string {
   if (all === 0 || part === 0) return '0%';
   const percent = (100 * part) / all;

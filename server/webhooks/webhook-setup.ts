@@ -17,7 +17,7 @@ export const receiverLimits = { timeoutMs: 10_000, maxBytes: 16 * 1024, discards
 
 /** What the operations on webhooks need in addition to the database. */
 export interface WebhookSetup {
-  /** What is wrong with the URL of a webhook: a predicate whose subject is the field. `undefined` if it is valid. */
+  /** What is wrong with a webhook's URL, to follow the name of the field: `has an unknown host`. `undefined` if it is valid. */
   problemOf(url: string): Promise<string | undefined>;
 
   /** Generates a secret: in plain text, and encrypted for this webhook. */
@@ -70,5 +70,5 @@ export function webhookSetup({
   };
 }
 
-/** The form in which actions are chosen: `key.create`, or `key.` for all actions that start with it. */
+/** The syntax for selecting actions: `key.create`, or `key.` for all actions that start with it. */
 export const wantedActionPattern = /^[a-z][a-z-]*(?:\.[a-z-]+)*\.?$/;

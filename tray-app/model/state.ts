@@ -1,7 +1,7 @@
-/** What the state of the connections means: in words, in the tray icon, and in notifications. */
+/** How the state of the connections is shown: in words, by the tray icon, and in notifications. */
 import type { ConnectionView, Overview, SignInView } from './contract.ts';
 
-/** The state of a connection in a word or two, in the menu and in the window Connections. */
+/** The state of a connection in a word or two, in the menu and in the Connections window. */
 export const stateWords: Record<ConnectionView['state'], string> = {
   ready: 'Connected',
   connecting: 'Connecting',
@@ -11,7 +11,7 @@ export const stateWords: Record<ConnectionView['state'], string> = {
   offline: 'Offline',
 };
 
-/** The credential of a connection that can be rotated; a personal sign-in can use a client with a secret. */
+/** What to call the credential of a connection that can be rotated. The client of a personal sign-in may have a secret, too. */
 export function secretWords({ as }: Pick<ConnectionView, 'as'>): string {
   return as === 'api_key' ? 'API key' : 'client secret';
 }
@@ -31,11 +31,11 @@ export function isInProgress({ phase }: Pick<SignInView, 'phase'>): boolean {
 /** What the tray shows while its menu is closed. */
 export type TrayStatus = {
   icon: 'well' | 'attention' | 'trouble' | 'offline';
-  /** The same in words, for the pointer and for screen readers. */
+  /** The same in words, shown on hover and read by screen readers. */
   tooltip: string;
 };
 
-/** The worst state of all connections. What only the user can resolve comes before what resolves without them. */
+/** The worst state of all connections. States that need the user come before those that resolve without the user. */
 export function trayStatus({ known, connections, signIns, trouble }: Overview): TrayStatus {
   if (trouble) return { icon: 'trouble', tooltip: `Latchkey: ${trouble.problem}` };
   const waiting = signIns.find(({ phase }) => phase === 'waiting');
@@ -71,8 +71,8 @@ function listed(some: readonly { name: string }[]): string {
 }
 
 /**
- * The file of the tray icon. macOS colours a template image; elsewhere a dark panel gets the light drawing. Electron finds the
- * file of double size by its name.
+ * The file of the tray icon. macOS colours a template image itself; on other systems, a dark panel gets the light icon.
+ * Electron finds the double-size file by its name.
  */
 export function iconFile(icon: TrayStatus['icon'], platform: string, darkPanel: boolean): string {
   if (platform === 'darwin') return `${icon}Template.png`;
@@ -88,9 +88,9 @@ export type Notice = {
 };
 
 /**
- * The notifications that a change of the connections calls for: one for each connection that needs the user now and did not
- * before, or for another reason. The caller claims a notification before it shows it, so that no other program shows it
- * again on the same day.
+ * The notifications to show when the connections change: one for each connection that now needs the user, unless it already
+ * did for the same reason. The caller claims each notification before showing it, so that no other program shows it again on
+ * the same day.
  */
 export function notices(before: Overview | undefined, now: Overview): Notice[] {
   const earlier = new Map(before?.connections.map((one) => [one.name, noticeOf(one)?.title]));

@@ -112,7 +112,7 @@ function content(): TemplateResult {
   }
 }
 
-/** The form stays while the server is asked, so that no input is lost if it refuses. */
+/** The form stays while the server checks the input, so that nothing is lost if the server refuses it. */
 function credentialView(now: Extract<Step, { at: 'credential' | 'adding' }>): TemplateResult {
   const adding = now.at === 'adding' ? now : undefined;
   const signIn = overview?.signIns.find((one) => one.name === adding?.name);

@@ -9,7 +9,7 @@ let connection: ConnectionView | undefined;
 let known = false;
 let busy = false;
 let outcome: Outcome | undefined;
-/** What was typed: after a failure it is to be sent again. */
+/** The name that was entered, kept so that it can be submitted again after a failure. */
 let typed = name;
 
 async function rename(event: SubmitEvent): Promise<void> {
@@ -27,7 +27,7 @@ async function rename(event: SubmitEvent): Promise<void> {
 function draw(): void {
   if (!known) return;
   if (outcome?.ok) return show(renamedView(outcome.message));
-  // After a failure in the file of an assistant, the connection has its new name already.
+  // If only the file of an assistant could not be changed, the connection already has its new name.
   if (!connection && !busy && outcome === undefined)
     return show(
       html`<h1>Rename</h1>

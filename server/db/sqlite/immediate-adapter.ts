@@ -3,8 +3,8 @@ import { SqliteAdapter, type SqliteDatabase } from 'kysely';
 
 export interface ReadsTogether {
   /**
-   * Calls `act`, during which it is checked only once, at the first read, whether any process has written. `act` must not write
-   * before it returns.
+   * Calls `act`. While it runs, only the first read checks whether another process has written. `act` must not write before it
+   * returns.
    */
   together(act: () => void): void;
 }
@@ -26,8 +26,8 @@ export class ImmediateAdapter extends SqliteAdapter implements ReadsTogether {
   }
 
   /**
-   * The rows of a query; `undefined` while a transaction is open on this connection, because they would show what it has not
-   * committed.
+   * The rows of a query; `undefined` while a transaction is open on this connection, because the rows would include its
+   * uncommitted changes.
    */
   readNow(sql: string, parameters: readonly unknown[]): unknown[] | undefined {
     if (this.#connection.isTransaction) return undefined;

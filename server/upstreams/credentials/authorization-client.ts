@@ -71,7 +71,7 @@ export function accessFetch(guard: OutboundGuard, vouchedHosts: readonly string[
   return guardedFetch({ ...limits, ...guard, allowedHosts });
 }
 
-/** Returns a function that creates the client of an access. */
+/** Returns a function that creates the client for an `UpstreamAccess`. */
 export function clientsOf({
   sealing,
   guard,
@@ -89,7 +89,7 @@ export function clientsOf({
   };
 }
 
-/** Proves that an authorization response belongs to the request that this browser was sent with. */
+/** Proves that an authorization response belongs to the authorization request that this browser made. */
 export interface ConnectChecks {
   readonly state: string;
   readonly codeVerifier: string;
@@ -154,7 +154,7 @@ export function authorizationClient(
         state,
         code_challenge: await openid.calculatePKCECodeChallenge(codeVerifier),
         code_challenge_method: 'S256',
-        // OpenID Connect Core §11: without it, the authorization server issues no refresh token.
+        // Without consent, the authorization server ignores `offline_access`. OpenID Connect Core §11
         ...(scopes.includes('offline_access') && { prompt: 'consent' }),
       };
       if (metadata.require_pushed_authorization_requests !== true) {
@@ -175,7 +175,7 @@ export function authorizationClient(
       const tokens = await tokensFrom(
         openid.refreshTokenGrant(config, refreshToken, resourceParameter),
       );
-      // A server that does not rotate sends none, and the old one stays valid. RFC 6749 §6
+      // A server that does not rotate refresh tokens sends no new one, and the old one stays valid. RFC 6749 §6
       return { ...tokens, refreshToken: tokens.refreshToken ?? refreshToken };
     },
     own: () => tokensFrom(openid.clientCredentialsGrant(config, target)),
@@ -184,7 +184,7 @@ export function authorizationClient(
       const revoke = (token: string, hint: string) =>
         translateErrors(openid.tokenRevocation(config, token, { token_type_hint: hint }), issuer);
       if (refreshToken !== undefined) await revoke(refreshToken, 'refresh_token');
-      // A self-contained access token cannot be revoked, and expires instead. RFC 7009 §2.2.1
+      // The server may be unable to revoke a self-contained access token, which then expires instead. RFC 7009 §2.2.1
       await revoke(accessToken, 'access_token').catch((error: unknown) => {
         if (!(error instanceof UpstreamAccessError) || error.code !== 'refused') throw error;
       });
@@ -302,8 +302,8 @@ export async function beginConnecting(
 /**
  * Redeems the authorization response at the URL that the browser came back to.
  *
- * @throws {UpstreamAccessError} `refused` unless this session began it and has not used the state yet; errors of the
- * authorization server
+ * @throws {UpstreamAccessError} `refused` unless this session began connecting and the state is unused and has not expired;
+ * errors of the authorization server
  */
 export async function finishConnecting(
   connecting: Connecting,

@@ -14,7 +14,7 @@ import { libraryFile } from './library-file.ts';
 import { QueryProcess, type QueryOutcome } from './query-process.ts';
 import { readingTheLibrary } from './skill.ts';
 
-/** The description of `query` and the skill name this limit. */
+/** The description of `query` and the skill both state this limit. */
 const timeoutMs = 5000;
 
 const readOnly: ToolAnnotations = {
@@ -88,7 +88,7 @@ interface Library {
 
 /**
  * Opens the sample lending library of `latchkey-server start --demo`. Its database is created in
- * `dataDir` at the first request; `nodePath` is the Node that runs callers' queries.
+ * `dataDir` at the first request; `nodePath` is the Node executable that runs callers' queries.
  */
 export function openDemoLibrary({
   dataDir,
@@ -202,7 +202,7 @@ const unanswered: Record<'too slow' | 'ended' | 'busy' | 'cancelled', string> = 
   cancelled: 'The query was cancelled.',
 };
 
-/** Describes an outcome to a model, with what to do better. */
+/** Describes an outcome to a model, with advice on what to do differently. */
 function queryResult(outcome: QueryOutcome): CallToolResult {
   if (outcome.outcome === 'refused')
     return failure(`The query was not answered: ${outcome.reason}.`);

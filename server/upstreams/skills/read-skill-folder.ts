@@ -37,9 +37,9 @@ export interface SkillFolderContent {
 }
 
 /**
- * Reads a whole folder of skills, so that no request leads to the file system later. Only plain files and folders are
- * read: symbolic links and devices are not followed, and a file that was moved before it was opened is not taken. Names
- * that begin with a dot are ignored. `root` itself may be a link.
+ * Reads a whole folder of skills, so that later requests do not access the file system. Only regular files and folders
+ * are read: symbolic links are not followed, and devices and files that are being moved are left out. Names that begin
+ * with a dot are ignored. `root` itself may be a link.
  *
  * @throws {SkillFolderError} when it does not exist, or is larger than the limits
  */
@@ -111,7 +111,7 @@ async function rootOf(root: string): Promise<string> {
   }
 }
 
-/** A root that goes away or is replaced while it is read is not mistaken for an empty folder. */
+/** Throws if the root was removed or moved while it was read, so that it is not mistaken for an empty folder. */
 async function checkUnmoved(root: string, base: string): Promise<void> {
   if ((await rootOf(root)) !== base) throw new SkillFolderError(`${root} was moved`);
 }
@@ -146,7 +146,7 @@ async function entriesOf(
       }));
   } catch (cause) {
     if (cause instanceof SkillFolderError) throw cause;
-    // Removed since its parent was listed; `checkUnmoved` finds out whether the root was.
+    // The folder was removed after its parent was listed. If it was the root, `checkUnmoved` throws.
     if (cause instanceof Error && 'code' in cause && cause.code === 'ENOENT') return [];
     throw new SkillFolderError(`${where} cannot be listed`, { cause });
   }
@@ -159,7 +159,7 @@ async function readPlainFile(
   maxBytes: number,
 ): Promise<Uint8Array | string> {
   const where = join(base, path);
-  // A link in the last place is not followed, and a pipe does not block until its other end is opened.
+  // If `where` is itself a link, it is not followed. Opening a pipe does not wait for its other end.
   const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK;
   try {
     await using file = await open(where, flags);
@@ -181,7 +181,7 @@ async function readPlainFile(
   }
 }
 
-/** Whether the open file is the one at this path, with no link on the way to it. */
+/** Whether the open file is the one at this path, with no symbolic link in the path. */
 async function isAt(where: string, { ino, dev }: BigIntStats): Promise<boolean> {
   const there = await lstat(where, { bigint: true });
   return there.ino === ino && there.dev === dev && (await realpath(where)) === where;

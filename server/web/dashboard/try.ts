@@ -51,7 +51,7 @@ interface Tried {
 
 const needs = { permission: 'server.try', section: 'servers' } as const;
 const mostTools = 200;
-/** For people whose groups have no access to the server. */
+/** Stands in for the tools if the server is restricted to groups and the person is in none of them. */
 const outsideItsGroups = { outcome: 'none' } as const;
 
 /** `/servers/{server}/try`: lists the tools of a server and calls them as the signed-in person. */
@@ -60,7 +60,7 @@ export function tryRoutes(guard: DashboardGuard): void {
   guard.post('/servers/:server/try', needs, callTool);
 }
 
-/** The server in the path, who calls it, and its tools. */
+/** The server in the path, its caller and its tools. */
 async function openServer(visit: DashboardVisit, request: DashboardRequest, ports: DashboardPorts) {
   const { id, params } = request;
   const { organization, person } = visit;
@@ -69,7 +69,7 @@ async function openServer(visit: DashboardVisit, request: DashboardRequest, port
   const { address } = visitOf(request);
   const caller = { userId: person.user.id, organization, server, address, requestId: id };
   const here = { server, shown, caller };
-  // The gateway would only refuse; a member may be told that the server is restricted to groups.
+  // The gateway would refuse without a reason, but a member may learn that the server is restricted to groups.
   const isTheirs = await mayUseServer(ports.db, person.user.id, `${organization}/${server}`);
   if (!isTheirs) return { ...here, list: outsideItsGroups };
   return { ...here, list: await listTools(caller, ports.callServer) };
@@ -179,11 +179,11 @@ interface TryPageData {
     | {
         readonly message: string;
         readonly code?: number;
-        /** A hint where to look next, for people who manage the server. */
+        /** What to check next, for people who manage the server. */
         readonly nextLook: { readonly text: string; readonly link: Link } | undefined;
       }
     | undefined;
-  /** The page about the groups that the server is restricted to; `undefined` for people who may use it. */
+  /** The path of the page with the groups that the server is restricted to; `undefined` for people who may use the server. */
   readonly groupsPath: string | undefined;
   readonly tools: readonly {
     readonly name: string;
@@ -212,7 +212,7 @@ interface TryPageData {
     | undefined;
 }
 
-/** Calls the tools of a server as the person who is signed in. */
+/** The page where a signed-in person calls the tools of a server as themselves. */
 function tryPage(data: TryPageData, frame: Frame): Html {
   const { heading, tabs } = data;
   const lead =

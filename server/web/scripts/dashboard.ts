@@ -1,8 +1,8 @@
 import { timeForms, timeLanguage } from '#web/times';
 
 /**
- * The ES module of the dashboard, without which every page works too. It opens questions as dialogs, and refreshes
- * live parts when the server announces a change. htmx fetches and swaps.
+ * The ES module of the dashboard. Every page also works without it. It opens confirmation pages as dialogs, and refreshes
+ * live parts when the server announces a change. htmx fetches the new content and swaps it in.
  */
 export const dashboardScript = `const htmx = window.htmx;
 const say = document.createElement('p');

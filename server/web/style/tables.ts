@@ -1,6 +1,6 @@
 /**
- * Tables: columns if all of them fit; otherwise a name with its facts on lines below it, so that no column is out of
- * sight; on a phone one fact per line.
+ * Tables have columns if all of them fit. Otherwise each row is a name with its facts below it, so that no column is out
+ * of sight. On a phone, each fact has its own line.
  */
 export const tableStyle = `
 .scroll { container-type: inline-size; overflow-x: auto; border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); }
@@ -52,7 +52,7 @@ ${rowsInside('max-width: 1020px', 'th:nth-child(8)')}
 ${rowsInside('max-width: 940px', 'th:nth-child(5)):has(.cell-address')}
 `;
 
-/** A table that is too wide for its container, as rows of facts below what they can be sorted by; not on a phone. */
+/** Shows a table that is too wide for its container as rows of facts, below the links to sort them; not on a phone. */
 function rowsInside(box: string, column: string): string {
   const table = `.scroll table:has(${column})`;
   return `@container (${box}) { @media (min-width: 701px) {
