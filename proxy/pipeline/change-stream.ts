@@ -54,6 +54,8 @@ export class ChangeStream {
   #requests = 0;
   /** How many streams in a row ended soon. */
   #failures = 0;
+  /** Changes may have been missed, because a stream broke off and none has been acknowledged since. */
+  #hasGap = false;
 
   constructor(
     listed: readonly string[],
@@ -94,7 +96,7 @@ export class ChangeStream {
   }
 
   /** Opens a stream for everything that is wanted now. It replaces the current one. */
-  #open(isReopened = false): Subscription | undefined {
+  #open(): Subscription | undefined {
     const request = this.#request();
     const current = this.#current;
     if (!this.#audience || !request) {
@@ -110,7 +112,7 @@ export class ChangeStream {
     const subscription = { stop: new AbortController(), acknowledged, before };
     if (current) current.after = subscription;
     this.#current = subscription;
-    void this.#run(subscription, request, this.#audience, isReopened);
+    void this.#run(subscription, request, this.#audience);
     return subscription;
   }
 
@@ -130,7 +132,6 @@ export class ChangeStream {
     subscription: Subscription,
     request: Message,
     { deliver, signal }: Audience,
-    isReopened: boolean,
   ): Promise<void> {
     const { upstream, clock, log } = this.#ports;
     const openedAt = clock.now();
@@ -142,7 +143,9 @@ export class ChangeStream {
         stop(subscription.before);
         subscription.before = undefined;
         subscription.isAcknowledged = true;
-        if (isReopened) await reportAll(honoured, deliver);
+        const hasGap = this.#hasGap;
+        this.#hasGap = false;
+        if (hasGap) await reportAll(honoured, deliver);
         subscription.acknowledged.resolve(honoured);
       } else if (message.kind === 'notification') await deliver(message);
       else if (message.members.has('error')) refused = true;
@@ -163,10 +166,11 @@ export class ChangeStream {
     this.#current = before;
     const nothing = honoured && honoured.kinds.length + honoured.uris.length === 0;
     if (isCovered || nothing) return;
+    this.#hasGap = true;
     if (honoured && clock.now() - openedAt >= steadySeconds) this.#failures = 0;
     this.#failures += 1;
     await clock.sleep(pauseMs(backOffs.subscription, this.#failures - 1), signal);
-    if (this.#current === before && !signal.aborted) this.#open(true);
+    if (this.#current === before && !signal.aborted) this.#open();
   }
 }
 

@@ -55,6 +55,8 @@ export class ChangeStream {
   #reader: Reader | undefined;
   #current: Leg | undefined;
   #count = 0;
+  /** Changes may have been missed, because a stream broke off and none has been acknowledged since. */
+  #hasGap = false;
 
   constructor(client: () => ClientDescription) {
     this.#client = client;
@@ -125,6 +127,7 @@ export class ChangeStream {
     if (this.#reader !== reader) return;
     this.#reader.inbox.end();
     this.#reader = undefined;
+    this.#hasGap = false;
     this.#cut(this.#current);
     this.#current = undefined;
   }
@@ -135,7 +138,7 @@ export class ChangeStream {
   }
 
   /** Opens a stream for the current subscriptions, to replace the previous stream. */
-  #open(isReopened = false): Leg | undefined {
+  #open(): Leg | undefined {
     const current = this.#current;
     const wanted = { lists: this.#lists, uris: [...this.#uris] };
     const reader = this.#reader;
@@ -152,15 +155,11 @@ export class ChangeStream {
     const leg: Leg = { cut: new AbortController(), honoured, before };
     if (current) current.after = leg;
     this.#current = leg;
-    void this.#run(leg, wanted, { upstream: reader.upstream, isReopened });
+    void this.#run(leg, wanted, reader.upstream);
     return leg;
   }
 
-  async #run(
-    leg: Leg,
-    wanted: Changes,
-    { upstream, isReopened }: { upstream: Upstream; isReopened: boolean },
-  ): Promise<void> {
+  async #run(leg: Leg, wanted: Changes, upstream: Upstream): Promise<void> {
     let honoured: Changes | undefined;
     let isRefused = false;
     const late = setTimeout(
@@ -182,7 +181,8 @@ export class ChangeStream {
           leg.isAcknowledged = true;
           this.#pauses.opened();
           leg.honoured.resolve(honoured);
-          if (isReopened) allChanged(honoured).forEach((changed) => this.#tell(changed));
+          if (this.#hasGap) allChanged(honoured).forEach((changed) => this.#tell(changed));
+          this.#hasGap = false;
         } else if (message.envelope.kind === 'notification') this.#tell(message);
       }
     } catch {
@@ -198,8 +198,9 @@ export class ChangeStream {
     const isCovered = isRefused && leg.before === before;
     this.#current = before;
     if (isCovered) return;
+    this.#hasGap = true;
     await this.#pauses.pause(signal);
-    if (this.#current === before && this.#reader && !signal.aborted) this.#open(true);
+    if (this.#current === before && this.#reader && !signal.aborted) this.#open();
   }
 
   #tell(message: Message): void {

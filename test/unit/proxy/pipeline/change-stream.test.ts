@@ -156,6 +156,17 @@ test('change stream: two simultaneous subscriptions both succeed, in whatever or
   });
 });
 
+test('change stream: what changed while a stream was away is told, also if a subscription replaces the new one', async () => {
+  const { stream, changes, acknowledge, heard, clock } = following(['tools']);
+  await acknowledge(0);
+  stream(0).end();
+  await clock.advance(1);
+  void changes.subscribe('memo://a');
+  await acknowledge(2);
+
+  expect(heard()).toEqual([toolsChanged, 'memo://a']);
+});
+
 test('107: change stream: at most two streams are open at a server that acknowledges only the first', async () => {
   const { streams, stream, changes, acknowledge } = following(['tools']);
   await acknowledge(0);

@@ -167,6 +167,19 @@ test('107: change stream: at most two streams are open at an upstream that ackno
   expect(heard).toEqual([toolsChanged.method]);
 });
 
+test('change stream: what changed while a stream was away is told, also if a subscription replaces the new one', async () => {
+  const { changes, stream, acknowledge, heard, settled } = following();
+  await settled();
+  await acknowledge(0);
+  await stream(0).end();
+  await vi.advanceTimersByTimeAsync(1000);
+  void changes.subscribe('a:b');
+  await settled();
+  await acknowledge(2);
+
+  expect(heard).toEqual([toolsChanged.method, 'a:b']);
+});
+
 test('change stream: a subscription that is not acknowledged within 30 seconds is refused', async () => {
   const { changes, acknowledge, settled } = following();
   await settled();
