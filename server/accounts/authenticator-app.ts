@@ -83,7 +83,8 @@ export async function confirmTotp(
   }
   const { codes, hashes: recoveryHashes } = newCodes(user.id);
   await transaction(db, async (tx) => {
-    if (!(await markTotpConfirmed(tx, user.id, { step, now, recoveryHashes }))) {
+    const { sealedSecret } = totp;
+    if (!(await markTotpConfirmed(tx, user.id, { sealedSecret, step, now, recoveryHashes }))) {
       throw new AccountRefusal('enrolled');
     }
     await endSessions(tx, user.id);

@@ -150,21 +150,29 @@ export async function insertTotp(
   return numInsertedOrUpdatedRows === 1n;
 }
 
-/** Marks the app as confirmed and stores the recovery codes. @returns `false` when the person has no unconfirmed app */
+interface ConfirmedTotp {
+  /** The secret that the first code belongs to. */
+  readonly sealedSecret: string;
+  readonly step: number;
+  readonly now: EpochSeconds;
+  readonly recoveryHashes: readonly string[];
+}
+
+/**
+ * Marks the app as confirmed and stores the recovery codes. @returns `false` when the person has no unconfirmed app with this
+ * secret
+ */
 export async function markTotpConfirmed(
   db: Db,
   userId: string,
-  {
-    step,
-    now,
-    recoveryHashes,
-  }: { step: number; now: EpochSeconds; recoveryHashes: readonly string[] },
+  { sealedSecret, step, now, recoveryHashes }: ConfirmedTotp,
 ): Promise<boolean> {
   return transaction(db, async (tx) => {
     const { numUpdatedRows } = await tx
       .updateTable('totp')
       .set({ confirmed_at: now, last_step: step })
       .where('person_id', '=', userId)
+      .where('sealed_secret', '=', sealedSecret)
       .where('confirmed_at', 'is', null)
       .executeTakeFirst();
     if (numUpdatedRows !== 1n) return false;

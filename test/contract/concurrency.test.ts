@@ -196,7 +196,12 @@ await onEachDatabase('eight at the same time', ({ open }) => {
       await insertLink(db, 'link', { type: 'reset', userId: 'user_dana' }, now + 60);
       await insertTotp(db, { userId: 'user_dana', sealedSecret: 's', createdAt: now });
       const confirmed = await each((one) =>
-        markTotpConfirmed(one, 'user_dana', { step: 1, now, recoveryHashes: ['recovery'] }),
+        markTotpConfirmed(one, 'user_dana', {
+          sealedSecret: 's',
+          step: 1,
+          now,
+          recoveryHashes: ['recovery'],
+        }),
       );
 
       const links = await each((one) => takeLink(one, 'link', now));

@@ -403,9 +403,15 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     await insertTotp(stores.db, { userId, sealedSecret: 'a', createdAt: now });
     await insertTotp(stores.db, { userId, sealedSecret: 'b', createdAt: now });
     const early = await spendTotpStep(stores.db, userId, 5);
-    const confirm = () =>
-      markTotpConfirmed(stores.db, userId, { step: 7, now, recoveryHashes: ['x', 'y'] });
-    const confirmed = [await confirm(), await confirm()];
+    const confirm = (sealedSecret: string) =>
+      markTotpConfirmed(stores.db, userId, {
+        sealedSecret,
+        step: 7,
+        now,
+        recoveryHashes: ['x', 'y'],
+      });
+    // The first secret was replaced.
+    const confirmed = [await confirm('a'), await confirm('b'), await confirm('b')];
 
     const uses = await Promise.all(
       [7, 8, 8, 8, 6].map((step) => spendTotpStep(stores.db, userId, step)),
@@ -416,7 +422,7 @@ await onEachDatabase('memberships and groups', ({ open }) => {
       await spendRecoveryCode(stores.db, userId, 'x'),
     ];
 
-    expect([early, confirmed]).toEqual([false, [true, false]]);
+    expect([early, confirmed]).toEqual([false, [false, true, false]]);
     expect([uses[0], uses[4]]).toEqual([false, false]);
     expect(uses.filter(Boolean)).toHaveLength(1);
     expect(codes).toEqual([false, true, false]);

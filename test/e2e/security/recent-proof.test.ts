@@ -155,7 +155,8 @@ test('83: changed password: late after the sign-in, it also requires the code of
   const { stores, clock } = app.server;
   const { userId } = browser;
   await insertTotp(stores.db, { userId, sealedSecret: 'sealed', createdAt: clock.now() });
-  const confirmed = { step: 1, now: clock.now(), recoveryHashes: ['hash'] };
+  const sealedSecret = 'sealed';
+  const confirmed = { sealedSecret, step: 1, now: clock.now(), recoveryHashes: ['hash'] };
   await markTotpConfirmed(stores.db, userId, confirmed);
   await clock.advance(600);
   const { text } = await changePassword(browser);
