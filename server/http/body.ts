@@ -89,23 +89,16 @@ export class BodyRefusal extends Error {
 /**
  * Lets the routes of `app` receive bodies of up to `maxBytes` as they are, of any type.
  *
- * Fastify's own reader keeps each chunk of a body as a buffer of its own.
+ * Fastify's own reader keeps each chunk of a body as a buffer of its own. It closes the connection of a body that is refused.
  */
 export function takeRawBodies(app: FastifyInstance, maxBytes: number): void {
-  const refused = new WeakSet<IncomingMessage>();
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('*', async (_request: FastifyRequest, payload: IncomingMessage) => {
     try {
       return await readBody(payload, maxBytes);
     } catch (error) {
-      if (!(error instanceof GatewayRefusal)) throw error;
-      refused.add(payload);
-      throw new BodyRefusal(error);
+      throw error instanceof GatewayRefusal ? new BodyRefusal(error) : error;
     }
-  });
-  app.addHook('onSend', async ({ raw }, reply) => {
-    // Nobody reads the rest of the body.
-    if (refused.has(raw)) void reply.header('Connection', 'close');
   });
 }
 

@@ -2,7 +2,7 @@ import { type RequestListener, type Server, createServer } from 'node:http';
 import { Readable } from 'node:stream';
 import { text } from 'node:stream/consumers';
 
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 
 import { UpstreamError, type UpstreamRequest } from '#server/gateway/upstream';
 import { type HttpUpstream, httpUpstream } from '#server/upstreams/http';
@@ -182,6 +182,27 @@ describe('an upstream is unreachable when', () => {
 
     await expect(upstream.send(post())).rejects.toBeInstanceOf(UpstreamError);
   });
+});
+
+test('107: short chunks of a stream that arrive in one packet are passed on together', async () => {
+  const upstream = await upstreamTo((_, response) => {
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(': begun\n\n');
+    setTimeout(() => {
+      response.socket?.cork();
+      for (let n = 0; n < 1000; n += 1) response.write('x');
+      response.socket?.uncork();
+      setTimeout(() => response.end(), 50);
+    }, 50);
+  });
+  const pushes = vi.spyOn(Readable.prototype, 'push');
+  const { body } = await upstream.send(post());
+  const read = await text(Readable.from(chunksOf(body)));
+  const parts = pushes.mock.contexts.filter((stream) => stream === body).length;
+  pushes.mockRestore();
+
+  expect(read).toBe(`: begun\n\n${'x'.repeat(1000)}`);
+  expect(parts).toBeLessThan(20);
 });
 
 test('a long answer streams to its end, however it is cut', async () => {
