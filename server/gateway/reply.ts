@@ -231,7 +231,8 @@ function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
       const part = passing.pass(event);
       if (part) chunks.push(part);
     }
-    const whole = joined(chunks);
+    // If there is no memory for them, the caller gets the error alone.
+    const whole = joined(chunks.splice(0));
     held?.pass(whole.length);
     const sent = held?.keep();
     finish(passing.outcome);

@@ -87,6 +87,28 @@ test('requests of the upstream are registered as waiting, notifications are not'
   expect([...session.pending]).toEqual(['"q-1"']);
 });
 
+test('107: a session remembers a thousand streams, and hardly any that ended without events', async () => {
+  const { session, caller, stream } = opened();
+  const { streams } = session;
+  const ended = async (text: string) => {
+    const another = streams.open('answer', caller);
+    await rest(streamOf(Buffer.from(text), session, another));
+    return another.id;
+  };
+  const first = stream.id;
+  const empty: string[] = [];
+  for (let n = 0; n < 500; n += 1) empty.push(await ended(''));
+  const known = (ids: readonly string[], number: number) =>
+    ids.filter((id) => streams.find(`${id}-${number}`) !== undefined).length;
+  const emptyKnown = known(empty, 0);
+  const full: string[] = [];
+  for (let n = 0; n < 1100; n += 1) full.push(await ended(eventStream(response)));
+
+  expect(emptyKnown).toBeLessThanOrEqual(100);
+  expect(known(full, 1)).toBe(1000);
+  expect(streams.find(`${first}-0`)).toBeUndefined();
+});
+
 test('107: short ids of the upstream are stored, up to a thousand', async () => {
   const { session, stream, body, say, end } = opened();
   const long = 'x'.repeat(1023);
