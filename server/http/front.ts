@@ -9,6 +9,7 @@ import { readTogether } from '#db/prepared-query';
 import type { Gateway } from '#gateway/gateway';
 import type { GatewayAnswer } from '#gateway/request';
 import type { Log } from '#log/log';
+import { breakOff } from './closed-response.ts';
 import { IncomingCall } from './incoming-call.ts';
 import { mcpRoutePath } from './mcp-route.ts';
 import { sendAnswer } from './send-answer.ts';
@@ -168,7 +169,7 @@ export class Front {
   ): void {
     const broken = (err: unknown) => {
       this.#options.log.error({ err }, 'an answer could not be sent');
-      response.destroy();
+      breakOff(response);
     };
     const send = (answer: GatewayAnswer) => {
       try {

@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 
 import type { Departure, GatewayRequest } from '#gateway/request';
 import { readBody } from './body.ts';
+import { whenClosed } from './closed-response.ts';
 
 /** What is known about a request before the gateway gets it. */
 export interface IncomingCallDetails {
@@ -58,7 +59,7 @@ export class IncomingCall implements GatewayRequest {
     const gone = new LostConnection();
     this.gone = gone;
     if (response.destroyed) gone.tell();
-    response.on('close', () => {
+    whenClosed(response, () => {
       details.closed?.();
       if (!response.writableFinished) gone.tell();
     });

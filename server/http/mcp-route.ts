@@ -2,6 +2,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 
 import type { Gateway } from '#gateway/gateway';
 import { isSlug } from '#model/slug';
+import { breakOff } from './closed-response.ts';
 import { IncomingCall } from './incoming-call.ts';
 import { sendAnswer } from './send-answer.ts';
 
@@ -45,7 +46,7 @@ export function mcpRoute(
     } catch (err) {
       // The framework answers nothing from here on, and would leave the connection open.
       request.log.error({ err }, 'an answer could not be sent');
-      response.destroy();
+      breakOff(response);
     }
   };
   app.all<Place>(mcpRoutePath, { onRequest }, (_request, reply) => reply);

@@ -1,6 +1,7 @@
 import type { ServerResponse } from 'node:http';
 
 import type { GatewayAnswer } from '#gateway/request';
+import { breakOff, whenClosed } from './closed-response.ts';
 
 /**
  * Sends the gateway's response at the speed of the caller. `more` are additional headers, names and values in turn. A body
@@ -14,7 +15,7 @@ export function sendAnswer(
   if (sent) whenClosed(response, sent);
   // Unsent bytes would stay in memory, so the connection is closed; without any, the stream ends with an error instead.
   whenGivenUp?.(() => {
-    if (response.writableLength > 0) response.destroy();
+    if (response.writableLength > 0) breakOff(response);
   });
   // Node writes a list unchanged, but would validate an object twice.
   const head: string[] = [];
@@ -46,7 +47,7 @@ async function sendStream(
     }
     response.end();
   } catch {
-    response.destroy();
+    breakOff(response);
   }
 }
 
@@ -54,29 +55,15 @@ function latin1(bytes: Uint8Array): string {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
 }
 
-/** Calls `act` when the connection closes. Node does not tell a response that waits behind another one. */
-function whenClosed(response: ServerResponse, act: () => void): void {
-  const { socket } = response.req;
-  if (response.closed || socket.destroyed) return act();
-  let isClosed = false;
-  const closed = () => {
-    // The event still reaches listeners that are removed while it is emitted.
-    if (isClosed) return;
-    isClosed = true;
-    response.off('close', closed);
-    socket.off('close', closed);
-    act();
-  };
-  response.on('close', closed);
-  socket.on('close', closed);
-}
-
 async function drained(response: ServerResponse): Promise<void> {
   await new Promise<void>((resolve) => {
+    let stop = () => {};
     const settle = () => {
-      response.off('drain', settle).off('close', settle);
+      response.off('drain', settle);
+      stop();
       resolve();
     };
-    response.on('drain', settle).on('close', settle);
+    response.on('drain', settle);
+    stop = whenClosed(response, settle);
   });
 }

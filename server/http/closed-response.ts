@@ -1,0 +1,56 @@
+/*
+ * The end of a response. A client may send the next request before it has the answer to the one before; the response to it then
+ * waits behind the other one, without a socket, and Node tells and closes it differently.
+ */
+import type { ServerResponse } from 'node:http';
+import type { Socket } from 'node:net';
+
+/** What to call when a connection closes: one listener for all responses of the connection. */
+const atClose = new WeakMap<Socket, Set<() => void>>();
+
+/**
+ * Calls `act` once, when the response was sent or its connection closed. Before Node 24, a response that waits behind another one
+ * is not told when their connection closes. @returns a function that stops waiting
+ */
+export function whenClosed(response: ServerResponse, act: () => void): () => void {
+  const { socket } = response.req;
+  if (response.closed || socket.destroyed) {
+    act();
+    return () => undefined;
+  }
+  const acts = actsOf(socket);
+  const stop = () => {
+    acts.delete(closed);
+    response.off('close', closed);
+  };
+  const closed = () => {
+    // The event still reaches listeners that are removed while it is emitted.
+    if (!acts.has(closed)) return;
+    stop();
+    act();
+  };
+  acts.add(closed);
+  response.on('close', closed);
+  return stop;
+}
+
+function actsOf(socket: Socket): Set<() => void> {
+  const known = atClose.get(socket);
+  if (known) return known;
+  const acts = new Set<() => void>();
+  atClose.set(socket, acts);
+  socket.once('close', () => {
+    for (const act of acts) act();
+  });
+  return acts;
+}
+
+/**
+ * Closes the connection of a response that cannot be completed. Without a socket of its own, a destroyed response would leave the
+ * connection open, and the responses behind it unsent.
+ */
+export function breakOff(response: ServerResponse): void {
+  const isWaiting = response.socket === null;
+  response.destroy();
+  if (isWaiting) response.req.socket.destroy();
+}
