@@ -159,6 +159,9 @@ export class ChangeStream {
     }
     subscription.hasEnded = true;
     subscription.acknowledged.resolve(undefined);
+    // Nothing is watched until the subscription that is to replace this one is acknowledged.
+    const isReplaced = this.#current?.before === subscription;
+    if (isReplaced && !subscription.stop.signal.aborted) this.#hasGap = true;
     if (this.#current !== subscription || signal.aborted) return;
     // The subscription that it was to replace continues, unless it ended in the meantime.
     const before = subscription.before?.hasEnded ? undefined : subscription.before;

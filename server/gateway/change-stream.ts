@@ -192,6 +192,8 @@ export class ChangeStream {
     leg.isOver = true;
     leg.honoured.resolve(undefined);
     const { signal } = this.#reader ?? {};
+    // Nothing is watched until the stream that is to replace this one is acknowledged.
+    if (this.#current?.before === leg && !leg.cut.signal.aborted) this.#hasGap = true;
     if (this.#current !== leg || !signal) return;
     // The stream that this one was to replace goes on, unless it ended in the meantime.
     const before = leg.before?.isOver ? undefined : leg.before;

@@ -167,6 +167,17 @@ test('change stream: what changed while a stream was away is told, also if a sub
   expect(heard()).toEqual([toolsChanged, 'memo://a']);
 });
 
+test('change stream: what changed is told if a stream breaks off while the next one waits', async () => {
+  const { stream, changes, acknowledge, heard, clock } = following(['tools']);
+  await acknowledge(0);
+  void changes.subscribe('memo://a');
+  stream(0).end();
+  await clock.settled();
+  await acknowledge(1);
+
+  expect(heard()).toEqual([toolsChanged, 'memo://a']);
+});
+
 test('107: change stream: at most two streams are open at a server that acknowledges only the first', async () => {
   const { streams, stream, changes, acknowledge } = following(['tools']);
   await acknowledge(0);

@@ -180,6 +180,19 @@ test('change stream: what changed while a stream was away is told, also if a sub
   expect(heard).toEqual([toolsChanged.method, 'a:b']);
 });
 
+test('change stream: what changed is told if a stream breaks off while the next one waits', async () => {
+  const { changes, stream, acknowledge, heard, settled } = following();
+  await settled();
+  await acknowledge(0);
+  void changes.subscribe('a:b');
+  await settled();
+  await stream(0).end();
+  await settled();
+  await acknowledge(1);
+
+  expect(heard).toEqual([toolsChanged.method, 'a:b']);
+});
+
 test('change stream: a subscription that is not acknowledged within 30 seconds is refused', async () => {
   const { changes, acknowledge, settled } = following();
   await settled();
