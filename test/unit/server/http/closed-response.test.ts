@@ -47,7 +47,7 @@ test('closed response: one that waits behind another is told when the connection
   await closed;
   whenClosed(second, () => told('late'));
 
-  expect(told.mock.calls.flat().toSorted()).toEqual(['first', 'late', 'second']);
+  expect(told.mock.calls.flat().map(String).toSorted()).toEqual(['first', 'late', 'second']);
 });
 
 test('closed response: one that was sent is told once, and its connection does not tell it again', async () => {
