@@ -181,7 +181,7 @@ function level(found: Survey): Survey {
     .replaceAll(/\d{1,2}:\d{2}:\d{2} [AP]M/g, 'TIME')
     .replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, 'UUID')
     // A gateway puts a seal in front of it.
-    .replaceAll(/\b(?:[\w-]{22}\.)?[0-9a-f]{32}\b/g, 'TASK');
+    .replaceAll(/(?<![\w-])(?:[\w-]{22}\.)?[0-9a-f]{32}\b/g, 'TASK');
   const parsed: Survey = JSON.parse(levelled);
   return parsed;
 }
