@@ -10,29 +10,32 @@ const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = 
  */
 export function membersIn(body: Buffer, span: Span): Map<string, Span> {
   const members = new Map<string, Span>();
-  if (body[span.start] !== openBrace) return members;
-  let at = blankEnd(body, span.start + 1);
-  while (body[at] === quote) {
-    const nameEnd = stringEnd(body, at, false);
-    const name = textOf(body, at, nameEnd);
-    const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
-    const end = valueEnd(body, start);
-    members.set(name, { start, end });
-    at = blankEnd(body, end);
-    if (body[at] === comma) at = blankEnd(body, at + 1);
-  }
+  visitMembers(body, span, (name, value) => {
+    members.set(name, value);
+    return undefined;
+  });
   return members;
 }
 
-/** The span of one member's value; `undefined` if there is none. `span` as in `membersIn`. */
-export function memberIn(body: Buffer, span: Span, name: string): Span | undefined {
+/** The span of one member's value, as `membersIn` has it. */
+export function memberIn(body: Buffer, span: Span, wanted: string): Span | undefined {
+  return visitMembers(body, span, (name, value) => (name === wanted ? value : undefined));
+}
+
+/** Visits the members of an object until `visit` returns a span, and returns it. */
+function visitMembers(
+  body: Buffer,
+  span: Span,
+  visit: (name: string, value: Span) => Span | undefined,
+): Span | undefined {
   if (body[span.start] !== openBrace) return undefined;
   let at = blankEnd(body, span.start + 1);
   while (body[at] === quote) {
     const nameEnd = stringEnd(body, at, false);
     const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
     const end = valueEnd(body, start);
-    if (textOf(body, at, nameEnd) === name) return { start, end };
+    const found = visit(textOf(body, at, nameEnd), { start, end });
+    if (found) return found;
     at = blankEnd(body, end);
     if (body[at] === comma) at = blankEnd(body, at + 1);
   }
