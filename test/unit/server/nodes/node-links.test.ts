@@ -56,6 +56,20 @@ async function settled(): Promise<void> {
   for (let turn = 0; turn < 5; turn += 1) await nextTurn();
 }
 
+/** An opening of a third node to the second one, which the bus has not delivered. */
+async function undeliveredOpening() {
+  const held: { subject: string; data: Uint8Array }[] = [];
+  const third = node('threethreethree3', key, {
+    ...bus.connect(),
+    request(subject: string, data: Uint8Array) {
+      held.push({ subject, data });
+      return Promise.reject(new NodeLinkError('unreachable', 'no answer'));
+    },
+  });
+  await third.open(instances.two, {}).catch(() => undefined);
+  return { held, third };
+}
+
 /** A call of the first node at the second one, as both have it. */
 async function openCall() {
   const own = await one.open(instances.two, { hello: 'two' });
@@ -237,16 +251,7 @@ test('114: replayed frames: recorded openings open no link, however often and la
 });
 
 test('107: node links: an opening of more than 2 KiB is not read', async () => {
-  const held: { subject: string; data: Uint8Array }[] = [];
-  const opener = {
-    ...bus.connect(),
-    request(subject: string, data: Uint8Array) {
-      held.push({ subject, data });
-      return Promise.reject(new NodeLinkError('unreachable', 'no answer'));
-    },
-  };
-  const third = node('threethreethree3', key, opener);
-  await third.open(instances.two, {}).catch(() => undefined);
+  const { held, third } = await undeliveredOpening();
   const subscriptions = bus.subscriptions;
 
   for (const { subject, data } of held) {
@@ -263,16 +268,7 @@ test('107: node links: an opening of more than 2 KiB is not read', async () => {
 });
 
 test('114: replayed frames: an opening that was delayed opens no link', async () => {
-  const held: { subject: string; data: Uint8Array }[] = [];
-  const opener = {
-    ...bus.connect(),
-    request(subject: string, data: Uint8Array) {
-      held.push({ subject, data });
-      return Promise.reject(new NodeLinkError('unreachable', 'no answer'));
-    },
-  };
-  const third = node('threethreethree3', key, opener);
-  await third.open(instances.two, {}).catch(() => undefined);
+  const { held, third } = await undeliveredOpening();
   const subscriptions = bus.subscriptions;
 
   wallMs += 60_000;
