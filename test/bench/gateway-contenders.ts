@@ -1,5 +1,6 @@
 import { chmod, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { freePort } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
 import type { Shot } from './shot.ts';
@@ -127,7 +128,7 @@ async function openedSession(url: string, program: Program): Promise<string> {
       return id;
     }
     if (turn === 100) throw new Error(`no session at ${url}: ${program.stderr}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
   }
 }
 

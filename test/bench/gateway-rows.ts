@@ -1,5 +1,6 @@
 import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
 import { request } from 'undici';
 import { modern } from '#support/mcp-call';
 import { runProgram, type Program } from '#support/processes';
@@ -263,7 +264,7 @@ async function untilConnected({ url, headers: sent, body: asked }: Shot): Promis
     const text = await answer.body.text();
     if (answer.statusCode < 300 && text.includes('"result"')) return;
     if (turn === 100) throw new Error(`the agent does not answer: ${text}`);
-    await new Promise((resolve) => setTimeout(resolve, 100));
+    await pause(100);
   }
 }
 
