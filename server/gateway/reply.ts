@@ -1,4 +1,4 @@
-import { messageEvent, type SseEvent, SseEvents } from 'latchkey-mcp/sse';
+import { messageEvent, type SseEvent, SseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import { TopLevelMembers } from 'latchkey-mcp/top-level-members';
 import {
   bodyWithin,
@@ -238,7 +238,8 @@ function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
     finish(passing.outcome);
     return { ...eventAnswer(whole), ...(sent && { sent, whenGivenUp: held?.whenGivenUp }) };
   } catch (cause) {
-    const error = ended(unfinished(cause), options);
+    const isTooLarge = cause instanceof SseEventTooLarge;
+    const error = ended(isTooLarge ? unfinished(cause) : cause, options);
     const message = report?.(error);
     if (message === undefined) throw error;
     return eventAnswer(joined([...chunks, messageEvent(Buffer.from(message))]));

@@ -81,6 +81,16 @@ async function passed(text: string | Uint8Array, way: Way) {
   return { status, headers, read, outcome: outcomes[0], refusals, kept };
 }
 
+test('an event stream that has ended: a bug of ours is not taken for a fault of the MCP server', async () => {
+  const bug = new TypeError('a bug');
+  const filter = () => {
+    throw bug;
+  };
+  const answer = { mediaType: 'text/event-stream', text: Buffer.from(eventStream(result)) };
+
+  await expect(replied(answer, { filters: [filter] })).rejects.toBe(bug);
+});
+
 test.each(
   Object.entries(bodies).flatMap(([name, body]) => ways.map((way) => [name, way, body] as const)),
 )('an event stream that has ended is passed like one that comes: %s, %s', async (_, way, body) => {
