@@ -4,7 +4,7 @@ import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { GatewayRefusal } from '#gateway/gateway-refusal';
 
-/** Of which a body may consist, besides one for each 64 bytes: parsing a chunk costs as much as a thousand bytes. */
+/** A body may have this many chunks, and one more for each 64 bytes. Parsing a chunk costs as much as parsing a thousand bytes. */
 const freeChunks = 1024;
 const leastChunkBytes = 64;
 
@@ -12,8 +12,8 @@ const leastChunkBytes = 64;
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
  * refused as soon as its length is known. `arrived` is called with the length of each part; `signal` ends the reading.
  *
- * @throws {GatewayRefusal} `too_large`, `too_many_chunks`, `cancelled` if the caller disconnects before the end, what `arrived` throws, and the reason
- *   of `signal`.
+ * @throws {GatewayRefusal} `too_large`, `too_many_chunks`, `cancelled` if the caller disconnects before the end, what `arrived`
+ *   throws, and the reason of `signal`.
  */
 export function readBody(
   request: IncomingMessage,
@@ -75,7 +75,7 @@ export function readBody(
   });
 }
 
-/** A body that is refused before anything reads it. */
+/** The refusal of a body, with the status that the error handlers of all routes understand. */
 export class BodyRefusal extends Error {
   override readonly name = 'BodyRefusal';
   readonly statusCode: 400 | 413;

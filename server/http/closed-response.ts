@@ -1,6 +1,6 @@
 /*
  * The end of a response. A client may send the next request before it has the answer to the one before; the response to it then
- * waits behind the other one, without a socket, and Node tells and closes it differently.
+ * waits behind the other one, without a socket, and Node treats it differently when the connection closes.
  */
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
