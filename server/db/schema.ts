@@ -339,6 +339,50 @@ export interface Schema {
     /** The sequence of its last event. */
     last: number;
   };
+  /** The calls of Activity, in the order in which they were written. */
+  call_record: {
+    organization_id: string;
+    id: string;
+    call_id: string;
+    started_at_ms: number;
+    /** Null as long as the call has not ended. */
+    duration_ms: number | null;
+    node: string;
+    request_id: string;
+    trace_id: string | null;
+    era: string;
+    person_id: string | null;
+    person_name: string | null;
+    credential_type: string;
+    credential_id: string;
+    credential_name: string;
+    application: string | null;
+    application_source: string | null;
+    address: string | null;
+    endpoint_id: string;
+    endpoint_name: string;
+    target_id: string;
+    target_name: string;
+    /** What the request was sent to the upstream with. */
+    account: string;
+    method: string | null;
+    /** The name of a tool or prompt, or the URI of a resource. */
+    subject: string | null;
+    outcome: string;
+    error: string | null;
+    status: number | null;
+    bytes_in: number;
+    bytes_out: number;
+    times: number;
+  };
+  /** The periods of five minutes in which a subject has calls: `db/calls.ts` finds rows by them. */
+  call_period: {
+    organization_id: string;
+    kind: string;
+    subject: string;
+    /** The number of the period since 1970. */
+    period: number;
+  };
   webhook: {
     id: string;
     organization_id: string;

@@ -163,6 +163,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['latchkey-mcp', 'undici', 'zod'],
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['latchkey-mcp', 'zod'] },
+  'server/activity': { imports: ['model', 'log', 'db', 'gateway'] },
   'server/usage': { imports: ['model', 'log', 'db', 'gateway'] },
   'server/metrics': { imports: ['gateway'] },
   'server/download': { imports: ['model'], packages: ['fflate', 'zod'] },

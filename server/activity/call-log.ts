@@ -1,0 +1,306 @@
+import { setTimeout as pause } from 'node:timers/promises';
+
+import { callPeriodOf, isFailed, newCallRecordId, periodKind, subjectsOf } from '#db/calls';
+import type { CallPeriod, CallRepetitions, CallWrites } from '#db/calls';
+import { redact } from '#log/redact';
+import type { CallRecord, EndedCall } from '#model/calls';
+import { LimitedMap } from '#model/limited-map';
+
+const flushEveryMs = 1000;
+const rowsAtOnce = 500;
+const maxQueued = 20_000;
+/** A caller always has this much of the queue. */
+const leastShare = 100;
+const refusalWindowMs = 60_000;
+/** Different refusals of one caller that have rows of their own in a minute; the others share one row for each code. */
+const maxRefusalKinds = 60;
+/** Subjects of one kind and organization that are written down for a period of five minutes. */
+const maxSubjects = 2000;
+const maxNames = 10_000;
+const namesValidMs = 10_000;
+
+/** The lengths to which texts that somebody outside chose are cut. */
+const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 200 };
+
+/** The names of what calls mention. */
+export type CallNames = (
+  kind: 'organization' | 'key' | 'client' | 'person',
+  ids: readonly string[],
+) => Promise<ReadonlyMap<string, string>>;
+
+export interface CallLogPorts {
+  readonly write: (writes: CallWrites) => Promise<void>;
+  /** Ids of organizations by name; names of keys and clients and addresses of people by id. */
+  readonly namesOf: CallNames;
+  /** The name of this process among those that share the database. */
+  readonly node: string;
+  readonly nowMs: () => number;
+  /** Called with the rows that were written. */
+  readonly written?: ((calls: readonly CallRecord[]) => void) | undefined;
+  /** Called when writing fails. The rows are kept for the next attempt. */
+  readonly failed: (error: unknown) => void;
+}
+
+/** A call that waits to be written, or a refusal that was written and may happen again. */
+interface Queued {
+  readonly call: EndedCall;
+  readonly principal: string;
+  times: number;
+  /** The row, once it is written, with the number that it has. */
+  row?: CallRepetitions;
+}
+
+/**
+ * Records calls off their path: it collects them and writes them every second, or sooner if many wait. When more wait than it
+ * may keep, it drops and counts those of the callers with the most. Equal refusals of a minute are one row with their number.
+ */
+export class CallLog {
+  readonly #ports: CallLogPorts;
+  #queue: Queued[] = [];
+  readonly #queuedOf = new Map<string, number>();
+  #refusals = new Map<string, Queued>();
+  readonly #refusalKinds = new Map<string, number>();
+  #refusalsSinceMs = 0;
+  #repeated = new Set<Queued>();
+  readonly #names = new LimitedMap<string, { readonly name: string; readonly untilMs: number }>(
+    maxNames,
+  );
+  #known = new KnownPeriods();
+  readonly #timer: NodeJS.Timeout;
+  #writing: Promise<void> = Promise.resolve();
+  #isWriting = false;
+  #dropped = 0;
+
+  constructor(ports: CallLogPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
+  }
+
+  /** How many calls were dropped since the start because too many waited. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** Neither waits nor throws. */
+  note(call: EndedCall): void {
+    const principal = `${call.credential.type}:${call.credential.id}`;
+    const known = call.end === 'refused' ? this.#refusalOf(call, principal) : undefined;
+    if (known) {
+      known.times += 1;
+      if (known.row) this.#repeated.add(known);
+      return;
+    }
+    if (!this.#hasRoom(principal)) {
+      this.#dropped += 1;
+      return;
+    }
+    const queued: Queued = { call, principal, times: 1 };
+    this.#queue.push(queued);
+    this.#queuedOf.set(principal, (this.#queuedOf.get(principal) ?? 0) + 1);
+    if (call.end === 'refused') this.#refusals.set(this.#refusalKey(call, principal), queued);
+    if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
+  }
+
+  /** Half of the queue is for whoever comes first; of the rest each waiting caller has an equal share. */
+  #hasRoom(principal: string): boolean {
+    const { length } = this.#queue;
+    if (length >= maxQueued) return false;
+    if (length < maxQueued / 2) return true;
+    const share = Math.max(leastShare, maxQueued / (this.#queuedOf.size + 1));
+    return (this.#queuedOf.get(principal) ?? 0) < share;
+  }
+
+  /** The equal refusal of this minute. */
+  #refusalOf(call: EndedCall, principal: string): Queued | undefined {
+    const nowMs = this.#ports.nowMs();
+    if (nowMs - this.#refusalsSinceMs >= refusalWindowMs) {
+      this.#refusalsSinceMs = nowMs;
+      this.#refusals = new Map();
+      this.#refusalKinds.clear();
+    }
+    return this.#refusals.get(this.#refusalKey(call, principal));
+  }
+
+  /** What equal refusals have in common. A caller with many different ones shares a row among them. */
+  #refusalKey({ endpoint, method, subject, error }: EndedCall, principal: string): string {
+    const whole = JSON.stringify([
+      principal,
+      endpoint.id,
+      error,
+      method,
+      subject?.slice(0, maxLengths.uri),
+    ]);
+    if (this.#refusals.has(whole)) return whole;
+    const kinds = this.#refusalKinds.get(principal) ?? 0;
+    if (kinds >= maxRefusalKinds) return JSON.stringify([principal, endpoint.id, error]);
+    this.#refusalKinds.set(principal, kinds + 1);
+    return whole;
+  }
+
+  /** Writes everything that waits. Never rejects. */
+  flush(): Promise<void> {
+    this.#writing = this.#writing.then(() => this.#writeAll());
+    return this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    this.#isWriting = true;
+    try {
+      while (this.#queue.length > 0 || this.#repeated.size > 0) {
+        await this.#writeSome();
+        // Calls that arrived meanwhile come first.
+        await pause(0);
+      }
+    } catch (error) {
+      this.#ports.failed(error);
+    } finally {
+      this.#isWriting = false;
+    }
+  }
+
+  async #writeSome(): Promise<void> {
+    const waiting = this.#queue.slice(0, rowsAtOnce);
+    await this.#learnNames(waiting.map(({ call }) => call));
+    const written = waiting.flatMap((queued) => {
+      const record = this.#recordOf(queued);
+      return record ? [{ queued, record }] : [];
+    });
+    const calls = written.map(({ record }) => record);
+    const repeated = [...this.#repeated].slice(0, rowsAtOnce);
+    const counts = repeated.flatMap(({ row, times }) => (row ? [{ ...row, times }] : []));
+    const periods = this.#known.newOf(calls);
+    await this.#ports.write({ calls, periods, repeated: counts });
+    this.#known.add(periods);
+    this.#queue.splice(0, waiting.length);
+    for (const { principal } of waiting) this.#leaves(principal);
+    for (const one of repeated) this.#repeated.delete(one);
+    for (const { queued, record } of written) {
+      const { organizationId, id, times } = record;
+      queued.row = { organizationId, id, times };
+      if (queued.times > times) this.#repeated.add(queued);
+    }
+    this.#ports.written?.(calls);
+  }
+
+  #leaves(principal: string): void {
+    const left = (this.#queuedOf.get(principal) ?? 0) - 1;
+    if (left > 0) this.#queuedOf.set(principal, left);
+    else this.#queuedOf.delete(principal);
+  }
+
+  async #learnNames(calls: readonly EndedCall[]): Promise<void> {
+    const nowMs = this.#ports.nowMs();
+    const wanted = {
+      organization: new Set<string>(),
+      key: new Set<string>(),
+      client: new Set<string>(),
+      person: new Set<string>(),
+    };
+    for (const { endpoint, credential, userId } of calls) {
+      wanted.organization.add(endpoint.organization);
+      wanted[credential.type].add(credential.id);
+      if (userId !== undefined) wanted.person.add(userId);
+    }
+    for (const kind of ['organization', 'key', 'client', 'person'] as const) {
+      const missing = [...wanted[kind]].filter(
+        (id) => (this.#names.get(`${kind} ${id}`)?.untilMs ?? 0) <= nowMs,
+      );
+      if (missing.length === 0) continue;
+      const found = await this.#ports.namesOf(kind, missing);
+      for (const [id, name] of found) {
+        this.#names.set(`${kind} ${id}`, { name, untilMs: nowMs + namesValidMs });
+      }
+    }
+  }
+
+  /** `undefined` if the organization was deleted meanwhile. */
+  #recordOf({ call, times }: Queued): CallRecord | undefined {
+    const { endpoint, target, credential, userId, application, ...rest } = call;
+    const name = (kind: string, id: string) => this.#names.get(`${kind} ${id}`)?.name;
+    const organizationId = name('organization', endpoint.organization);
+    if (organizationId === undefined) return undefined;
+    const id = newCallRecordId(this.#ports.nowMs());
+    return {
+      ...rest,
+      organizationId,
+      id,
+      callId: call.callId ?? id,
+      node: this.#ports.node,
+      endpoint: { id: endpoint.id, name: endpoint.name },
+      target: { id: target.id, name: target.name },
+      credential: { ...credential, name: name(credential.type, credential.id) ?? '' },
+      person: userId === undefined ? undefined : { id: userId, name: name('person', userId) ?? '' },
+      application: application && {
+        ...application,
+        text: stored(application.text, maxLengths.application),
+      },
+      address: call.address?.slice(0, maxLengths.other),
+      requestId: call.requestId.slice(0, maxLengths.other),
+      method: call.method === undefined ? undefined : stored(call.method, maxLengths.method),
+      subject: call.subject === undefined ? undefined : storedSubject(call.subject),
+      times,
+    };
+  }
+
+  /** Resolves when everything is written. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer);
+    await this.flush();
+  }
+}
+
+/** A text from outside, cut and without secrets. */
+function stored(text: string, maxLength: number): string {
+  return redact(text.slice(0, maxLength)).slice(0, maxLength);
+}
+
+/** The name of a tool or prompt, or a URI without its query, which can hold anything. */
+function storedSubject(subject: string): string {
+  if (!subject.includes(':')) return stored(subject, maxLengths.name);
+  const uri = subject.slice(0, maxLengths.uri);
+  const query = uri.search(/[?#]/);
+  return stored(query < 0 ? uri : `${uri.slice(0, query + 1)}…`, maxLengths.uri);
+}
+
+/** Which subjects were written down for which periods, so that each is written once. */
+class KnownPeriods {
+  #known = new Map<string, Set<string>>();
+  #newest = 0;
+
+  /** The periods of calls that are not written down yet. */
+  newOf(calls: readonly CallRecord[]): readonly CallPeriod[] {
+    const found = new Map<string, CallPeriod>();
+    for (const call of calls) {
+      const { organizationId } = call;
+      const period = callPeriodOf(call.id);
+      const note = (kind: string, subject: string) => {
+        const group = `${period} ${organizationId} ${kind}`;
+        const known = this.#known.get(group);
+        if (known?.has(subject)) return;
+        const kept = (known?.size ?? 0) < maxSubjects ? subject : '';
+        if (kept === '' && known?.has('')) return;
+        found.set(`${group} ${kept}`, { organizationId, kind, subject: kept, period });
+      };
+      note('end', call.end);
+      const failed = isFailed(call.end);
+      if (failed) note('end!', '');
+      for (const [kind, subject] of subjectsOf(call)) {
+        note(periodKind(kind, false), subject);
+        if (failed) note(periodKind(kind, true), subject);
+      }
+    }
+    return [...found.values()];
+  }
+
+  add(periods: readonly CallPeriod[]): void {
+    for (const { organizationId, kind, subject, period } of periods) {
+      if (period > this.#newest) {
+        this.#newest = period;
+        this.#known = new Map();
+      }
+      const group = `${period} ${organizationId} ${kind}`;
+      const known = this.#known.get(group) ?? new Set();
+      this.#known.set(group, known.add(subject));
+    }
+  }
+}

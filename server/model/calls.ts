@@ -1,0 +1,103 @@
+/** How a call of Activity ended. `unknown`: it began, and the process that answered it ended before the call did. */
+export const callEnds = [
+  'ok',
+  'tool_error',
+  'protocol_error',
+  'refused',
+  'upstream_error',
+  'cancelled',
+  'unknown',
+] as const;
+
+/**
+ * - `tool_error`: the tool answered with `isError`;
+ * - `protocol_error`: the MCP server answered with a JSON-RPC error;
+ * - `refused`: Latchkey answered with an error of its own;
+ * - `upstream_error`: the MCP server did not answer, or what it answered could not be used.
+ */
+export type CallEnd = (typeof callEnds)[number];
+
+/** What a call was sent to the MCP server with: whose account there, if any. */
+export const upstreamAccounts = [
+  'none',
+  'fixed_headers',
+  'server_account',
+  'person_account',
+] as const;
+
+/**
+ * - `none`: without credentials;
+ * - `fixed_headers`: with headers that an administrator entered;
+ * - `server_account`: with a token that belongs to the server;
+ * - `person_account`: with a token of the person who called.
+ */
+export type UpstreamAccount = (typeof upstreamAccounts)[number];
+
+/** The application that called, by what it says about itself. Nobody has checked it. */
+export interface AnnouncedApplication {
+  /** Name and version. */
+  readonly text: string;
+  /** `clientInfo` of MCP, or the `User-Agent` header of the request. */
+  readonly source: 'client_info' | 'user_agent';
+}
+
+/** A call that ended, or that was refused, as the gateway reports it. Texts are as the caller sent them. */
+export interface EndedCall {
+  /** The same for all rounds of a call that needed input, and for a task; `undefined` if there is one round. */
+  readonly callId: string | undefined;
+  /** When the request arrived, in milliseconds since 1970. */
+  readonly startedAtMs: number;
+  /** From its arrival to the end of its answer. */
+  readonly durationMs: number;
+  readonly requestId: string;
+  /** W3C Trace Context, 32 hexadecimal digits. */
+  readonly traceId: string | undefined;
+  /** The protocol era of the caller. */
+  readonly era: 'legacy' | 'modern';
+  readonly endpoint: { readonly id: string; readonly organization: string; readonly name: string };
+  /** The server whose tool, prompt or resource it was. */
+  readonly target: { readonly id: string; readonly name: string };
+  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  /** The person who calls, or for whom an application calls. */
+  readonly userId: string | undefined;
+  readonly application: AnnouncedApplication | undefined;
+  readonly address: string | undefined;
+  readonly account: UpstreamAccount;
+  /** `undefined` when it was refused before its body was read. */
+  readonly method: string | undefined;
+  /** The tool or prompt by name, or the resource by URI. */
+  readonly subject: string | undefined;
+  readonly end: CallEnd;
+  /** A code of JSON-RPC, such as `-32602`, or one of `RefusalCode`. */
+  readonly error: string | undefined;
+  /** The HTTP status of the answer. */
+  readonly status: number | undefined;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+/** A stored call. Names are those at the time of the call, and stay when what they name is renamed or deleted. */
+export interface CallRecord extends Omit<
+  EndedCall,
+  'endpoint' | 'target' | 'credential' | 'userId' | 'durationMs'
+> {
+  readonly organizationId: string;
+  /** Sorts by the time at which the row was written; see `newCallRecordId`. */
+  readonly id: string;
+  readonly callId: string;
+  /** `undefined` as long as the call has not ended. */
+  readonly durationMs: number | undefined;
+  /** The process that answered, by the name of its node. */
+  readonly node: string;
+  readonly endpoint: { readonly id: string; readonly name: string };
+  readonly target: { readonly id: string; readonly name: string };
+  readonly credential: {
+    readonly type: 'client' | 'key' | 'person';
+    readonly id: string;
+    readonly name: string;
+  };
+  /** The person who called, or for whom an application called, with the e-mail address or the pseudonym. */
+  readonly person: { readonly id: string; readonly name: string } | undefined;
+  /** How often it happened: equal refusals of a minute are one row. */
+  readonly times: number;
+}

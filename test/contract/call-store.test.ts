@@ -1,0 +1,176 @@
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { CallLog } from '#server/activity/call-log';
+import {
+  deleteOldCalls,
+  findCall,
+  listCalledNames,
+  searchCalls,
+  type CallFilter,
+  type CallSearch,
+  writeCalls,
+} from '#server/db/calls';
+import type { EndedCall } from '#server/model/calls';
+import { onEachDatabase, type TestDatabase } from '#support/databases';
+
+const startMs = 1_800_000_000_000;
+const organizationId = 'org_acme';
+
+await onEachDatabase('recorded calls', ({ open }) => {
+  let stores: TestDatabase;
+  let nowMs = startMs;
+  beforeAll(async () => {
+    stores = await open();
+  });
+  afterAll(async () => {
+    await stores[Symbol.asyncDispose]();
+  });
+
+  const logTo = (name: string) =>
+    new CallLog({
+      write: (writes) => writeCalls(stores.db, writes),
+      namesOf: async (kind, ids) =>
+        new Map(ids.map((id) => [id, kind === 'organization' ? `org_${id}` : `name of ${id}`])),
+      node: name,
+      nowMs: () => nowMs,
+      failed: (error) => {
+        throw error;
+      },
+    });
+  const search = (filter: CallFilter, but: Partial<CallSearch> = {}) =>
+    searchCalls(stores.db, {
+      organizationId,
+      filter,
+      limit: 10,
+      watermarkMs: nowMs + 1,
+      ...but,
+    });
+  const subjects = (found: {
+    readonly calls: readonly { readonly subject?: string | undefined }[];
+  }) => found.calls.map(({ subject }) => subject);
+
+  test('calls are found by each of their subjects, newest first', async () => {
+    const log = logTo('one');
+    const calls: Partial<EndedCall>[] = [
+      { subject: 'read', userId: 'dana' },
+      { subject: 'write', userId: 'dana', end: 'refused', error: 'insufficient_scope' },
+      { subject: 'read', userId: 'eli', end: 'tool_error' },
+      { subject: 'write', userId: 'eli', application: { text: 'Claude', source: 'client_info' } },
+    ];
+    for (const but of calls) {
+      log.note(call(but));
+      await log.flush();
+      nowMs += 400_000;
+    }
+
+    expect(subjects(await search({}))).toEqual(['write', 'read', 'write', 'read']);
+    expect(subjects(await search({ person: 'dana' }))).toEqual(['write', 'read']);
+    expect(subjects(await search({ person: 'dana', end: 'failed' }))).toEqual(['write']);
+    expect(subjects(await search({ names: ['read'], end: 'failed' }))).toEqual(['read']);
+    expect(subjects(await search({ end: 'failed' }))).toEqual(['read', 'write']);
+    expect(subjects(await search({ end: 'refused' }))).toEqual(['write']);
+    expect(subjects(await search({ error: 'insufficient_scope' }))).toEqual(['write']);
+    expect(subjects(await search({ application: 'Claude' }))).toEqual(['write']);
+    expect(subjects(await search({ person: 'nobody' }))).toEqual([]);
+    expect(subjects(await search({ names: [] }))).toEqual([]);
+    expect(await listCalledNames(stores.db, organizationId, 'wr*')).toEqual(['write']);
+    expect(await listCalledNames(stores.db, organizationId, 'r_ad')).toEqual([]);
+    await log.close();
+  });
+
+  test('pages follow each other in both directions, without gaps or repetitions', async () => {
+    const log = logTo('pages');
+    for (let place = 0; place < 25; place += 1) {
+      log.note(
+        call({
+          endpoint: { id: 'ep_pages', organization: 'acme', name: 'pages' },
+          subject: `p${place}`,
+        }),
+      );
+    }
+    await log.close();
+    nowMs += 1000;
+
+    const filter = { endpoint: 'ep_pages' };
+    const first = await search(filter);
+    const second = await search(filter, {
+      from: { id: first.calls.at(-1)?.id ?? '', side: 'older' },
+    });
+    const third = await search(filter, {
+      from: { id: second.calls.at(-1)?.id ?? '', side: 'older' },
+    });
+    const back = await search(filter, { from: { id: third.calls[0]?.id ?? '', side: 'newer' } });
+
+    expect([first, second, third].flatMap(subjects)).toEqual(
+      Array.from({ length: 25 }, (_, place) => `p${24 - place}`),
+    );
+    expect([first.hasMore, second.hasMore, third.hasMore]).toEqual([true, true, false]);
+    expect(subjects(back)).toEqual(subjects(second));
+  });
+
+  test('equal refusals of a minute are one row with their number', async () => {
+    const log = logTo('refusals');
+    const refused = call({
+      credential: { type: 'key', id: 'throttled' },
+      end: 'refused',
+      error: 'too_many_requests',
+    });
+    for (let times = 0; times < 3; times += 1) log.note(refused);
+    await log.flush();
+    for (let times = 0; times < 4; times += 1) log.note(refused);
+    await log.flush();
+    nowMs += 60_000;
+    log.note(refused);
+    await log.close();
+    nowMs += 1000;
+
+    const { calls } = await search({ credential: 'throttled' });
+
+    expect(calls.map(({ times }) => times)).toEqual([1, 7]);
+  });
+
+  test('a call of another organization is not found', async () => {
+    const [own] = (await search({})).calls;
+
+    expect(await findCall(stores.db, organizationId, own?.id ?? '')).toEqual(own);
+    expect(await findCall(stores.db, 'org_other', own?.id ?? '')).toBeUndefined();
+    expect((await search({}, { organizationId: 'org_other' })).calls).toEqual([]);
+  });
+
+  test('old calls are deleted in small steps', async () => {
+    const all = { ...organization(), beforeMs: nowMs + 1 };
+
+    expect(await deleteOldCalls(stores.db, { ...all, limit: 20 })).toBe(20);
+    while ((await deleteOldCalls(stores.db, { ...all, limit: 20 })) > 0);
+
+    expect((await search({})).calls).toEqual([]);
+  });
+
+  const organization = () => ({ organizationId });
+});
+
+function call(but: Partial<EndedCall>): EndedCall {
+  return {
+    callId: undefined,
+    startedAtMs: startMs,
+    durationMs: 12,
+    requestId: 'r1',
+    traceId: undefined,
+    era: 'modern',
+    endpoint: { id: 'ep_library', organization: 'acme', name: 'library' },
+    target: { id: 'target_library', name: 'library' },
+    credential: { type: 'client', id: 'client_claude' },
+    userId: undefined,
+    application: undefined,
+    address: '192.0.2.1',
+    account: 'none',
+    method: 'tools/call',
+    subject: 'search',
+    end: 'ok',
+    error: undefined,
+    status: 200,
+    bytesIn: 100,
+    bytesOut: 200,
+    ...but,
+  };
+}
