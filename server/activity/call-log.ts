@@ -18,6 +18,7 @@ const maxRefusalKinds = 60;
 const maxSubjects = 2000;
 const maxNames = 10_000;
 const namesValidMs = 10_000;
+const tellEveryMs = 60_000;
 
 /** The lengths to which texts that somebody outside chose are cut. */
 const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 200 };
@@ -39,6 +40,8 @@ export interface CallLogPorts {
   readonly written?: ((calls: readonly CallRecord[]) => void) | undefined;
   /** Called when writing fails. The rows are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
+  /** Called with the number of calls that were dropped since it was called last, at most once a minute. */
+  readonly dropped?: ((count: number) => void) | undefined;
 }
 
 /** A call that waits to be written, or a refusal that was written and may happen again. */
@@ -70,6 +73,8 @@ export class CallLog {
   #writing: Promise<void> = Promise.resolve();
   #isWriting = false;
   #dropped = 0;
+  #toldDropped = 0;
+  #toldAtMs = -Infinity;
 
   constructor(ports: CallLogPorts) {
     this.#ports = ports;
@@ -145,6 +150,7 @@ export class CallLog {
 
   async #writeAll(): Promise<void> {
     this.#isWriting = true;
+    this.#tellDropped();
     try {
       while (this.#queue.length > 0 || this.#repeated.size > 0) {
         await this.#writeSome();
@@ -156,6 +162,14 @@ export class CallLog {
     } finally {
       this.#isWriting = false;
     }
+  }
+
+  #tellDropped(): void {
+    const nowMs = this.#ports.nowMs();
+    if (this.#dropped === this.#toldDropped || nowMs - this.#toldAtMs < tellEveryMs) return;
+    this.#ports.dropped?.(this.#dropped - this.#toldDropped);
+    this.#toldDropped = this.#dropped;
+    this.#toldAtMs = nowMs;
   }
 
   async #writeSome(): Promise<void> {

@@ -1,3 +1,4 @@
+import type { CallLog } from '#activity/call-log';
 import type { CountedRefusals } from '#audit/counted-refusals';
 import { findServer } from '#db/servers';
 import { EraAdapters } from '#gateway/era-adapters';
@@ -34,6 +35,8 @@ export interface SharedParts {
 
 interface GatewayDependencies extends SharedParts {
   readonly meter: CallMeter;
+  /** Absent if calls are not recorded. */
+  readonly callLog: CallLog | undefined;
   readonly metrics: Metrics | undefined;
   /** Names this process; `undefined` where no other one shares the database. */
   readonly instance: string | undefined;
@@ -45,7 +48,7 @@ export function openGateway(
   closers: Closers,
 ): Gateway {
   const { base, clock, allowedOrigins } = options;
-  const { stores, masterKey, tokens, upstreams, meter, metrics, remote, instance } = parts;
+  const { stores, masterKey, tokens, upstreams, meter, callLog, metrics, remote, instance } = parts;
   const gateway = new Gateway({
     base,
     maxBodyBytes: options.maxBodyBytes,
@@ -58,6 +61,8 @@ export function openGateway(
       upstreams.health.noteCall(call.targetId, call.outcome);
       metrics?.countCall(call);
     },
+    ended: callLog && ((call) => callLog.note(call)),
+    recordsAll: options.callLog?.recordsAll,
     admissions: stores.admissions,
     mac: (text) => masterKey.mac('gateway', text),
     upstreamOf: upstreams.upstreamOf,

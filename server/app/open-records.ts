@@ -1,16 +1,19 @@
+import { CallLog } from '#activity/call-log';
 import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
+import { writeCalls } from '#db/calls';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findListedTools } from '#db/tool-definitions';
+import { findCallNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
 import { CallMeter } from '#usage/call-meter';
 import { UsageRecorder } from '#usage/last-uses';
 import type { Closers } from './closers.ts';
 import type { ServeOptions } from './serve-options.ts';
 
-type RecordOptions = Pick<ServeOptions, 'clock' | 'log' | 'auditRetentionDays'> & {
+type RecordOptions = Pick<ServeOptions, 'clock' | 'log' | 'auditRetentionDays' | 'callLog'> & {
   readonly isOwner: boolean;
 };
 
@@ -34,6 +37,25 @@ export async function openUsage(
   });
   closers.push(() => meter.close());
   return { usage, meter };
+}
+
+/** Opens the record of calls, unless the operator wants none. */
+export function openActivity(
+  { log, callLog }: Pick<RecordOptions, 'log' | 'callLog'>,
+  db: Db,
+  closers: Closers,
+): CallLog | undefined {
+  if (!callLog || callLog.mode === 'off') return undefined;
+  const calls = new CallLog({
+    write: (writes) => writeCalls(db, writes),
+    namesOf: (kind, ids) => findCallNames(db, kind, ids),
+    node: callLog.node,
+    nowMs: () => Date.now(),
+    failed: (err) => log.error({ err }, 'calls not recorded yet'),
+    dropped: (count) => log.warn({ count }, 'calls not recorded: too many waited to be written'),
+  });
+  closers.push(() => calls.close());
+  return calls;
 }
 
 /** Opens the record of refusals, and the removal of old audit entries where the operator limits how long they are kept. */

@@ -7,6 +7,16 @@ import type { MetricsAddress } from '#metrics/serve-metrics';
 import type { SharedDatabase, SharedFolder } from './open-nodes.ts';
 import type { UpstreamOptions } from './open-upstreams.ts';
 
+export const callLogModes = ['on', 'off'] as const;
+
+export interface CallLogOptions {
+  readonly mode: (typeof callLogModes)[number];
+  /** Whether lists, `initialize` and all other requests are recorded too. */
+  readonly recordsAll: boolean;
+  /** The name of this process among those that share the database. */
+  readonly node: string;
+}
+
 /** What the operator chose, and the environment of the process. */
 export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   /** The PostgreSQL database that several nodes share; without one, SQLite in `dataDir`. */
@@ -26,6 +36,8 @@ export interface ServeOptions extends Omit<UpstreamOptions, 'isOwner'> {
   readonly oidc: OidcOptions | undefined;
   /** For how many days the audit log is kept; `undefined` means for ever. */
   readonly auditRetentionDays?: number | undefined;
+  /** How calls are recorded for Activity. Default: none are. */
+  readonly callLog?: CallLogOptions | undefined;
   readonly maxBodyBytes: number;
   readonly proxy: { readonly version: string; readonly source: ProxySource };
   /** Whether applications may register themselves as OAuth clients. */

@@ -20,7 +20,7 @@ import { openGateway } from './open-gateway.ts';
 import { openKeys } from './open-keys.ts';
 import { openMetrics } from './open-metrics.ts';
 import { openDatabase, openNodeLinks, type RemoteNodes } from './open-nodes.ts';
-import { openAudit, openUsage } from './open-records.ts';
+import { openActivity, openAudit, openUsage } from './open-records.ts';
 import { openSenders } from './open-senders.ts';
 import { openUpstreams } from './open-upstreams.ts';
 import { closeAll, type Closers } from './closers.ts';
@@ -61,6 +61,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const { masterKey, keys, tokens } = await openKeys(options, stores.db, closers);
   const remote = await openNodeLinks(options, { instance, nodes, masterKey }, closers);
   const { usage, meter } = await openUsage({ ...options, isOwner }, stores.db, closers);
+  const callLog = openActivity(options, stores.db, closers);
   const guard = openGuard(options, closers);
 
   const basics = { stores, masterKey, tokens, guard, endpointUrl };
@@ -81,7 +82,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   closers.push(async () => metrics?.close());
 
   const shared = { ...basics, usage, upstreams, refusals, remote, isOwner };
-  const gateway = openGateway(options, { ...shared, meter, metrics, instance }, closers);
+  const gateway = openGateway(options, { ...shared, meter, callLog, metrics, instance }, closers);
   const attempts = attemptsAt(remote, clock);
   remote?.answerWith({ gateway, attempts });
   const proxyDownload = openDownload(options, { isOwner }, closers);

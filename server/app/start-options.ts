@@ -8,7 +8,7 @@ import { UsageError } from '#config/usage-error';
 import type { DocumentedClient } from '#db/clients';
 import { leastRetentionDays } from '#db/migrations/0003-audit-retention';
 import { readProvidedDocument } from '#oauth/client-documents';
-import type { ServeOptions } from './serve-options.ts';
+import { type CallLogOptions, callLogModes, type ServeOptions } from './serve-options.ts';
 import type { WorkerProcess } from './supervisor.ts';
 
 /** What `start` has read before the other options. */
@@ -50,6 +50,7 @@ export function readServeOptions(start: Start): ServeOptions {
     platform: own.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     auditRetentionDays: retentionDays(input),
+    callLog: callLogOptions(input, worker),
     proxy,
     shutdownDelayMs: 1000 * wholeNumber('shutdown-delay', input.must('shutdown-delay'), 300),
     nodePath: own.execPath,
@@ -132,6 +133,23 @@ function stdioServersIn(file: string, platform: NodeJS.Platform) {
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+/** @throws {UsageError} if the mode is unknown */
+function callLogOptions(input: Input, worker: WorkerProcess | undefined): CallLogOptions {
+  const mode = callLogModes.find((known) => known === input.must('call-log'));
+  if (!mode) {
+    throw new UsageError(
+      `--call-log '${input.must('call-log')}' is unknown`,
+      `use ${callLogModes.join(' or ')}`,
+    );
+  }
+  const name = input.text('node-name') ?? hostname();
+  return {
+    mode,
+    recordsAll: input.flag('call-log-lists'),
+    node: worker ? `${name}/${worker.number}` : name,
+  };
 }
 
 /** For how many days the audit log is kept; `undefined` means for ever. */

@@ -169,6 +169,16 @@ export const startOptions: readonly Option[] = [
     doc: 'remove entries of the audit log that are older, at least 30 days (default: keep all)',
   },
   {
+    name: 'call-log',
+    value: 'MODE',
+    fallback: 'on',
+    doc: 'on: record calls for the Activity page; off: record none',
+  },
+  {
+    name: 'call-log-lists',
+    doc: 'also record lists, initialize and all other requests, not only calls of tools, prompts and resources',
+  },
+  {
     name: 'skills',
     value: 'ORG/SERVER=DIR',
     repeated: true,

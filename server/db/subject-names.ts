@@ -15,6 +15,20 @@ const namesOf = {
   ),
 };
 
+const organizationIds = preparedQuery((db, names: readonly string[]) =>
+  db.selectFrom('organization').select(['name as id', 'id as name']).where('name', 'in', names),
+);
+
+/** What recorded calls are stored with: names of keys and clients, addresses of people, and ids of organizations by name. */
+export async function findCallNames(
+  db: Db,
+  kind: 'organization' | 'key' | 'client' | 'person',
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await (kind === 'organization' ? organizationIds : namesOf[kind])(db, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
 export async function findSubjectNames(
   db: Db,

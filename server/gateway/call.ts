@@ -6,7 +6,7 @@ import type { Admission } from './admission.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
-import type { AnsweredOutcome, Metering } from './metering.ts';
+import type { AnsweredOutcome, AnswerFacts, Metering } from './metering.ts';
 import type { Filter, Presentation } from './filters.ts';
 import type { Target } from '#model/endpoints';
 import type { ReplyOptions } from './reply.ts';
@@ -53,7 +53,7 @@ export interface Call extends Admitted {
   /**
    * Runs `afterwards`, once, and meters the outcome. Without an outcome, the caller of this function has to meter it.
    */
-  readonly finish: (outcome?: AnsweredOutcome) => void;
+  readonly finish: (outcome?: AnsweredOutcome, facts?: AnswerFacts) => void;
 }
 
 /** What an adapter between the eras needs of a call. */

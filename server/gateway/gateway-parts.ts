@@ -5,7 +5,7 @@ import type { Presentation } from './filters.ts';
 import type { EraAdapters } from './era-adapters.ts';
 import type { CredentialUse } from '#db/last-uses';
 import type { Mac } from './seal.ts';
-import type { NoteCall } from './metering.ts';
+import type { MeteringPorts } from './metering.ts';
 import type { EpochSeconds } from '#model/clock';
 import type { GatewayRequest, GatewayAnswer } from './request.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
@@ -20,7 +20,7 @@ import type { LegacyState } from './legacy-calls.ts';
 import type { Failing } from './steps.ts';
 import type { Era } from 'latchkey-mcp/headers';
 
-export interface GatewayPorts extends AdmitPorts {
+export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly base: string;
   /** The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
@@ -35,8 +35,6 @@ export interface GatewayPorts extends AdmitPorts {
   /** Binds ids and states of upstreams to the caller that received them. */
   readonly mac: Mac;
   readonly used: (use: CredentialUse, usedAt: EpochSeconds) => void;
-  /** Called with every admitted call when it is over. */
-  readonly note: NoteCall;
   /** Called with every refusal and fault, including the reason that the caller does not get. */
   readonly refused: (refusal: GatewayRefusal, request: GatewayRequest, principal?: string) => void;
   /** The longest body that is accepted. */

@@ -51,7 +51,12 @@ export class Gateway {
       mirrored: new MirroredArguments(),
       changeToken: undefined,
       refuse: (refusal, caller) => refuse(refusal, caller, ports),
-      failed: (error, call) => refuse(endFailed(call, error), callerOf(call), ports),
+      failed(error, call) {
+        const refusal = endFailed(call, error);
+        const answer = refuse(refusal, callerOf(call), ports);
+        call.metering.failed(refusal, answer);
+        return answer;
+      },
     };
   }
 
@@ -83,7 +88,7 @@ export class Gateway {
    * throws nor rejects.
    */
   answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
-    const metering = new Metering(this.#parts.ports.note);
+    const metering = new Metering(request, this.#parts.ports);
     return callPath.pass({ request, metering }, this.#parts);
   }
 

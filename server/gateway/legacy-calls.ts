@@ -1,4 +1,5 @@
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
+import { memberIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, maxIdBytes } from 'latchkey-mcp/message';
 import { upstreamLocation } from '#model/upstream-kinds';
 import { emptyAnswer } from './adapter-messages.ts';
@@ -6,6 +7,7 @@ import { discard, endUpstreamSession, send, endFailedHandshake } from './answers
 import type { Awaitable } from '#model/awaitable';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
+import { announcedIn } from './metering.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
 import type { OtherNodes } from './other-nodes.ts';
@@ -38,6 +40,7 @@ export function forwardLegacy(
 ): Awaitable<Forwarded> {
   const { request, envelope, ending, owner, target } = call;
   const session = sessionOf(call, sessions);
+  if (session) call.metering.within(session);
   if (envelope.kind === 'response' && !session?.pending.delete(envelope.id ?? '')) {
     throw new GatewayRefusal('unexpected_response');
   }
@@ -108,12 +111,19 @@ async function forwardInSession(
     end: sessionEnd(upstream, legacyHeaders(request.headers, sessionId)),
   });
   opened.showsUrls = saysItShowsUrls(body);
+  opened.application = applicationIn(body, envelope);
   return {
     ...forwarded,
     stream: streamOf(opened),
     headers: { 'Mcp-Session-Id': opened.id },
     abandon: () => sessions.end(opened.id),
   };
+}
+
+/** Name and version of the application that sends `initialize`, in memory of its own. */
+function applicationIn(body: Buffer, { params }: Envelope): string | undefined {
+  const info = params && memberIn(body, params, 'clientInfo');
+  return info && announcedIn(body, info);
 }
 
 /**

@@ -1,11 +1,16 @@
-import { membersIn } from 'latchkey-mcp/json-edit';
-import { traceHeaders } from 'latchkey-mcp/headers';
+import type { Span } from 'latchkey-mcp/json';
+import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
+import { membersOf } from 'latchkey-mcp/json-value';
+import { type Era, traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
+import type { AnnouncedApplication, CallEnd, EndedCall, UpstreamAccount } from '#model/calls';
+import type { Target } from '#model/endpoints';
+import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
 import { type GatewayRefusal, isDenial, type RefusalCode } from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
-import type { GatewayRequest } from './request.ts';
+import type { GatewayAnswer, GatewayRequest } from './request.ts';
 
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
@@ -18,6 +23,18 @@ export type CallOutcome =
 
 /** How an answer that had begun ended. A caller that leaves before the end is not an error. */
 export type AnsweredOutcome = Exclude<CallOutcome, 'refused'>;
+
+/** What is recorded of an answer, besides its outcome. */
+export interface AnswerFacts {
+  /** Default: what the outcome says. */
+  readonly end?: CallEnd | undefined;
+  /** The code of a JSON-RPC error, or a code of ours. */
+  readonly error?: string | undefined;
+  /** The HTTP status. */
+  readonly status?: number | undefined;
+  /** The length of the body that was sent. */
+  readonly bytes?: number | undefined;
+}
 
 /** An admitted request, and how it ended. */
 export interface MeteredCall {
@@ -39,6 +56,24 @@ export interface MeteredCall {
 /** Notes calls, with the `ORG/SERVER` of each. Called for every request, so it neither waits nor throws. */
 export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => void;
 
+/** What a metering tells of each call. */
+export interface MeteringPorts {
+  readonly note: NoteCall;
+  /** Records a call for Activity; absent if calls are not recorded. Neither waits nor throws. */
+  readonly ended?: ((call: EndedCall) => void) | undefined;
+  /** Whether lists, `initialize`, completion and all other requests are recorded too. */
+  readonly recordsAll?: boolean | undefined;
+}
+
+/** The methods of requests that are always recorded. */
+const recordedMethods: ReadonlySet<string> = new Set([
+  'tools/call',
+  'resources/read',
+  'prompts/get',
+  'tasks/result',
+  'tasks/cancel',
+]);
+
 const unanswered: ReadonlySet<RefusalCode> = new Set([
   'upstream_unreachable',
   'upstream_failed',
@@ -58,13 +93,18 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
  */
 export class Metering {
   readonly #startedAt = performance.now();
-  readonly #note: NoteCall;
+  readonly #ports: MeteringPorts;
+  readonly #request: GatewayRequest;
   #admission: Admission | undefined;
   #envelope: Envelope | undefined;
+  #message: ReadMessage | undefined;
+  #session: Announcing | undefined;
+  #traceId: string | undefined;
   #span: OpenSpan | undefined;
 
-  constructor(note: NoteCall) {
-    this.#note = note;
+  constructor(request: GatewayRequest, ports: MeteringPorts) {
+    this.#request = request;
+    this.#ports = ports;
   }
 
   /** Starts counting it, for this caller and server. */
@@ -72,8 +112,14 @@ export class Metering {
     this.#admission = admission;
   }
 
-  read(envelope: Envelope): void {
-    this.#envelope = envelope;
+  read(message: ReadMessage): void {
+    this.#envelope = message.envelope;
+    this.#message = message;
+  }
+
+  /** The session that the request belongs to, which knows the application. */
+  within(session: Announcing): void {
+    this.#session = session;
   }
 
   /**
@@ -89,6 +135,7 @@ export class Metering {
       attributes: { 'latchkey.server': `${organization}/${server}`, 'http.request.method': method },
       startedAtMs: Date.now() - (performance.now() - this.#startedAt),
     }));
+    this.#traceId = traceIdIn({ traceparent });
     // `tracestate` belongs to the trace that the caller named, and is dropped without it.
     const { tracestate, ...others } = headers;
     const continues = traceHeaders(headers)['traceparent'] !== undefined;
@@ -100,19 +147,23 @@ export class Metering {
     this.#admission = undefined;
   }
 
-  /** The call was refused or failed. */
-  failed(refusal: GatewayRefusal): void {
+  /** The call was refused or failed, and its caller gets this answer. */
+  failed(refusal: GatewayRefusal, { status, body }: GatewayAnswer): void {
     const { code } = refusal;
+    const facts = { status, bytes: typeof body === 'string' ? Buffer.byteLength(body) : 0 };
     this.#spanOver(code === 'cancelled' ? undefined : code);
-    if (code === 'cancelled') this.#over('ok');
-    else if (unanswered.has(code)) this.#over('upstream-error');
-    else this.#over(isDenial(refusal) ? 'refused' : 'tool-error');
+    if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' });
+    else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code });
+    else {
+      const outcome = isDenial(refusal) ? 'refused' : 'tool-error';
+      this.#over(outcome, { ...facts, end: 'refused', error: code });
+    }
   }
 
   /** Its answer was sent to the end, or until its caller left. */
-  answered(outcome: AnsweredOutcome): void {
+  answered(outcome: AnsweredOutcome, facts: AnswerFacts = {}): void {
     this.#spanOver(outcome === 'ok' ? undefined : outcome);
-    this.#over(outcome);
+    this.#over(outcome, facts);
   }
 
   #spanOver(error: string | undefined): void {
@@ -124,12 +175,13 @@ export class Metering {
     span.end(error);
   }
 
-  #over(outcome: CallOutcome): void {
+  #over(outcome: CallOutcome, facts: AnswerFacts): void {
     const admission = this.#admission;
     this.#admission = undefined;
     if (!admission || !isCall(this.#envelope)) return;
     const { method, name } = this.#envelope ?? {};
-    this.#note({
+    const durationMs = performance.now() - this.#startedAt;
+    this.#ports.note({
       serverId: admission.endpoint.id,
       targetId: admission.endpoint.target.id,
       serverPath: `${admission.endpoint.organization}/${admission.endpoint.name}`,
@@ -138,9 +190,115 @@ export class Metering {
       method,
       tool: method === 'tools/call' ? name : undefined,
       outcome,
-      ms: performance.now() - this.#startedAt,
+      ms: durationMs,
     });
+    const end = facts.end ?? endOf[outcome];
+    if (this.#ports.ended && (end === 'refused' || this.#isRecorded(method))) {
+      this.#ports.ended(this.#record(admission, { ...facts, end }, durationMs));
+    }
   }
+
+  /** A request that was refused before its body was read counts as a call. */
+  #isRecorded(method: string | undefined): boolean {
+    return method === undefined || recordedMethods.has(method) || this.#ports.recordsAll === true;
+  }
+
+  #record(
+    { endpoint, credential, userId }: Admission,
+    { end, error, status, bytes = 0 }: AnswerFacts & { readonly end: CallEnd },
+    durationMs: number,
+  ): EndedCall {
+    const { id, address, headers } = this.#request;
+    const { method, name, uri } = this.#envelope ?? {};
+    return {
+      callId: undefined,
+      startedAtMs: Math.round(Date.now() - durationMs),
+      durationMs: Math.round(durationMs),
+      requestId: id,
+      traceId: this.#traceId ?? traceIdIn(headers),
+      era: this.#message?.era ?? 'legacy',
+      endpoint,
+      target: endpoint.target,
+      credential,
+      userId,
+      application: applicationOf(this.#request, this.#message, this.#envelope, this.#session),
+      address,
+      account: accountOf(endpoint.target),
+      method,
+      subject: name ?? uri,
+      end,
+      error,
+      status,
+      bytesIn: this.#message?.received.length ?? 0,
+      bytesOut: bytes,
+    };
+  }
+}
+
+const endOf = {
+  ok: 'ok',
+  'tool-error': 'tool_error',
+  refused: 'refused',
+  'upstream-error': 'upstream_error',
+} as const satisfies Record<CallOutcome, CallEnd>;
+
+/** A message as its caller sent it, and what it was scanned as. */
+export interface ReadMessage {
+  readonly envelope: Envelope;
+  readonly era: Era;
+  readonly received: Buffer;
+}
+
+/** What a session knows of its application. */
+export interface Announcing {
+  readonly application?: string | undefined;
+}
+
+const clientInfo = 'io.modelcontextprotocol/clientInfo';
+/** Applications state their name and version in it; whatever is longer is not one. */
+const maxClientInfoBytes = 2048;
+
+/** The application that a request announces: in its message, with its session, or in the `User-Agent` header. */
+function applicationOf(
+  { headers }: GatewayRequest,
+  message: ReadMessage | undefined,
+  envelope: Envelope | undefined,
+  session: Announcing | undefined,
+): AnnouncedApplication | undefined {
+  const meta = envelope?.meta;
+  // The spans of an envelope are those of the message that it was scanned from.
+  const info = message && meta && memberIn(message.received, meta, clientInfo);
+  const text = (info && announcedIn(message.received, info)) ?? session?.application;
+  if (text !== undefined) return { text, source: 'client_info' };
+  const agent = headers['user-agent'];
+  return agent === undefined ? undefined : { text: agent.slice(0, 200), source: 'user_agent' };
+}
+
+/**
+ * Name and version of an application from its `clientInfo`; `undefined` if it has no name.
+ *
+ * MCP 2025-11-25 `Implementation`
+ */
+export function announcedIn(body: Buffer, { start, end }: Span): string | undefined {
+  if (end - start > maxClientInfoBytes) return undefined;
+  const info = membersOf(JSON.parse(body.toString('utf8', start, end)));
+  const { name, version } = info;
+  if (typeof name !== 'string' || name === '') return undefined;
+  return (typeof version === 'string' ? `${name} ${version}` : name).slice(0, 200);
+}
+
+/** The id of the trace that a request belongs to. W3C Trace Context §3.2 */
+function traceIdIn({ traceparent }: GatewayRequest['headers']): string | undefined {
+  return typeof traceparent === 'string'
+    ? /^[\da-f]{2}-([\da-f]{32})-/.exec(traceparent)?.[1]
+    : undefined;
+}
+
+/** With what credentials calls are sent to a target. */
+function accountOf({ upstream }: Target): UpstreamAccount {
+  if (!takesCredentials(upstream)) return 'none';
+  if (upstream.accessId !== undefined) return 'oauth_account';
+  return upstream.headers && upstream.headers.length > 0 ? 'fixed_headers' : 'none';
 }
 
 /**
@@ -156,19 +314,30 @@ const maxErrorBytes = 64 * 1024;
 const marks = ['"isError"', '"error"'];
 
 /**
- * Whether a message of an answer is an error, of a tool or of the protocol. Only a message that contains one of `marks`
- * is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
+ * The error that a message of an answer is, of a tool or of the protocol; `undefined` if it is none. Only a message that
+ * contains one of `marks` is parsed. A message of more than 64 KiB does not count as an error, because errors are short.
  *
  * JSON-RPC 2.0 §5.1; MCP 2025-11-25 tools, "Error Handling"
  */
-export function isErrorAnswer(message: AnswerMessage): boolean {
+export function errorIn(message: AnswerMessage): AnsweredError | undefined {
   const { bytes } = message;
-  if (bytes.length > maxErrorBytes || !marks.some((mark) => message.holds(mark))) return false;
+  if (bytes.length > maxErrorBytes || !marks.some((mark) => message.holds(mark))) return undefined;
   const { scan } = message;
-  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return false;
+  if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return undefined;
   const members = membersIn(bytes, scan.envelope.root);
-  if (members.has('error')) return true;
+  const error = members.get('error');
+  if (error) {
+    const code = memberIn(bytes, error, 'code');
+    const text = code && bytes.toString('utf8', code.start, code.end);
+    return { end: 'protocol_error', error: text?.slice(0, maxCodeLength) };
+  }
   const result = members.get('result');
   const isError = result && membersIn(bytes, result).get('isError');
-  return isError !== undefined && bytes.toString('utf8', isError.start, isError.end) === 'true';
+  if (!isError || bytes.toString('utf8', isError.start, isError.end) !== 'true') return undefined;
+  return { end: 'tool_error' };
 }
+
+const maxCodeLength = 24;
+
+/** An error that an MCP server answered with, as it is recorded. */
+export type AnsweredError = Pick<AnswerFacts, 'end' | 'error'>;

@@ -3,7 +3,7 @@ import type { Admitted, Arrived, Call, MessageCall } from './call.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
-import type { AnsweredOutcome } from './metering.ts';
+import type { AnsweredOutcome, AnswerFacts } from './metering.ts';
 import { countedFor } from './open-answers.ts';
 import { slownessIn } from './reply.ts';
 import { principalSeal } from './seal.ts';
@@ -36,10 +36,10 @@ export function openCall(
   const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
   const { take: arrived, release } = memory.body(holder, held.giveUp);
   const afterwards = [over, release];
-  const finish = (outcome?: AnsweredOutcome) => {
+  const finish = (outcome?: AnsweredOutcome, facts?: AnswerFacts) => {
     for (const act of afterwards.splice(0)) act();
     held.over();
-    if (outcome) metering.answered(outcome);
+    if (outcome) metering.answered(outcome, facts);
   };
   return {
     request,
@@ -74,9 +74,7 @@ function whileConnected(admission: Admission, { isConnected }: Upstream): Admiss
 /** Ends a call that failed, if it was open. Returns the refusal that its caller gets. */
 export function endFailed(call: Arrived | Call, error: unknown): GatewayRefusal {
   const cause = 'ending' in call ? endOpen(call, error) : error;
-  const refusal = cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
-  call.metering.failed(refusal);
-  return refusal;
+  return cause instanceof GatewayRefusal ? cause : new GatewayRefusal('fault', { cause });
 }
 
 function endOpen({ ending, finish }: Call, error: unknown): unknown {

@@ -201,9 +201,10 @@ function admitAgain(call: MessageCall, { ports }: GatewayParts): Awaitable<Messa
 /** Finds out which era the caller speaks. Responses belong to the legacy era. */
 function findEra(call: MessageCall): MessageCall {
   const { envelope, metering, request } = call;
-  metering.read(envelope);
   const isModern = envelope.kind !== 'response' && eraOf(envelope, request.headers) === 'modern';
-  return isModern ? { ...call, era: 'modern' } : call;
+  const found: MessageCall = isModern ? { ...call, era: 'modern' } : call;
+  metering.read(found);
+  return found;
 }
 
 /** Checks the method and the tool against the caller's scopes. */
@@ -304,7 +305,7 @@ function forward(
     if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
     const inSession = era === 'legacy' && sessionOf(call, legacy.sessions)?.showsUrls;
     const asked = askForAccount(error, call, { era, inSession });
-    call.finish('ok');
+    call.finish('ok', { end: 'refused', error: 'not_connected', status: asked.status });
     return asked;
   };
   try {

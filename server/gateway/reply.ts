@@ -19,10 +19,10 @@ import {
   unreadable,
   type Filter,
 } from './filters.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import { GatewayRefusal, type RefusalCode } from './gateway-refusal.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import { live } from './live-stream.ts';
-import { isErrorAnswer, type AnsweredOutcome } from './metering.ts';
+import { errorIn, type AnsweredError, type AnsweredOutcome, type AnswerFacts } from './metering.ts';
 import type { Accepts } from './read-message.ts';
 import type { GatewayAnswer } from './request.ts';
 import type { FollowedStream } from './session-streams.ts';
@@ -56,7 +56,7 @@ export interface ReplyOptions {
   /** What the call holds of the upstream's answers. */
   readonly held?: HeldAnswers;
   /** Called once, with how the answer ended. */
-  readonly finish: (outcome: AnsweredOutcome) => void;
+  readonly finish: (outcome: AnsweredOutcome, facts?: AnswerFacts) => void;
   /** Returns the last event of a stream that breaks off for a known reason: an error for the caller. */
   readonly report: ((error: unknown) => string | undefined) | undefined;
   /** Called when a long JSON answer breaks off, when it is too late to tell the caller. */
@@ -90,7 +90,7 @@ async function replyOnce(answer: UpstreamAnswer, options: ReplyOptions): Promise
   // Only requests are answered, whatever some upstreams answer to other messages.
   if (isDone || (ownId?.isRequest === false && status === 200 && mediaType === json)) {
     await discard(body);
-    finish('ok');
+    finish('ok', { status: 202 });
     return { status: 202, headers: {} };
   }
   if (status === 200 && mediaType === eventStream) {
@@ -119,12 +119,14 @@ function single(status: number, message: AnswerMessage, options: ReplyOptions): 
   const { accepts, maxBytes, held, finish, isAlways200 } = options;
   const answer =
     accepts.json || status !== 200
-      ? jsonAnswer(isAlways200 ? 200 : status, message.bytes)
+      ? { ...jsonAnswer(isAlways200 ? 200 : status, message.bytes), body: message.bytes }
       : eventAnswer(messageEvent(message.bytes));
   if (message.bytes.length > maxBytes) throw tooLarge(maxBytes);
   held?.pass(message.bytes.length);
   const sent = held?.keep();
-  finish(isErrorAnswer(message) ? 'tool-error' : 'ok');
+  const error = errorIn(message);
+  const { length: bytes } = answer.body;
+  finish(error ? 'tool-error' : 'ok', { ...error, status: answer.status, bytes });
   return sent ? { ...answer, sent, whenGivenUp: held?.whenGivenUp } : answer;
 }
 
@@ -156,7 +158,7 @@ async function responseIn(
 /** Turns the events of one answer into what its caller gets. */
 class PassedEvents {
   /** How the answer ended, as far as its events say. */
-  outcome: AnsweredOutcome = 'ok';
+  error: AnsweredError | undefined;
   readonly #options: ReplyOptions;
   readonly #stream: FollowedStream | undefined;
   #bytes = 0;
@@ -173,7 +175,7 @@ class PassedEvents {
     if (event.data.length > 0) {
       const message = filtered(new AnswerMessage(event.data, event), filters);
       if (!message) return undefined;
-      if (isErrorAnswer(message)) this.outcome = 'tool-error';
+      this.error ??= errorIn(message);
       sent = this.#stream ? this.#stream.push(message) : message.eventBytes;
     } else if (this.#stream) sent = this.#stream.pushComment(event);
     // Another connection has resumed the stream.
@@ -181,6 +183,16 @@ class PassedEvents {
     this.#bytes += sent.length;
     if (this.#bytes > maxBytes) throw tooLarge(maxBytes);
     return sent;
+  }
+
+  /** Notes that all events have been passed. */
+  finish(): void {
+    this.#options.finish(this.error ? 'tool-error' : 'ok', { ...this.error, ...this.facts });
+  }
+
+  /** What is recorded of what was sent so far. */
+  get facts(): AnswerFacts {
+    return { status: 200, bytes: this.#bytes };
   }
 }
 
@@ -206,12 +218,12 @@ async function* streamed(
     // A stream can be cut off without an error. It must not look as if it were complete.
     const slowness = slownessIn(signal);
     if (slowness) throw slowness;
-    finish(passing.outcome);
+    passing.finish();
   } catch (cause) {
-    throw ended(cause, options);
+    throw ended(cause, options, passing.facts);
   } finally {
     stream?.end();
-    finish('ok');
+    finish('ok', { ...passing.facts, end: 'cancelled' });
   }
 }
 
@@ -220,7 +232,7 @@ async function* streamed(
  * any stream.
  */
 function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
-  const { held, finish, report } = options;
+  const { held, report } = options;
   const stream = options.stream?.();
   const passing = new PassedEvents(options, stream);
   const chunks: Uint8Array[] = [];
@@ -235,11 +247,11 @@ function wholeStream(body: Uint8Array, options: ReplyOptions): GatewayAnswer {
     const whole = joined(chunks.splice(0));
     held?.pass(whole.length);
     const sent = held?.keep();
-    finish(passing.outcome);
+    passing.finish();
     return { ...eventAnswer(whole), ...(sent && { sent, whenGivenUp: held?.whenGivenUp }) };
   } catch (cause) {
     const isTooLarge = cause instanceof SseEventTooLarge;
-    const error = ended(isTooLarge ? unfinished(cause) : cause, options);
+    const error = ended(isTooLarge ? unfinished(cause) : cause, options, passing.facts);
     const message = report?.(error);
     if (message === undefined) throw error;
     return eventAnswer(joined([...chunks, messageEvent(Buffer.from(message))]));
@@ -254,10 +266,16 @@ function joined(chunks: readonly Uint8Array[]): Uint8Array {
 }
 
 /** Notes how an answer broke off. If the call was ended for being slow, that counts as the cause, not the break that followed. */
-function ended(cause: unknown, { signal, finish }: ReplyOptions): unknown {
+function ended(cause: unknown, { signal, finish }: ReplyOptions, facts: AnswerFacts): unknown {
   const error = slownessIn(signal) ?? cause;
-  finish(error instanceof Error && error.name === 'AbortError' ? 'ok' : 'upstream-error');
+  const isAbort = error instanceof Error && error.name === 'AbortError';
+  if (isAbort) finish('ok', { ...facts, end: 'cancelled' });
+  else finish('upstream-error', { ...facts, error: codeOf(error) });
   return error;
+}
+
+function codeOf(error: unknown): RefusalCode {
+  return error instanceof GatewayRefusal ? error.code : 'upstream_failed';
 }
 
 /** The refusal by which a call was ended for taking too long. */
@@ -315,13 +333,13 @@ async function* longJson(
     if (members && !members.isComplete) throw unreadable('it ends early');
     const slowness = slownessIn(signal);
     if (slowness) throw slowness;
-    finish('ok');
+    finish('ok', { status: 200, bytes });
   } catch (cause) {
-    const error = ended(cause, options);
+    const error = ended(cause, options, { status: 200, bytes });
     if (error instanceof GatewayRefusal) cut(error);
     throw error;
   } finally {
-    finish('ok');
+    finish('ok', { status: 200, bytes, end: 'cancelled' });
     await rest.return?.();
   }
 }
@@ -343,7 +361,9 @@ export function jsonAnswer(
 }
 
 /** The answer that sends events. */
-export function eventAnswer(body: NonNullable<GatewayAnswer['body']>): GatewayAnswer {
+export function eventAnswer<Body extends NonNullable<GatewayAnswer['body']>>(
+  body: Body,
+): GatewayAnswer & { readonly body: Body } {
   const headers = {
     'Content-Type': eventStream,
     'Cache-Control': 'no-store',

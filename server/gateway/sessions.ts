@@ -28,6 +28,8 @@ export interface LegacySession {
   readonly streams: SessionStreams;
   /** Whether its caller said that it can show a URL. */
   showsUrls?: boolean;
+  /** Name and version of its application, as `initialize` stated them. */
+  application?: string | undefined;
 }
 
 interface KeptSession extends LegacySession {

@@ -17,19 +17,13 @@ export const callEnds = [
  */
 export type CallEnd = (typeof callEnds)[number];
 
-/** What a call was sent to the MCP server with: whose account there, if any. */
-export const upstreamAccounts = [
-  'none',
-  'fixed_headers',
-  'server_account',
-  'person_account',
-] as const;
+/** What a call was sent to the MCP server with. */
+export const upstreamAccounts = ['none', 'fixed_headers', 'oauth_account'] as const;
 
 /**
  * - `none`: without credentials;
  * - `fixed_headers`: with headers that an administrator entered;
- * - `server_account`: with a token that belongs to the server;
- * - `person_account`: with a token of the person who called.
+ * - `oauth_account`: with a token, either of the server itself or of the person who called, as the server is set up.
  */
 export type UpstreamAccount = (typeof upstreamAccounts)[number];
 

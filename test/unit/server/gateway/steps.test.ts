@@ -13,18 +13,19 @@ type Counted = Arrived & { readonly passed: readonly string[] };
 
 const answer: GatewayAnswer = { status: 200, headers: {} };
 
+const request: Arrived['request'] = {
+  id: 'request-1',
+  method: 'POST',
+  organization: 'acme',
+  server: 'sales',
+  headers: {},
+  rawHeaders: [],
+  readBody: () => Buffer.alloc(0),
+  gone: new AbortController().signal,
+};
 const arrived: Arrived = {
-  request: {
-    id: 'request-1',
-    method: 'POST',
-    organization: 'acme',
-    server: 'sales',
-    headers: {},
-    rawHeaders: [],
-    readBody: () => Buffer.alloc(0),
-    gone: new AbortController().signal,
-  },
-  metering: new Metering(() => undefined),
+  request,
+  metering: new Metering(request, { note: () => undefined }),
 };
 
 function passedBy(path: Path<Failing>) {

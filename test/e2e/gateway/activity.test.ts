@@ -1,0 +1,177 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { afterAll, expect, test, vi } from 'vitest';
+
+import { searchCalls } from '#server/db/calls';
+import type { CallRecord } from '#server/model/calls';
+import { gatewayUnderTest } from '#support/gateway-under-test';
+import { mcpCall, modern, rpc } from '#support/mcp-call';
+import { patient } from '#support/patient';
+import { modernOnlyUpstream } from '#support/upstreams/modern-only-upstream';
+import {
+  type Answer,
+  bothErasAnswer,
+  recordingUpstream,
+  sendJson,
+} from '#support/upstreams/recording-upstream';
+
+const upstream = await recordingUpstream();
+const modernUpstream = await modernOnlyUpstream();
+const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
+await gateway.command('server', 'create', 'acme/modern', '--http-url', modernUpstream.url);
+const stores = await gateway.openStores();
+
+afterAll(async () => {
+  await stores.close();
+  await gateway[Symbol.asyncDispose]();
+  await upstream[Symbol.asyncDispose]();
+  await modernUpstream.close();
+});
+
+/** The recorded calls of a credential, oldest first, once there are as many. */
+async function recordedOf(keyId: string, count: number): Promise<readonly CallRecord[]> {
+  const { id: organizationId } = await stores.db
+    .selectFrom('organization')
+    .select('id')
+    .where('name', '=', 'acme')
+    .executeTakeFirstOrThrow();
+  return vi.waitFor(async () => {
+    const { calls } = await searchCalls(stores.db, {
+      organizationId,
+      filter: { credential: keyId },
+      limit: 100,
+      watermarkMs: Date.now() + 1000,
+    });
+    expect(calls).toHaveLength(count);
+    return calls.toReversed();
+  }, patient);
+}
+
+const answerWith =
+  (member: string): Answer =>
+  ({ body }, response) => {
+    const id = /"id"\s*:\s*(\d+)/.exec(body.toString())?.[1] ?? 'null';
+    sendJson(response, `{"jsonrpc":"2.0","id":${id},${member}}`);
+  };
+const versions = { 'mcp-protocol-version': '2025-06-18' };
+const tool = (name: string) => rpc('tools/call', { name, arguments: { secret: 'kept out' } });
+
+test('activity: each outcome of a call is one row that says who called what', async () => {
+  const { key, id } = await gateway.newKey('acme/fixture');
+  const call = (body: string, headers: Record<string, string> = {}) =>
+    mcpCall(gateway.endpoint, {
+      key,
+      body,
+      headers: { ...versions, 'user-agent': 'curl/8', ...headers },
+    });
+
+  upstream.answer = answerWith('"result":{"content":[]}');
+  await call(tool('echo'), { 'x-request-id': 'first' });
+  upstream.answer = answerWith('"result":{"content":[],"isError":true}');
+  await call(tool('failing'));
+  upstream.answer = answerWith('"error":{"code":-32602,"message":"no such tool"}');
+  await call(tool('unknown'));
+  upstream.answer = (_, response) => void response.writeHead(500).end();
+  await call(tool('broken'));
+  upstream.answer = answerWith('"result":{"contents":[]}');
+  await call(rpc('resources/read', { uri: 'file:///a.txt?token=hidden' }));
+  await call(rpc('tools/list'));
+  await call('{"jsonrpc":"2.0","method":"notifications/initialized"}');
+  await call('{');
+
+  const rows = await recordedOf(id, 6);
+
+  expect(
+    rows.map(({ method, subject, end, error, status }) => [method, subject, end, error, status]),
+  ).toEqual([
+    ['tools/call', 'echo', 'ok', undefined, 200],
+    ['tools/call', 'failing', 'tool_error', undefined, 200],
+    ['tools/call', 'unknown', 'protocol_error', '-32602', 200],
+    ['tools/call', 'broken', 'upstream_error', 'upstream_failed', 502],
+    ['resources/read', 'file:///a.txt?…', 'ok', undefined, 200],
+    [undefined, undefined, 'refused', 'not_json', 400],
+  ]);
+  expect(rows[0]).toMatchObject({
+    times: 1,
+    era: 'legacy',
+    endpoint: { name: 'fixture' },
+    target: { name: 'fixture' },
+    credential: { type: 'key', id, name: 'a key' },
+    person: undefined,
+    application: { text: 'curl/8', source: 'user_agent' },
+    address: '127.0.0.1',
+    account: 'none',
+    bytesIn: tool('echo').length,
+  });
+  expect(rows[0]?.bytesOut).toBeGreaterThan(20);
+  expect(JSON.stringify(rows)).not.toContain('hidden');
+  expect(JSON.stringify(rows)).not.toContain('kept out');
+});
+
+test('activity: a caller without the scope is refused in one row a minute, with the number of calls', async () => {
+  const { key, id } = await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read');
+  for (let times = 0; times < 5; times += 1) {
+    await mcpCall(gateway.endpoint, { key, body: tool('echo'), headers: versions });
+  }
+
+  await vi.waitFor(async () => {
+    const rows = await recordedOf(id, 1);
+    expect(rows[0]).toMatchObject({ end: 'refused', error: 'insufficient_scope', times: 5 });
+  }, patient);
+});
+
+test('activity: a session has the name of its application, and a modern caller names itself in each request', async () => {
+  const { key, id } = await gateway.newKey('acme/modern');
+  const url = new URL(`${gateway.base}/mcp/acme/modern`);
+  const client = new Client({ name: 'Claude Desktop', version: '1.2' }, { capabilities: {} });
+  await client.connect(
+    new StreamableHTTPClientTransport(url, { requestInit: { headers: { 'x-api-key': key } } }),
+  );
+  await client.callTool({ name: 'progress', arguments: { steps: 1 } });
+  await client.close();
+  const request = modern('tools/call', { name: 'progress', arguments: { steps: 1 } });
+  const body = request.body.replace(
+    '"_meta":{',
+    '"_meta":{"io.modelcontextprotocol/clientInfo":{"name":"Cursor","version":"3"},',
+  );
+  await mcpCall(url.href, { key, ...request, body });
+
+  const rows = await recordedOf(id, 2);
+
+  expect(
+    rows.map(({ era, application, end, subject }) => [era, application?.text, end, subject]),
+  ).toEqual([
+    ['legacy', 'Claude Desktop 1.2', 'ok', 'progress'],
+    ['modern', 'Cursor 3', 'ok', 'progress'],
+  ]);
+});
+
+test('activity: a caller that leaves before the answer has cancelled the call', async () => {
+  const { key, id } = await gateway.newKey('acme/fixture');
+  upstream.answer = (request, response) => {
+    if (!request.body.includes('slow')) return bothErasAnswer(request, response);
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(': waiting\n\n');
+  };
+  const leaving = new AbortController();
+  const left = fetch(gateway.endpoint, {
+    method: 'POST',
+    headers: {
+      'content-type': 'application/json',
+      'x-api-key': key,
+      ...modern('tools/call', { name: 'slow' }).headers,
+    },
+    body: modern('tools/call', { name: 'slow' }).body,
+    signal: leaving.signal,
+  }).catch(() => undefined);
+  await vi.waitFor(
+    () => expect(upstream.requests.at(-1)?.body.toString()).toContain('slow'),
+    patient,
+  );
+  await pause(50);
+  leaving.abort();
+  await left;
+
+  expect(await recordedOf(id, 1)).toMatchObject([{ subject: 'slow', end: 'cancelled' }]);
+});
