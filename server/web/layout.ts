@@ -29,10 +29,8 @@ export interface DashboardFrame {
   readonly others: readonly Titled[];
   /** Whether the person may create an organization. */
   readonly mayCreate: boolean;
-  /** The entry of the navigation that the page belongs to, if any. */
-  readonly section: DashboardSection | undefined;
-  /** Entries that the person has no permission for; they are left out. */
-  readonly closed: readonly DashboardSection[];
+  /** The entries of the navigation that the person has permission for. */
+  readonly navigation: readonly Tab[];
   /** What follows the organization in the breadcrumb; the last one is the page itself. */
   readonly crumbs: readonly Crumb[];
 }
@@ -44,26 +42,6 @@ export interface Crumb {
   readonly name?: string | undefined;
   readonly href?: string;
 }
-
-/** The entries of the navigation in their order, each with the permission that its page requires. */
-export const sections = [
-  { section: 'overview', text: 'Overview', path: '', needs: 'organization.read' },
-  { section: 'servers', text: 'Servers', path: '/servers', needs: 'server.read' },
-  { section: 'agents', text: 'Agents', path: '/agents', needs: 'agent.read' },
-  { section: 'people', text: 'People', path: '/people', needs: 'people.read' },
-  { section: 'groups', text: 'Groups', path: '/groups', needs: 'people.read' },
-  { section: 'usage', text: 'Usage', path: '/usage', needs: 'usage.read' },
-  { section: 'audit', text: 'Audit log', path: '/audit', needs: 'audit.read' },
-  {
-    section: 'single-sign-on',
-    text: 'Single sign-on',
-    path: '/single-sign-on',
-    needs: 'people.manage',
-  },
-  { section: 'settings', text: 'Settings', path: '/settings', needs: 'organization.settings' },
-] as const;
-
-export type DashboardSection = (typeof sections)[number]['section'];
 
 /** Where an organization's pages start. */
 export function dashboardPath(organization: string): string {
@@ -141,15 +119,10 @@ ${mayCreate && html`<li><a href="/new-organization">Create organization</a></li>
 </details>`;
 }
 
-function sideNavigation({ organization, section, closed }: DashboardFrame): Html {
-  const entries = sections.filter((entry) => !closed.includes(entry.section));
-  const home = dashboardPath(organization.name);
+function sideNavigation({ organization, navigation }: DashboardFrame): Html {
   return html`<nav class="side" aria-label="${titleText(organization)}">
 <ul>
-${entries.map(
-  (entry) =>
-    html`<li><a href="${home + entry.path}"${entry.section === section && html` aria-current="true"`}>${entry.text}</a></li>`,
-)}
+${navigation.map(({ text, href, isHere }) => html`<li><a href="${href}"${isHere && html` aria-current="true"`}>${text}</a></li>`)}
 </ul>
 </nav>`;
 }
@@ -243,8 +216,9 @@ function headingOf(shown: Html | string, text: string): Html {
   return html`<h1 dir="auto"${isLongHeading(text) && html` class="long"`}>${shown}</h1>`;
 }
 
-/** One of several pages about the same resource. */
+/** A link of a navigation. */
 export interface Tab extends Link {
+  /** Whether the link leads to this page, or to the one that this page belongs to. */
   readonly isHere: boolean;
 }
 

@@ -11,7 +11,7 @@ import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { rotationPage, rotationStartPage } from './rotation.ts';
 
-const toManage = { permission: 'agent.manage', section: 'agents' } as const;
+const toManage = 'agent.manage';
 const update =
   'Write the new key to the agent’s key file, which the agent rereads. Or run latchkey agent login again and restart the agent.';
 

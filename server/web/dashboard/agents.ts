@@ -27,8 +27,8 @@ export function agentRoutes(guard: DashboardGuard): void {
   questionRoutes(guard, '/agents/:agent/revoke', toManage, revocation);
 }
 
-const toRead = { permission: 'agent.read', section: 'agents' } as const;
-const toManage = { permission: 'agent.manage', section: 'agents' } as const;
+const toRead = 'agent.read';
+const toManage = 'agent.manage';
 const shape = {
   states: [
     { value: '', text: 'All' },

@@ -17,7 +17,7 @@ import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
-const needs = { permission: 'audit.read', section: 'audit' } as const;
+const needs = 'audit.read';
 const daySeconds = 86_400;
 
 /** `/audit`: the audit log of an organization, also as a file. */

@@ -14,7 +14,7 @@ import { rotationPage, rotationStartPage } from './rotation.ts';
 import { serverCrumbs, serverPath } from './servers.ts';
 
 const client = '/servers/:server/clients/:clientId';
-const toManage = { permission: 'client.manage', section: 'servers' } as const;
+const toManage = 'client.manage';
 const update =
   'Replace the old secret with the new one in every assistant and application that uses it. The client ID does not change.';
 

@@ -28,7 +28,7 @@ export function clientRoutes(guard: DashboardGuard): void {
   questionRoutes(guard, '/servers/:server/clients/:clientId/revoke', toManage, revocation);
 }
 
-const toRead = { permission: 'client.read', section: 'servers' } as const;
+const toRead = 'client.read';
 const shape = {
   states: [
     { value: '', text: 'All' },
@@ -104,7 +104,7 @@ export async function clientOf({ perform }: DashboardVisit, { params }: Dashboar
   return client;
 }
 
-export const toManage = { permission: 'client.manage', section: 'servers' } as const;
+export const toManage = 'client.manage';
 const notices: Readonly<Record<string, string>> = {
   made: 'OAuth client created.',
   saved: 'Saved. The change takes effect on the next call.',

@@ -11,8 +11,8 @@ import { sendDashboardPage } from './page.ts';
 import { peopleTabs } from './people.ts';
 import { questionRoutes, type Question } from './questions.ts';
 
-const toRead = { permission: 'grants.read', section: 'people' } as const;
-const toManage = { permission: 'grants.manage', section: 'people' } as const;
+const toRead = 'grants.read';
+const toManage = 'grants.manage';
 const shape = {
   states: [],
   columns: ['Application', 'Person', 'Server', 'Permissions', 'Allowed', 'Actions'].map((text) => ({

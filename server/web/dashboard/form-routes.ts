@@ -1,9 +1,10 @@
 import type { FastifyReply } from 'fastify';
+import type { Permission } from '#admin/operation';
 import { errorSummary, formActions, postForm, type FieldError } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { layout, pageHeading, type Crumb, type Frame } from '#web/layout';
 import type { Entered, FieldsOptions, OperationForm } from './forms.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 
@@ -66,7 +67,7 @@ export interface FormRoutes {
 export function formRoutes(
   guard: DashboardGuard,
   path: string,
-  needs: PageNeeds,
+  needs: Permission,
   { form, conflict, page, act }: FormRoutes,
 ): void {
   const show = async (

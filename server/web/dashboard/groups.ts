@@ -38,8 +38,8 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 
-const toRead = { permission: 'people.read', section: 'groups' } as const;
-const toManage = { permission: 'people.manage', section: 'groups' } as const;
+const toRead = 'people.read';
+const toManage = 'people.manage';
 const newForm = formFor(groupCreate);
 const mapForm = formFor(groupMap);
 const homeOf = (organization: string) => `${dashboardPath(organization)}/groups`;

@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { AccountRefusal } from '#accounts/account-refusal';
@@ -9,7 +10,7 @@ import { findServerTitles } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
 import type { Form } from '#oauth/forms';
-import type { DashboardSection } from '#web/layout';
+import { dashboardPath, type Tab } from '#web/layout';
 import type { Titled } from '#web/titles';
 import {
   type CurrentPerson,
@@ -41,15 +42,10 @@ export interface DashboardVisit {
     operation: Operation<Input, Output>,
     input?: Readonly<Record<string, unknown>>,
   ) => Promise<z.output<Output>>;
-  readonly section: DashboardSection;
+  /** The navigation as this person sees it on this page. */
+  readonly navigation: readonly Tab[];
   /** Whether the page should offer an action; `perform` checks again. */
   readonly may: (permission: Permission) => boolean;
-}
-
-/** The permission that a page requires, and its place in the navigation. */
-export interface PageNeeds {
-  readonly permission: Permission;
-  readonly section: DashboardSection;
 }
 
 export type DashboardRequest = PageRequest;
@@ -64,12 +60,34 @@ export type FormHandler = Handler<[visit: DashboardVisit, form: Form], Dashboard
 export type PersonPageHandler = PersonPage<DashboardOptions>;
 export type PersonFormHandler = PersonForm<DashboardOptions>;
 
-/** Guards the pages of an organization: every route goes through here. `path` follows `/dashboard/:organization`. */
+/**
+ * Guards the pages of an organization: every route goes through here. `path` follows `/dashboard/:organization`, and
+ * `needs` is the permission that the page or the form requires.
+ */
 export interface DashboardGuard {
-  get(path: string, needs: PageNeeds, show: PageHandler): void;
-  post(path: string, needs: PageNeeds, act: FormHandler): void;
-  /** The navigation entry of a route. */
-  readonly sectionOf: (route: string) => DashboardSection | undefined;
+  get(path: string, needs: Permission, show: PageHandler): void;
+  post(path: string, needs: Permission, act: FormHandler): void;
+}
+
+/** An entry of the navigation, with the routes of the pages that belong to it. */
+export interface NavigationEntry {
+  readonly text: string;
+  /** The page that the entry links to; one of `routes`. It follows `/dashboard/:organization`. */
+  readonly path: string;
+  readonly routes: readonly ((guard: DashboardGuard, options: DashboardOptions) => void)[];
+}
+
+/** The navigation on the page of a route, without the entries whose page `role` may not open. */
+export type NavigationOf = (
+  route: string | undefined,
+  organization: string,
+  role: Role,
+) => readonly Tab[];
+
+interface DashboardGuards {
+  /** The guard of the pages that belong to an entry, or of those that belong to none. */
+  readonly within: (entry: NavigationEntry | undefined) => DashboardGuard;
+  readonly navigationOf: NavigationOf;
 }
 
 /**
@@ -77,71 +95,91 @@ export interface DashboardGuard {
  * the sign-in page; a form was sent by our page; the person is a member, since for others the organization does not
  * exist; and the role has the permission that the page requires.
  */
-export function dashboardGuard(
+export function dashboardGuards(
   guard: PersonGuard<DashboardOptions>,
+  navigation: readonly NavigationEntry[],
   { ports }: DashboardOptions,
-): DashboardGuard {
-  const { refusals } = ports;
-  const sections = new Map<string, DashboardSection>();
+): DashboardGuards {
+  const entries = new Map<string, NavigationEntry | undefined>();
+  const permissions = new Map<string, Permission>();
 
-  const enter = async (
-    person: CurrentPerson,
-    { permission, section }: PageNeeds,
-    request: DashboardRequest,
-  ): Promise<DashboardVisit> => {
-    const { organization = '' } = request.params;
-    const membership = await membershipOf(person, organization, ports);
-    if (!membership) throw notFound('organization');
-    if (!membership.isProved) throw new AccountRefusal('second_factor');
-    const { titled, role, others, mayCreate } = membership;
-    const { address, requestId } = visitOf(request);
-    if (!mayDo(role, permission)) {
-      const actor = `user:${person.user.id}`;
-      const target = request.routeOptions.url;
-      const where = { organization, target, address, requestId };
-      await refusals.note({ actor, action: permission, ...where });
-      throw new AdministrationRefusal(
-        'forbidden',
-        `your role in ${organization} (${role}) does not allow this`,
-      );
-    }
-    const actor = personActor(person, request);
-    const { server = '' } = request.params;
-    const titles =
-      server === '' ? undefined : await findServerTitles(ports.db, organization, [server]);
+  const navigationOf: NavigationOf = (route = '', organization, role) => {
+    const here = entries.get(route);
+    return navigation.flatMap((entry) => {
+      const { text, path } = entry;
+      const needs = permissions.get(path);
+      assert(needs, `no page for the entry ${text} of the navigation`);
+      if (!mayDo(role, needs)) return [];
+      return { text, href: dashboardPath(organization) + path, isHere: entry === here };
+    });
+  };
+
+  const visitAs = (person: CurrentPerson, needs: Permission, request: DashboardRequest) =>
+    enter(person, needs, request, { ports, navigationOf });
+
+  const within = (entry: NavigationEntry | undefined): DashboardGuard => {
+    const routeOf = (path: string) => {
+      const route = `/dashboard/:organization${path}`;
+      entries.set(route, entry);
+      return route;
+    };
     return {
-      person,
-      organization,
-      titled,
-      server: { name: server, title: titles?.get(server) },
-      role,
-      section,
-      others,
-      mayCreate,
-      actor,
-      perform: (operation, input) => perform(operation, { ...input, organization }, actor, ports),
-      may: (wanted) => mayDo(role, wanted),
+      get(path, needs, show) {
+        permissions.set(path, needs);
+        guard.get(routeOf(path), async (person, request, reply, options) =>
+          show(await visitAs(person, needs, request), request, reply, options),
+        );
+      },
+      post(path, needs, act) {
+        guard.post(routeOf(path), async (person, form, request, reply, options) =>
+          act(await visitAs(person, needs, request), form, request, reply, options),
+        );
+      },
     };
   };
 
-  const routeOf = (path: string, { section }: PageNeeds) => {
-    const route = `/dashboard/:organization${path}`;
-    sections.set(route, section);
-    return route;
-  };
+  return { within, navigationOf };
+}
 
+/** @throws {AccountRefusal | AdministrationRefusal} */
+async function enter(
+  person: CurrentPerson,
+  needs: Permission,
+  request: DashboardRequest,
+  { ports, navigationOf }: Pick<DashboardOptions, 'ports'> & Pick<DashboardGuards, 'navigationOf'>,
+): Promise<DashboardVisit> {
+  const { organization = '' } = request.params;
+  const membership = await membershipOf(person, organization, ports);
+  if (!membership) throw notFound('organization');
+  if (!membership.isProved) throw new AccountRefusal('second_factor');
+  const { titled, role, others, mayCreate } = membership;
+  const { address, requestId } = visitOf(request);
+  if (!mayDo(role, needs)) {
+    const actor = `user:${person.user.id}`;
+    const target = request.routeOptions.url;
+    const where = { organization, target, address, requestId };
+    await ports.refusals.note({ actor, action: needs, ...where });
+    throw new AdministrationRefusal(
+      'forbidden',
+      `your role in ${organization} (${role}) does not allow this`,
+    );
+  }
+  const actor = personActor(person, request);
+  const { server = '' } = request.params;
+  const titles =
+    server === '' ? undefined : await findServerTitles(ports.db, organization, [server]);
   return {
-    get(path, needs, show) {
-      guard.get(routeOf(path, needs), async (person, request, reply, options) =>
-        show(await enter(person, needs, request), request, reply, options),
-      );
-    },
-    post(path, needs, act) {
-      guard.post(routeOf(path, needs), async (person, form, request, reply, options) =>
-        act(await enter(person, needs, request), form, request, reply, options),
-      );
-    },
-    sectionOf: (route) => sections.get(route),
+    person,
+    organization,
+    titled,
+    server: { name: server, title: titles?.get(server) },
+    role,
+    others,
+    mayCreate,
+    navigation: navigationOf(request.routeOptions.url, organization, role),
+    actor,
+    perform: (operation, input) => perform(operation, { ...input, organization }, actor, ports),
+    may: (wanted) => mayDo(role, wanted),
   };
 }
 

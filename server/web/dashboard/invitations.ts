@@ -9,7 +9,7 @@ import { formFor } from './forms.ts';
 import type { DashboardGuard } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 
-const needs = { permission: 'people.manage', section: 'people' } as const;
+const needs = 'people.manage';
 
 /** `/people/invite`: creates a one-time link and shows it once. */
 export function invitationRoutes(guard: DashboardGuard): void {

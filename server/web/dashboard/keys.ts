@@ -42,8 +42,8 @@ export function keyRoutes(guard: DashboardGuard): void {
   guard.get('/servers/:server/keys/:keyId/rotation/:newKeyId', toManage, showRotation);
 }
 
-const toRead = { permission: 'key.read', section: 'servers' } as const;
-const toManage = { permission: 'key.manage', section: 'servers' } as const;
+const toRead = 'key.read';
+const toManage = 'key.manage';
 /** The columns of key lists, without the actions. */
 export const keyColumns = [
   { text: 'Name', sort: 'name' },

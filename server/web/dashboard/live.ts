@@ -22,12 +22,12 @@ export function liveRoutes(
   guard: DashboardGuard,
   streams: LiveStreams,
 ): void {
-  const needs = { permission: 'server.read', section: 'servers' } as const;
+  const needs = 'server.read';
 
   guard.get('/live', needs, async ({ person, organization }, request, reply, { ports }) => {
     const isAllowed = async () => {
       const membership = await membershipOf(person, organization, ports);
-      return membership?.isProved === true && mayDo(membership.role, needs.permission);
+      return membership?.isProved === true && mayDo(membership.role, needs);
     };
     const server = queryText(request, 'server');
     const name = `${organization}/${server ?? ''}`;

@@ -143,8 +143,8 @@ ${postForm(frame, { action: '/new-organization', novalidate: true }, fields)}`;
 
 const settingsForm = formFor(settingsUpdate, ['title']);
 
-const toRead = { permission: 'organization.settings', section: 'settings' } as const;
-const toManage = { permission: 'organization.manage', section: 'settings' } as const;
+const toRead = 'organization.settings';
+const toManage = 'organization.manage';
 
 /** `/settings`: title and rules of an organization. */
 export function settingsRoutes(guard: DashboardGuard): void {

@@ -26,7 +26,7 @@ import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { applicationsOf, serverPath } from './servers.ts';
 import { usagePath } from './usage.ts';
 
-const needs = { permission: 'organization.read', section: 'overview' } as const;
+const needs = 'organization.read';
 const day = { range: '24h', kind: 'server' } as const;
 const minute = 60;
 

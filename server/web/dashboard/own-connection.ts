@@ -41,7 +41,7 @@ import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
-const needs = { permission: 'server.read', section: 'servers' } as const;
+const needs = 'server.read';
 const notices: Readonly<Record<string, string>> = {
   connected: 'Account connected. Go back to your assistant and try again.',
   disconnected: 'Account disconnected.',

@@ -1,12 +1,15 @@
 import type { FastifyReply } from 'fastify';
-import type { Role } from '#model/roles';
-import { mayDo } from '#admin/operation';
 import { pageAssets } from '#web/assets';
-import { type Crumb, type DashboardSection, type Page, sections } from '#web/layout';
+import type { Crumb, Page } from '#web/layout';
 import type { SurroundingsOf } from '#web/page-errors';
 import { sendPage } from '#web/page-request';
 import { currentPersonOf, type CurrentPersonPorts } from '#web/page-session';
-import { type DashboardVisit, membershipOf, type MembershipPorts } from './guard.ts';
+import {
+  type DashboardVisit,
+  membershipOf,
+  type MembershipPorts,
+  type NavigationOf,
+} from './guard.ts';
 
 /** What differs between pages of the dashboard. */
 export interface DashboardPageOptions {
@@ -21,7 +24,7 @@ export interface DashboardPageOptions {
 /** Sends a page in the dashboard's layout. */
 export function sendDashboardPage<Data extends object>(
   reply: FastifyReply,
-  { person, titled, role, others, mayCreate, section }: DashboardVisit,
+  { person, titled, others, mayCreate, navigation }: DashboardVisit,
   page: Page<Data>,
   data: Data,
   { crumbs, status, live }: DashboardPageOptions,
@@ -31,14 +34,7 @@ export function sendDashboardPage<Data extends object>(
     status,
     scripts: dashboardScripts(),
     live,
-    dashboard: {
-      organization: titled,
-      others,
-      mayCreate,
-      section,
-      closed: closedSections(role),
-      crumbs,
-    },
+    dashboard: { organization: titled, others, mayCreate, navigation, crumbs },
   });
 }
 
@@ -48,19 +44,13 @@ export function dashboardScripts(): readonly string[] {
   return [htmx.path, copy.path, dashboard.path];
 }
 
-/** Navigation entries whose pages the role may not open. */
-function closedSections(role: Role): readonly DashboardSection[] {
-  return sections.flatMap(({ section, needs }) => (mayDo(role, needs) ? [] : [section]));
-}
-
 /**
  * The surroundings of a dashboard error page: for members of the organization in the path, its navigation; for others
- * nothing, so that the response does not reveal whether the organization exists. `sectionOf` returns the navigation
- * entry of a route.
+ * nothing, so that the response does not reveal whether the organization exists.
  */
 export function errorSurroundings(
   base: string,
-  sectionOf: (route: string) => DashboardSection | undefined,
+  navigationOf: NavigationOf,
   ports: CurrentPersonPorts & MembershipPorts,
 ): SurroundingsOf {
   const currentPerson = currentPersonOf(base, ports);
@@ -71,19 +61,11 @@ export function errorSurroundings(
     const membership = await membershipOf(person, organization, ports);
     if (!membership?.isProved) return undefined;
     const { titled, role, others, mayCreate } = membership;
-    const section = sectionOf(request.routeOptions.url ?? '');
-    const closed = closedSections(role);
+    const navigation = navigationOf(request.routeOptions.url, organization, role);
     return {
       person,
       scripts: dashboardScripts(),
-      dashboard: {
-        organization: titled,
-        others,
-        mayCreate,
-        section,
-        closed,
-        crumbs: [],
-      },
+      dashboard: { organization: titled, others, mayCreate, navigation, crumbs: [] },
     };
   };
 }

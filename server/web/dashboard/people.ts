@@ -43,13 +43,13 @@ export function peopleRoutes(guard: DashboardGuard, { ports }: DashboardOptions)
   guard.get('/people/:userId', toRead, showPerson);
   guard.post('/people/:userId/role', toManage, changeRole);
   for (const asked of personQuestions) {
-    const needs = { permission: asked.needs, section: 'people' } as const;
-    questionRoutes(guard, `/people/:userId/${asked.path}`, needs, personQuestion(asked));
+    const path = `/people/:userId/${asked.path}`;
+    questionRoutes(guard, path, asked.needs, personQuestion(asked));
   }
 }
 
-const toRead = { permission: 'people.read', section: 'people' } as const;
-const toManage = { permission: 'people.manage', section: 'people' } as const;
+const toRead = 'people.read';
+const toManage = 'people.manage';
 const notices = {
   removed: 'Member removed. Their consents in this organization are withdrawn.',
   role: 'Role changed. The change takes effect on the next request.',

@@ -1,8 +1,9 @@
+import type { Permission } from '#admin/operation';
 import { hiddenField, postForm, textField } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { type Crumb, type Frame, layout } from '#web/layout';
 import { seeOther } from '#web/page-request';
-import type { DashboardGuard, DashboardRequest, DashboardVisit, PageNeeds } from './guard.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 
@@ -81,7 +82,7 @@ export interface Question {
 export function questionRoutes(
   guard: DashboardGuard,
   path: string,
-  needs: PageNeeds,
+  needs: Permission,
   { ask, act }: Question,
 ): void {
   guard.get(path, needs, async (visit, request, reply, options) => {

@@ -12,7 +12,7 @@ import { clientSecretRoutes } from './client-secrets.ts';
 import { clientRoutes } from './clients.ts';
 import { consentRoutes } from './consents.ts';
 import { groupRoutes } from './groups.ts';
-import { dashboardGuard } from './guard.ts';
+import { dashboardGuards, type NavigationEntry } from './guard.ts';
 import { invitationRoutes } from './invitations.ts';
 import { keyRoutes } from './keys.ts';
 import { liveRoutes, LiveStreams } from './live.ts';
@@ -34,31 +34,33 @@ import { upstreamAccessRoutes } from './upstream-access.ts';
 import { usageRoutes } from './usage.ts';
 import { webhookRoutes } from './webhooks.ts';
 
-/** The pages of an organization. */
-const guardedRoutes = [
-  overviewRoutes,
-  serverRoutes,
-  serverSettingsRoutes,
-  serverAccessRoutes,
-  clientRoutes,
-  clientFormRoutes,
-  clientSecretRoutes,
-  keyRoutes,
-  tryRoutes,
-  toolRoutes,
-  upstreamAccessRoutes,
-  ownConnectionRoutes,
-  agentRoutes,
-  agentKeyRoutes,
-  peopleRoutes,
-  invitationRoutes,
-  consentRoutes,
-  groupRoutes,
-  usageRoutes,
-  auditRoutes,
-  singleSignOnRoutes,
-  settingsRoutes,
-  webhookRoutes,
+/** The navigation of an organization's pages in its order, and with each entry the pages that belong to it. */
+export const navigation: readonly NavigationEntry[] = [
+  { text: 'Overview', path: '', routes: [overviewRoutes] },
+  {
+    text: 'Servers',
+    path: '/servers',
+    routes: [
+      serverRoutes,
+      serverSettingsRoutes,
+      serverAccessRoutes,
+      clientRoutes,
+      clientFormRoutes,
+      clientSecretRoutes,
+      keyRoutes,
+      tryRoutes,
+      toolRoutes,
+      upstreamAccessRoutes,
+      ownConnectionRoutes,
+    ],
+  },
+  { text: 'Agents', path: '/agents', routes: [agentRoutes, agentKeyRoutes] },
+  { text: 'People', path: '/people', routes: [peopleRoutes, invitationRoutes, consentRoutes] },
+  { text: 'Groups', path: '/groups', routes: [groupRoutes] },
+  { text: 'Usage', path: '/usage', routes: [usageRoutes] },
+  { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
+  { text: 'Single sign-on', path: '/single-sign-on', routes: [singleSignOnRoutes] },
+  { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },
 ];
 
 const maxFormBytes = 128 * 1024;
@@ -68,8 +70,8 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   const { base, ports } = options;
   takeRawBodies(app, maxFormBytes);
   const forPerson = personGuard(app, ports, options);
-  const guard = dashboardGuard(forPerson, options);
-  app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, guard.sectionOf, ports)));
+  const { within, navigationOf } = dashboardGuards(forPerson, navigation, options);
+  app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, navigationOf, ports)));
   const streams = new LiveStreams({
     changes: ports.changes,
     clock: ports.clock,
@@ -78,8 +80,10 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   organizationRoutes(forPerson);
   nodeRoutes(forPerson, options, streams);
   tokenRoutes(forPerson);
-  for (const routes of guardedRoutes) routes(guard, options);
-  liveRoutes(app, guard, streams);
+  for (const entry of navigation) {
+    for (const routes of entry.routes) routes(within(entry), options);
+  }
+  liveRoutes(app, within(undefined), streams);
   app.get('/dashboard/*', async () => {
     throw notFound('page');
   });

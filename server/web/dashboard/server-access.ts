@@ -29,8 +29,8 @@ import { counted, questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const accessForm = formFor(serverGroupsSet);
-const toRead = { permission: 'people.read', section: 'servers' } as const;
-const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const toRead = 'people.read';
+const toManage = 'server.manage';
 
 /** `/servers/{server}/access`: who may use a server. A change that takes or gives access to anyone is confirmed first. */
 export function serverAccessRoutes(guard: DashboardGuard): void {

@@ -49,7 +49,7 @@ export function serverSettingsRoutes(guard: DashboardGuard, { ports }: Dashboard
   questionRoutes(guard, '/servers/:server/delete', toManage, deletion);
 }
 
-const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const toManage = 'server.manage';
 
 /** Sends the form of a new server. */
 async function sendNewServer(

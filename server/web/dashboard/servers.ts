@@ -39,7 +39,7 @@ export function serverRoutes(guard: DashboardGuard): void {
   guard.get('/servers/:server', toRead, showServer);
 }
 
-const toRead = { permission: 'server.read', section: 'servers' } as const;
+const toRead = 'server.read';
 const shape = {
   states: [
     { value: '', text: 'All' },

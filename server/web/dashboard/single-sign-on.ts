@@ -27,7 +27,7 @@ import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from '.
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
-const needs = { permission: 'people.manage', section: 'single-sign-on' } as const;
+const needs = 'people.manage';
 
 /** `/single-sign-on`: the OpenID provider of the whole server, and a test of it that does not sign anyone in. */
 export function singleSignOnRoutes(guard: DashboardGuard): void {

@@ -28,8 +28,8 @@ import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions } from './ports.ts';
 import { serverCrumbs, serverPath, serverTabs } from './servers.ts';
 
-const toRead = { permission: 'server.read', section: 'servers' } as const;
-const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const toRead = 'server.read';
+const toManage = 'server.manage';
 const notices: Readonly<Record<string, string>> = {
   accepted: 'Change accepted.',
   saved: 'Saved.',

@@ -49,7 +49,7 @@ interface Tried {
   readonly result: ResultView | undefined;
 }
 
-const needs = { permission: 'server.try', section: 'servers' } as const;
+const needs = 'server.try';
 const mostTools = 200;
 /** Stands in for the tools if the server is restricted to groups and the person is in none of them. */
 const outsideItsGroups = { outcome: 'none' } as const;

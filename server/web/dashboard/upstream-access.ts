@@ -38,7 +38,7 @@ import {
   type HeadersPageData,
 } from './upstream-headers.ts';
 
-const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const toManage = 'server.manage';
 const accessForm = formFor(accessSet, ['kind', 'clientId', 'clientSecret']);
 const notices: Readonly<Record<string, string>> = {
   created: 'Server created. Now choose how Latchkey authenticates to its MCP server.',

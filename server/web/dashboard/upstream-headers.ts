@@ -20,7 +20,7 @@ import { questionRoutes, type Question } from './questions.ts';
 import { serverCrumbs, serverOf, serverPath } from './servers.ts';
 
 const headerPath = '/servers/:server/upstream/headers/:header';
-const toManage = { permission: 'server.manage', section: 'servers' } as const;
+const toManage = 'server.manage';
 export const headerForm = formFor(headerSet);
 /** The server was changed after the form was rendered. */
 const stale = {

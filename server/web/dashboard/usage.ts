@@ -45,7 +45,7 @@ import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 
-const needs = { permission: 'usage.read', section: 'usage' } as const;
+const needs = 'usage.read';
 
 /** `/usage` and `/usage.csv`: calls, errors and latencies of an organization, or of what the filter selects of it. */
 export function usageRoutes(guard: DashboardGuard, { ports }: DashboardOptions): void {

@@ -53,7 +53,7 @@ export function webhookRoutes(guard: DashboardGuard): void {
 
 const list = '/settings/webhooks';
 const path = `${list}/:webhookId`;
-const toManage = { permission: 'webhook.manage', section: 'settings' } as const;
+const toManage = 'webhook.manage';
 const newForm = formFor(webhookCreate);
 const changeForm = formFor(webhookUpdate);
 const listNotices: Readonly<Record<string, string>> = { removed: 'Webhook removed.' };

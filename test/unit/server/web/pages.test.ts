@@ -12,8 +12,10 @@ const dashboard = {
   organization: { name: 'acme', title: 'Acme Corporation' },
   others: [{ name: 'globex' }, { name: 'initech', title: '<b>Initech</b>' }],
   mayCreate: false,
-  section: 'servers',
-  closed: [],
+  navigation: [
+    { text: 'Overview', href: '/dashboard/acme', isHere: false },
+    { text: 'Servers', href: '/dashboard/acme/servers', isHere: true },
+  ],
   crumbs: [{ text: 'sales', href: '/dashboard/acme/servers/sales' }, { text: 'API keys' }],
 } as const;
 const frame = {

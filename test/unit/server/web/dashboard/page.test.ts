@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { insertOrganization } from '#server/db/organizations';
 import { updateSettings } from '#server/db/settings';
-import { sections } from '#server/web/layout';
+import { navigation } from '#server/web/dashboard/routes';
 import { pageApp, type PageApp, withoutFooter } from '#support/page-app';
 
 let app: PageApp;
@@ -86,20 +86,40 @@ test.each(['viewer', 'member', 'admin', 'owner'] as const)(
   async (role) => {
     const { cookie } = await app.browser(`user_nav_${role}`, { organizationId: 'org_acme', role });
     const { text } = await app.get('/dashboard/acme/servers', cookie);
-    const shown = sections.filter(({ path }) =>
+    const shown = navigation.filter(({ path }) =>
       text.includes(`<li><a href="/dashboard/acme${path}"`),
     );
     const opened: string[] = [];
-    for (const { section, path } of sections) {
+    for (const { text: entry, path } of navigation) {
       const { status } = await app.get(`/dashboard/acme${path}`, cookie);
       expect([200, 403]).toContain(status);
-      if (status === 200) opened.push(section);
+      if (status === 200) opened.push(entry);
     }
 
-    expect(opened).toEqual(shown.map(({ section }) => section));
-    expect(opened.includes('usage')).toBe(role === 'admin' || role === 'owner');
+    expect(opened).toEqual(shown.map((entry) => entry.text));
+    expect(opened.includes('Usage')).toBe(role === 'admin' || role === 'owner');
   },
 );
+
+test.each([
+  ['', 'Overview'],
+  ['/new-server', 'Servers'],
+  ['/servers/sales/new-key', 'Servers'],
+  ['/servers/sales/upstream', 'Servers'],
+  ['/new-agent', 'Agents'],
+  ['/people/invite', 'People'],
+  ['/consents', 'People'],
+  ['/groups/no-such-group', 'Groups'],
+  ['/single-sign-on', 'Single sign-on'],
+  ['/settings/webhooks', 'Settings'],
+])('navigation: the page at %j belongs to the entry %s', async (path, entry) => {
+  const { cookie } = await app.browser('user_una', { organizationId: 'org_acme', role: 'owner' });
+
+  const { text } = await app.get(`/dashboard/acme${path}`, cookie);
+  const current = [...text.matchAll(/aria-current="true">([^<]+)</g)].map(([, name]) => name);
+
+  expect(current).toEqual([entry]);
+});
 
 test('error page: a non-member learns nothing about any organization', async () => {
   const eve = await app.browser('user_eve', { organizationId: 'org_globex', role: 'owner' });
