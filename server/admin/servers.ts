@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { findAgentByName, listAgentNames } from '#db/agents';
 import { countServerDependents, deleteServer, insertServer, listServers } from '#db/servers';
 import { type ServerRecord } from '#model/endpoints';
-import { randomBase62 } from '#secrets/secrets';
+import { newTargetId, randomBase62 } from '#secrets/secrets';
 import {
   chooseUpstream,
   staysVouched,
@@ -186,7 +186,7 @@ export const serverCreate = organizationOperation({
     const chosen = await chosenUpstream(input.upstream, place, ports);
     const id = `srv_${randomBase62(16)}`;
     const given = givenHeaders(input.upstream);
-    const targetId = `target_${randomBase62(16)}`;
+    const targetId = newTargetId();
     const upstream = upstreamWith(chosen, { targetId, given }, ports);
     const added = await insertServer(ports.db, {
       id,

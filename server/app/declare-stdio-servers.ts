@@ -6,6 +6,7 @@ import { findServer, insertServer, updateServer } from '#db/servers';
 import { type Db, transaction } from '#db/transaction';
 import type { Clock } from '#model/clock';
 import { parseServerPath } from '#model/slug';
+import { newTargetId } from '#secrets/secrets';
 
 export interface DeclareStdioServersPorts {
   readonly db: Db;
@@ -42,7 +43,7 @@ export async function declareStdioServers(
     if (known) await updateServer(db, known.id, { upstream });
     else {
       const id = `server_${randomBytes(12).toString('hex')}`;
-      const targetId = `target_${randomBytes(12).toString('hex')}`;
+      const targetId = newTargetId();
       const made = { id, targetId, organizationId: owner.id, name: at.server, upstream };
       await insertServer(db, { ...made, createdAt: clock.now() });
     }

@@ -23,6 +23,11 @@ export function newUserId(): string {
   return `user_${randomBase62(16)}`;
 }
 
+/** `target_` and 16 base62 characters. */
+export function newTargetId(): string {
+  return `target_${randomBase62(16)}`;
+}
+
 /** A byte below 248, which is four times 62, so that no character is more likely than another. */
 function randomByte(): number {
   for (;;) {

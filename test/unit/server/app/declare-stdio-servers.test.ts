@@ -14,7 +14,10 @@ test('stdio servers: one of the demo is declared at its first start, before the 
 
   expect([first, again]).toEqual([['demo/files', 'demo/other'], []]);
   expect(await findServer(stores.db, 'demo', 'files')).toMatchObject({
-    target: { upstream: { kind: 'stdio' } },
+    target: {
+      id: expect.stringMatching(/^target_[0-9A-Za-z]{16}$/),
+      upstream: { kind: 'stdio' },
+    },
   });
   expect(await newestEvents(stores.db, 10)).toMatchObject([
     { actor: 'operator', action: 'organization.create', target: 'organization:demo' },
