@@ -155,6 +155,8 @@ export async function agentCloud(): Promise<AgentCloud> {
     perMessageDeflate: false,
   });
   http.on('upgrade', (request, socket, head) => {
+    // Node's own listener is gone by now. A refused agent may reset its connection before it has read the answer.
+    socket.on('error', () => undefined);
     const key = request.headers['x-api-key'];
     keys.push(typeof key === 'string' ? key : undefined);
     if (cloud.refuse !== undefined)
