@@ -76,7 +76,7 @@ test('90: unreadable database: every MCP call is refused, even of callers admitt
       expect(text).not.toMatch(/sqlite|no such|endpoint|latchkey\.db/i);
   });
 
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   expect(await statuses()).toEqual([200, 200]);
 });
 

@@ -45,7 +45,7 @@ test.for([
     expect(answer.status).toBe(403);
     expect(answer.headers.get('access-control-allow-origin')).toBeNull();
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test.for(['.evil.example', '0', '@evil.example', ', http://evil.example'])(
@@ -58,7 +58,7 @@ test.for(['.evil.example', '0', '@evil.example', ', http://evil.example'])(
     const { statuses } = await rawHttp(port, [...head, ...rest].join('\r\n'));
 
     expect([status, statuses]).toEqual([403, [421]]);
-    expect(upstream.requests).toEqual([]);
+    expect(upstream.calls()).toEqual([]);
   },
 );
 
@@ -107,7 +107,7 @@ test.for([
   expect(sent.statuses).toEqual([421]);
   expect((await get('/healthz')).statuses).toEqual([200]);
   expect((await get('/readyz')).statuses).toEqual([200]);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('64: listening address: loopback only, unless configured otherwise', async () => {
@@ -224,7 +224,7 @@ test('70: MCP endpoint: other methods get 405 with the allowed ones', async () =
       expect(answer.headers.get('allow')).toContain('POST');
     }
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('70: MCP endpoint: GET and DELETE with an unknown session get 404', async () => {
@@ -234,7 +234,7 @@ test('70: MCP endpoint: GET and DELETE with an unknown session get 404', async (
     expect((await mcpCall(endpoint, { key, method, headers })).status).toBe(404);
     expect((await mcpCall(endpoint, { method, headers })).status).toBe(401);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('70: MCP endpoint: a body that is not JSON gets 415', async () => {
@@ -244,7 +244,7 @@ test('70: MCP endpoint: a body that is not JSON gets 415', async () => {
 
     expect([type, answer.status]).toEqual([type, 415]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   const headers = { 'content-type': 'Application/JSON; charset=utf-8' };
   expect((await mcpCall(endpoint, { key, headers })).status).toBe(200);
 });
@@ -255,7 +255,7 @@ test('70: MCP endpoint: an Accept that excludes both types gets 406, and none at
 
     expect([accept, answer.status]).toEqual([accept, 406]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   const both = 'application/json, text/event-stream';
   for (const accept of ['*/*', 'application/*', 'application/json', both]) {
     const { status, headers } = await mcpCall(endpoint, { key, headers: { accept } });

@@ -59,7 +59,7 @@ test.for([
   expect([withKey.statuses, without.statuses]).toEqual([[404], [404]]);
   expect(withKey.text).toMatch(/^x-request-id: \S/im);
   expect(without.text).not.toMatch(/^(set-cookie|www-authenticate):/im);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('absolute request target: its host counts instead of the Host header', async () => {

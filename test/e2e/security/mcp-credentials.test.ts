@@ -30,7 +30,7 @@ test('53: MCP endpoint: without credentials it answers 401 with the metadata URL
 
   expect(answer.status).toBe(401);
   expect(answer.headers.get('www-authenticate')).toBe(`Bearer ${metadata}, ${scope}`);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('53: credentials: those in the query or the body are ignored', async () => {
@@ -50,7 +50,7 @@ test('53: credentials: those in the query or the body are ignored', async () => 
       expect(answer.headers.get('www-authenticate')).not.toContain('error=');
     }
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('53: credentials: one repeated in the query does not appear in the log', async () => {
@@ -74,7 +74,7 @@ test('56: scopes: tools/call with only mcp:tools:read gets 403, and the upstream
     expect(challenge).toContain('scope="mcp:tools:read mcp:tools:execute"');
     expect(challenge).toContain(metadata);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   expect((await mcpCall(endpoint, { token })).status).toBe(200);
 });
 
@@ -107,7 +107,7 @@ test('56: scopes: each method is refused without its scope, and methods without 
     body: `{"jsonrpc":"2.0","id":1,${listen}}`,
   });
   expect(listening.status).toBe(403);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 
   for (const method of ['initialize', 'ping', 'server/discover', 'logging/setLevel']) {
     const body = `{"jsonrpc":"2.0","id":1,"method":"${method}"}`;
@@ -128,7 +128,7 @@ test('56: scopes: a header cannot disguise a forbidden call as an allowed one', 
 
     expect([400, 403]).toContain(answer.status);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('57: scopes: a method outside the scope table gets -32601 and is never forwarded', async () => {
@@ -156,7 +156,7 @@ test('57: scopes: a method outside the scope table gets -32601 and is never forw
     const expected = method === ' ping' ? [400, -32020] : [404, -32601];
     expect([method, modern.status, modern.errorCode]).toEqual([method, ...expected]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('57: hidden tool: neither listed nor callable', async () => {
@@ -175,7 +175,7 @@ test('57: hidden tool: neither listed nor callable', async () => {
   expect(listed.text).toContain('"echo"');
   expect(listed.text).not.toContain('secret');
   expect([called.errorCode, escaped.errorCode]).toEqual([-32602, -32602]);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   expect((await call('"echo"')).status).toBe(200);
 
   await gateway.command('server', 'hide-tools', 'acme/fixture');
@@ -296,7 +296,7 @@ test('61: credentials: two at once are refused', async () => {
 
     expect([pair, statuses]).toEqual([pair, [400]]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
   expect((await post([`X-API-Key: ${key}`])).statuses).toEqual([200]);
 });
 
@@ -305,7 +305,7 @@ test('61: credentials: two in one header value are refused', async () => {
     expect((await post([`X-API-Key: ${value}`])).statuses).toEqual([401]);
     expect((await post([`Authorization: Bearer ${value}`])).statuses).toEqual([401]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('62: forwarding: the upstream gets nothing of the caller except the message', async () => {

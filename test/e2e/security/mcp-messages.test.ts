@@ -33,7 +33,7 @@ test.for(['[]', `[${toolsList}]`, `[${toolsList},${toolsList}]`, ` [ ${toolsList
     const answer = await mcpCall(endpoint, { key, body });
 
     expect([answer.status, answer.errorCode]).toEqual([400, -32600]);
-    expect(upstream.requests).toEqual([]);
+    expect(upstream.calls()).toEqual([]);
   },
 );
 
@@ -48,7 +48,7 @@ test('65: message: a response that no request waits for gets 400', async () => {
       expect([answer.status, answer.errorCode]).toEqual([400, -32600]);
     }
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 const call = modern('tools/call', { name: 'echo' });
@@ -69,7 +69,7 @@ test.for<[name: string, headers: Record<string, string>]>([
   const answer = await mcpCall(endpoint, { key, body: call.body, headers });
 
   expect([answer.status, answer.errorCode]).toEqual([400, -32020]);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('66: modern request: the header alone makes it modern, and then _meta is missing', async () => {
@@ -93,7 +93,7 @@ test('66: modern request: correct headers, in base64 where necessary, are served
   });
 
   expect([ascii.status, other.status]).toEqual([200, 200]);
-  expect(both.requests.at(-1)?.headers['mcp-name']).toBe(encoded);
+  expect(both.calls().at(-1)?.headers['mcp-name']).toBe(encoded);
 });
 
 test('66: modern request: an unknown version gets 400 with -32022 and the known versions', async () => {
@@ -111,7 +111,7 @@ test('66: modern request: an unknown version gets 400 with -32022 and the known 
     expect([answer.status, answer.errorCode]).toEqual([400, -32022]);
     expect(answer.text).toContain('"supported":["2026-07-28"]');
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 const deep = (levels: number) => `${'['.repeat(levels)}${']'.repeat(levels)}`;
@@ -189,7 +189,7 @@ test.for<[name: string, body: string | Buffer, code: number]>([
 
     expect([version, answer.status, answer.errorCode]).toEqual([version, 400, code]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('67: message: 64 levels of nesting are served', async () => {
@@ -236,12 +236,12 @@ test.for(ids)(
       body: older,
       headers: { 'mcp-protocol-version': '2025-11-25' },
     });
-    const atLegacy = upstream.requests.at(-1)?.body.toString();
+    const atLegacy = upstream.calls().at(-1)?.body.toString();
     const { headers } = call;
     const modernAnswer = await mcpCall(bothEndpoint, { key: bothKey, body: newer, headers });
-    const atModern = both.requests.at(-1)?.body.toString();
+    const atModern = both.calls().at(-1)?.body.toString();
     const plain = await mcpCall(endpoint, { key, body: older });
-    const atPlain = upstream.requests.at(-1)?.body.toString();
+    const atPlain = upstream.calls().at(-1)?.body.toString();
 
     expect(atLegacy).toBe(older);
     expect(atModern).toBe(newer);
@@ -268,5 +268,5 @@ test('names of Object.prototype are not methods, kinds or tools', async () => {
 
     expect([answer.status, answer.errorCode]).toEqual([200, -32602]);
   }
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });

@@ -178,7 +178,7 @@ test.for(Object.entries(forgeries))('54: access token: %s is refused', async ([,
   expect(answer.status).toBe(401);
   expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
   expect(fetched).toBe(0);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('54: access token: one of 64 KB is refused by the header limit', async () => {
@@ -195,7 +195,7 @@ test.for(Object.entries(wrongClaims))('55: access token: %s is refused', async (
   expect(answer.status).toBe(401);
   expect(answer.headers.get('www-authenticate')).toContain('error="invalid_token"');
   expect(answer.text).toBe(unknown.text);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });
 
 test('55: access token: a scope that the client may not have grants nothing, even if signed', async () => {
@@ -203,5 +203,5 @@ test('55: access token: a scope that the client may not have grants nothing, eve
   const body = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo"}}';
 
   expect((await mcpCall(endpoint, { token, body })).status).toBe(403);
-  expect(upstream.requests).toEqual([]);
+  expect(upstream.calls()).toEqual([]);
 });

@@ -15,6 +15,8 @@ export type Answer = (request: Recorded, response: ServerResponse) => void;
 export interface RecordingUpstream extends AsyncDisposable {
   readonly url: string;
   readonly requests: Recorded[];
+  /** Those of `requests` that somebody's call led to: at any time, the gateway asks by itself whether the server answers. */
+  readonly calls: () => Recorded[];
   /** How many answers the other side gave up before their end. */
   readonly lost: () => number;
   /** The next requests are answered by this, or by default as a legacy server without sessions. */
@@ -41,6 +43,7 @@ export async function recordingUpstream(): Promise<RecordingUpstream> {
   const upstream: RecordingUpstream = {
     url: `http://127.0.0.1:${port}/mcp`,
     requests,
+    calls: () => requests.filter(({ body }) => !isOfGateway(body.toString())),
     lost: () => lost,
     answer: legacyAnswer,
     async [Symbol.asyncDispose]() {
@@ -49,6 +52,17 @@ export async function recordingUpstream(): Promise<RecordingUpstream> {
     },
   };
   return upstream;
+}
+
+/** The gateway's handshakes, and the `ping` by which it asks again once it has made one. */
+function isOfGateway(body: string): boolean {
+  return (
+    body.includes('"clientInfo":{"name":"latchkey-server"') ||
+    body.includes('"io.modelcontextprotocol/clientInfo":{"name":"latchkey-server"') ||
+    /^\{"jsonrpc":"2\.0",("id":\d+,"method":"ping"|"method":"notifications\/initialized")\}$/.test(
+      body,
+    )
+  );
 }
 
 /** What a legacy server without sessions answers; the id of a request comes back byte for byte. */
