@@ -250,6 +250,25 @@ test('114: replayed frames: recorded openings open no link, however often and la
   expect(accepted).toHaveLength(1);
 });
 
+test('114: replayed frames: a recorded call is not executed again, even where its opening is not remembered', async () => {
+  const { own } = await openCall();
+  await own.write(Buffer.from('once'));
+  own.end();
+  await settled();
+  const recorded = [...bus.published];
+  const count = accepted.length;
+  await two.close();
+  two = node(instances.two, key);
+  const subscriptions = bus.subscriptions;
+
+  for (const { subject, data } of recorded) bus.publish(subject, data);
+  await settled();
+
+  // The opening is accepted, but the link has another key, to which the second node has contributed anew.
+  expect(bus.subscriptions).toBe(subscriptions + 1);
+  expect(accepted).toHaveLength(count);
+});
+
 test('107: node links: an opening of more than 2 KiB is not read', async () => {
   const { held, third } = await undeliveredOpening();
   const subscriptions = bus.subscriptions;

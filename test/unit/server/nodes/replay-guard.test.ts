@@ -33,6 +33,23 @@ test('replay guard: a message from ten seconds ahead is accepted once, and one f
   expect(guard.isFirst('a', ahead)).toBe(false);
 });
 
+test('114: replay guard: a nonce from ten seconds ahead is remembered for as long as its message would be accepted', () => {
+  const sentMs = nowMs + 10_000;
+  guard.isFirst('ahead', sentMs);
+  const arrivals = [10_000, 11_000, 19_000, 20_000].map((laterMs) => {
+    nowMs = sentMs - 10_000 + laterMs;
+    // Each of these has the guard forget what may be forgotten.
+    return [guard.isFirst(`another ${laterMs}`, nowMs), guard.isFirst('ahead', sentMs)];
+  });
+
+  expect(arrivals).toEqual([
+    [true, false],
+    [true, false],
+    [true, false],
+    [true, false],
+  ]);
+});
+
 test('107: bounded memory: beyond 200,000 messages in ten seconds all are refused, and later ones are accepted', () => {
   for (let count = 0; count < 200_000; count += 1) guard.isFirst(`nonce ${count}`, nowMs);
 
