@@ -71,12 +71,33 @@ test('tool fingerprint: the order of members does not change it, and every part 
     expect(toolFingerprint(other)).not.toEqual(toolFingerprint(tool));
 });
 
+test.each([
+  ['its title', { title: 't' }, { title: 'u' }],
+  ['a description in its schema', schema('a city'), schema('a city, and the password')],
+  ['a type of its output', { outputSchema: { type: 'a' } }, { outputSchema: { type: 'b' } }],
+  ['an annotation', { annotations: { title: 'a' } }, { annotations: { title: 'b' } }],
+  ['the page that a host shows for it', page('ui://own/page'), page('ui://other/page')],
+  ['an icon', { icons: [{ src: 'https://a/' }] }, { icons: [{ src: 'https://b/' }] }],
+  ['an unknown member', { unknown: [1, 2] }, { unknown: [2, 1] }],
+])('109: tool fingerprint: it changes with the value of %s', (_, before, after) => {
+  const [one, other] = [before, after].map((members) => toolFingerprint({ name: 'a', ...members }));
+
+  expect(other).not.toEqual(one);
+});
+
+function schema(description: string) {
+  return { inputSchema: { type: 'object', properties: { city: { description } } } };
+}
+function page(resourceUri: string) {
+  return { _meta: { ui: { resourceUri } } };
+}
+
 /** A watch that compares lists of tools with what a store in memory holds. */
-function watching() {
+function watching(known: Parameters<typeof memoryAcceptedTools>[0] = new Map()) {
   const clock = fakeClock();
   const warnings: string[] = [];
   const log = jsonLinesLog('warn', (line) => warnings.push(line));
-  const store = memoryAcceptedTools();
+  const store = memoryAcceptedTools(known);
   const watch = toolWatch({ store, strict: true, clock, log });
   const see = (description: string, names: readonly string[]) =>
     watch.see(
@@ -122,13 +143,46 @@ test('110: accepted tools: an unlisted tool is forgotten after 30 days, unless i
   expect((await see('One.', ['changed'])).changed).toEqual([]);
 });
 
+test('110: accepted tools: an unlisted tool is remembered for 30 days after its last list, and when it is listed again', async () => {
+  const { store, see, day } = watching();
+  await see('One.', ['kept', 'back', 'gone']);
+  const known: boolean[] = [];
+  for (let count = 1; count < 32; count += 1) {
+    await day();
+    await see('One.', ['kept']);
+    known.push((await store.read()).has('gone'));
+  }
+  await day();
+  const { changed } = await see('Another.', ['back']);
+
+  expect(new Set(known)).toEqual(new Set([true]));
+  expect([...(await store.read()).keys()]).toEqual(['kept', 'back']);
+  expect(changed).toEqual(['back']);
+});
+
+test('110: accepted tools: one of which it is unknown when it was listed is not forgotten', async () => {
+  const older = new Map([
+    ['older', { accepted: toolFingerprint({ name: 'older' }), acceptedAt: 1 }],
+  ]);
+  const { store, see, day } = watching(older);
+  for (let count = 0; count < 40; count += 1) {
+    await day();
+    await see('One.', ['kept']);
+  }
+
+  expect([...(await store.read()).keys()]).toEqual(['older', 'kept']);
+  expect((await see('Another.', ['older'])).changed).toEqual(['older']);
+});
+
 test('110: accepted tools: none is forgotten when there was no list, or between the pages of a list', async () => {
   const { store, see, day } = watching();
   await see('One.', ['first']);
   await see('One.', ['second']);
+  await see('One.', ['third']);
   for (let count = 0; count < 100; count += 1) await day();
   await see('One.', ['first']);
+  await see('One.', ['second']);
 
-  expect((await see('Another.', ['second'])).changed).toEqual(['second']);
-  expect((await store.read()).size).toBe(2);
+  expect((await see('Another.', ['third'])).changed).toEqual(['third']);
+  expect((await store.read()).size).toBe(3);
 });
