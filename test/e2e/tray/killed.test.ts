@@ -64,7 +64,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
 
   test('add a connection: killed between keychain and file, the app deletes the secret at its next start', async () => {
     await using app = await tray();
-    app.killAt(1, 0, 'rename to connections.json');
+    app.killAt('rename to connections.json');
     void add(app).catch(() => undefined);
     await app.ended;
     const left = await secrets();
@@ -80,7 +80,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
     await using app = await tray();
     await shown(app, 'work — Connected');
     const rotate = async () => ask(app, 'rotate', { name: 'work', secret: keys[1] });
-    app.killAt(1, keychain.keyringPid(), 'keep api key');
+    app.killAt('keep api key', keychain.keyringPid());
     const refused = await rotate();
     await keychain.killKeyring();
     await keychain.startKeyring();
@@ -98,7 +98,7 @@ await suite(['keychain', 'browser'], 'tray app, killed once', () => {
     await shown(app, 'work — Connected');
     await using proxy = connect();
     await proxy.handshake();
-    app.killAt(1, proxy.pid, 'keep api key');
+    app.killAt('keep api key', proxy.pid);
     const rotated = await ask(app, 'rotate', { name: 'work', secret: keys[0] });
     await proxy.ended;
     await using later = connect();

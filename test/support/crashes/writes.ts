@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 
 /** Something that is about to be written to disk or keychain. */
 export type Write<T> = {
-  /** `write connections.json`, `keep api key`; random parts of names are stars. */
+  /** `write connections.json`, `keep api key`; random parts of names and times are stars. */
   what: string;
   /** Does it. */
   write: () => Promise<T>;
@@ -84,5 +84,5 @@ export function gatedEntries(Entry: typeof AsyncEntry, gate: Gate): typeof Async
 }
 
 function nameOf(path: unknown): string {
-  return basename(String(path)).replace(/[0-9a-f]{12,}/g, '*');
+  return basename(String(path)).replace(/[0-9a-f]{12,}|\d{4}-\d\d-\d\dT[\d-]+Z/g, '*');
 }

@@ -1,19 +1,20 @@
 import type * as Keyring from '@napi-rs/keyring';
 import { createRequire } from 'node:module';
 import { gatedEntries, gateFiles, type Gate } from '../crashes/writes.ts';
-import type { FromApp, ToApp } from './wire.ts';
+import type { FatalWrite, FromApp, ToApp } from './wire.ts';
 
 /*
  * Loaded before the app where a test asks for it: everything that the app writes to disk or keychain
  * becomes a point at which it, or another program, can be killed, just before it happens. A file that is
  * written in one go is also one that is half written.
  */
-let left = 0;
-let victim = 0;
-let named: string | undefined;
+let armed: { write: FatalWrite; victim: number; spared: string[] } | undefined;
 
 process.on('message', (message: ToApp) => {
-  if (message.act === 'killAt') ({ left, victim, named } = message);
+  if (message.act === 'killNobody') armed = undefined;
+  if (message.act !== 'killAt') return;
+  const { write, victim } = message;
+  armed = { write, victim, spared: typeof write === 'string' ? [] : [...write.not] };
 });
 
 const gate: Gate = async ({ what, write, half }) => {
@@ -23,9 +24,12 @@ const gate: Gate = async ({ what, write, half }) => {
 };
 
 async function passed(what: string, before?: () => Promise<unknown>): Promise<void> {
-  if (left === 0 || (named ?? what) !== what) return;
-  left -= 1;
-  const killed = left === 0;
+  if (!armed) return;
+  const { write, victim, spared } = armed;
+  const at = spared.indexOf(what);
+  const killed = typeof write === 'string' ? what === write : at < 0;
+  if (killed) armed = undefined;
+  else if (at >= 0) spared.splice(at, 1);
   const told: FromApp = { tell: 'point', what, killed };
   await new Promise((resolve) => process.send?.(told, resolve));
   if (!killed) return;

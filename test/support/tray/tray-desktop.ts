@@ -6,7 +6,7 @@ import type { Browser, BrowserContext, Page } from 'playwright-core';
 import { z } from 'zod';
 import type { ConnectionView } from '#proxy/connections/accounts-service';
 import { buildTray } from '#scripts/tray';
-import { wirePage, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
+import { wirePage, type FatalWrite, type FromApp, type RecordedItem, type ToApp } from './wire.ts';
 
 const windowSize = z.object({ width: z.number(), height: z.number() });
 
@@ -58,9 +58,10 @@ export interface TrayDesktop extends AsyncDisposable {
   /** One call that it holds, or the next one that it would hold, is answered. */
   letScriptGoOn(): void;
   kill(): Promise<void>;
-  /** Kills `victim`, or the app itself, when it is about to write for the `left`th time from now, by that name. */
-  killAt(left: number, victim?: number, named?: string): void;
-  /** What it was about to write since then; `killed` once somebody was. */
+  /** Kills `victim`, a process id, or the app itself, when the app is about to do such a write. */
+  killAt(write: FatalWrite, victim?: number): void;
+  killNobody(): void;
+  /** What it was about to write since {@link killAt}; `killed` once somebody was. */
   readonly points: () => { passed: readonly string[]; killed: boolean };
   /** Resolves when the app has ended. */
   readonly ended: Promise<void>;
@@ -300,10 +301,11 @@ function desktopAround(app: ChildProcess, context: BrowserContext, preload: stri
     letScriptGoOn: () => act({ act: 'scriptedGoOn' }),
     failScript: (words) => act({ act: 'scriptedFailure', words }),
     startAgain: () => act({ act: 'secondInstance' }),
-    killAt(left, victim = 0, named) {
+    killAt(write, victim = 0) {
       points = { passed: [], killed: false };
-      act({ act: 'killAt', left, victim, ...(named !== undefined && { named }) });
+      act({ act: 'killAt', write, victim });
     },
+    killNobody: () => act({ act: 'killNobody' }),
     points: () => points,
     ended: ended.then(() => undefined),
     async kill() {

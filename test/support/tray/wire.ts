@@ -37,12 +37,13 @@ export type ToApp =
   | { act: 'scriptedGoOn' }
   /** The scripted accounts service fails once with this message. */
   | { act: 'scriptedFailure'; words: string }
-  /**
-   * At the point that is so many writes away, of that name where there is one, `victim` is killed, a process id;
-   * 0 for the app itself.
-   */
-  | { act: 'killAt'; left: number; victim: number; named?: string }
+  /** `victim`, a process id or 0 for the app itself, is killed just before the app does such a write. */
+  | { act: 'killAt'; write: FatalWrite; victim: number }
+  | { act: 'killNobody' }
   | { act: 'secondInstance' | 'quit' };
+
+/** The next write of that name, or the next one that is not among these; one that they name twice is spared twice. */
+export type FatalWrite = string | { not: readonly string[] };
 
 /** An item of a native menu, as a person sees it. */
 export type RecordedItem = {
