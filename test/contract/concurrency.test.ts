@@ -31,8 +31,13 @@ import {
   lockRole,
 } from '#server/db/people';
 import { recordCalls, sumCalls } from '#server/db/rollups';
-import { insertServer } from '#server/db/servers';
+import { findServer, insertServer, updateServer } from '#server/db/servers';
 import { insertSession } from '#server/db/sessions';
+import {
+  listToolDefinitions,
+  noteToolDefinitions,
+  type ToolDefinition,
+} from '#server/db/tool-definitions';
 import { isPostgres, transaction, type Db } from '#server/db/transaction';
 import {
   claimPendingEvent,
@@ -42,6 +47,7 @@ import {
 } from '#server/db/webhooks';
 import { onEachDatabase, type TestDatabase, postgres } from '#support/databases';
 import { suite } from '#support/suite';
+import { toolDefinition } from '#server/tools/tool-definition';
 
 const now = 1_800_000_000;
 const scopes = ['mcp:tools:read'] as const;
@@ -360,6 +366,39 @@ await onEachDatabase('eight at the same time', ({ open }) => {
     expect(early.filter((pending) => pending !== undefined)).toEqual([]);
     expect(sent).toEqual(actions);
     expect(await listPendingWebhooks(db)).toEqual([]);
+  });
+
+  const tool = (name: string, description: string): ToolDefinition => {
+    const made = toolDefinition({ name, description, inputSchema: { type: 'object' } });
+    if (!made) throw new Error('no tool');
+    return made;
+  };
+
+  test('109: a new tool, listed by each with another definition, is accepted once and differs at all others', async () => {
+    const found = await each(async (db, place) =>
+      noteToolDefinitions(db, 'target_1', [tool('new', `Definition ${place}.`)], now),
+    );
+
+    const differing = found.map((one) => one.differing.length);
+    expect([count(differing, 0), count(differing, 1)]).toEqual([1, 7]);
+    const { digest } = tool('new', `Definition ${differing.indexOf(0)}.`);
+    const known = await listToolDefinitions(database.db, 'target_1');
+    expect(known.find(({ name }) => name === 'new')).toMatchObject({ accepted: { digest } });
+  });
+
+  test('109: changed tools of which each lists another one are all withheld', async () => {
+    const { db } = database;
+    const names = connections.map((_, place) => `changed-${place}`);
+    const before = names.map((name) => tool(name, 'Before.'));
+    await noteToolDefinitions(db, 'target_1', before, now);
+    await updateServer(db, 'srv_1', { changedTools: 'withhold' });
+
+    await each(async (one, place) =>
+      noteToolDefinitions(one, 'target_1', [tool(names[place] ?? '', 'After.')], now),
+    );
+
+    const withheld = (await findServer(db, 'acme', 'sales'))?.target.withheldTools;
+    expect(withheld).toEqual(expect.arrayContaining(names));
   });
 
   test('counts of calls and last uses that are written concurrently add up, in any order', async () => {

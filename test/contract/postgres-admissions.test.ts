@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
 import { expect, inject, test } from 'vitest';
 import { lockAdmissions } from '#server/db/admissions';
+import { insertAuditEvent } from '#server/db/audit';
 import { insertClient } from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
@@ -197,6 +198,53 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     );
 
     expect(rows).toEqual([]);
+  });
+
+  test('113: moved database: no column has the id of the transaction that wrote it, in whatever form', async () => {
+    await using database = await opened();
+    await insertKey(database.db, newKey({ id: 'key_b', hash: 'hash of b' }));
+    const { rows: tables } = await sql<{ name: string }>`select relname as name from pg_class
+      where relkind = 'r' and relnamespace = current_schema()::regnamespace`.execute(database.db);
+    const written = async (keyId: string) => {
+      const id = await database.db.transaction().execute(async (tx) => {
+        await revokeKey(tx, keyId, now);
+        await updateLastUses(tx, [{ type: 'client', id: 'client_a', usedAt: now }]);
+        await insertAuditEvent(tx, {
+          at: now,
+          actor: 'operator',
+          organization: 'acme',
+          action: 'key.revoke',
+          target: keyId,
+          address: undefined,
+          requestId: undefined,
+          outcome: 'done',
+        });
+        const { rows } = await sql<{ id: string }>`select pg_current_xact_id()::text as id`.execute(
+          tx,
+        );
+        return rows[0]?.id ?? '';
+      });
+      const found: string[] = [];
+      for (const { name } of tables) {
+        const { rows } = await sql<{ key: string; value: string | null }>`select member.*
+          from ${sql.id(name)} as stored_row, jsonb_each_text(to_jsonb(stored_row)) as member`.execute(
+          database.db,
+        );
+        for (const { key, value } of rows)
+          if (value?.split(/\D+/).includes(id)) found.push(`${name}.${key}`);
+      }
+      return { id: Number(id), found };
+    };
+
+    const before = await epochOf(database);
+    const first = await written('key_a');
+    // A count that equals the id by chance, and grows by one as well, does not equal it the second time.
+    await sql`select pg_current_xact_id()`.execute(database.db);
+    const second = await written('key_b');
+
+    expect(await epochOf(database)).toBe(before + 2);
+    expect(second.id).toBeGreaterThan(first.id + 1);
+    expect(first.found.filter((one) => second.found.includes(one))).toEqual([]);
   });
 
   test(
