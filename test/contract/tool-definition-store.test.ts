@@ -148,6 +148,38 @@ await onEachDatabase('tool definitions', ({ open }) => {
     expect((await findServer(db, 'acme', 'sales'))?.target.openTools).toBeUndefined();
   });
 
+  test('110: an unlisted tool is remembered for 30 days, while its definition differs, and when it is listed again', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    const list = async (day: number, ...tools: ToolDefinition[]) =>
+      noteToolDefinitions(db, target, tools, madeAt + day * 86_400);
+    const names = async () => (await listToolDefinitions(db, target)).map(({ name }) => name);
+    const [kept, changed] = [tool('kept', 'Stays.'), tool('changed', 'Before.')];
+    await list(0, kept, echo, other, changed);
+    await list(0, tool('changed', 'After.'));
+    for (const day of [1, 30, 31]) await list(day, kept);
+    const after31 = await names();
+    const back = await list(32, liar);
+
+    expect(after31).toEqual(['add', 'changed', 'echo', 'kept']);
+    expect(await names()).toEqual(['changed', 'echo', 'kept']);
+    expect(back.differing).toEqual(['echo']);
+  });
+
+  test('110: no tool is forgotten between the pages of a list, however long ago the last list was', async () => {
+    await using database = await open();
+    await makeServer(database);
+    const { db } = database;
+    await noteToolDefinitions(db, target, [echo, other, tool('last', 'Before.')], madeAt);
+    const later = madeAt + 100 * 86_400;
+    for (const page of [echo, other]) await noteToolDefinitions(db, target, [page], later);
+
+    const { differing } = await noteToolDefinitions(db, target, [tool('last', 'After.')], later);
+
+    expect(differing).toEqual(['last']);
+  });
+
   test('of some names, those that their targets have listed are found', async () => {
     await using database = await open();
     await makeServer(database);
