@@ -100,3 +100,69 @@ describe('117: a text costs bounded work', () => {
     expect(() => jsonMembers(outer)).toThrow('more than 100000 members');
   });
 });
+
+describe('a long string', () => {
+  const parts = [
+    '\x00',
+    '\x1f',
+    '\n',
+    '\x7f',
+    ' ',
+    '!',
+    '#',
+    '[',
+    '€',
+    '\\n',
+    '\\"',
+    '\\u00e9',
+    '\\x',
+    '"',
+  ];
+
+  test.each(parts.map((part) => [JSON.stringify(part), part]))(
+    'with %s anywhere in it ends where JSON.parse says, wherever it begins in memory',
+    (_, part) => {
+      for (let before = 125; before < 141; before += 1)
+        for (let offset = 0; offset < 4; offset += 1) {
+          const text = `{"a":"${'x'.repeat(before)}${part}${'y'.repeat(9)}","b":1}`;
+          const bytes = at(offset, text);
+
+          expect(membersOf(bytes), `${before}, ${offset}`).toEqual(parsed(text));
+        }
+    },
+  );
+
+  test('without an end is not JSON, wherever it begins in memory', () => {
+    for (let length = 125; length < 141; length += 1)
+      for (let offset = 0; offset < 4; offset += 1)
+        expect(membersOf(at(offset, `{"a":"${'x'.repeat(length)}`))).toBe('not JSON');
+  });
+
+  /** The text at this distance from the beginning of its memory, with a quote behind it. */
+  function at(offset: number, text: string): Buffer {
+    const memory = Buffer.from(`${' '.repeat(offset)}${text}""`);
+    return memory.subarray(offset, -2);
+  }
+
+  function membersOf(bytes: Buffer): unknown {
+    try {
+      const members = jsonMembers(bytes) ?? new Map();
+      return Object.fromEntries(
+        [...members].map(([name, { start, end }]) => [
+          name,
+          JSON.parse(bytes.toString('utf8', start, end)),
+        ]),
+      );
+    } catch {
+      return 'not JSON';
+    }
+  }
+
+  function parsed(text: string): unknown {
+    try {
+      return JSON.parse(text);
+    } catch {
+      return 'not JSON';
+    }
+  }
+});
