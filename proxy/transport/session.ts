@@ -135,6 +135,10 @@ export class HeldSession {
 
 const maxSettings = 1000;
 
+function subscription(request: Message): string {
+  return `uri ${stringAt(request, 'params', 'uri') ?? ''}`;
+}
+
 /**
  * The settings that an assistant made in its session, to repeat them in a new one: the last log level, and the active
  * subscriptions to resources, at most a thousand.
@@ -147,11 +151,10 @@ export function sessionSettings() {
     /** Records a request that the server has accepted. */
     learn(request: Message): void {
       const { method } = request;
-      const subscription = `uri ${stringAt(request, 'params', 'uri') ?? ''}`;
       if (method === 'logging/setLevel') settings.set('level', request);
-      if (method === 'resources/unsubscribe') settings.delete(subscription);
+      if (method === 'resources/unsubscribe') settings.delete(subscription(request));
       if (method === 'resources/subscribe' && settings.size < maxSettings)
-        settings.set(subscription, request);
+        settings.set(subscription(request), request);
     },
     /** The requests to repeat. */
     all: (): readonly Message[] => [...settings.values()],
