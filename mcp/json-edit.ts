@@ -3,6 +3,7 @@ import { type Span, blankEnd, jsonMembers, stringEnd, wordEnd } from './json.ts'
 const [quote, comma, colon, openBrace, closeBrace, openBracket, closeBracket] = [
   0x22, 0x2c, 0x3a, 0x7b, 0x7d, 0x5b, 0x5d,
 ];
+const backslash = 0x5c;
 
 /**
  * The spans of an object's member values by decoded name. `span` lies in a text that `strictJson` accepted. A value
@@ -144,6 +145,123 @@ export function changedObject(
   changes: MemberChanges,
 ): string {
   return withMembers(body, span, changes).toString();
+}
+
+/** Names of members, with their JSON text in bytes, which is compared without decoding. */
+export type MemberNames = readonly { readonly name: string; readonly quoted: Buffer }[];
+
+export function memberNames(...names: string[]): MemberNames {
+  return names.map((name) => ({ name, quoted: Buffer.from(JSON.stringify(name)) }));
+}
+
+/** The spans of the values of these members, in the order of `names`. `span` as in `membersIn`. */
+export function valuesOf(body: Buffer, span: Span, names: MemberNames): (Span | undefined)[] {
+  const found: (Span | undefined)[] = names.map(() => undefined);
+  if (body[span.start] !== openBrace) return found;
+  let at = blankEnd(body, span.start + 1);
+  while (body[at] === quote) {
+    const nameEnd = stringEnd(body, at, false);
+    const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
+    const end = valueEnd(body, start);
+    const index = indexOfName(body, at, nameEnd, names);
+    if (index >= 0) found[index] = { start, end };
+    at = blankEnd(body, end);
+    if (body[at] === comma) at = blankEnd(body, at + 1);
+  }
+  return found;
+}
+
+/** Which of `names` the string from `start` to `end` is; -1 if none. */
+function indexOfName(body: Buffer, start: number, end: number, names: MemberNames): number {
+  if (hasEscape(body, start, end)) {
+    const name = textOf(body, start, end);
+    return names.findIndex((one) => one.name === name);
+  }
+  for (let index = 0; index < names.length; index++) {
+    const quoted = names[index]?.quoted;
+    // Names of MCP begin alike, so the last bytes are compared first.
+    let left = quoted?.length === end - start ? end - start - 1 : 0;
+    while (left > 0 && quoted?.[left] === body[start + left]) left--;
+    if (quoted?.length === end - start && left === 0) return index;
+  }
+  return -1;
+}
+
+function hasEscape(body: Buffer, start: number, end: number): boolean {
+  for (let at = start; at < end; at++) if (body[at] === backslash) return true;
+  return false;
+}
+
+/** Writes a JSON text that consists mostly of parts of another one. */
+export class JsonWriter {
+  #bytes: Buffer;
+  #length = 0;
+
+  /** `bytes` is how long the text will probably be. */
+  constructor(bytes: number) {
+    this.#bytes = Buffer.allocUnsafe(bytes);
+  }
+
+  /** How much has been written, in bytes. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** What has been written. */
+  get written(): Buffer {
+    return this.#bytes.subarray(0, this.#length);
+  }
+
+  text(json: string): void {
+    // UTF-8 has at most three bytes for each code unit.
+    this.#reserve(3 * json.length);
+    this.#length += this.#bytes.write(json, this.#length);
+  }
+
+  copy(body: Buffer, start: number, end: number): void {
+    this.#reserve(end - start);
+    this.#length += body.copy(this.#bytes, this.#length, start, end);
+  }
+
+  /**
+   * Copies the members of the object at `span` except those called `dropped`, as `withMembers` writes them. Returns
+   * whether there were any. `span` as in `membersIn`; `known` is the span of a value in the object, which is not read again.
+   */
+  members(body: Buffer, span: Span | undefined, dropped: MemberNames, known?: Span): boolean {
+    if (!span || body[span.start] !== openBrace) return false;
+    let isFirst = true;
+    // Members that are written as they are and follow each other are copied at once.
+    let run = 0;
+    let runEnd = -1;
+    let at = blankEnd(body, span.start + 1);
+    while (body[at] === quote) {
+      const nameEnd = stringEnd(body, at, false);
+      const start = blankEnd(body, blankEnd(body, nameEnd) + 1);
+      const end = start === known?.start ? known.end : valueEnd(body, start);
+      if (indexOfName(body, at, nameEnd, dropped) < 0) {
+        const isSame = start === nameEnd + 1 && !hasEscape(body, at, nameEnd);
+        if (!isSame || at !== runEnd + 1) {
+          if (runEnd > 0) this.copy(body, run, runEnd);
+          if (!isFirst) this.text(',');
+          if (!isSame) this.text(`${JSON.stringify(textOf(body, at, nameEnd))}:`);
+          run = isSame ? at : start;
+        }
+        runEnd = end;
+        isFirst = false;
+      }
+      at = blankEnd(body, end);
+      if (body[at] === comma) at = blankEnd(body, at + 1);
+    }
+    if (runEnd > 0) this.copy(body, run, runEnd);
+    return !isFirst;
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#bytes.length) return;
+    const before = this.written;
+    this.#bytes = Buffer.allocUnsafe(2 * (this.#length + bytes));
+    before.copy(this.#bytes);
+  }
 }
 
 /** The body with each span replaced by its text. The spans must not overlap and can be in any order. */

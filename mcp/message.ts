@@ -29,6 +29,8 @@ export type Scan =
 export interface Envelope {
   kind: 'request' | 'notification' | 'response';
   root: Span;
+  /** The JSON text of `jsonrpc`, unless it is `"2.0"`, which could be written with escapes. */
+  jsonrpc?: string;
   method?: string;
   /** The JSON text of the id: `7`, `"a"`, `1.50`, `12345678901234567890`. */
   id?: string;
@@ -51,6 +53,8 @@ export interface Envelope {
   protocolVersion?: string;
   /** The legacy version, `params.protocolVersion` of `initialize`. */
   initializeVersion?: string;
+  /** The result of a response. */
+  result?: Span;
 }
 
 /**
@@ -109,12 +113,15 @@ function readEnvelope({
     kind: method === undefined ? 'response' : id === undefined ? 'notification' : 'request',
     root,
   };
+  const { jsonrpc } = found;
+  if (jsonrpc && jsonrpc.end - jsonrpc.start > '"2.0"'.length) envelope.jsonrpc = json(jsonrpc);
   if (method !== undefined) envelope.method = method;
   if (id !== undefined) envelope.id = id;
   if (found.id) envelope.idSpan = found.id;
   if (found.progressToken) setText(envelope, 'progressToken', idText(found.progressToken));
   if (found.protocolVersion) setText(envelope, 'protocolVersion', string(found.protocolVersion));
   if (found.meta) envelope.meta = found.meta;
+  if (found.result) envelope.result = found.result;
   if (!found.params) return envelope;
   envelope.params = found.params;
   if (found.name) setText(envelope, 'name', string(found.name));
@@ -237,11 +244,12 @@ export function messageOf(text: string | Buffer): Message {
 
 /** The span of the value at `path`, from the message's root. */
 export function spanAt({ body, envelope }: Message, ...path: string[]): Span | undefined {
-  const { root, params, meta } = envelope;
+  const { root, params, meta, result } = envelope;
   const isParam = path[0] === 'params';
   const isMeta = isParam && path[1] === '_meta';
-  let span: Span | undefined = isMeta ? meta : isParam ? params : root;
-  for (let at = isMeta ? 2 : isParam ? 1 : 0; span && at < path.length; at += 1) {
+  const isResult = path[0] === 'result';
+  let span: Span | undefined = isMeta ? meta : isParam ? params : isResult ? result : root;
+  for (let at = isMeta ? 2 : isParam || isResult ? 1 : 0; span && at < path.length; at += 1) {
     span = memberIn(body, span, path[at] ?? '');
   }
   return span;
@@ -312,7 +320,7 @@ export function withMeta(
 
 /** The message with another id (JSON text in ASCII); all other bytes stay the same, and nothing is scanned again. */
 export function withId({ body, envelope }: Message, id: string): Message {
-  const { idSpan, root, params, meta, requestState } = envelope;
+  const { idSpan, root, params, meta, requestState, result } = envelope;
   assert(idSpan, 'a notification has no id');
   const by = id.length - (idSpan.end - idSpan.start);
   const moved = ({ start, end }: Span): Span => ({
@@ -325,6 +333,7 @@ export function withId({ body, envelope }: Message, id: string): Message {
     ...(params && { params: moved(params) }),
     ...(meta && { meta: moved(meta) }),
     ...(requestState && { requestState: moved(requestState) }),
+    ...(result && { result: moved(result) }),
   };
   return {
     body: replaced(body, [{ span: idSpan, text: id }]),

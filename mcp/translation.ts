@@ -1,10 +1,13 @@
 import { legacyVersions, modernVersions } from './headers.ts';
 import {
   type MemberChanges,
+  JsonWriter,
   changedObject,
   elementsIn,
+  memberNames,
   membersIn,
   stringAt as stringIn,
+  valuesOf,
   withMembers,
 } from './json-edit.ts';
 import { type Span, jsonMembers } from './json.ts';
@@ -118,13 +121,16 @@ export function modernRequestBytes(
   return withMembers(bytes, root, { params: changed, ...(id !== undefined && { id }) });
 }
 
-/** Removes the members of `_meta` that describe the client. */
-const withoutClient: MemberChanges = Object.fromEntries(
-  ['protocolVersion', 'clientInfo', 'clientCapabilities', 'logLevel'].map((name) => [
-    metaPrefix + name,
-    undefined,
-  ]),
+const clientNames = memberNames(
+  `${metaPrefix}clientCapabilities`,
+  `${metaPrefix}clientInfo`,
+  `${metaPrefix}logLevel`,
 );
+/** What describes the client in `_meta`. */
+const describing = [...memberNames(`${metaPrefix}protocolVersion`), ...clientNames];
+const describingAndToken = [...memberNames('progressToken'), ...describing];
+const multiRound = memberNames('_meta', 'inputResponses', 'requestState');
+const idAndParams = memberNames('id', 'params');
 
 /**
  * Translates a modern request to the legacy era. The request gets an id of ours (JSON text), which also replaces its
@@ -132,34 +138,74 @@ const withoutClient: MemberChanges = Object.fromEntries(
  */
 export function legacyRequest(message: Message, id: string): Message {
   const { body, envelope } = message;
-  const hasToken = envelope.progressToken !== undefined;
-  const kept = changedObject(
-    body,
-    envelope.meta,
-    hasToken ? { ...withoutClient, progressToken: id } : withoutClient,
-  );
-  const params = withMembers(body, envelope.params, {
-    _meta: kept === '{}' ? undefined : kept,
-    inputResponses: undefined,
-    requestState: undefined,
-  });
-  return messageOf(withMembers(body, envelope.root, { id, params }));
+  const legacyMeta = legacyMetaOf(message, id);
+  const written = new JsonWriter(body.length + id.length + 64);
+  written.text('{');
+  if (written.members(body, envelope.root, idAndParams, envelope.params)) written.text(',');
+  written.text('"id":');
+  const idAt = written.length;
+  written.text(id);
+  const idSpan = { start: idAt, end: written.length };
+  written.text(',"params":{');
+  const paramsAt = written.length - 1;
+  const hasParams = written.members(body, envelope.params, multiRound, envelope.meta);
+  if (legacyMeta) written.text(hasParams ? ',"_meta":' : '"_meta":');
+  const metaAt = written.length;
+  if (legacyMeta) written.copy(legacyMeta, 0, legacyMeta.length);
+  const metaSpan = { start: metaAt, end: written.length };
+  written.text('}');
+  const params = { start: paramsAt, end: written.length };
+  written.text('}');
+  const bytes = written.written;
+  // Which member comes next in the order of the scan is not known.
+  if (envelope.notAString === 'requestState') return messageOf(bytes);
+  const { meta: _, protocolVersion: __, requestState: ___, progressToken, ...kept } = envelope;
+  return {
+    body: bytes,
+    envelope: {
+      ...kept,
+      root: { start: 0, end: bytes.length },
+      id,
+      idSpan,
+      params,
+      ...(legacyMeta && { meta: metaSpan }),
+      ...(progressToken !== undefined && { progressToken: id }),
+    },
+  };
+}
+
+/** `_meta` of the legacy request; `undefined` if there is nothing in it. */
+function legacyMetaOf({ body, envelope }: Message, id: string): Buffer | undefined {
+  const { meta, progressToken } = envelope;
+  if (!meta) return undefined;
+  const hasToken = progressToken !== undefined;
+  const written = new JsonWriter(meta.end - meta.start + id.length);
+  written.text('{');
+  const hasOthers = written.members(body, meta, hasToken ? describingAndToken : describing);
+  if (hasToken) written.text(`${hasOthers ? ',' : ''}"progressToken":${id}`);
+  written.text('}');
+  return hasOthers || hasToken ? written.written : undefined;
 }
 
 /** The client description of a modern request. MCP 2026-07-28 basic */
 export function clientOf(message: Message): ClientDescription {
-  const { body, envelope } = message;
-  const meta = envelope.meta && membersIn(body, envelope.meta);
-  const textOf = (name: string) => {
-    const span = meta?.get(metaPrefix + name);
-    return span && body.toString('utf8', span.start, span.end);
-  };
-  const capabilities: unknown = JSON.parse(textOf('clientCapabilities') ?? '{}');
+  const { capabilities, clientInfo, logLevel } = clientTextsOf(message);
+  const named = membersOf(capabilities === undefined ? {} : JSON.parse(capabilities));
+  const level: unknown = logLevel === undefined ? undefined : JSON.parse(logLevel);
   return {
-    capabilities: JSON.stringify(sharedCapabilities(membersOf(capabilities))),
-    clientInfo: textOf('clientInfo'),
-    logLevel: stringIn(body, meta?.get(`${metaPrefix}logLevel`)),
+    capabilities: JSON.stringify(sharedCapabilities(named)),
+    clientInfo,
+    logLevel: typeof level === 'string' ? level : undefined,
   };
+}
+
+/** The members of a modern request that `clientOf` reads, as JSON text. */
+export function clientTextsOf({ body, envelope: { meta } }: Message) {
+  const spans = meta ? valuesOf(body, meta, clientNames) : [];
+  const [capabilities, clientInfo, logLevel] = spans.map(
+    (span) => span && body.toString('utf8', span.start, span.end),
+  );
+  return { capabilities, clientInfo, logLevel };
 }
 
 const added = ['resultType', 'ttlMs', 'cacheScope'];
@@ -238,23 +284,46 @@ const cacheable: ReadonlySet<string> = new Set([
  */
 export function modernResult(response: Message, method: string, id: string): Message {
   const { body, envelope } = response;
-  const members = membersIn(body, envelope.root);
-  const result = members.get('result');
-  const error = members.get('error');
-  const isMissing = error && valueAt(response, 'error', 'code') === -32002;
-  const changes = result
-    ? {
-        result: withMembers(body, result, {
-          resultType: '"complete"',
-          ...(cacheable.has(method) && { ttlMs: '0', cacheScope: '"private"' }),
-        }),
-      }
-    : isMissing && { error: withMembers(body, error, { code: '-32602' }) };
-  return messageOf(withMembers(body, envelope.root, { id, ...changes }));
+  const { result, jsonrpc } = envelope;
+  if (!result) return modernError(response, id);
+  const hasHints = cacheable.has(method);
+  const written = new JsonWriter(body.length + id.length + 128);
+  written.text(`{"jsonrpc":${jsonrpc ?? '"2.0"'},"id":`);
+  const idAt = written.length;
+  written.text(id);
+  const idSpan = { start: idAt, end: written.length };
+  written.text(',"result":{');
+  const resultAt = written.length - 1;
+  if (written.members(body, result, hasHints ? hinted : completed)) written.text(',');
+  written.text(hasHints ? `${isComplete},"ttlMs":0,"cacheScope":"private"}}` : `${isComplete}}}`);
+  const bytes = written.written;
+  return {
+    body: bytes,
+    envelope: {
+      kind: 'response',
+      root: { start: 0, end: bytes.length },
+      ...(jsonrpc !== undefined && { jsonrpc }),
+      id,
+      idSpan,
+      result: { start: resultAt, end: bytes.length - 1 },
+    },
+  };
+}
+
+const isComplete = '"resultType":"complete"';
+const completed = memberNames('resultType');
+const hinted = memberNames('resultType', 'ttlMs', 'cacheScope');
+
+function modernError(response: Message, id: string): Message {
+  const { body, envelope } = response;
+  const isMissing = valueAt(response, 'error', 'code') === -32002;
+  const error = isMissing && changedObject(body, spanAt(response, 'error'), { code: '-32602' });
+  return messageOf(withMembers(body, envelope.root, { id, ...(error && { error }) }));
 }
 
 /** In the modern era, an unknown method has its own HTTP status. MCP 2026-07-28 transports */
 export function modernStatus(response: Message): number {
+  if (response.envelope.result) return 200;
   return valueAt(response, 'error', 'code') === -32601 ? 404 : 200;
 }
 
