@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto';
+import type { Awaitable } from '#model/awaitable';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { ClientDescription } from 'latchkey-mcp/translation';
 import type { AdaptedCall } from './call.ts';
@@ -39,18 +40,18 @@ export class LegacyLinks {
    * @throws {GatewayRefusal} `too_many_requests`
    * @throws {UpstreamError} if it cannot be reached
    */
-  async link(
+  link(
     { owner, admission, target, upstream }: AdaptedCall,
     client: ClientDescription,
-  ): Promise<LegacyLink | undefined> {
+  ): Awaitable<LegacyLink | undefined> {
     // A link keeps the location and the scopes that it was opened with.
-    const name = digestOf([digestOfTarget(target), admission.scopes, client]);
+    const name = `${digestOf(target)} ${digestOf(client)} ${admission.scopes.join(' ')}`;
     const own = this.#byOwner.get(owner) ?? new Map<string, KeptLink>();
     this.#byOwner.set(owner, own);
     const known = own.get(name);
     if (known) {
       known.usedAt = this.#clock.now();
-      return known.opening;
+      return known.link ?? known.opening;
     }
     if (own.size >= maxPerOwner) this.#evictOldest(owner, own);
     const opening = open(upstream, client);
@@ -125,17 +126,19 @@ export class LegacyLinks {
   }
 }
 
-const digests = new WeakMap<Target, string>();
+const digests = new WeakMap<object, string>();
 
-/** The digest of a target, cached because a target may list very many tools. Calls share the record until it changes. */
-function digestOfTarget(target: Target): string {
-  let digest = digests.get(target);
-  if (digest === undefined) digests.set(target, (digest = digestOf(target)));
+/**
+ * The digest of a target or a client, cached because a target may list very many tools. Calls share the record of a target
+ * until it changes, and mostly that of a client.
+ */
+function digestOf(value: Target | ClientDescription): string {
+  let digest = digests.get(value);
+  if (digest === undefined) {
+    digest = hash('sha256', JSON.stringify(value), 'base64url');
+    digests.set(value, digest);
+  }
   return digest;
-}
-
-function digestOf(value: unknown): string {
-  return hash('sha256', JSON.stringify(value), 'base64url');
 }
 
 async function open(

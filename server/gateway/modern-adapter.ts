@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 
 import type { Clock } from '#model/clock';
+import { LimitedMap } from '#model/limited-map';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import {
   type Message,
@@ -15,6 +16,7 @@ import { changesIn, filterOf } from 'latchkey-mcp/subscriptions';
 import {
   type ClientDescription,
   clientOf,
+  clientTextsOf,
   discoverResult,
   givenResponse,
   inputRequiredResult,
@@ -35,6 +37,9 @@ const legacyOnly = /^(?:initialize|ping|logging\/setLevel|resources\/(?:un)?subs
 
 /** A client description is kept as long as its handshake, so its size is limited. */
 const maxClientLetters = 64 * 1024;
+/** How many descriptions calls share, and how long they may be. */
+const maxShared = 1000;
+const maxSharedLetters = 4096;
 
 /**
  * Adapts legacy upstreams for modern callers: the gateway makes the handshake, the upstream's questions become
@@ -46,6 +51,8 @@ const maxClientLetters = 64 * 1024;
 export class ModernAdapter {
   readonly #links: LegacyLinks;
   readonly #interrupted: InterruptedCalls;
+  /** By the JSON texts that describe them. */
+  readonly #clients = new LimitedMap<string, ClientDescription>(maxShared);
 
   /** `instance` identifies this process where several nodes share a database. States begin with it: see `instanceOfState`. */
   constructor(clock: Clock, instance?: string) {
@@ -66,11 +73,12 @@ export class ModernAdapter {
     if (message?.envelope.kind !== 'request') return emptyAnswer();
     const { id = 'null', method = '' } = message.envelope;
     if (legacyOnly.test(method)) return jsonOf(errorTo(id, -32601, 'Method not found'), 404);
-    const state = stringAt(message, 'params', 'requestState');
+    const state = message.envelope.requestState && stringAt(message, 'params', 'requestState');
     if (state !== undefined) return this.#goOn(message, state, caller, signal);
-    const client = knownClient(message);
+    const client = this.#client(message);
     for (let attempt = 1; ; attempt++) {
-      const link = await this.#links.link(caller, client);
+      const linked = this.#links.link(caller, client);
+      const link = linked instanceof Promise ? await linked : linked;
       if (!link) return undefined;
       if (method === 'server/discover') return jsonOf(discoverResult(link.initialized, id));
       if (method === 'subscriptions/listen')
@@ -103,6 +111,22 @@ export class ModernAdapter {
 
   async close(): Promise<void> {
     await this.#links.close();
+  }
+
+  /**
+   * The client that a request describes. Calls that describe it alike share a record, which is not made again.
+   *
+   * @throws {GatewayRefusal} `bad_params`
+   */
+  #client(message: Message): ClientDescription {
+    const { capabilities, clientInfo, logLevel } = clientTextsOf(message);
+    // Each part is one JSON value or `undefined`, so different parts make different texts.
+    const text = `${capabilities}\n${clientInfo}\n${logLevel}`;
+    const known = this.#clients.get(text);
+    if (known) return known;
+    const client = knownClient(message);
+    if (text.length <= maxSharedLetters) this.#clients.set(text, client);
+    return client;
   }
 
   /** Continues the interrupted call that a retry belongs to. */
