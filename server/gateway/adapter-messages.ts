@@ -137,18 +137,12 @@ export class Inbox {
   readonly #held: HeldBody | undefined;
   #waitingBytes = 0;
   #takenBytes = 0;
-  readonly #begun = Promise.withResolvers<void>();
   #isOver = false;
   #failure: unknown;
   #news = Promise.withResolvers<void>();
 
   constructor({ hold, giveUp }: InboxMemory = { giveUp: (refusal) => this.drop(refusal) }) {
     this.#held = hold?.(giveUp);
-  }
-
-  /** Resolves with the first message. */
-  get begun(): Promise<void> {
-    return this.#begun.promise;
   }
 
   /**
@@ -171,7 +165,6 @@ export class Inbox {
     this.#waiting.push({ message, change });
     if (change !== undefined) this.#changes.add(change);
     this.#waitingBytes += message.body.length;
-    this.#begun.resolve();
     this.#wake();
     return true;
   }

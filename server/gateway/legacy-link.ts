@@ -1,12 +1,21 @@
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
-import { type Message, errorTo, messageOf, resultTo, textAt, valueAt } from 'latchkey-mcp/message';
+import {
+  type Message,
+  errorTo,
+  messageOf,
+  readMessage,
+  resultTo,
+  textAt,
+  valueAt,
+} from 'latchkey-mcp/message';
+import { SseEvents } from 'latchkey-mcp/sse';
 import { allChanged } from 'latchkey-mcp/subscriptions';
 import type { ClientDescription } from 'latchkey-mcp/translation';
-import { Inbox, carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
+import { carriesMessages, maxKeptBytes, messagesLetGo } from './adapter-messages.ts';
 import { discardAnswer, endUpstreamSession, failure } from './answers.ts';
 
-import type { GiveUp } from './body-memory.ts';
-import type { GatewayRefusal } from './gateway-refusal.ts';
+import { freeBytes, type GiveUp } from './body-memory.ts';
+import { LegacyCall, type LegacyCallPorts } from './legacy-call.ts';
 import { LinkListeners } from './link-listeners.ts';
 import { ReopenPauses } from './live-stream.ts';
 import { post, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
@@ -14,9 +23,7 @@ import { type Handshake, handshakeHeaders, initializedNotification } from './ups
 
 const requestTimeoutMs = 30_000;
 const tellTimeoutMs = 10_000;
-/** Created once, because capturing its stack costs as much as a step of a call. */
-const callEnded = new DOMException('the call was ended', 'AbortError');
-
+const once = { once: true };
 /** What an upstream may ask a caller, by the required capability. */
 const askable: Readonly<Record<string, string>> = {
   'elicitation/create': 'elicitation',
@@ -24,9 +31,13 @@ const askable: Readonly<Record<string, string>> = {
   'roots/list': 'roots',
 };
 
-/** The state of a request: in progress, refused because its session is gone, or refused with an HTTP error. */
+/**
+ * The state of a request: in progress, over with its one response, refused because its session is gone, or refused with an HTTP
+ * error.
+ */
 export type Started =
   | { readonly outcome: 'started'; readonly call: LegacyCall }
+  | { readonly outcome: 'answered'; readonly response: Message }
   | { readonly outcome: 'lost' }
   | { readonly outcome: 'refused'; readonly answer: UpstreamAnswer };
 
@@ -62,6 +73,13 @@ export class LegacyLink {
   readonly #canAsk: ReadonlySet<string>;
   readonly #calls = new Map<string, LegacyCall>();
   readonly #closed = new AbortController();
+  readonly #callPorts: LegacyCallPorts = {
+    tell: (message) => this.tell(message),
+    over: (call) => {
+      this.#calls.delete(call.id);
+      for (const left of call.rest()) this.#route(left);
+    },
+  };
   #listening: Promise<boolean> | undefined;
   #lastId = 0;
 
@@ -104,27 +122,33 @@ export class LegacyLink {
    * Sends a request. The id of `message` comes from `nextId`. A call has started when its answer has begun, or when it
    * gets a question: some upstreams begin their answer only after the response to the question.
    */
-  async start(message: Message, callers: CallersRequest): Promise<Started> {
+  start(message: Message, callers: CallersRequest): Promise<Started> {
     const { headers, signal } = callers;
     const call = this.#open(message.envelope.id ?? '', callers);
-    const stop = () => call.cancel();
-    signal.addEventListener('abort', stop, { once: true });
-    if (signal.aborted) stop();
+    signal.addEventListener('abort', call, once);
+    if (signal.aborted) call.cancel();
     // An upstream may send its questions on the stream that belongs to no call.
     if (this.#hasSession && this.#canAsk.size > 0) void this.listen();
-    const sending = this.#send(message, call, traceHeaders(headers));
-    try {
-      const started = await Promise.race([sending, call.inbox.begun]);
-      if (started) return started;
-    } finally {
-      signal.removeEventListener('abort', stop);
-    }
-    // If sending fails later, that ends the messages of the call.
-    sending.then(
-      async (later) => later.outcome === 'refused' && discardAnswer(later.answer),
-      () => undefined,
+    const { promise, resolve, reject } = Promise.withResolvers<Started>();
+    let hasBegun = false;
+    call.whenBegun(() => {
+      hasBegun = true;
+      signal.removeEventListener('abort', call);
+      resolve({ outcome: 'started', call });
+    });
+    // If sending fails after the call has begun, that ends the messages of the call.
+    this.#send(message, call, traceHeaders(headers)).then(
+      (started) => {
+        if (hasBegun && started.outcome === 'refused') void discardAnswer(started.answer);
+        signal.removeEventListener('abort', call);
+        resolve(started);
+      },
+      (error: unknown) => {
+        signal.removeEventListener('abort', call);
+        reject(error);
+      },
     );
-    return { outcome: 'started', call };
+    return promise;
   }
 
   /** Sends a request that the link itself makes, not a caller; `undefined` if there is no response. `params` is JSON text. */
@@ -139,6 +163,7 @@ export class LegacyLink {
     try {
       const started = await this.#send(messageOf(text), call);
       if (started.outcome === 'refused') await discardAnswer(started.answer);
+      if (started.outcome === 'answered') return started.response;
       if (started.outcome !== 'started') return undefined;
       return await responseTo(call);
     } catch (error) {
@@ -196,21 +221,12 @@ export class LegacyLink {
   }
 
   #open(id: string, callers?: CallersRequest): LegacyCall {
-    const call = new LegacyCall(id, {
+    const call = new LegacyCall(id, this.#callPorts, {
       isCallers: callers !== undefined,
-      tell: (message) => this.tell(message),
       hold: callers?.hold ?? this.#upstream.hold,
       giveUp: callers?.giveUp,
     });
     this.#calls.set(id, call);
-    call.ended.addEventListener(
-      'abort',
-      () => {
-        this.#calls.delete(id);
-        for (const left of call.inbox.rest()) this.#route(left);
-      },
-      { once: true },
-    );
     return call;
   }
 
@@ -233,6 +249,11 @@ export class LegacyLink {
       if (!carriesMessages(answer)) {
         call.fail(failure(answer));
         return { outcome: 'refused', answer };
+      }
+      const response = onlyResponse(answer, call);
+      if (response) {
+        call.answered();
+        return { outcome: 'answered', response };
       }
       void this.#read(answer, call);
       return { outcome: 'started', call };
@@ -258,8 +279,8 @@ export class LegacyLink {
       if (id === about?.id) about.answer(message);
     } else if (kind === 'request') this.#ask(message, about);
     else if (this.listeners.take(message)) return;
-    else if (method !== 'notifications/progress') this.#waiting(about)?.inbox.push(message);
-    else this.#calls.get(textAt(message, 'params', 'progressToken') ?? '')?.inbox.push(message);
+    else if (method !== 'notifications/progress') this.#waiting(about)?.push(message);
+    else this.#calls.get(textAt(message, 'params', 'progressToken') ?? '')?.push(message);
   }
 
   #ask(question: Message, about?: LegacyCall): void {
@@ -269,7 +290,7 @@ export class LegacyLink {
     if (!call) this.tell(errorTo(id, -32601, 'Method not found'));
     else if (question.body.length > maxKeptBytes)
       this.tell(errorTo(id, -32602, `a request to the client may have ${maxKeptBytes} bytes`));
-    else if (!call.inbox.push(question))
+    else if (!call.push(question))
       this.tell(errorTo(id, -32603, 'too many requests are waiting for the client'));
   }
 
@@ -284,110 +305,34 @@ export class LegacyLink {
   }
 }
 
+/**
+ * The response to a call in a short answer that has arrived whole and contains nothing else; `undefined` for any other
+ * answer, or if the call has got messages before or was ended.
+ */
+function onlyResponse({ mediaType, body }: UpstreamAnswer, call: LegacyCall): Message | undefined {
+  if (!(body instanceof Uint8Array) || body.length > freeBytes || !call.isWaiting) return undefined;
+  const only = mediaType === 'text/event-stream' ? onlyData(body) : body;
+  const message = only && readMessage(only);
+  const { kind, id } = message?.envelope ?? {};
+  return kind === 'response' && id === call.id ? message : undefined;
+}
+
+/** The data of the only event that has any; `undefined` if there is none, or more than one. */
+function onlyData(stream: Uint8Array): Uint8Array | undefined {
+  let only: Uint8Array | undefined;
+  for (const { data } of new SseEvents({ maxBytes: freeBytes }).push(stream)) {
+    if (data.length === 0) continue;
+    if (only) return undefined;
+    only = data;
+  }
+  return only;
+}
+
 async function responseTo({ inbox }: LegacyCall): Promise<Message | undefined> {
   for (let message = await inbox.next(); message; message = await inbox.next()) {
     if (message.envelope.kind === 'response') return message;
   }
   return undefined;
-}
-
-interface CallOptions {
-  /** Whether a caller reads its messages, and can be asked. */
-  readonly isCallers: boolean;
-  /** Sends a message to the upstream. */
-  readonly tell: (message: Message) => void;
-  readonly hold?: Upstream['hold'];
-  readonly giveUp?: GiveUp | undefined;
-}
-
-/** A request that a legacy upstream has not answered yet. */
-export class LegacyCall {
-  /** The id as JSON text, which is also the progress token. */
-  readonly id: string;
-  /** What the upstream sends for this call: progress, log messages, questions and the response. */
-  readonly inbox: Inbox;
-  readonly #ended = new AbortController();
-  readonly #tell: (message: Message) => void;
-  readonly #isCallers: boolean;
-  #isAnswered = false;
-  #question: Message | undefined;
-  #endCaller: GiveUp | undefined;
-
-  constructor(id: string, { isCallers, tell, hold, giveUp }: CallOptions) {
-    this.inbox = new Inbox({ hold, giveUp: (refusal) => this.giveUp(refusal) });
-    this.#endCaller = giveUp;
-    this.id = id;
-    this.#isCallers = isCallers;
-    this.#tell = tell;
-  }
-
-  /** Aborted when the call is over, answered or not. */
-  get ended(): AbortSignal {
-    return this.#ended.signal;
-  }
-
-  /** Whether its caller gets further messages. */
-  get isOpen(): boolean {
-    return this.#isCallers && !this.#isAnswered && !this.#ended.signal.aborted;
-  }
-
-  /** Whether its caller was asked something, and has not responded. */
-  get isAsked(): boolean {
-    return this.#question !== undefined;
-  }
-
-  /** Notes the question that its caller is being asked. */
-  ask(question: Message): void {
-    this.#question = question;
-  }
-
-  /** The caller's response to the question; `giveUp` ends the request that it came with. */
-  respond(response: Message, giveUp?: GiveUp): void {
-    this.#question = undefined;
-    this.#endCaller = giveUp;
-    this.#tell(response);
-  }
-
-  /** Takes the upstream's response, which is the last message. Later responses are ignored. */
-  answer(response: Message): void {
-    if (this.#isAnswered) return;
-    this.#isAnswered = true;
-    this.inbox.push(response);
-  }
-
-  /** The caller no longer waits: notifies the upstream and closes its stream. */
-  cancel(): void {
-    if (this.#ended.signal.aborted) return;
-    const params = `{"requestId":${this.id},"reason":"the caller no longer waits for the answer"}`;
-    this.#tell(
-      messageOf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
-    );
-    this.over();
-  }
-
-  /** Drops its messages, because others need the memory, and ends the call and its caller's request. */
-  giveUp(refusal: GatewayRefusal): void {
-    this.inbox.drop(refusal);
-    if (this.#isAnswered) this.over();
-    else this.cancel();
-    this.#endCaller?.(refusal);
-  }
-
-  /** There will be no answer. */
-  fail(error: unknown): void {
-    this.inbox.end(error);
-    this.over();
-  }
-
-  over(): void {
-    if (this.#ended.signal.aborted) return;
-    // Another call may be waiting for this response.
-    const { id } = this.#question?.envelope ?? {};
-    if (id !== undefined)
-      this.respond(errorTo(id, -32603, 'the client did not answer the question'));
-    this.#ended.abort(callEnded);
-    this.inbox.end(callEnded);
-  }
 }
 
 export interface UnaskedStreamPorts {

@@ -28,7 +28,8 @@ import {
 import { answerOf, emptyAnswer, jsonOf, streamOf } from './adapter-messages.ts';
 import type { AdaptedCall } from './call.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
-import type { LegacyCall, LegacyLink } from './legacy-link.ts';
+import type { LegacyCall } from './legacy-call.ts';
+import type { LegacyLink } from './legacy-link.ts';
 import { LegacyLinks } from './legacy-links.ts';
 import { messageIn, type Upstream, type UpstreamAnswer, type UpstreamRequest } from './upstream.ts';
 
@@ -89,6 +90,10 @@ export class ModernAdapter {
         hold: caller.upstream.hold,
         giveUp: caller.upstream.giveUp,
       });
+      if (started.outcome === 'answered') {
+        const result = modernResult(started.response, method, id);
+        return jsonOf(result, modernStatus(result));
+      }
       if (started.outcome === 'started')
         return this.#follow(message, { owner: caller.owner, link, call: started.call }, signal);
       if (started.outcome === 'refused') return started.answer;

@@ -2,7 +2,8 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 
 import { messageOf } from '#mcp/message';
 import { EraAdapters } from '#server/gateway/era-adapters';
-import { LegacyCall, LegacyLink } from '#server/gateway/legacy-link';
+import { LegacyCall } from '#server/gateway/legacy-call';
+import { LegacyLink } from '#server/gateway/legacy-link';
 import { InterruptedCalls } from '#server/gateway/modern-adapter';
 import { type SaidMessage, allOf, eraCaller, lastOf, messagesOf } from '#support/era-caller';
 import {
@@ -581,7 +582,8 @@ describe('calls that wait for their caller', () => {
   });
 
   function interrupted(owner: string) {
-    const call = new LegacyCall('1', { isCallers: true, tell: () => undefined });
+    const ports = { tell: () => undefined, over: () => undefined };
+    const call = new LegacyCall('1', ports, { isCallers: true });
     made.push(call);
     return { owner, link, call, question };
   }

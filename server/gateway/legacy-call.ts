@@ -1,0 +1,163 @@
+import { type Message, errorTo, messageOf } from 'latchkey-mcp/message';
+import { Inbox } from './adapter-messages.ts';
+import type { GiveUp } from './body-memory.ts';
+import type { GatewayRefusal } from './gateway-refusal.ts';
+import type { Upstream } from './upstream.ts';
+
+/** Created once, because capturing its stack costs as much as a step of a call. */
+const callEnded = new DOMException('the call was ended', 'AbortError');
+
+/** What the calls of a link need of it. */
+export interface LegacyCallPorts {
+  /** Sends a message to the upstream. */
+  readonly tell: (message: Message) => void;
+  /** The call is over. */
+  readonly over: (call: LegacyCall) => void;
+}
+
+interface CallOptions {
+  /** Whether a caller reads its messages, and can be asked. */
+  readonly isCallers: boolean;
+  readonly hold?: Upstream['hold'];
+  readonly giveUp?: GiveUp | undefined;
+}
+
+/** A request that a legacy upstream has not answered yet. */
+export class LegacyCall {
+  /** The id as JSON text, which is also the progress token. */
+  readonly id: string;
+  readonly #ended = new AbortController();
+  readonly #ports: LegacyCallPorts;
+  readonly #isCallers: boolean;
+  readonly #hold: Upstream['hold'];
+  #inbox: Inbox | undefined;
+  #begun: (() => void) | undefined;
+  #isAnswered = false;
+  #isOver = false;
+  #question: Message | undefined;
+  #endCaller: GiveUp | undefined;
+
+  constructor(id: string, ports: LegacyCallPorts, { isCallers, hold, giveUp }: CallOptions) {
+    this.#endCaller = giveUp;
+    this.id = id;
+    this.#isCallers = isCallers;
+    this.#ports = ports;
+    this.#hold = hold;
+  }
+
+  /**
+   * What the upstream sends for this call: progress, log messages, questions and the response. Created when first needed,
+   * because most calls only get a response, at once.
+   */
+  get inbox(): Inbox {
+    if (!this.#inbox) {
+      this.#inbox = new Inbox({ hold: this.#hold, giveUp: (refusal) => this.giveUp(refusal) });
+      if (this.#isOver) this.#inbox.end(callEnded);
+    }
+    return this.#inbox;
+  }
+
+  /** Whether it is in progress and has got no message. */
+  get isWaiting(): boolean {
+    return !this.#isOver && !this.#inbox;
+  }
+
+  /** Calls `begun` after its first message. */
+  whenBegun(begun: () => void): void {
+    this.#begun = begun;
+  }
+
+  /** Adds a message for its caller; `false` if there is no room for it. */
+  push(message: Message): boolean {
+    const isTaken = this.inbox.push(message);
+    if (isTaken) this.#begun?.();
+    return isTaken;
+  }
+
+  /** Takes the messages that were not read. */
+  rest(): Message[] {
+    return this.#inbox?.rest() ?? [];
+  }
+
+  /** Aborted when the call is over before its answer has arrived completely. */
+  get ended(): AbortSignal {
+    return this.#ended.signal;
+  }
+
+  /** Whether its caller gets further messages. */
+  get isOpen(): boolean {
+    return this.#isCallers && !this.#isAnswered && !this.#isOver;
+  }
+
+  /** Whether its caller was asked something, and has not responded. */
+  get isAsked(): boolean {
+    return this.#question !== undefined;
+  }
+
+  /** Notes the question that its caller is being asked. */
+  ask(question: Message): void {
+    this.#question = question;
+  }
+
+  /** The caller's response to the question; `giveUp` ends the request that it came with. */
+  respond(response: Message, giveUp?: GiveUp): void {
+    this.#question = undefined;
+    this.#endCaller = giveUp;
+    this.#ports.tell(response);
+  }
+
+  /** Takes the upstream's response, which is the last message. Later responses are ignored. */
+  answer(response: Message): void {
+    if (this.#isAnswered) return;
+    this.#isAnswered = true;
+    this.push(response);
+  }
+
+  /** The caller gets the upstream's whole answer at once, so nothing is left to be ended. */
+  answered(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#ports.over(this);
+  }
+
+  /** The signal of the caller's request was aborted. */
+  handleEvent(): void {
+    this.cancel();
+  }
+
+  /** The caller no longer waits: notifies the upstream and closes its stream. */
+  cancel(): void {
+    if (this.#isOver) return;
+    const params = `{"requestId":${this.id},"reason":"the caller no longer waits for the answer"}`;
+    this.#ports.tell(
+      messageOf(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
+    );
+    this.over();
+  }
+
+  /** Drops its messages, because others need the memory, and ends the call and its caller's request. */
+  giveUp(refusal: GatewayRefusal): void {
+    this.inbox.drop(refusal);
+    if (this.#isAnswered) this.over();
+    else this.cancel();
+    this.#endCaller?.(refusal);
+  }
+
+  /** There will be no answer. */
+  fail(error: unknown): void {
+    this.inbox.end(error);
+    this.over();
+  }
+
+  over(): void {
+    if (this.#isOver) return;
+    // Another call may be waiting for this response.
+    const { id } = this.#question?.envelope ?? {};
+    if (id !== undefined)
+      this.respond(errorTo(id, -32603, 'the client did not answer the question'));
+    this.#isOver = true;
+    this.#ports.over(this);
+    this.#ended.abort(callEnded);
+    this.#inbox?.end(callEnded);
+  }
+}
