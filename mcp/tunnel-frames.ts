@@ -61,18 +61,25 @@ export function readFrame(message: Buffer): Frame | undefined {
 
 /** @throws {RangeError} when the payload is longer than a frame may be */
 export function writeFrame(type: FrameType, stream: number, payload?: Uint8Array): Buffer {
-  const length = payload?.length ?? 0;
-  if (length > maxPayloadBytes) throw new RangeError(`a payload of ${length} bytes`);
-  const frame = Buffer.allocUnsafe(headerBytes + length);
+  const frame = emptyFrame(type, stream, payload?.length ?? 0);
+  if (payload) frame.set(payload, headerBytes);
+  return frame;
+}
+
+function emptyFrame(type: FrameType, stream: number, payloadBytes: number): Buffer {
+  if (payloadBytes > maxPayloadBytes) throw new RangeError(`a payload of ${payloadBytes} bytes`);
+  const frame = Buffer.allocUnsafe(headerBytes + payloadBytes);
   frame.writeUInt8(type, 0);
   frame.writeUInt32BE(stream, 1);
-  if (payload) frame.set(payload, headerBytes);
   return frame;
 }
 
 /** A frame whose payload is a JSON object. @throws {RangeError} as `writeFrame` does */
 export function jsonFrame(type: FrameType, stream: number, value: object): Buffer {
-  return writeFrame(type, stream, Buffer.from(JSON.stringify(value)));
+  const text = JSON.stringify(value);
+  const frame = emptyFrame(type, stream, Buffer.byteLength(text));
+  frame.write(text, headerBytes);
+  return frame;
 }
 
 /** A CREDIT frame: the other side may send that many more bytes. */
@@ -158,10 +165,14 @@ export function readOpen(payload: Buffer): Opening | undefined {
   const { server, method, headers, caller } = readObject(payload);
   if (typeof server !== 'string' || typeof caller !== 'string' || caller === '') return undefined;
   if (method !== 'POST' && method !== 'GET' && method !== 'DELETE') return undefined;
-  const valid = Object.entries(membersOf(headers)).flatMap(([name, value]): [string, string][] =>
-    typeof value === 'string' && !/[\r\n\0]/.test(value) ? [[name, value]] : [],
-  );
-  return { server, method, caller, headers: requestHeaders(Object.fromEntries(valid)) };
+  const given = membersOf(headers);
+  const passed: Record<string, string> = {};
+  for (const name of Object.keys(given)) {
+    const value = given[name];
+    if (typeof value !== 'string' || !inRequest.test(name) || /[\r\n\0]/.test(value)) continue;
+    passed[name] = value;
+  }
+  return { server, method, caller, headers: passed };
 }
 
 const inRequest =
@@ -169,7 +180,12 @@ const inRequest =
 
 /** The headers of a request that may go through a tunnel. Names are lower case. */
 export function requestHeaders(headers: Readonly<Record<string, string>>): Record<string, string> {
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => inRequest.test(name)));
+  const passed: Record<string, string> = {};
+  for (const name of Object.keys(headers)) {
+    const value = headers[name];
+    if (value !== undefined && inRequest.test(name)) passed[name] = value;
+  }
+  return passed;
 }
 
 /** Whether the answer to a request is a stream that stays open until it is closed. MCP 2025-11-25 and 2026-07-28 transports */
@@ -207,8 +223,12 @@ export function readHead(payload: Buffer): Head | undefined {
 
 /** The headers of an answer that may go through a tunnel. Names are lower case. */
 export function answerHeaders(headers: Readonly<Record<string, string>>): Head['headers'] {
-  const names: ReadonlySet<string> = new Set(inAnswer);
-  return Object.fromEntries(Object.entries(headers).filter(([name]) => names.has(name)));
+  const passed: Record<string, string> = {};
+  for (const name of inAnswer) {
+    const value = headers[name];
+    if (value !== undefined) passed[name] = value;
+  }
+  return passed;
 }
 
 const resetCodes = [

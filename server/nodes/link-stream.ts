@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict';
 import {
   creditFrame,
   frameType,
@@ -86,31 +87,48 @@ export interface LinkStreamOptions {
 export class LinkStream {
   readonly #options: LinkStreamOptions;
   readonly #incoming = new IncomingBody(streamWindowBytes);
-  readonly #head = Promise.withResolvers<unknown>();
-  readonly #gone = new AbortController();
+  /** Only the side that opened the stream waits for one. */
+  readonly #head: PromiseWithResolvers<unknown> | undefined;
+  /** Made when it is first asked for, because most streams end without anyone asking. */
+  #gone: AbortController | undefined;
+  #goneBecause: Error | undefined;
   #hasHead = false;
   #allowed = streamWindowBytes;
   #hasSentAll = false;
   #hasAll = false;
+  #wasRead = false;
   #isClosed = false;
   #failure: Error | undefined;
-  #changed = Promise.withResolvers<void>();
+  /** Present while somebody waits. */
+  #changed: PromiseWithResolvers<void> | undefined;
 
   constructor(options: LinkStreamOptions) {
     this.#options = options;
     options.buffered.add(this);
+    if (!options.isOwn) return;
+    this.#head = Promise.withResolvers();
     // Without this, a failure before the caller awaits the head would be an unhandled rejection.
     this.#head.promise.catch(() => undefined);
   }
 
   /** The head of the answer, as the other node sent it. @throws {NodeLinkError} */
   get head(): Promise<unknown> {
+    assert(this.#head, 'an answer comes only to the node that opened the stream');
     return this.#head.promise;
   }
 
   /** Aborts when the other node gives up the call, or the link ends, before this side is done. */
   get gone(): AbortSignal {
+    if (!this.#gone) {
+      this.#gone = new AbortController();
+      if (this.#goneBecause) this.#gone.abort(this.#goneBecause);
+    }
     return this.#gone.signal;
+  }
+
+  /** Whether neither side sends any more. */
+  get isClosed(): boolean {
+    return this.#isClosed;
   }
 
   get bufferedBytes(): number {
@@ -126,7 +144,7 @@ export class LinkStream {
   async write(bytes: Uint8Array): Promise<void> {
     for (let rest = bytes; rest.length > 0 && !this.#isClosed && !this.#hasSentAll;) {
       if (this.#allowed === 0) {
-        await this.#changed.promise;
+        await this.#nextChange();
         continue;
       }
       const length = Math.min(rest.length, this.#allowed, maxPayloadBytes);
@@ -134,6 +152,18 @@ export class LinkStream {
       this.#options.send(writeFrame(frameType.data, this.#options.id, rest.subarray(0, length)));
       rest = rest.subarray(length);
     }
+  }
+
+  /** Sends a whole body and ends it, if the other node takes all of it now. Otherwise sends nothing and returns `false`. */
+  endWith(body: Uint8Array): boolean {
+    if (body.length > Math.min(this.#allowed, maxPayloadBytes)) return false;
+    if (this.#isClosed || this.#hasSentAll) return true;
+    if (body.length > 0) {
+      this.#allowed -= body.length;
+      this.#options.send(writeFrame(frameType.data, this.#options.id, body));
+    }
+    this.end();
+    return true;
   }
 
   /** The body is complete. */
@@ -162,9 +192,10 @@ export class LinkStream {
   fail(error: Error): void {
     if (this.#isClosed) return;
     if (!this.#hasAll) this.#drop(error);
-    this.#head.reject(error);
+    this.#head?.reject(error);
     this.#close();
-    this.#gone.abort(error);
+    this.#goneBecause = error;
+    this.#gone?.abort(error);
   }
 
   /** Ends the stream for both sides, and drops what was not read. */
@@ -174,9 +205,19 @@ export class LinkStream {
     this.reset('broken', why);
   }
 
+  /** The body that the other node sends, if all of it has arrived and none was read; otherwise `undefined`, and `body` has it. */
+  takeWhole(): Buffer | undefined {
+    if (!this.#hasAll || this.#failure || this.#wasRead) return undefined;
+    const whole = this.#incoming.take() ?? Buffer.alloc(0);
+    this.#options.buffered.count(-whole.length);
+    this.#drop(undefined);
+    return whole;
+  }
+
   /** The body that the other node sends. Leaving the loop early ends the stream. @throws {NodeLinkError} */
   async *body(): AsyncGenerator<Uint8Array> {
     const { buffered, send, id } = this.#options;
+    this.#wasRead = true;
     try {
       for (;;) {
         const piece = this.#incoming.take();
@@ -187,7 +228,7 @@ export class LinkStream {
           if (credit > 0) send(creditFrame(id, credit));
         } else if (this.#failure) throw this.#failure;
         else if (this.#hasAll) return;
-        else await this.#changed.promise;
+        else await this.#nextChange();
       }
     } finally {
       if (!this.#hasAll) this.reset('cancelled');
@@ -198,7 +239,7 @@ export class LinkStream {
   onHead(head: unknown): boolean {
     if (!this.#options.isOwn || this.#hasHead) return false;
     this.#hasHead = true;
-    this.#head.resolve(head);
+    this.#head?.resolve(head);
     return true;
   }
 
@@ -245,8 +286,13 @@ export class LinkStream {
     if (this.#isClosed || failure) this.#options.buffered.remove(this);
   }
 
+  #nextChange(): Promise<void> {
+    this.#changed ??= Promise.withResolvers();
+    return this.#changed.promise;
+  }
+
   #wake(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
+    this.#changed?.resolve();
+    this.#changed = undefined;
   }
 }

@@ -55,6 +55,8 @@ export class Link {
   readonly #streams = new Map<number, LinkStream>();
   #batch: Buffer[] = [];
   #batchBytes = 0;
+  /** Streams of the message that is being read. */
+  #opened: { readonly opening: unknown; readonly stream: LinkStream }[] = [];
   #lastId = 0;
   #isEnded = false;
   #lastReceivedAtMs: number;
@@ -97,13 +99,13 @@ export class Link {
     if (plain === 'not read') return;
     if (plain === 'lost') return this.end('a message was lost');
     this.#lastReceivedAtMs = this.#options.nowMs();
-    for (let at = 0; at < plain.length && !this.#isEnded;) {
-      if (plain.length - at < lengthBytes) return this.end('a message is cut off');
-      const end = at + lengthBytes + plain.readUInt32BE(at);
-      const frame =
-        end <= plain.length ? readFrame(plain.subarray(at + lengthBytes, end)) : undefined;
-      if (!frame || !this.#handle(frame)) return this.end('a frame breaks the protocol');
-      at = end;
+    this.#read(plain);
+    // Only now, because the body of most calls is in the message that opens them, and need not be waited for.
+    const opened = this.#opened;
+    if (opened.length > 0) this.#opened = [];
+    for (const { opening, stream } of opened) {
+      // The message may also have cancelled it.
+      if (!stream.isClosed) this.#options.accept(opening, stream);
     }
   }
 
@@ -135,6 +137,17 @@ export class Link {
       stream.fail(new NodeLinkError('broken', `the link between the nodes ended: ${reason}`));
     }
     this.#options.onEnd(reason);
+  }
+
+  #read(plain: Buffer): void {
+    for (let at = 0; at < plain.length && !this.#isEnded;) {
+      if (plain.length - at < lengthBytes) return this.end('a message is cut off');
+      const end = at + lengthBytes + plain.readUInt32BE(at);
+      const frame =
+        end <= plain.length ? readFrame(plain.subarray(at + lengthBytes, end)) : undefined;
+      if (!frame || !this.#handle(frame)) return this.end('a frame breaks the protocol');
+      at = end;
+    }
   }
 
   #add(id: number, isOwn: boolean): LinkStream {
@@ -187,7 +200,7 @@ export class Link {
     if (opening === undefined) return false;
     const stream = this.#add(id, false);
     if (this.#streams.size > maxStreams) stream.reset('busy');
-    else this.#options.accept(opening, stream);
+    else this.#opened.push({ opening, stream });
     return true;
   }
 

@@ -1,4 +1,5 @@
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
+import { memberOf } from 'latchkey-mcp/json-value';
 import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
 import { z } from 'zod';
 import type { Gateway } from '#gateway/gateway';
@@ -43,11 +44,9 @@ const gatewayCallSchema = z.object({
   proved: provedSchema,
 });
 
-const toGatewaySchema = z.object({ to: z.literal('gateway') });
-
 /** Whether a stream that another node opened is a call to the gateway here. */
 export function isForGateway(opening: unknown): boolean {
-  return toGatewaySchema.safeParse(opening).success;
+  return memberOf(opening, 'to') === 'gateway';
 }
 
 const answerSchema = z.object({
@@ -133,8 +132,8 @@ export function cancelWith(signal: AbortSignal, stream: LinkStream): void {
 }
 
 /** Sends a request's body, at the speed of the other node. */
-export function sendBody(stream: LinkStream, body: Uint8Array | undefined): void {
-  if (!body || body.length === 0) return stream.end();
+export function sendBody(stream: LinkStream, body: Uint8Array = new Uint8Array()): void {
+  if (stream.endWith(body)) return;
   void stream.write(body).then(() => stream.end());
 }
 
@@ -148,12 +147,20 @@ export async function wholeBody(
   maxBytes: number,
   arrived: (bytes: number) => void = () => {},
 ): Promise<Buffer> {
+  const check = (length: number) => {
+    if (length <= maxBytes) return;
+    throw new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
+  };
+  const whole = stream.takeWhole();
+  if (whole) {
+    check(whole.length);
+    if (whole.length > 0) arrived(whole.length);
+    return whole;
+  }
   const body = new GatheredBytes();
   try {
     for await (const chunk of stream.body()) {
-      if (body.length + chunk.length > maxBytes) {
-        throw new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are taken` });
-      }
+      check(body.length + chunk.length);
       arrived(chunk.length);
       body.add(chunk);
     }
@@ -171,8 +178,9 @@ export async function sendAnswer(
 ): Promise<void> {
   try {
     if (typeof body === 'string' || body instanceof Uint8Array) {
-      const whole = Buffer.from(body);
+      const whole = typeof body === 'string' ? Buffer.from(body) : body;
       stream.sendHead({ ...head, bytes: whole.length });
+      if (stream.endWith(whole)) return;
       await stream.write(whole);
     } else {
       stream.sendHead(head);
@@ -193,11 +201,13 @@ export async function headIn<Head>(stream: LinkStream, schema: z.ZodType<Head>):
   throw new NodeLinkError('broken', 'the head of the answer cannot be read');
 }
 
-/** The body of an answer: whole if it is short, otherwise streamed. */
+/** The body of an answer: whole if it is short or has arrived with its head, otherwise streamed. */
 export async function bodyIn(
   stream: LinkStream,
   bytes: number | undefined,
 ): Promise<Uint8Array | AsyncIterable<Uint8Array>> {
+  const whole = stream.takeWhole();
+  if (whole) return whole;
   if (bytes === undefined || bytes > shortBytes) return stream.body();
   const body = new GatheredBytes();
   for await (const chunk of stream.body()) body.add(chunk);
@@ -206,10 +216,12 @@ export async function bodyIn(
 
 /** The headers that the gateway reads, without credentials. */
 function forwardedHeaders(headers: NodeCall['request']['headers']): Record<string, string> {
-  const single = Object.entries(headers).flatMap(([name, value]): [string, string][] =>
-    typeof value === 'string' ? [[name, value]] : [],
-  );
-  return requestHeaders(Object.fromEntries(single));
+  const single: Record<string, string> = {};
+  for (const name of Object.keys(headers)) {
+    const value = headers[name];
+    if (typeof value === 'string') single[name] = value;
+  }
+  return requestHeaders(single);
 }
 
 function sessionRefusal(error: NodeLinkError): GatewayRefusal {

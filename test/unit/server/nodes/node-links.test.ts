@@ -133,6 +133,51 @@ test('link: a call and its answer pass in both directions', async () => {
   expect([one.streams, two.streams]).toEqual([0, 0]);
 });
 
+test('link: the body of a call that arrives in one message is there when the call is accepted', async () => {
+  const own = await one.open(instances.two, {});
+  own.endWith(Buffer.from('question'));
+  await settled();
+
+  const question = accepted.at(-1)?.stream.takeWhole()?.toString();
+
+  expect(question).toBe('question');
+});
+
+test('link: a body that has arrived in part is not taken as whole', async () => {
+  const { own, theirs } = await openCall();
+  await own.write(Buffer.from('quest'));
+  await settled();
+  const early = theirs.takeWhole();
+  await own.write(Buffer.from('ion'));
+  own.end();
+  await settled();
+
+  const question = theirs.takeWhole()?.toString();
+
+  expect([early, question]).toEqual([undefined, 'question']);
+});
+
+test('link: a call that is cancelled before it was sent is not begun at the other node', async () => {
+  await openCall();
+  const cancelled = await one.open(instances.two, {});
+  cancelled.endWith(Buffer.from('question'));
+  cancelled.cancel();
+  await settled();
+
+  expect(accepted).toHaveLength(1);
+  expect([one.streams, two.streams]).toEqual([1, 1]);
+});
+
+test('link: a body that the other node does not take now is not sent in part', async () => {
+  const { own, theirs } = await openCall();
+  const isSent = own.endWith(Buffer.alloc(65_537));
+  own.end();
+  await settled();
+
+  expect(isSent).toBe(false);
+  expect(theirs.takeWhole()).toEqual(Buffer.alloc(0));
+});
+
 test('link: nothing of a call can be read on its way', async () => {
   const { own } = await openCall();
   await own.write(Buffer.from('a secret of acme'));

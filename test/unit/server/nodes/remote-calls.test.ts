@@ -137,6 +137,20 @@ test('call of another node: a stream passes as it arrives, and its caller’s di
   expect(gone?.aborted).toBe(true);
 });
 
+test('call of another node: a stream that has ended by the time its head arrives is passed on whole', async () => {
+  answer = async () => {
+    const body = async function* () {
+      yield Buffer.from('first, ');
+      yield Buffer.from('last');
+    };
+    return { status: 200, headers: {}, body: body() };
+  };
+
+  const { body } = await send();
+
+  expect(body).toEqual(Buffer.from('first, last'));
+});
+
 test('call of another node: without that node, its session is not found', async () => {
   await expect(send({}, 'nobodynobodynob1')).rejects.toMatchObject({ code: 'unknown_session' });
 });
