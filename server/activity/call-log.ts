@@ -44,6 +44,9 @@ export interface CallLogPorts {
   readonly dropped?: ((count: number) => void) | undefined;
 }
 
+/** The row of a call that began; see `CallLog.begin`. */
+export type BegunCall = CallRecord;
+
 /** A call that waits to be written, or a refusal that was written and may happen again. */
 interface Queued {
   readonly call: EndedCall;
@@ -53,6 +56,12 @@ interface Queued {
   row?: CallRepetitions;
 }
 
+interface Beginning {
+  readonly call: EndedCall;
+  readonly resolve: (row: BegunCall) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
  * Records calls off their path: it collects them and writes them every second, or sooner if many wait. When more wait than it
  * may keep, it drops and counts those of the callers with the most. Equal refusals of a minute are one row with their number.
@@ -60,6 +69,9 @@ interface Queued {
 export class CallLog {
   readonly #ports: CallLogPorts;
   #queue: Queued[] = [];
+  readonly #ended: CallRecord[] = [];
+  readonly #beginning: Beginning[] = [];
+  #committing: Promise<void> | undefined;
   readonly #queuedOf = new Map<string, number>();
   #refusals = new Map<string, Queued>();
   readonly #refusalKinds = new Map<string, number>();
@@ -86,8 +98,51 @@ export class CallLog {
     return this.#dropped;
   }
 
-  /** Neither waits nor throws. */
-  note(call: EndedCall): void {
+  /**
+   * Commits the row of a call that begins; its end is `unknown` until `note` gets the row and the end. All calls that begin
+   * while others are written share a transaction.
+   */
+  begin(call: EndedCall): Promise<BegunCall> {
+    return new Promise((resolve, reject) => {
+      this.#beginning.push({ call: { ...call, end: 'unknown' }, resolve, reject });
+      this.#committing ??= this.#commitAll().finally(() => {
+        this.#committing = undefined;
+      });
+    });
+  }
+
+  async #commitAll(): Promise<void> {
+    while (this.#beginning.length > 0) {
+      const beginning = this.#beginning.splice(0, rowsAtOnce);
+      try {
+        await this.#learnNames(beginning.map(({ call }) => call));
+        const rows = beginning.map(({ call }) => this.#begunRow(call));
+        const calls = rows.filter((row) => row !== undefined);
+        await this.#write({ calls, isDurable: true });
+        for (const [place, { resolve, reject }] of beginning.entries()) {
+          const row = rows[place];
+          if (row) resolve(row);
+          else reject(new Error('the organization was deleted'));
+        }
+      } catch (error) {
+        for (const { reject } of beginning) reject(error);
+      }
+    }
+  }
+
+  #begunRow(call: EndedCall): BegunCall | undefined {
+    const row = this.#recordOf({ call, times: 1 });
+    return row && { ...row, durationMs: undefined };
+  }
+
+  /** Records a call, or the end of one that began. Neither waits nor throws. */
+  note(call: EndedCall, begun?: BegunCall): void {
+    if (begun) {
+      const { durationMs, end, error, status, bytesOut } = call;
+      this.#ended.push({ ...begun, durationMs, end, error, status, bytesOut });
+      if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
+      return;
+    }
     const principal = `${call.credential.type}:${call.credential.id}`;
     const known = call.end === 'refused' ? this.#refusalOf(call, principal) : undefined;
     if (known) {
@@ -152,7 +207,7 @@ export class CallLog {
     this.#isWriting = true;
     this.#tellDropped();
     try {
-      while (this.#queue.length > 0 || this.#repeated.size > 0) {
+      while (this.#queue.length > 0 || this.#repeated.size > 0 || this.#ended.length > 0) {
         await this.#writeSome();
         // Calls that arrived meanwhile come first.
         await pause(0);
@@ -182,9 +237,9 @@ export class CallLog {
     const calls = written.map(({ record }) => record);
     const repeated = [...this.#repeated].slice(0, rowsAtOnce);
     const counts = repeated.flatMap(({ row, times }) => (row ? [{ ...row, times }] : []));
-    const periods = this.#known.newOf(calls);
-    await this.#ports.write({ calls, periods, repeated: counts });
-    this.#known.add(periods);
+    const ended = this.#ended.slice(0, rowsAtOnce);
+    await this.#write({ calls, ended, repeated: counts });
+    this.#ended.splice(0, ended.length);
     this.#queue.splice(0, waiting.length);
     for (const { principal } of waiting) this.#leaves(principal);
     for (const one of repeated) this.#repeated.delete(one);
@@ -193,7 +248,14 @@ export class CallLog {
       queued.row = { organizationId, id, times };
       if (queued.times > times) this.#repeated.add(queued);
     }
-    this.#ports.written?.(calls);
+    this.#ports.written?.([...calls, ...ended]);
+  }
+
+  async #write(writes: Partial<CallWrites>): Promise<void> {
+    const { calls = [], ended = [], repeated = [], isDurable = false } = writes;
+    const periods = this.#known.newOf([...calls, ...ended]);
+    await this.#ports.write({ calls, periods, repeated, ended, isDurable });
+    this.#known.add(periods);
   }
 
   #leaves(principal: string): void {
@@ -228,7 +290,7 @@ export class CallLog {
   }
 
   /** `undefined` if the organization was deleted meanwhile. */
-  #recordOf({ call, times }: Queued): CallRecord | undefined {
+  #recordOf({ call, times }: Pick<Queued, 'call' | 'times'>): CallRecord | undefined {
     const { endpoint, target, credential, userId, application, ...rest } = call;
     const name = (kind: string, id: string) => this.#names.get(`${kind} ${id}`)?.name;
     const organizationId = name('organization', endpoint.organization);

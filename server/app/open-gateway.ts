@@ -61,7 +61,9 @@ export function openGateway(
       upstreams.health.noteCall(call.targetId, call.outcome);
       metrics?.countCall(call);
     },
-    ended: callLog && ((call) => callLog.note(call)),
+    ended: callLog && ((call, begun) => callLog.note(call, begun)),
+    begins:
+      callLog && options.callLog?.mode === 'required' ? (call) => callLog.begin(call) : undefined,
     recordsAll: options.callLog?.recordsAll,
     admissions: stores.admissions,
     mac: (text) => masterKey.mac('gateway', text),

@@ -7,7 +7,8 @@ import type { MetricsAddress } from '#metrics/serve-metrics';
 import type { SharedDatabase, SharedFolder } from './open-nodes.ts';
 import type { UpstreamOptions } from './open-upstreams.ts';
 
-export const callLogModes = ['on', 'off'] as const;
+/** `required`: a call is sent only once it is recorded that it begins. */
+export const callLogModes = ['on', 'off', 'required'] as const;
 
 export interface CallLogOptions {
   readonly mode: (typeof callLogModes)[number];

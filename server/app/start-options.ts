@@ -141,7 +141,7 @@ function callLogOptions(input: Input, worker: WorkerProcess | undefined): CallLo
   if (!mode) {
     throw new UsageError(
       `--call-log '${input.must('call-log')}' is unknown`,
-      `use ${callLogModes.join(' or ')}`,
+      `use ${callLogModes.join(', ')}`,
     );
   }
   const name = input.text('node-name') ?? hostname();

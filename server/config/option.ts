@@ -172,7 +172,7 @@ export const startOptions: readonly Option[] = [
     name: 'call-log',
     value: 'MODE',
     fallback: 'on',
-    doc: 'on: record calls for the Activity page; off: record none',
+    doc: 'on: record calls for the Activity page; required: and send none that cannot be recorded; off: record none',
   },
   {
     name: 'call-log-lists',

@@ -4,7 +4,7 @@ import { CompiledQuery, sql, type Expression, type Selectable, type SqlBool } fr
 
 import type { CallEnd, CallRecord, UpstreamAccount } from '#model/calls';
 import type { Schema } from './schema.ts';
-import { isPostgres, quickTransaction, type Db } from './transaction.ts';
+import { isPostgres, quickTransaction, transaction, type Db } from './transaction.ts';
 
 // Recorded calls. A row has no index but its primary key, so that writing it stays cheap. For each subject, such as a person or a
 // tool, `call_period` has the periods of five minutes in which it was called. A search reads the rows of those periods only.
@@ -144,11 +144,18 @@ export interface CallWrites {
   readonly calls: readonly CallRecord[];
   readonly periods: readonly CallPeriod[];
   readonly repeated: readonly CallRepetitions[];
+  /** Calls whose rows were written when they began, as they ended. */
+  readonly ended: readonly CallRecord[];
+  /** Whether the rows must be on disk before the promise resolves. */
+  readonly isDurable: boolean;
 }
 
-/** Writes rows, periods and numbers of repetitions in one transaction, which does not wait for the disk. */
-export async function writeCalls(db: Db, { calls, periods, repeated }: CallWrites): Promise<void> {
-  await quickTransaction(db, async (tx) => {
+/** Writes rows, periods, ends and numbers of repetitions in one transaction. */
+export async function writeCalls(
+  db: Db,
+  { calls, periods, repeated, ended, isDurable }: CallWrites,
+): Promise<void> {
+  await (isDurable ? transaction : quickTransaction)(db, async (tx) => {
     await insertRows(tx, 'call_record', recordColumns, calls.map(toRow));
     await insertRows(
       tx,
@@ -162,6 +169,20 @@ export async function writeCalls(db: Db, { calls, periods, repeated }: CallWrite
         .set({ times })
         .where('organization_id', '=', organizationId)
         .where('id', '=', id)
+        .execute();
+    }
+    for (const call of ended) {
+      await tx
+        .updateTable('call_record')
+        .set({
+          duration_ms: call.durationMs ?? null,
+          outcome: call.end,
+          error: call.error ?? null,
+          status: call.status ?? null,
+          bytes_out: call.bytesOut,
+        })
+        .where('organization_id', '=', call.organizationId)
+        .where('id', '=', call.id)
         .execute();
     }
   });

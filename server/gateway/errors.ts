@@ -226,7 +226,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 503,
         code: -32000,
-        message: 'access cannot be checked right now; try again later',
+        message: detail || 'access cannot be checked right now; try again later',
         headers: { 'Retry-After': '1' },
       };
     case 'fault':

@@ -4,7 +4,13 @@ import { membersOf } from 'latchkey-mcp/json-value';
 import { type Era, traceHeaders } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
 import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
-import type { AnnouncedApplication, CallEnd, EndedCall, UpstreamAccount } from '#model/calls';
+import type {
+  AnnouncedApplication,
+  CallEnd,
+  CallRecord,
+  EndedCall,
+  UpstreamAccount,
+} from '#model/calls';
 import type { Target } from '#model/endpoints';
 import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
@@ -59,8 +65,13 @@ export type NoteCall = (call: MeteredCall & { readonly serverPath: string }) => 
 /** What a metering tells of each call. */
 export interface MeteringPorts {
   readonly note: NoteCall;
-  /** Records a call for Activity; absent if calls are not recorded. Neither waits nor throws. */
-  readonly ended?: ((call: EndedCall) => void) | undefined;
+  /**
+   * Records a call for Activity, or its end if it was recorded when it began; absent if calls are not recorded. Neither
+   * waits nor throws.
+   */
+  readonly ended?: ((call: EndedCall, begun?: CallRecord) => void) | undefined;
+  /** Records a call that begins. Absent unless calls that cannot be recorded must not be sent. */
+  readonly begins?: ((call: EndedCall) => Promise<CallRecord>) | undefined;
   /** Whether lists, `initialize`, completion and all other requests are recorded too. */
   readonly recordsAll?: boolean | undefined;
 }
@@ -100,6 +111,7 @@ export class Metering {
   #message: ReadMessage | undefined;
   #session: Announcing | undefined;
   #traceId: string | undefined;
+  #begun: CallRecord | undefined;
   #span: OpenSpan | undefined;
 
   constructor(request: GatewayRequest, ports: MeteringPorts) {
@@ -140,6 +152,21 @@ export class Metering {
     const { tracestate, ...others } = headers;
     const continues = traceHeaders(headers)['traceparent'] !== undefined;
     return { ...others, ...(continues && tracestate !== undefined && { tracestate }), traceparent };
+  }
+
+  /**
+   * Records that the call begins, where that is required; its end is recorded later. Rejects if it cannot be recorded.
+   * `undefined` if there is nothing to wait for.
+   */
+  begin(): Promise<void> | undefined {
+    const { begins } = this.#ports;
+    const admission = this.#admission;
+    if (!begins || !admission || !isCall(this.#envelope)) return undefined;
+    if (!this.#isRecorded(this.#envelope?.method)) return undefined;
+    const durationMs = performance.now() - this.#startedAt;
+    return begins(this.#record(admission, { end: 'unknown' }, durationMs)).then((row) => {
+      this.#begun = row;
+    });
   }
 
   /** Another node answers it, and counts it. */
@@ -194,7 +221,7 @@ export class Metering {
     });
     const end = facts.end ?? endOf[outcome];
     if (this.#ports.ended && (end === 'refused' || this.#isRecorded(method))) {
-      this.#ports.ended(this.#record(admission, { ...facts, end }, durationMs));
+      this.#ports.ended(this.#record(admission, { ...facts, end }, durationMs), this.#begun);
     }
   }
 

@@ -61,6 +61,7 @@ export const callPath = Steps.first('transport', checkTransport)
   .next('limits', beginLimits)
   .next('presentation', readPresentation)
   .next('adapters', adaptUpstream)
+  .next('record', recordStart)
   .next('send', forward)
   .last('answer', answerCaller);
 
@@ -290,6 +291,20 @@ function adapted(
   };
   const call = { upstream: direct, owner, admission, target };
   return { send: (request) => ports.eras.send(era, request, call) };
+}
+
+/** Where calls must be recorded before they are sent, waits until the row is on disk. */
+function recordStart(call: MessageCall): Awaitable<MessageCall> {
+  const recorded = call.metering.begin();
+  if (!recorded) return call;
+  return recorded.then(
+    () => call,
+    (cause: unknown) => {
+      const detail =
+        'the call cannot be recorded right now, as the operator requires; try again later';
+      throw new GatewayRefusal('unavailable', { detail, cause });
+    },
+  );
 }
 
 /**

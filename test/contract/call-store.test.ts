@@ -129,6 +129,39 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
   });
 
+  test('a call that began is found without an end until it has ended, and is one row', async () => {
+    const log = logTo('begun');
+    const calling = call({ credential: { type: 'key', id: 'careful' } });
+    const rows = await Promise.all([log.begin(calling), log.begin(calling)]);
+    const before = await search({ credential: 'careful' });
+    for (const row of rows) log.note({ ...calling, end: 'tool_error', bytesOut: 7 }, row);
+    await log.close();
+
+    expect(before.calls).toMatchObject([
+      { end: 'unknown', durationMs: undefined },
+      { end: 'unknown', durationMs: undefined },
+    ]);
+    const after = await search(
+      { credential: 'careful', end: 'failed' },
+      { watermarkMs: nowMs + 1 },
+    );
+    expect(after.calls.map(({ id }) => id)).toEqual(before.calls.map(({ id }) => id));
+    expect(after.calls[0]).toMatchObject({ end: 'tool_error', durationMs: 12, bytesOut: 7 });
+  });
+
+  test('a call that cannot be recorded does not begin', async () => {
+    const log = new CallLog({
+      write: () => Promise.reject(new Error('disk full')),
+      namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
+      node: 'full',
+      nowMs: () => nowMs,
+      failed: () => undefined,
+    });
+
+    await expect(log.begin(call({}))).rejects.toThrow('disk full');
+    await log.close();
+  });
+
   test('a call of another organization is not found', async () => {
     const [own] = (await search({})).calls;
 

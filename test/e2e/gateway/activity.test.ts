@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { afterAll, expect, test, vi } from 'vitest';
+import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
 import { searchCalls } from '#server/db/calls';
 import type { CallRecord } from '#server/model/calls';
@@ -174,4 +174,28 @@ test('activity: a caller that leaves before the answer has cancelled the call', 
   await left;
 
   expect(await recordedOf(id, 1)).toMatchObject([{ subject: 'slow', end: 'cancelled' }]);
+});
+
+test('activity: where calls must be recorded, a call that was killed with the server remains as unknown', async () => {
+  await using careful = await gatewayUnderTest({
+    upstreamUrl: upstream.url,
+    start: ['--call-log', 'required'],
+  });
+  upstream.answer = answerWith('"result":{"content":[]}');
+  await mcpCall(careful.endpoint, { key: careful.key, body: tool('echo'), headers: versions });
+  upstream.answer = () => undefined;
+  const body = tool('killed');
+  const lost = mcpCall(careful.endpoint, { key: careful.key, body, headers: versions });
+  const gone = expect(lost).rejects.toThrow();
+  await vi.waitFor(() => expect(upstream.requests.at(-1)?.body.toString()).toBe(body), patient);
+  process.kill(careful.pid, 'SIGKILL');
+  await gone;
+
+  const own = await careful.openStores();
+  onTestFinished(() => own.close());
+  const rows = await own.db.selectFrom('call_record').selectAll().orderBy('id').execute();
+  expect(rows.map(({ subject, outcome }) => [subject, outcome]).at(-1)).toEqual([
+    'killed',
+    'unknown',
+  ]);
 });
