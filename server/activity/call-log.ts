@@ -71,7 +71,7 @@ export class CallLog {
   #queue: Queued[] = [];
   readonly #ended: CallRecord[] = [];
   readonly #beginning: Beginning[] = [];
-  #committing: Promise<void> | undefined;
+  #isCommitting = false;
   readonly #queuedOf = new Map<string, number>();
   #refusals = new Map<string, Queued>();
   readonly #refusalKinds = new Map<string, number>();
@@ -105,13 +105,13 @@ export class CallLog {
   begin(call: EndedCall): Promise<BegunCall> {
     return new Promise((resolve, reject) => {
       this.#beginning.push({ call: { ...call, end: 'unknown' }, resolve, reject });
-      this.#committing ??= this.#commitAll().finally(() => {
-        this.#committing = undefined;
-      });
+      if (!this.#isCommitting) void this.#commitAll();
     });
   }
 
+  /** Never rejects. */
   async #commitAll(): Promise<void> {
+    this.#isCommitting = true;
     while (this.#beginning.length > 0) {
       const beginning = this.#beginning.splice(0, rowsAtOnce);
       try {
@@ -128,6 +128,7 @@ export class CallLog {
         for (const { reject } of beginning) reject(error);
       }
     }
+    this.#isCommitting = false;
   }
 
   #begunRow(call: EndedCall): BegunCall | undefined {
