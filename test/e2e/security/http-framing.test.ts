@@ -125,7 +125,7 @@ test.for(Object.entries(ambiguous))(
     expect(answer.text).toMatch(/^x-request-id: \S/im);
     // Only this one has reached the upstream by the time that it is answered.
     await served();
-    expect(upstream.requests.length).toBe(1);
+    expect(upstream.calls().length).toBe(1);
   },
 );
 
