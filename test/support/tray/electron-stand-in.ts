@@ -246,6 +246,7 @@ process.on('message', (message: ToApp) => {
     case 'scriptedGoOn':
     case 'scriptedFailure':
     case 'killAt':
+    case 'killNobody':
   }
 });
 // Electron's own loop would keep the process; here the channel to the test does, and goes with it.
