@@ -7,6 +7,7 @@ import {
   type Span,
   type StrictJson,
   type Wanted,
+  blankEnd,
   strictJson,
   wanted,
 } from './json.ts';
@@ -90,7 +91,7 @@ function readEnvelope({
     return raw.includes('\\') ? String(JSON.parse(raw)) : raw.slice(1, -1);
   };
   const idText = (span: Span | undefined) =>
-    span && '"-0123456789'.includes(first(span)) ? json(span) : undefined;
+    span && isIdText(first(span)) ? json(span) : undefined;
 
   if (first(root) === '[') return 'batches are not accepted';
   if (first(root) !== '{') return 'a message is a JSON object';
@@ -135,6 +136,11 @@ function readEnvelope({
     setText(envelope, 'initializeVersion', string(found.initializeVersion));
   }
   return envelope;
+}
+
+/** Whether a JSON text is a string or a number. */
+function isIdText(json: string): boolean {
+  return '"-0123456789'.includes(json.charAt(0));
 }
 
 type TextMember =
@@ -191,9 +197,11 @@ type ParamsPlace =
 
 const relatedTaskShape = wanted<Place>({ taskId: { place: 'relatedTaskId' } });
 
+const versionName = 'io.modelcontextprotocol/protocolVersion';
+
 const metaShape = wanted<Place>({
   progressToken: { place: 'progressToken' },
-  'io.modelcontextprotocol/protocolVersion': { place: 'protocolVersion' },
+  [versionName]: { place: 'protocolVersion' },
   'io.modelcontextprotocol/related-task': { place: 'relatedTask', inside: relatedTaskShape },
 });
 
@@ -297,57 +305,62 @@ export function sameErrorTo(id: string, response: Message): Message {
 /**
  * The message with `members` (name to JSON text) in `params._meta`, which is created if missing. Existing members and
  * all other bytes stay the same. A message whose params are an array cannot have `_meta` and is returned unchanged.
- * The spans of `envelope` do not match the new body: scan it before the next edit.
+ * Nothing is scanned again.
  */
-export function withMeta(
-  body: Buffer,
-  envelope: Envelope,
-  members: Record<string, string>,
-): Buffer {
+export function withMeta(message: Message, members: Readonly<Record<string, string>>): Message {
+  const { body, envelope } = message;
   assert(envelope.kind !== 'response', 'an answer has no params');
   const { root, params, meta } = envelope;
   const there: object = meta ? JSON.parse(body.toString('utf8', meta.start, meta.end)) : {};
-  const added = Object.entries(members)
-    .filter(([name]) => !Object.hasOwn(there, name))
-    .map(([name, json]) => `${JSON.stringify(name)}:${json}`)
-    .join(',');
-  if (added === '') return body;
-  if (meta) return insertedMembers(body, meta.start + 1, added);
-  if (!params) return inserted(body, root.end - 1, `,"params":{"_meta":{${added}}}`);
-  if (body[params.start] !== 0x7b) return body;
-  return insertedMembers(body, params.start + 1, `"_meta":{${added}}`);
+  const added = Object.entries(members).filter(([name]) => !Object.hasOwn(there, name));
+  if (added.length === 0 || (params && body[params.start] !== 0x7b)) return message;
+  const json = added.map(([name, value]) => `${JSON.stringify(name)}:${value}`).join(',');
+  const at = params ? (meta ?? params).start + 1 : root.end - 1;
+  const whole = meta ? json : `"_meta":{${json}}`;
+  const text = params ? separated(body, at, whole) : `,"params":{${whole}}`;
+  const changed = movedSpans(envelope, at, Buffer.byteLength(text));
+  if (!meta) {
+    const metaAt = at + text.indexOf('{', params ? 0 : text.indexOf('{') + 1);
+    changed.meta = { start: metaAt, end: metaAt + 2 + Buffer.byteLength(json) };
+    if (!params) changed.params = { start: at + text.indexOf('{'), end: changed.meta.end + 1 };
+  }
+  for (const [name, value] of added) {
+    if (name === 'progressToken' && isIdText(value)) changed.progressToken = value;
+    if (name === versionName && value.startsWith('"')) changed.protocolVersion = JSON.parse(value);
+  }
+  return { body: replaced(body, [{ span: { start: at, end: at }, text }]), envelope: changed };
 }
 
 /** The message with another id (JSON text in ASCII); all other bytes stay the same, and nothing is scanned again. */
 export function withId({ body, envelope }: Message, id: string): Message {
-  const { idSpan, root, params, meta, requestState, result } = envelope;
+  const { idSpan } = envelope;
   assert(idSpan, 'a notification has no id');
   const by = id.length - (idSpan.end - idSpan.start);
+  return {
+    body: replaced(body, [{ span: idSpan, text: id }]),
+    envelope: { ...movedSpans(envelope, idSpan.start, by), id },
+  };
+}
+
+/** The envelope of a message in which `by` bytes were added after `at`. */
+function movedSpans(envelope: Envelope, at: number, by: number): Envelope {
+  const { root, idSpan, params, meta, requestState, result } = envelope;
   const moved = ({ start, end }: Span): Span => ({
-    start: start > idSpan.start ? start + by : start,
-    end: end > idSpan.start ? end + by : end,
+    start: start > at ? start + by : start,
+    end: end > at ? end + by : end,
   });
-  const spans = {
+  return {
+    ...envelope,
     root: moved(root),
-    idSpan: moved(idSpan),
+    ...(idSpan && { idSpan: moved(idSpan) }),
     ...(params && { params: moved(params) }),
     ...(meta && { meta: moved(meta) }),
     ...(requestState && { requestState: moved(requestState) }),
     ...(result && { result: moved(result) }),
   };
-  return {
-    body: replaced(body, [{ span: idSpan, text: id }]),
-    envelope: { ...envelope, ...spans, id },
-  };
 }
 
-/** `at` is after an opening brace. */
-function insertedMembers(body: Buffer, at: number, members: string): Buffer {
-  let next = at;
-  while (' \t\r\n'.includes(String.fromCharCode(body[next] ?? 0))) next++;
-  return inserted(body, at, body[next] === 0x7d ? members : `${members},`);
-}
-
-function inserted(body: Buffer, at: number, text: string): Buffer {
-  return replaced(body, [{ span: { start: at, end: at }, text }]);
+/** The members, with a comma after them if others follow; `at` is after an opening brace. */
+function separated(body: Buffer, at: number, members: string): string {
+  return body[blankEnd(body, at)] === 0x7d ? members : `${members},`;
 }

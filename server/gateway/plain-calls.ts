@@ -46,9 +46,8 @@ function forwardOver(
 ): Promise<Forwarded> {
   const { body, envelope, upstream, signal, key, trace } = request;
   if (link.era === 'modern') {
-    const carried = withMeta(body, envelope, plainMeta);
-    const headers = modernHeaders(envelope, trace);
-    const modern = { method: 'POST', headers, body: carried, signal } as const;
+    const carried = withMeta({ body, envelope }, plainMeta);
+    const modern = post(carried, modernHeaders(envelope, trace), signal);
     const ownId = ownIdOf(envelope, envelope.id);
     return sent(upstream, modern, (answer): Forwarded => ({ ...plain, answer, ownId }));
   }

@@ -392,7 +392,17 @@ export const jsonProperties: Record<string, Property> = {
       id: fc.constantFrom('1', '"é"', '12345678901234567890', '1.0'),
       params: fc.option(objectText, { nil: undefined }),
       gap: blank,
-      added: fc.dictionary(fc.constantFrom('a', 'b', 'x/y'), jsonText, { maxKeys: 2 }),
+      added: fc.dictionary(
+        fc.constantFrom(
+          'a',
+          'b',
+          'x/y',
+          'progressToken',
+          'io.modelcontextprotocol/protocolVersion',
+        ),
+        jsonText,
+        { maxKeys: 3 },
+      ),
     }),
     ({ id, params, gap, added }) => {
       const rest = params === undefined ? '' : `,${gap}"params"${gap}:${params}`;
@@ -414,7 +424,12 @@ export const jsonProperties: Record<string, Property> = {
         }),
         'with another id, the members are elsewhere',
       );
-      const edited = withMeta(body, scan.envelope, added);
+      const { body: edited, envelope } = withMeta({ body, envelope: scan.envelope }, added);
+      const scanned = scanMessage(edited);
+      ensure(
+        scanned.outcome === 'refused' || isDeepStrictEqual(scanned.envelope, envelope),
+        'with more metadata, the members are elsewhere',
+      );
       const given = JSON.parse(body.toString());
       const meta: object = given.params?._meta ?? {};
       const fresh = Object.entries(added).filter(([key]) => !Object.hasOwn(meta, key));
