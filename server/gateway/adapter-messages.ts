@@ -47,8 +47,8 @@ const keepAlive = Buffer.from(': keepalive\n\n');
 type Next = Awaited<ReturnType<AsyncGenerator<Message>['next']>>;
 
 /** Wraps a message of ours as a JSON answer. */
-export function jsonOf({ body }: Message, status = 200): UpstreamAnswer {
-  return { ...emptyHead, status, mediaType: 'application/json', body };
+export function jsonOf(message: Message, status = 200): UpstreamAnswer {
+  return { ...emptyHead, status, mediaType: 'application/json', body: message.body, message };
 }
 
 /** The answer to a message that needs none. */

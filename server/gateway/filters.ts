@@ -1,6 +1,13 @@
 import { notificationScopes, type Scope } from '#model/scopes';
 import { type Edit, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
-import { type Envelope, type Scan, isError, scanMessage, withId } from 'latchkey-mcp/message';
+import {
+  type Envelope,
+  type Message,
+  type Scan,
+  isError,
+  scanMessage,
+  withId,
+} from 'latchkey-mcp/message';
 import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
@@ -13,6 +20,13 @@ export class AnswerMessage {
   #scan: Scan | undefined;
   /** The bytes as text, with one character per byte. */
   #text: string | undefined;
+
+  /** The message that these bytes were scanned as, unless `message` has another body. */
+  static of(bytes: Uint8Array, message: Message | undefined): AnswerMessage {
+    const made = new AnswerMessage(bytes);
+    if (message?.body === bytes) made.#scan = { outcome: 'message', envelope: message.envelope };
+    return made;
+  }
 
   constructor(bytes: Uint8Array, event?: SseEvent, isChanged = false) {
     this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);

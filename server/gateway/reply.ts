@@ -74,7 +74,7 @@ export function reply(answer: UpstreamAnswer, options: ReplyOptions): Awaitable<
   const isShort = body instanceof Uint8Array && body.length <= heldBytes;
   // Nearly every answer to a call.
   if (isShort && status === 200 && mediaType === json && options.ownId?.isRequest !== false) {
-    return single(200, passed(body, options), options);
+    return single(200, passed(body, options, answer.message), options);
   }
   const isEvents = status === 200 && mediaType === eventStream && options.accepts.events;
   if (isShort && isEvents && !options.isSingle && !options.missed) {
@@ -130,8 +130,12 @@ function single(status: number, message: AnswerMessage, options: ReplyOptions): 
   return sent ? { ...answer, sent, whenGivenUp: held?.whenGivenUp } : answer;
 }
 
-function passed(bytes: Uint8Array, { filters }: ReplyOptions): AnswerMessage {
-  const message = filtered(new AnswerMessage(bytes), filters);
+function passed(
+  bytes: Uint8Array,
+  { filters }: ReplyOptions,
+  scanned?: UpstreamAnswer['message'],
+): AnswerMessage {
+  const message = filtered(AnswerMessage.of(bytes, scanned), filters);
   // Filters drop only events, never a JSON answer.
   return message ?? new AnswerMessage(new Uint8Array());
 }

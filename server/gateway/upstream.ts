@@ -47,6 +47,8 @@ export interface UpstreamAnswer {
   readonly challenge?: string | undefined;
   /** Whole if it was short, else in chunks as they arrive. */
   readonly body: Uint8Array | UpstreamBody;
+  /** What `body` was scanned as, or written with that outcome, if it was. It is not scanned again. */
+  readonly message?: Message;
 }
 
 /** A body that is read as it arrives. */

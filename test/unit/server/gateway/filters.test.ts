@@ -2,6 +2,7 @@ import { Readable } from 'node:stream';
 
 import { describe, expect, test } from 'vitest';
 
+import { type Message, messageOf } from '#mcp/message';
 import { type Scope, allScopes } from '#server/model/scopes';
 import {
   type Presentation,
@@ -13,6 +14,19 @@ import type { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import { type ScriptedAnswer, eventStream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { replied } from '#support/replied';
+
+test('an answer whose body was replaced is scanned, whatever the former body was scanned as', async () => {
+  const [own, other] = ['7', '8'].map((id) =>
+    messageOf(`{"jsonrpc":"2.0","id":${id},"result":{}}`),
+  );
+  const id = '7';
+  const options = { ownId: { id, isRequest: true }, filters: [ownResponse(id)] };
+  const answered = (text: Message | undefined, message: Message | undefined) =>
+    replied({ text: text?.body ?? '', ...(message && { message }) }, options);
+
+  expect(await bodyText(await answered(own, own))).toBe(own?.body.toString());
+  await expect(answered(other, own)).rejects.toMatchObject({ code: 'upstream_failed' });
+});
 
 describe('a response to another request', () => {
   const result = (id: string) => `{"jsonrpc":"2.0","id":${id},"result":{}}`;
