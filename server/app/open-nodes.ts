@@ -120,11 +120,12 @@ export async function openNodeLinks(
       else answering.gateway?.heard(event, from);
     },
   });
+  const nowMs = () => performance.now();
   const links = new NodeLinks({
     bus,
     masterKey,
     instance,
-    nowMs: () => performance.now(),
+    nowMs,
     wallMs: () => Date.now(),
     ended: (other, reason) => log.info({ instance: other, reason }, 'a link to another node ended'),
     accept(opening, stream) {
@@ -139,7 +140,7 @@ export async function openNodeLinks(
       });
     },
   });
-  const agents = new RemoteAgents(links, { mayAnswer: () => nodes?.isSeen() ?? true });
+  const agents = new RemoteAgents(links, { mayAnswer: () => nodes?.isSeen() ?? true, nowMs });
   closers.push(() => {
     events.close();
     return links.close();

@@ -77,6 +77,11 @@ export class Link {
     return this.#isEnded;
   }
 
+  /** When the last message of the other node arrived. */
+  get lastReceivedAtMs(): number {
+    return this.#lastReceivedAtMs;
+  }
+
   get streams(): number {
     return this.#streams.size;
   }

@@ -9,6 +9,8 @@ import { ReplayGuard } from './replay-guard.ts';
 /** Increased by every change that other versions do not understand. */
 const protocolVersion = 1;
 const checkEveryMs = 250;
+/** A node that sent something so recently is taken to be alive. Heartbeats are rarer, so this is only true of a link in use. */
+const recentMs = 50;
 const maxAcceptedLinks = 1000;
 const maxEarly = 16;
 /** Anybody at the bus may send one, and it is read before its code is checked. */
@@ -55,6 +57,8 @@ export class NodeLinks {
   readonly #buffered = new BufferedBytes();
   readonly #replays: ReplayGuard;
   readonly #opened = new Map<string, Promise<Link>>();
+  /** Those of them that are connected. */
+  readonly #calling = new Map<string, Link>();
   /** The links that this process opened or accepted, by the subject that each sends to. */
   readonly #links = new Map<string, Link>();
   readonly #timer: NodeJS.Timeout;
@@ -131,6 +135,12 @@ export class NodeLinks {
     }
   }
 
+  /** Whether this node has just received something over the link that its own calls to the other node use. */
+  hasJustHeard(instance: string): boolean {
+    const link = this.#calling.get(instance);
+    return link !== undefined && this.#options.nowMs() - link.lastReceivedAtMs <= recentMs;
+  }
+
   /** Opens a call at another node. @throws {NodeLinkError} `gone`, `unreachable`; in both cases nothing was sent */
   async open(instance: string, opening: object): Promise<LinkStream> {
     if (!this.#options.bus.isConnected) {
@@ -200,11 +210,13 @@ export class NodeLinks {
         sendsTo: this.#linkSubject(id, 'there'),
         stop: () => {
           stop();
+          if (this.#calling.get(to) === link) this.#calling.delete(to);
           const opened = this.#opened.get(to);
           void opened?.then((current) => current === link && this.#forget(to, opened));
         },
       });
       listening.link = link;
+      this.#calling.set(to, link);
       for (const message of early.splice(0)) link.receive(message);
       return link;
     } catch (error) {

@@ -8,6 +8,7 @@ import {
   type UpstreamAnswer,
   type UpstreamRequest,
 } from '#gateway/upstream';
+import { LimitedMap } from '#model/limited-map';
 import type { AgentTunnels } from '#upstreams/tunnel/agent-tunnels';
 import { LastInstances } from '#upstreams/tunnel/connected-agent';
 import { type LinkStream, NodeLinkError } from './link-stream.ts';
@@ -15,6 +16,8 @@ import type { NodeLinks } from './node-links.ts';
 import { bodyIn, cancelWith, headIn, sendAnswer, sendBody, wholeBody } from './remote-calls.ts';
 
 const maxSessions = 20_000;
+const maxRoutes = 20_000;
+const routeMs = 1000;
 const maxRequestBytes = 64 * 1024 * 1024;
 /** The pause between attempts to tell another node that a caller lost access. */
 const tellEveryMs = 1000;
@@ -28,6 +31,8 @@ const agentCallSchema = z.discriminatedUnion('to', [
     server: z.string(),
     caller: z.string().min(1),
     process: z.string().optional(),
+    /** Whether the call is for this process alone, because another node may have it by now. */
+    isForProcess: z.boolean().optional(),
     isProbe: z.boolean(),
     method: z.enum(['POST', 'GET', 'DELETE']),
     headers: z.record(z.string(), z.string()),
@@ -55,14 +60,29 @@ interface AgentCall {
   readonly isProbe: boolean;
 }
 
+/** A call, and the process of the agent that has its session. */
+interface SentCall extends AgentCall {
+  readonly process: string | undefined;
+}
+
 export type LocalAgents = Pick<
   AgentTunnels,
   'upstreamOf' | 'takesCalls' | 'processOf' | 'hasProcess' | 'endCaller'
 >;
 
+type UsedLinks = Pick<NodeLinks, 'open' | 'announce' | 'findAgent' | 'hasJustHeard'>;
+
+/** The node where an agent, or the process of an agent that has a session, was found. */
+interface Route {
+  readonly node: string;
+  readonly foundAtMs: number;
+}
+
 export interface RemoteAgentsOptions {
   /** Whether this process may answer. Without the database it cannot know which agent keys were revoked. */
   readonly mayAnswer: () => boolean;
+  /** A monotonic clock. */
+  readonly nowMs: () => number;
   readonly pause?: (ms: number) => Promise<unknown>;
 }
 
@@ -72,12 +92,14 @@ export interface RemoteAgentsOptions {
  * the node that the first call went to.
  */
 export class RemoteAgents {
-  readonly #links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>;
+  readonly #links: UsedLinks;
   /** Functions that end announcements, by agent and process; '' stands for the agent itself. */
   readonly #announced = new Map<string, Map<string, () => void>>();
   /** The nodes, and the agent processes, of sessions that were opened through other nodes. */
   readonly #nodes = new LastInstances(maxSessions);
   readonly #processes = new LastInstances(maxSessions);
+  /** Where agents and their processes were found a moment ago. */
+  readonly #routes = new LimitedMap<string, Route>(maxRoutes);
   /** Nodes whose agents may hold state of this node's callers. */
   readonly #used = new Set<string>();
   /** Callers who lost access, by each node that has not confirmed it yet. */
@@ -86,10 +108,7 @@ export class RemoteAgents {
   #tunnels: LocalAgents | undefined;
   #isDraining = false;
 
-  constructor(
-    links: Pick<NodeLinks, 'open' | 'announce' | 'findAgent'>,
-    options: RemoteAgentsOptions,
-  ) {
+  constructor(links: UsedLinks, options: RemoteAgentsOptions) {
     this.#links = links;
     this.#options = options;
   }
@@ -165,10 +184,11 @@ export class RemoteAgents {
       stream.sendHead({});
       return stream.end();
     }
-    const { agent, server, caller, process, isProbe, method, headers } = call;
+    const { agent, server, caller, process, isForProcess, isProbe, method, headers } = call;
     // If the agent has left since it was found, this node does not look for it elsewhere, so that no call goes in circles.
     const isHere = tunnels.takesCalls(agent) && this.#options.mayAnswer();
-    if (!isHere) return stream.reset('offline', 'the agent is not connected');
+    const hasMoved = isForProcess && process && !tunnels.hasProcess(agent, process);
+    if (!isHere || hasMoved) return stream.reset('offline', 'the agent is not connected');
     try {
       const body = await wholeBody(stream, maxRequestBytes);
       const { body: answered, ...head } = await tunnels
@@ -221,25 +241,62 @@ export class RemoteAgents {
     const own = tunnels.upstreamOf(agent, server, caller, { isProbe, process });
     try {
       if (process && tunnels.hasProcess(agent, process)) return await own.send(request);
+      const known = await this.#sendToKnown(request, { ...call, process }, tunnels);
+      if (known) return known;
       const node =
-        (process && (await this.#links.findAgent(agent, { process }))) ??
-        (await this.#nodeOf(call, id));
+        (process && (await this.#find(agent, process))) ?? (await this.#nodeOf(call, id));
       if (node === undefined && tunnels.takesCalls(agent)) return await own.send(request);
-      const first = node ?? (await this.#links.findAgent(agent));
+      const first = node ?? (await this.#find(agent));
       if (first === undefined) return await own.send(request);
       try {
         return await this.#sendTo(first, request, { ...call, process });
       } catch (error) {
         // The call was not sent. By now the agent may be connected to another node, or to this one.
-        if (!(error instanceof UpstreamError) || error.code !== 'offline') throw error;
+        if (!isOffline(error)) throw error;
         if (tunnels.takesCalls(agent)) return await own.send(request);
-        const next = await this.#links.findAgent(agent);
+        const next = await this.#find(agent);
         if (next === undefined || next === first) throw error;
         return await this.#sendTo(next, request, { ...call, process });
       }
     } catch (error) {
       throw error instanceof NodeLinkError ? agentRefusal(error) : error;
     }
+  }
+
+  /**
+   * Sends a call to the node where the agent was found within the last second, without asking for it again, as long as that node
+   * is heard from all the time. `undefined` if nothing was sent: there is no such node, or the agent is not there any more.
+   */
+  async #sendToKnown(
+    request: UpstreamRequest,
+    call: SentCall,
+    tunnels: LocalAgents,
+  ): Promise<UpstreamAnswer | undefined> {
+    const { agent, process } = call;
+    // Without a process, a session may belong to another node than the one that was found.
+    const isKnown = process !== undefined || request.headers['mcp-session-id'] === undefined;
+    if (!isKnown || (process === undefined && tunnels.takesCalls(agent))) return undefined;
+    const name = routeName(agent, process);
+    const route = this.#routes.get(name);
+    if (!route) return undefined;
+    const isRecent = this.#options.nowMs() - route.foundAtMs < routeMs;
+    if (!isRecent || !this.#links.hasJustHeard(route.node)) return undefined;
+    try {
+      return await this.#sendTo(route.node, request, { ...call, isForProcess: true });
+    } catch (error) {
+      if (!isOffline(error)) throw error;
+      if (this.#routes.get(name) === route) this.#routes.delete(name);
+      return undefined;
+    }
+  }
+
+  /** Another node that has the agent, or the given process of it. @throws {NodeLinkError} `unreachable` */
+  async #find(agent: string, process?: string): Promise<string | undefined> {
+    const node = await this.#links.findAgent(agent, process === undefined ? {} : { process });
+    const name = routeName(agent, process);
+    if (node === undefined) this.#routes.delete(name);
+    else this.#routes.set(name, { node, foundAtMs: this.#options.nowMs() });
+    return node;
   }
 
   /** The process of the agent that has a session, through whichever node it was opened. */
@@ -258,7 +315,7 @@ export class RemoteAgents {
   async #sendTo(
     node: string,
     { method, headers, body, signal }: UpstreamRequest,
-    call: AgentCall & { readonly process: string | undefined },
+    call: SentCall & { readonly isForProcess?: boolean },
   ): Promise<UpstreamAnswer> {
     const opening = { to: 'agent', ...call, method, headers: requestHeaders(headers) };
     try {
@@ -285,6 +342,15 @@ export class RemoteAgents {
       throw error instanceof NodeLinkError ? agentRefusal(error) : error;
     }
   }
+}
+
+function routeName(agent: string, process: string | undefined): string {
+  return process === undefined ? agent : `${agent} ${process}`;
+}
+
+/** Whether nothing was sent, because the agent is not where it was looked for. */
+function isOffline(error: unknown): boolean {
+  return error instanceof UpstreamError && error.code === 'offline';
 }
 
 function sessionName({ agent, server, caller }: AgentCall, id: string): string {

@@ -8,6 +8,9 @@ import { type LocalAgents, RemoteAgents } from '#server/nodes/remote-agents';
 import { masterKey } from '#server/secrets/master-key';
 import { MemoryBus } from '#support/memory-bus';
 
+let nowMs: number;
+let bus: MemoryBus;
+
 /** A node with agents that a test connects, each answering with the name of the node and one session. */
 class TestNode {
   readonly links: NodeLinks;
@@ -30,7 +33,7 @@ class TestNode {
       ...common,
       bus: common.bus.connect(),
       instance: name.repeat(16).slice(0, 16),
-      nowMs: () => 0,
+      nowMs: () => nowMs,
       wallMs: () => 0,
       ended: () => {},
       accept: (opening, stream) => void this.agents.answer(opening, stream),
@@ -45,8 +48,10 @@ class TestNode {
         },
         announce: (...announced) => links.announce(...announced),
         findAgent: (...found) => links.findAgent(...found),
+        hasJustHeard: (...node) => links.hasJustHeard(...node),
       },
       {
+        nowMs: () => nowMs,
         mayAnswer: () => !this.isCutOff,
         pause: async (ms) => {
           this.pauses.push(ms);
@@ -101,7 +106,9 @@ let b: TestNode;
 let c: TestNode;
 let d: TestNode;
 beforeEach(() => {
-  const common = { bus: new MemoryBus(), masterKey: masterKey(randomBytes(32)) };
+  nowMs = 0;
+  bus = new MemoryBus();
+  const common = { bus, masterKey: masterKey(randomBytes(32)) };
   [a, b] = [new TestNode('a', common), new TestNode('b', common)];
   [c, d] = [new TestNode('c', common), new TestNode('d', common)];
 });
@@ -157,6 +164,60 @@ test('remote agents: a session whose process ended goes to any other, for a 404'
   a.connect('agt_a', false);
 
   expect(await d.call('session')).toBe('b');
+});
+
+/** How often nodes asked for an agent so far. */
+function searches(): number {
+  return bus.published.filter(({ subject }) => subject.includes('.agent.')).length;
+}
+
+test('remote agents: an agent that was just found is not searched for again, for one second', async () => {
+  a.connect('agt_a', true, ['process 1']);
+  await c.call();
+  const counts = [searches()];
+  for (const later of [20, 20, 940, 20, 20]) {
+    nowMs += later;
+    // Without this the link would have been silent.
+    if (later > 50) await c.links.open('aaaaaaaaaaaaaaaa', { to: 'agents', left: 'eve' });
+    for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+    await c.call();
+    counts.push(searches());
+  }
+
+  expect(counts).toEqual([1, 1, 1, 1, 2, 2]);
+});
+
+test('remote agents: an agent is searched for again when its node was silent for a moment', async () => {
+  a.connect('agt_a');
+  await c.call();
+  nowMs += 51;
+  await c.call();
+
+  expect(searches()).toBe(2);
+});
+
+test('remote agents: a call to an agent that has just moved goes to its new node', async () => {
+  a.connect('agt_a', true, ['process 1']);
+  const before = [await c.call(), await c.call('session')];
+  a.connect('agt_a', false);
+  b.connect('agt_a', true, ['process 1']);
+  const after = [await c.call(), await c.call('session')];
+
+  expect([before, after]).toEqual([
+    ['a', 'a'],
+    ['b', 'b'],
+  ]);
+});
+
+test('remote agents: a call of a session whose process has just moved follows it, though its node has another', async () => {
+  a.connect('agt_a', true, ['process 1']);
+  const before = [await c.call(), await c.call('session')];
+  a.connect('agt_a', true, ['process 2']);
+  b.connect('agt_a', true, ['process 1']);
+  const after = await c.call('session');
+
+  expect([...before, after]).toEqual(['a', 'a', 'b']);
+  expect(b.asked).toEqual(['process 1']);
 });
 
 test('remote agents: the news that a caller lost access is repeated every second until the other node confirms it', async () => {
