@@ -56,7 +56,11 @@ export class HttpLocalServer implements LocalServer {
       const value = response.headers[name];
       return typeof value === 'string' ? [[name, value]] : [];
     });
-    return { status, headers: Object.fromEntries(head), body: bodyOf(response, url) };
+    return {
+      status,
+      headers: Object.fromEntries(head),
+      body: wholeBody(response) ?? bodyOf(response, url),
+    };
   }
 
   async leave(caller: string): Promise<void> {
@@ -122,6 +126,15 @@ function problemOf({ message, cause }: HttpError, { host, hostname }: URL): stri
     default:
       return message;
   }
+}
+
+/** The body, if all of it arrived together with the head, as that of most answers does. */
+function wholeBody(response: IncomingMessage): Buffer | undefined {
+  if (!response.complete || response.destroyed) return undefined;
+  const body: unknown = response.read();
+  // An empty body is over only when it has been read.
+  if (body === null) response.resume();
+  return Buffer.isBuffer(body) ? body : Buffer.alloc(0);
 }
 
 async function* bodyOf(response: IncomingMessage, url: URL): AsyncGenerator<Buffer> {

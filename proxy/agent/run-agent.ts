@@ -6,7 +6,7 @@ import type { Bound } from 'latchkey-mcp/tunnel-frames';
 import type { AgentConfiguration } from './agent-configuration.ts';
 import type { AgentStatus } from './agent-status.ts';
 import { followKey, KeptTunnel, type TunnelState, type KeyInUse } from './keep-tunnel.ts';
-import { type LocalServer, chunksOf, type LocalAnswer, LocalServerError } from './local-server.ts';
+import { type LocalServer, LocalServerError } from './local-server.ts';
 import type { LocalServerSettings } from './local-servers.ts';
 import { StreamRefusal, type Responder, type TunnelRequest } from './served-stream.ts';
 import type { Dial } from './tunnel.ts';
@@ -233,7 +233,8 @@ export class ServedServers implements Responder {
       const answer = await entry.server.send(request);
       if (entry.hasFailed) this.#ports.recovered(name);
       entry.hasFailed = false;
-      return { ...answer, body: this.#bodyOf(name, answer) };
+      const { body } = answer;
+      return { ...answer, body: body instanceof Uint8Array ? body : this.#bodyOf(name, body) };
     } catch (error) {
       throw this.#refusalOf(name, error);
     }
@@ -264,9 +265,9 @@ export class ServedServers implements Responder {
     await entry.server.close();
   }
 
-  async *#bodyOf(name: string, { body }: LocalAnswer): AsyncGenerator<Buffer> {
+  async *#bodyOf(name: string, body: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     try {
-      yield* chunksOf(body);
+      yield* body;
     } catch (error) {
       throw this.#refusalOf(name, error);
     }

@@ -13,6 +13,8 @@ import {
   windowBytes,
 } from 'latchkey-mcp/tunnel-frames';
 
+import { chunksOf } from './local-server.ts';
+
 /** A request from the tunnel, with its whole body. */
 export type TunnelRequest = Opening & {
   body?: Buffer;
@@ -23,7 +25,8 @@ export type TunnelRequest = Opening & {
 export type TunnelAnswer = {
   status: number;
   headers: Readonly<Record<string, string>>;
-  body: AsyncIterable<Buffer>;
+  /** A buffer if the whole answer had arrived. */
+  body: Buffer | AsyncIterable<Buffer>;
 };
 
 /** Answers the requests of a tunnel. */
@@ -93,12 +96,21 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
   }
 
   async function answer(): Promise<void> {
-    const body = Buffer.concat(chunks.splice(0));
+    const [first = Buffer.alloc(0), ...others] = chunks.splice(0);
+    const body = others.length === 0 ? first : Buffer.concat([first, ...others]);
     const request = { ...opening, ...(body.length > 0 && { body }), signal: ending.signal };
     const { status, headers, body: answered } = await responder.respond(request);
     if (isEnded) return void stopReading(answered);
-    await send(jsonFrame(frameType.head, id, { status, headers: answerHeaders(headers) }));
-    for await (const chunk of answered) {
+    const head = jsonFrame(frameType.head, id, { status, headers: answerHeaders(headers) });
+    if (answered instanceof Uint8Array && answered.length <= maxPayloadBytes) {
+      // Always within the window. Waiting once is enough for three frames.
+      void send(head);
+      if (answered.length > 0) void send(writeFrame(frameType.data, id, answered));
+      await send(writeFrame(frameType.end, id));
+      return finish();
+    }
+    await send(head);
+    for await (const chunk of chunksOf(answered)) {
       for (let at = 0; at < chunk.length;) {
         const length = await window.take(Math.min(chunk.length - at, maxPayloadBytes));
         if (isEnded) return;
@@ -143,8 +155,8 @@ export function servedStream(opening: Opening, ports: ServedStreamPorts): Served
   };
 }
 
-async function stopReading(body: AsyncIterable<Buffer>): Promise<void> {
-  await body[Symbol.asyncIterator]().return?.();
+async function stopReading(body: TunnelAnswer['body']): Promise<void> {
+  if (!(body instanceof Uint8Array)) await body[Symbol.asyncIterator]().return?.();
 }
 
 /** How many bytes the server still accepts on a stream. */

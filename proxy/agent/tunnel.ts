@@ -107,6 +107,8 @@ export class Tunnel {
   #greeting: Hello;
   #isLeaving = false;
   #lastId = 0;
+  /** Open streams that have an end of their own. */
+  #calls = 0;
   #silentFor = 0;
   /** Called when no call is open any more. */
   #waiting: (() => void)[] = [];
@@ -144,7 +146,7 @@ export class Tunnel {
 
   /** The number of open requests, except streams that have no end of their own. */
   get calls(): number {
-    return [...this.#streams.values()].filter(({ isListening }) => !isListening).length;
+    return this.#calls;
   }
 
   /**
@@ -210,12 +212,15 @@ export class Tunnel {
     const code = opening ? (this.#streams.size < maxStreams ? undefined : 'busy') : 'broken';
     if (!opening || code) return void send(jsonFrame(frameType.reset, id, { code, detail: '' }));
     const ours = { id, send, responder, maxBodyBytes, onEnd: () => this.#endStream(id) };
-    this.#streams.set(id, servedStream(opening, ours));
+    const stream = servedStream(opening, ours);
+    this.#streams.set(id, stream);
+    if (!stream.isListening) this.#calls += 1;
   }
 
   #endStream(id: number): void {
+    if (this.#streams.get(id)?.isListening === false) this.#calls -= 1;
     this.#streams.delete(id);
-    if (this.calls > 0) return;
+    if (this.#calls > 0) return;
     for (const wake of this.#waiting) wake();
     this.#waiting = [];
   }

@@ -1,4 +1,4 @@
-import { createServer } from 'node:http';
+import { createServer, type ServerResponse } from 'node:http';
 import { expect, test } from 'vitest';
 
 import { agentStatus } from '#proxy/agent/agent-status';
@@ -44,7 +44,9 @@ test('agent: a server that refuses connections is reported once, with its addres
   await expect(servers.respond(request())).rejects.toMatchObject(refused);
   await expect(servers.respond(request())).rejects.toMatchObject(refused);
   const before = printed();
-  const server = createServer((_, response) => void response.end('{}'));
+  // Without this, the agent could use a connection again before it notices that the server has closed it.
+  const headers = { connection: 'close' };
+  const server = createServer((_, response) => void response.writeHead(200, headers).end('{}'));
   await new Promise<void>((resolve) => void server.listen(port, '127.0.0.1', resolve));
   await servers.respond(request());
   await servers.respond(request());
@@ -75,4 +77,30 @@ test('agent: an error says that the server reset the connection', async () => {
   expect(printed()).toMatch(
     /^crm: cannot reach http:\/\/127\.0\.0\.1:\d+: the connection was reset\n$/,
   );
+});
+
+test('agent: an answer that arrives with its head is one buffer, and any other a stream', async () => {
+  const port = await freePort();
+  const { servers } = agentFor(port);
+  const answers = [
+    (response: ServerResponse) => void response.end('whole'),
+    (response: ServerResponse) => void response.end(),
+    (response: ServerResponse) => {
+      response.write('in ');
+      setTimeout(() => response.end('parts'), 20);
+    },
+  ];
+  const server = createServer((_, response) => answers.shift()?.(response));
+  await new Promise<void>((resolve) => void server.listen(port, '127.0.0.1', resolve));
+  const whole = await servers.respond(request());
+  const empty = await servers.respond(request());
+  const inParts = await servers.respond(request());
+  let parts = '';
+  for await (const part of inParts.body) parts += String(part);
+  await servers.close();
+  await new Promise((resolve) => void server.close(resolve));
+
+  expect([whole.body, empty.body]).toEqual([Buffer.from('whole'), Buffer.alloc(0)]);
+  expect(inParts.body).not.toBeInstanceOf(Buffer);
+  expect(parts).toBe('in parts');
 });
