@@ -1,7 +1,13 @@
 import { readFileSync } from 'node:fs';
 import { isBuiltin } from 'node:module';
 import { join } from 'node:path';
-import { rolldown, type InputOptions, type Plugin, type RolldownOutput } from 'rolldown';
+import {
+  rolldown,
+  type InputOptions,
+  type OutputOptions,
+  type Plugin,
+  type RolldownOutput,
+} from 'rolldown';
 
 const root = join(import.meta.dirname, '..');
 
@@ -41,13 +47,30 @@ export const bundled = {
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
 
-/** A published program in one file, and the modules that went into it, as the bundler names them. */
+const minified = {
+  minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
+  entryFileNames: 'main.js',
+} as const satisfies OutputOptions;
+
+/** How the files of each published program are written. */
+export const outputOf = {
+  proxy: { ...minified, codeSplitting: false },
+  server: { ...minified, codeSplitting: true, chunkFileNames: '[name].js' },
+} as const satisfies Record<string, OutputOptions>;
+
+/** A published program, and the modules that went into it, as the bundler names them. */
 export interface BundledProgram {
-  readonly code: string;
+  /** Its files by name; `main.js` is the one to run. */
+  readonly files: ReadonlyMap<string, string>;
   readonly modules: readonly string[];
 }
 
-/** Bundles a published program in memory; its run-time dependencies stay outside. */
+/**
+ * Bundles a published program in memory; its run-time dependencies stay outside. The proxy becomes one file. The server has one
+ * file for each part that `import()` loads on demand, so that a command does not load the running server. Splitting is also
+ * what makes `import()` cheap: in one file, a module that is imported on demand becomes a function, as do all that it
+ * imports, and their constants become variables, which costs every call a tenth.
+ */
 export async function bundleProgram(folder: 'proxy' | 'server'): Promise<BundledProgram> {
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(
     readFileSync(join(root, folder, 'package.json'), 'utf8'),
@@ -65,16 +88,12 @@ export async function bundleProgram(folder: 'proxy' | 'server'): Promise<Bundled
           .join('/'),
       ),
   });
-  const output = await build.generate({
-    format: 'esm',
-    // In one file, a module that is imported on demand becomes a function, as do all that it imports, and their constants
-    // become variables, which costs every call a tenth: so what calls need is imported statically.
-    codeSplitting: false,
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
-    entryFileNames: 'main.js',
-  });
+  const output = await build.generate({ ...outputOf[folder], format: 'esm' });
   await build.close();
-  return { code: ascii(output.output[0].code), modules: modulesOf(output) };
+  const files = output.output.flatMap((file) =>
+    file.type === 'chunk' ? [[file.fileName, ascii(file.code)] as const] : [],
+  );
+  return { files: new Map(files), modules: modulesOf(output) };
 }
 
 /**

@@ -1,5 +1,5 @@
 /**
- * The npm packages, made from one bundled file each. `npm pack` cannot be used in a workspace, whose package.json is for
+ * The npm packages, made from bundled files. `npm pack` cannot be used in a workspace, whose package.json is for
  * development: its `exports` name sources that are not published.
  */
 import { readFileSync } from 'node:fs';
@@ -38,7 +38,7 @@ async function packageOf(
   launcher: string,
   ...more: readonly PackedFile[]
 ): Promise<NpmPackage> {
-  const { code, modules } = await bundleProgram(program);
+  const bundle = await bundleProgram(program);
   const read = (path: string): PackedFile => [path, readFileSync(join(root, program, path))];
   const text = (path: string, content: string): PackedFile => [path, Buffer.from(content)];
   const manifest = publishedManifest(program);
@@ -47,8 +47,8 @@ async function packageOf(
     read('README.md'),
     read('LICENSE'),
     read(launcher),
-    text('dist/main.js', code),
-    text('dist/sbom.cdx.json', sbomOf(program, modules)),
+    ...[...bundle.files].map(([name, code]) => text(`dist/${name}`, code)),
+    text('dist/sbom.cdx.json', sbomOf(program, bundle.modules)),
     ...more,
   ];
   return { name: `${manifest.name}-${manifest.version}.tgz`, files, bytes: tarball(files) };

@@ -1,32 +1,14 @@
-import { createServer } from 'node:net';
-import { resolve as absolute } from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { passwordHashing } from '#accounts/passwords';
-import { helpText, nounHelpText, startHelpText } from '#cli/help';
-import { systemClock } from '#model/clock';
-import { checkBaseUrl, listeningUrl, noteBaseUrl } from '#config/base-url';
-import { startOptions } from '#config/option';
-import { readOptions } from '#config/read-options';
+// What most commands do not need is imported on demand: a build puts the running server, the commands, and what both need into
+// files of their own. Evaluating the server takes longer than most commands.
 import { CommandError, UsageError } from '#config/usage-error';
-import type { Tracing } from 'latchkey-mcp/tracing';
-import { readTraceOptions } from 'latchkey-mcp/trace-options';
 import { databaseFault } from '#db/faults';
-import { batchedSink, jsonLog, type Log, logLevels } from '#log/log';
 import { printable } from '#log/printable';
 import { redact } from '#log/redact';
+import { systemClock } from '#model/clock';
 import manifest from './package.json' with { type: 'json' };
-import { newOwnerSocket, type OwnerSocket, removeOwnerSocket } from './nodes/owner-socket.ts';
-import { greet } from '#app/greeting';
-import { runCommand } from '#app/run-command';
-import { serve } from '#app/serve';
-import type { ServeOptions } from '#app/serve-options';
-import { isInUse } from '#app/stage-backup';
-import { processCount, readServeOptions, wholeNumber } from '#app/start-options';
-import { lockDataFolder } from '#app/stores';
-import { Supervisor, WorkerStartError, workerProcess } from '#app/supervisor';
 
 const here = new URL('.', import.meta.url);
-/** Whether this is the one file of a build, and not its sources. */
+/** Whether this is a file of a build, and not one of the sources. */
 const isBuilt = import.meta.filename.endsWith('.js');
 const clock = systemClock();
 const out = (line: string) => void process.stdout.write(`${printable(line)}\n`);
@@ -39,9 +21,6 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   if (error.code !== 'EPIPE') throw error;
 });
 
-const logSink = batchedSink(process.stderr);
-process.on('exit', () => logSink.flush());
-
 try {
   await run(process.argv.slice(2));
 } catch (error) {
@@ -50,15 +29,25 @@ try {
 
 async function run(argv: readonly string[]): Promise<void> {
   const [first] = argv;
+  if (first === '--version') return out(manifest.version);
   const wantsHelp = argv.some((word) => word === '--help' || word === '-h');
+  if (first === 'start' && !wantsHelp) {
+    const { start } = await import('#app/start');
+    const { version } = manifest;
+    return start(argv.slice(1), { own: process, version, here, isBuilt, clock, out, fail });
+  }
+  const { helpText, nounHelpText, startHelpText } = await import('#cli/help');
   if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {
     return print(helpText(manifest.version));
   }
-  if (first === '--version') return out(manifest.version);
-  if (first === 'start') return wantsHelp ? print(startHelpText()) : start(argv.slice(1));
+  if (first === 'start') return print(startHelpText());
   const [, second = '--help'] = argv;
   const nounHelp = second.startsWith('-') && wantsHelp ? nounHelpText(first) : undefined;
   if (nounHelp !== undefined) return print(nounHelp);
+  const [{ runCommand }, { passwordHashing }] = await Promise.all([
+    import('#app/run-command'),
+    import('#accounts/passwords'),
+  ]);
   const terminal = {
     input: process.stdin,
     prompt: (text: string) => void process.stderr.write(text),
@@ -67,126 +56,8 @@ async function run(argv: readonly string[]): Promise<void> {
   await runCommand(argv, { env, clock, hashing: passwordHashing(), terminal, out, tell });
 }
 
-async function start(argv: readonly string[]): Promise<void> {
-  const input = readOptions(startOptions, argv, process.env, 'latchkey-server start --help');
-  const [extra] = input.positionals;
-  if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
-  const level = logLevels.find((known) => known === input.must('log-level'));
-  if (!level) throw new UsageError('--log-level is one of', logLevels.join(', '));
-  const worker = workerProcess(process);
-  const processes = processCount(input);
-  const host = input.must('host');
-  const askedPort = wholeNumber('port', input.must('port'), 65_535);
-  const port = worker?.port ?? (await freePort(host, askedPort));
-  const base = checkBaseUrl(input.text('base-url') ?? listeningUrl(host, port));
-
-  const folder = absolute(input.must('data-dir'));
-  const isNew = !isInUse(folder);
-
-  const log = jsonLog(level, logSink, worker?.number);
-  const chosen = { input, worker, host, port, base, folder, clock, log };
-  const options = readServeOptions({ ...chosen, own: process, proxy: proxySource() });
-  if (!options.database && !worker) lockUntilExit(folder);
-  const listening = `listening on ${listeningUrl(host, port)}`;
-  if (processes > 1 && !worker) {
-    const { shutdownDelayMs = 0 } = options;
-    const ownerSocket = options.database ? undefined : newOwnerSocket(process.platform);
-    removeAtExit(ownerSocket, () => true);
-    const shared = { processes, port, ownerSocket, shutdownDelayMs, log, failed: fail };
-    const supervisor = await Supervisor.open(shared);
-    stopOnSignal(supervisor);
-    if (!options.database) noteBaseUrl(folder, base);
-    return out(`${listening} with ${processes} processes`);
-  }
-  // If the supervisor was killed, its first worker removes the socket.
-  removeAtExit(worker?.ownerSocket, () => !process.connected);
-  const server = await serve({ ...options, tracing: await tracingOf(log) });
-  const stop = stopOnSignal(server);
-  worker?.onStop(stop);
-  if (!options.database && !worker) noteBaseUrl(folder, base);
-  if (worker?.isGreeter ?? true) {
-    const sources = isBuilt ? undefined : here;
-    const nodePath = process.execPath;
-    await greet(server, { input, base, folder, isNew, sources, nodePath, clock, out });
-  }
-  if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
-  if (worker) worker.ready();
-  else out(listening);
-}
-
-function removeAtExit(socket: OwnerSocket | undefined, isDue: () => boolean): void {
-  if (socket) process.on('exit', () => isDue() && removeOwnerSocket(socket));
-}
-
-/** Stops the server on a signal, once. @returns a function that stops it without a signal */
-function stopOnSignal(server: { close(): Promise<void> }): () => void {
-  let isStopping = false;
-  const stop = () => {
-    if (isStopping) return;
-    isStopping = true;
-    server.close().then(
-      () => process.exit(0),
-      (error: unknown) => fail(error),
-    );
-  };
-  process.once('SIGTERM', stop).once('SIGINT', stop);
-  return stop;
-}
-
-/** Traces, if the environment names a collector; only then is their code loaded. */
-async function tracingOf(log: Log): Promise<Tracing | undefined> {
-  const choice = readTraceOptions(process.env);
-  if (choice.outcome === 'off') return undefined;
-  if (choice.outcome === 'unusable') throw new UsageError(choice.message, choice.hint);
-  const { Tracing } = await import('latchkey-mcp/tracing');
-  return new Tracing({
-    ...choice.options,
-    program: 'latchkey-server',
-    version: manifest.version,
-    failed: (reason) => log.warn({ reason }, 'traces not delivered'),
-  });
-}
-
-/** @throws {CommandError} if another server uses the folder */
-function lockUntilExit(folder: string): void {
-  const lock = lockDataFolder(folder);
-  // Without this reference, the lock would be garbage-collected and released.
-  process.once('exit', () => lock.close());
-}
-
-/** Package and bundle of the proxy lie beside the one file of a build. In a source tree, scripts make them. */
-function proxySource(): ServeOptions['proxy'] {
-  const { version } = manifest;
-  const path = (relative: string) => fileURLToPath(new URL(relative, here));
-  const name = `latchkey-${version}`;
-  const source = isBuilt
-    ? { file: path(`${name}.tgz`), bundle: path(`${name}.mcpb`) }
-    : {
-        script: path('../scripts/pack.ts'),
-        bundle: path(`../dist/${name}.mcpb`),
-        build: {
-          script: path('../scripts/mcpb.ts'),
-          sources: ['../proxy', '../mcp', '../scripts', '../package-lock.json'].map(path),
-        },
-      };
-  return { version, source };
-}
-
-/** The port itself, or a free one for 0: the public URL must be known before anything listens. */
-async function freePort(host: string, port: number): Promise<number> {
-  if (port !== 0) return port;
-  const probe = createServer();
-  return new Promise((resolve, reject) => {
-    probe.once('error', reject).listen(0, host, () => {
-      const address = probe.address();
-      probe.close(() => resolve(typeof address === 'object' ? (address?.port ?? 0) : 0));
-    });
-  });
-}
-
 /** One line that says what failed, one that says what to do, and the exit code. */
 function fail(error: unknown): void {
-  if (error instanceof WorkerStartError) process.exit(error.exitCode);
   const { message, hint } = words(error);
   const lines = [`latchkey-server: ${message}`, ...(hint === undefined ? [] : [`hint: ${hint}`])];
   for (const line of lines) process.stderr.write(`${printable(redact(line))}\n`);

@@ -113,9 +113,11 @@ async function bothVersions(folder: string): Promise<{ older: string; newer: str
   const sources = newerSources(folder);
   const bundler = JSON.stringify(pathToFileURL(join(sources, 'scripts/bundle.ts')).href);
   const program = `import { bundleProgram } from ${bundler};
-    process.stdout.write((await bundleProgram('server')).code);`;
-  const code = await run(process.execPath, ['--input-type=module', '-e', program], sources);
-  writeFileSync(join(newer, 'dist/main.js'), code);
+    const { files } = await bundleProgram('server');
+    process.stdout.write(JSON.stringify([...files]));`;
+  const bundle = await run(process.execPath, ['--input-type=module', '-e', program], sources);
+  const files: readonly [name: string, code: string][] = JSON.parse(bundle);
+  for (const [name, code] of files) writeFileSync(join(newer, 'dist', name), code);
   changeText(join(newer, 'package.json'), ...newVersionInManifest);
   const launcher = 'bin/latchkey-server.js';
   return { older: join(older, launcher), newer: join(newer, launcher) };

@@ -258,8 +258,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['fastify', 'kysely', 'latchkey-mcp'],
   },
   'server/main': {
-    imports: ['model', 'config', 'log', 'db', 'oauth', 'accounts', 'download', 'cli', 'app'],
-    packages: ['latchkey-mcp'],
+    imports: ['model', 'config', 'log', 'db', 'accounts', 'cli', 'app'],
   },
 
   'tray-app/build': {},

@@ -45,6 +45,17 @@ async function bytesIn(folder: string): Promise<number> {
   return sizes.reduce((sum, size) => sum + size, 0);
 }
 
+/** The files that a file of a package imports, statically or on demand, and those that these import, sorted. */
+async function loadedFrom(file: string, start: string): Promise<string[]> {
+  const found = new Set([start]);
+  for (const path of found) {
+    const code = await run('tar', ['-xzOf', file, `package/${path}`], root);
+    for (const [, name = ''] of code.matchAll(/\b(?:from|import)\(?[`"]\.\/([\w-]+\.js)[`"]/g))
+      found.add(`dist/${name}`);
+  }
+  return [...found].sort();
+}
+
 /** What a client of the official SDK, which is not ours, gets over a connection. */
 async function seenThrough(transport: Transport) {
   const client = new Client({ name: 'somebody', version: '1' });
@@ -129,15 +140,17 @@ await suite('registry', 'packed npm package', () => {
     async (program, name, more) => {
       const manifest = await run('tar', ['-xzOf', packages[program], 'package/package.json'], root);
 
-      expect(await filesOf(packages[program])).toEqual([
+      const files = await filesOf(packages[program]);
+      const code = files.filter((file) => /^dist\/.*\.js$/.test(file));
+      expect(files.filter((file) => !code.includes(file))).toEqual([
         'LICENSE',
         'README.md',
         `bin/${name}.js`,
         ...more,
-        'dist/main.js',
         'dist/sbom.cdx.json',
         'package.json',
       ]);
+      expect(code).toEqual(await loadedFrom(packages[program], 'dist/main.js'));
       expect(published.parse(JSON.parse(manifest)).bin).toEqual({ [name]: `bin/${name}.js` });
     },
   );

@@ -1,13 +1,13 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 
-import { rolldown, type InputOptions } from 'rolldown';
+import { rolldown, type InputOptions, type OutputOptions } from 'rolldown';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
 
 import { temporaryFolder } from '#support/temporary-folder';
 import { buildTray } from '#scripts/tray';
-import { ascii, bundled } from '#scripts/bundle';
+import { ascii, bundled, outputOf } from '#scripts/bundle';
 import { proxyPackage, serverPackage } from '#scripts/pack';
 
 const root = join(import.meta.dirname, '../../..');
@@ -65,21 +65,22 @@ function packageOf(file: string): string {
   throw new Error(`${file} is in no package`);
 }
 
-/** Bundles once more, as published but with a source map, and asks the map what the code came from. */
-async function bundledAgain(folder: string, options: InputOptions) {
+/** Bundles once more, as published but with source maps, and asks the maps what the code came from. */
+async function bundledAgain(folder: string, options: InputOptions, written: OutputOptions) {
   const build = await rolldown(options);
-  const { output } = await build.generate({
-    file: join(folder, 'dist/main.js'),
-    format: 'esm',
-    codeSplitting: false,
-    sourcemap: 'hidden',
-    minify: { compress: true, mangle: false, codegen: { removeWhitespace: true } },
-  });
+  const dir = join(folder, 'dist');
+  const { output } = await build.generate({ ...written, dir, format: 'esm', sourcemap: 'hidden' });
   await build.close();
-  const [{ code, map }] = output;
-  const sources = map?.sources.map((source) => resolve(folder, 'dist', source)) ?? [];
-  return { code, packages: new Set(sources.map(packageOf)) };
+  const files = output.filter((file) => file.type === 'chunk');
+  const sources = files.flatMap(({ map }) => map?.sources ?? []).filter(isFile);
+  return {
+    files: new Map(files.map(({ fileName, code }) => [fileName, ascii(code)])),
+    packages: new Set(sources.map((source) => packageOf(resolve(dir, source)))),
+  };
 }
+
+/** Whether a source is a file, and not what the bundler or its plugin made. */
+const isFile = (source: string) => !/(^|\/)\0/.test(source);
 
 describe.each([
   ['proxy', 'latchkey', ['latchkey@0.1.0']],
@@ -93,16 +94,17 @@ describe.each([
   }, 120_000);
   const text = (file: string) => packed.get(`dist/${file}`)?.toString() ?? '';
 
-  test('it names exactly the packages whose modules are in the published file', async () => {
+  test('it names exactly the packages whose modules are in the published files', async () => {
     const { dependencies = {} } = manifestSchema.parse(readJson(join(folder, 'package.json')));
     const outside = Object.keys(dependencies);
-    const again = await bundledAgain(folder, {
+    const input = {
       ...bundled,
       input: join(folder, 'main.ts'),
-      external: (id) =>
+      external: (id: string) =>
         id.startsWith('node:') ||
         outside.some((known) => id === known || id.startsWith(`${known}/`)),
-    });
+    };
+    const again = await bundledAgain(folder, input, outputOf[program]);
     const bom = bomSchema.parse(JSON.parse(text('sbom.cdx.json')));
     const withoutOwn = [...again.packages].filter((one) => !own.some((mine) => mine === one));
     // The bundler adds a few lines of its own, which no source map knows.
@@ -110,7 +112,11 @@ describe.each([
       readJson(join(root, 'node_modules/rolldown/package.json')),
     );
 
-    expect(ascii(again.code)).toBe(text('main.js'));
+    const published = [...packed.keys()].filter((path) => path.endsWith('.js'));
+    expect(published.sort()).toEqual(
+      [`bin/${name}.js`, ...[...again.files.keys()].map((file) => `dist/${file}`)].sort(),
+    );
+    for (const [file, code] of again.files) expect(text(file)).toBe(code);
     expect(bom.metadata.component.name).toBe(name);
     expect(bom.components.map(named).sort()).toEqual([...withoutOwn, `rolldown@${version}`].sort());
   });
