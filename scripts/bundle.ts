@@ -79,8 +79,8 @@ export async function bundleProgram(folder: 'proxy' | 'server'): Promise<Bundled
   const build = await rolldown({
     input: join(root, folder, 'main.ts'),
     ...bundled,
+    // Built-in modules are not named here, because the bundler asks `lazyBuiltins` for nothing that is external.
     external: (id) =>
-      id.startsWith('node:') ||
       external.has(
         id
           .split('/')

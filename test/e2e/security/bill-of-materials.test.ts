@@ -100,9 +100,7 @@ describe.each([
     const input = {
       ...bundled,
       input: join(folder, 'main.ts'),
-      external: (id: string) =>
-        id.startsWith('node:') ||
-        outside.some((known) => id === known || id.startsWith(`${known}/`)),
+      external: (id: string) => outside.some((known) => id === known || id.startsWith(`${known}/`)),
     };
     const again = await bundledAgain(folder, input, outputOf[program]);
     const bom = bomSchema.parse(JSON.parse(text('sbom.cdx.json')));
