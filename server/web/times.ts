@@ -26,17 +26,12 @@ export const timeLanguage = 'en-GB';
 
 type TimeForm = keyof typeof timeForms;
 
-const formatOf = (form: TimeForm) =>
-  new Intl.DateTimeFormat(timeLanguage, { ...timeForms[form], timeZone: 'UTC' });
-const formats: Readonly<Record<TimeForm, Intl.DateTimeFormat>> = {
-  clock: formatOf('clock'),
-  day: formatOf('day'),
-  moment: formatOf('moment'),
-  exact: formatOf('exact'),
-};
+/** Made when first used, because loading the data of a language takes ten milliseconds. */
+const formats: Partial<Record<TimeForm, Intl.DateTimeFormat>> = {};
 
 /** A time in UTC. */
 export function timeIn(form: TimeForm, at: EpochSeconds): string {
+  formats[form] ??= new Intl.DateTimeFormat(timeLanguage, { ...timeForms[form], timeZone: 'UTC' });
   return formats[form].format(at * 1000);
 }
 
