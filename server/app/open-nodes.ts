@@ -5,7 +5,7 @@ import type { Log } from '#log/log';
 import type { FailedAttempts } from '#oauth/failed-attempts';
 import type { MasterKey } from '#secrets/master-key';
 import type { LocalBus } from '#nodes/local-bus';
-import { NatsBus, type NatsPlace } from '#nodes/nats-bus';
+import type { NatsBus, NatsPlace } from '#nodes/nats-bus';
 import type { NodeBus } from '#nodes/node-bus';
 import { NodeEvents, type NodeEvent } from '#nodes/node-events';
 import { NodeLinks } from '#nodes/node-links';
@@ -107,7 +107,8 @@ export async function openNodeLinks(
   { instance, nodes, masterKey }: Omit<OpenDatabase, 'stores'> & { masterKey: MasterKey },
   closers: Closers,
 ): Promise<RemoteNodes | undefined> {
-  const bus: NodeBus | undefined = database?.nats ? await openNats(database.nats, log) : localBus;
+  const nats = database?.nats && (await openNats(database.nats, log));
+  const bus: NodeBus | undefined = nats ?? localBus;
   if (!bus || instance === undefined) return undefined;
   const answering: Partial<AnsweringNode> = {};
   const events = new NodeEvents({
@@ -147,7 +148,7 @@ export async function openNodeLinks(
   });
   return {
     agents,
-    probe: bus instanceof NatsBus ? () => bus.probe() : undefined,
+    probe: nats && (() => nats.probe()),
     tell: (event) => events.tell(event),
     send: (other, call) => callNode(links, other, call),
     answerWith(answers) {
@@ -164,7 +165,8 @@ export async function openNodeLinks(
   };
 }
 
-function openNats(nats: NatsPlace, log: Log): Promise<NatsBus> {
+async function openNats(nats: NatsPlace, log: Log): Promise<NatsBus> {
+  const { NatsBus } = await import('#nodes/nats-bus');
   return NatsBus.open(nats, (isConnected) =>
     isConnected
       ? log.info({}, 'NATS is back')

@@ -4,10 +4,6 @@ import { CommandError } from '#config/usage-error';
 import { agentDirectory, type AgentDirectory } from '#db/agent-directory';
 import { admissionStore, type AdmissionStore } from '#db/admissions';
 import { migrate } from '#db/migrate';
-import { AdmissionReader } from '#db/postgres/admission-reader';
-import { PostgresChanges } from '#db/postgres/change-store';
-import { checkPostgres } from '#db/postgres/check-postgres';
-import { overPool, postgresPool } from '#db/postgres/open-postgres';
 import { sqliteAdmissions } from '#db/sqlite/admission-store';
 import { sqliteChanges } from '#db/sqlite/change-store';
 import { lockFile, openSqlite, writeBackup } from '#db/sqlite/open-sqlite';
@@ -114,6 +110,14 @@ export async function openPostgresStores(
   { url, mayLoseWrites }: PostgresPlace,
   { mayAdmit, failed }: PostgresPorts,
 ): Promise<Stores> {
+  // The client of PostgreSQL takes a while to load, and SQLite does without it.
+  const [{ AdmissionReader }, { PostgresChanges }, { checkPostgres }, { overPool, postgresPool }] =
+    await Promise.all([
+      import('#db/postgres/admission-reader'),
+      import('#db/postgres/change-store'),
+      import('#db/postgres/check-postgres'),
+      import('#db/postgres/open-postgres'),
+    ]);
   const pool = postgresPool({ connectionString: url, ...limits });
   const db = overPool(pool);
   try {

@@ -22,7 +22,6 @@ import {
   reasonOf,
   withoutPassword,
 } from '#db/postgres/check-postgres';
-import { openPostgres } from '#db/postgres/open-postgres';
 import { listSigningKeys } from '#db/signing-keys';
 import { openSqliteToRead, problemOfDatabase } from '#db/sqlite/open-sqlite';
 import type { Db } from '#db/transaction';
@@ -94,6 +93,7 @@ function print(
 }
 
 async function checkShared(url: string, input: Input): Promise<Finding[]> {
+  const { openPostgres } = await import('#db/postgres/open-postgres');
   const db = openPostgres({
     connectionString: url,
     connectionTimeoutMillis: connectTimeoutMs,

@@ -3,9 +3,6 @@ import { printRows } from '#admin/print';
 import { checkDatabaseUrl } from '#config/database-place';
 import { json } from '#config/option';
 import { CommandError } from '#config/usage-error';
-import { checkPostgres } from '#db/postgres/check-postgres';
-import { copySqlite, openSource } from '#db/postgres/copy-sqlite';
-import { openPostgres } from '#db/postgres/open-postgres';
 import { note, type FolderCommand } from './backup-commands.ts';
 
 const connectTimeoutMs = 5000;
@@ -40,6 +37,12 @@ export const migrateCommand: FolderCommand = {
         'name the data directory of the server in --from',
       );
     }
+    // Other commands need none of it.
+    const [{ checkPostgres }, { copySqlite, openSource }, { openPostgres }] = await Promise.all([
+      import('#db/postgres/check-postgres'),
+      import('#db/postgres/copy-sqlite'),
+      import('#db/postgres/open-postgres'),
+    ]);
     const source = openSource(databaseFile(dataDir));
     const db = openPostgres({
       connectionString: url,

@@ -2,7 +2,7 @@ import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import type { LookupAddress } from 'node:dns';
 import type { LookupFunction } from 'node:net';
 
-import { Agent, request, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 
 import {
   answerLookup,
@@ -51,6 +51,8 @@ export function guardedFetch({
     const late = AbortSignal.timeout(timeoutMs);
     const signal = ended ? AbortSignal.any([late, ended]) : late;
     const addresses = await inTime(checkedAddresses(asked, guard), signal);
+    // Most commands request nothing.
+    const { Agent, request } = await import('undici');
     const dispatcher = new Agent({ connect: { lookup: pinned(addresses) }, pipelining: 0 });
     try {
       const answer = await request(url, {
