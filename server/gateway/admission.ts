@@ -78,7 +78,22 @@ export interface AdmitPorts {
   readonly tokens: AccessTokens;
   readonly clock: Clock;
   readonly endpointUrl: (serverPath: string) => string;
+  /** Absent where admissions are looked up too rarely to remember any. */
+  readonly known?: KnownAdmissions;
 }
+
+/**
+ * Admissions of one store, by what the store found. A store returns the same object only while nothing has been written
+ * since it read it, so an admission is never remembered for longer than what it was made from.
+ */
+export type KnownAdmissions = WeakMap<
+  object,
+  {
+    readonly admission: Admission;
+    /** Of a token: another one would be admitted with other scopes, and end at another time. */
+    readonly claims?: AccessTokenClaims;
+  }
+>;
 
 /**
  * Checks the form of a key, or the signature of a token. Returns a promise only if signing keys have to be read first.
@@ -136,32 +151,34 @@ export function admitProved(
 function admitKey(
   keyHash: string,
   { organization, server }: Place,
-  { admissions, clock }: AdmitPorts,
+  { admissions, clock, known }: AdmitPorts,
   asOf: string | undefined,
 ): Awaitable<Admission> {
   const ask = (readAsOf?: string) =>
     admissions.byKey({ organization, server, keyHash, now: clock.now(), asOf: readAsOf });
-  return whenReady(
-    asked(() => ask(asOf)),
-    (found): Admission => {
-      const principal = found?.keyId === undefined ? undefined : `key:${found.keyId}`;
-      const { keyId, scopes, endpoint } = admitted(found, { principal });
-      return {
-        principal: `key:${keyId}`,
-        credential: { type: 'key', id: keyId },
-        scopes,
-        endpoint,
-        reference: keyId,
-        ...whileAsked(`key ${keyId}`, ask),
-      };
-    },
-  );
+  return whenReady(asked(ask, asOf), (found): Admission => {
+    const remembered = found && known?.get(found);
+    if (remembered) return remembered.admission;
+    const { keyId, scopes, endpoint } = admitted(found, {
+      principal: found?.keyId === undefined ? undefined : `key:${found.keyId}`,
+    });
+    const admission: Admission = {
+      principal: `key:${keyId}`,
+      credential: { type: 'key', id: keyId },
+      scopes,
+      endpoint,
+      reference: keyId,
+      ...whileAsked(`key ${keyId}`, ask),
+    };
+    if (found) known?.set(found, { admission });
+    return admission;
+  });
 }
 
 function admitToken(
   claims: AccessTokenClaims,
   { organization, server }: Place,
-  { admissions, clock, endpointUrl }: AdmitPorts,
+  { admissions, clock, endpointUrl, known }: AdmitPorts,
   asOf: string | undefined,
 ): Awaitable<Admission> {
   const { id: tokenId, audience, clientId, grantId, subject, scopes, expiresAt } = claims;
@@ -175,25 +192,26 @@ function admitToken(
   const askForAny = () => admissions.byClient(at);
   const principal = `client:${clientId}:${subject}`;
   const within = (most: AdmittedClient) => scopes.filter((scope) => most.scopes.includes(scope));
-  return whenReady(
-    asked(() => ask(asOf)),
-    (found): Admission => {
-      const most = admitted(found, { principal, cause: 'revoked' });
-      return {
-        principal,
-        credential: { type: 'client', id: clientId },
-        ...(grantId !== undefined && { grantId, userId: subject }),
-        scopes: within(most),
-        endpoint: most.endpoint,
-        reference: tokenId,
-        async scopesNow() {
-          const now = expiresAt > clock.now() ? active(await ask()) : undefined;
-          return now && within(now);
-        },
-        access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
-      };
-    },
-  );
+  return whenReady(asked(ask, asOf), (found): Admission => {
+    const remembered = found && known?.get(found);
+    if (remembered?.claims === claims) return remembered.admission;
+    const most = admitted(found, { principal, cause: 'revoked' });
+    const admission: Admission = {
+      principal,
+      credential: { type: 'client', id: clientId },
+      ...(grantId !== undefined && { grantId, userId: subject }),
+      scopes: within(most),
+      endpoint: most.endpoint,
+      reference: tokenId,
+      async scopesNow() {
+        const now = expiresAt > clock.now() ? active(await ask()) : undefined;
+        return now && within(now);
+      },
+      access: whileAsked(`client ${clientId} ${grantId ?? ''}`, askForAny).access,
+    };
+    if (found) known?.set(found, { admission, claims });
+    return admission;
+  });
 }
 
 async function admitPerson(
@@ -242,14 +260,18 @@ function admitted<Found extends object>(
   throw new GatewayRefusal('suspended', { detail, ...(principal !== undefined && { principal }) });
 }
 
-function asked<Answer>(ask: () => Awaitable<Answer>): Awaitable<Answer> {
-  const unavailable = (cause: unknown): never => {
-    throw new GatewayRefusal('unavailable', { cause });
-  };
+function asked<Answer>(
+  ask: (asOf?: string) => Awaitable<Answer>,
+  asOf?: string,
+): Awaitable<Answer> {
   try {
-    const answer = ask();
+    const answer = ask(asOf);
     return answer instanceof Promise ? answer.catch(unavailable) : answer;
   } catch (cause) {
     return unavailable(cause);
   }
+}
+
+function unavailable(cause: unknown): never {
+  throw new GatewayRefusal('unavailable', { cause });
 }

@@ -3,6 +3,7 @@ import type { Era } from 'latchkey-mcp/headers';
 import type { GatewayRequest, ProvedCredential } from './request.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 import type { Admission } from './admission.ts';
+import type { BodyHolder } from './body-memory.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
@@ -29,6 +30,19 @@ export interface Admitted extends Proved {
   readonly headers: GatewayRequest['headers'];
   /** The other node that has the session of the call, and is to answer it. */
   readonly node: string | undefined;
+}
+
+/** What follows from an admission alone, found out once for all calls that share it. */
+export interface Caller {
+  /** The owner of upstream sessions, links and cancellations: a principal and a server. */
+  readonly owner: string;
+  /** The result of `countedFor`. */
+  readonly name: string;
+  readonly seal: PrincipalSeal;
+  readonly upstream: Upstream;
+  /** An admission that also ends when the account at the upstream is disconnected. */
+  readonly connected: Admission;
+  readonly holder: BodyHolder;
 }
 
 /** An admitted request that counts as open until `finish` is called. */

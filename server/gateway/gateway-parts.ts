@@ -13,6 +13,7 @@ import type { OtherNodes } from './other-nodes.ts';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import type { BodyMemory } from './body-memory.ts';
 import type { OpenAnswers } from './open-answers.ts';
+import type { Caller } from './call.ts';
 import type { Reaper } from './reaper.ts';
 import type { CallLimits } from './limits.ts';
 import type { MirroredArguments } from './mirrored-arguments.ts';
@@ -22,7 +23,10 @@ import type { Era } from 'latchkey-mcp/headers';
 
 export interface GatewayPorts extends AdmitPorts, MeteringPorts {
   readonly base: string;
-  /** The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. */
+  /**
+   * The upstream of a target for an admitted caller; `owner` is the owner of its sessions there. Called once for all
+   * calls that share an admission, which is made anew when anything it depends on has changed.
+   */
   readonly upstreamOf: (target: Target, owner: string, admission: Admission) => Upstream;
   /** Compares a list of tools with the accepted definitions, and leaves out what must not be shown. */
   readonly pinned: (answer: UpstreamAnswer, target: Target) => Promise<UpstreamAnswer>;
@@ -54,6 +58,8 @@ export interface GatewayPorts extends AdmitPorts, MeteringPorts {
 /** What the steps of the pipeline work with. */
 export interface GatewayParts extends Failing {
   readonly ports: GatewayPorts;
+  /** What follows from admissions that were made. */
+  readonly callers: WeakMap<Admission, Caller>;
   readonly open: OpenAnswers;
   /** The memory of the bodies that callers send. */
   readonly memory: BodyMemory;

@@ -24,7 +24,8 @@ import { BodyMemory } from './body-memory.ts';
 export class Gateway {
   readonly #parts: GatewayParts;
 
-  constructor(ports: GatewayPorts) {
+  constructor(given: GatewayPorts) {
+    const ports: GatewayPorts = { ...given, known: new WeakMap() };
     const { clock, admissions, eras, left } = ports;
     const tell = ports.nodes?.tell;
     const legacy = {
@@ -44,6 +45,7 @@ export class Gateway {
       ports,
       legacy,
       reaper,
+      callers: new WeakMap(),
       open: new OpenAnswers(),
       memory: new BodyMemory({ what: 'bodies', maxBodyBytes: ports.maxBodyBytes }),
       answerMemory: new BodyMemory({ what: 'responses', maxBodyBytes: maxEventBytes }),

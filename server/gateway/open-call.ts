@@ -1,5 +1,5 @@
 import { type Admission, ownerOf } from './admission.ts';
-import type { Admitted, Arrived, Call, MessageCall } from './call.ts';
+import type { Admitted, Arrived, Call, Caller, MessageCall } from './call.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
@@ -11,6 +11,29 @@ import type { Upstream } from './upstream.ts';
 
 const maxOpenPerCredential = 1024;
 
+/** What follows from an admission, remembered for as long as that is. */
+export function callerWith(
+  admission: Admission,
+  { ports, callers }: Pick<GatewayParts, 'ports' | 'callers'>,
+): Caller {
+  const known = callers.get(admission);
+  if (known) return known;
+  const { endpoint, principal } = admission;
+  const owner = ownerOf(principal, endpoint.id);
+  const name = countedFor(admission);
+  const upstream = ports.upstreamOf(endpoint.target, owner, admission);
+  const caller: Caller = {
+    owner,
+    name,
+    seal: principalSeal(owner, ports.mac),
+    upstream,
+    connected: whileConnected(admission, upstream),
+    holder: { organization: endpoint.organization, caller: name },
+  };
+  callers.set(admission, caller);
+  return caller;
+}
+
 /**
  * Adds the call to those that are open, which end when the caller loses access.
  *
@@ -18,21 +41,19 @@ const maxOpenPerCredential = 1024;
  */
 export function openCall(
   { request, metering, proved, admission, headers, node }: Admitted,
-  { ports, open, reaper, memory, answerMemory }: GatewayParts,
+  parts: GatewayParts,
 ): Call {
-  if (open.count(countedFor(admission)) >= maxOpenPerCredential) {
+  const { open, reaper, memory, answerMemory } = parts;
+  const { owner, name, seal, upstream, connected, holder } = callerWith(admission, parts);
+  if (open.count(name) >= maxOpenPerCredential) {
     throw new GatewayRefusal('too_many_requests', {
       detail: `this credential already has ${maxOpenPerCredential} open requests`,
       retryAfterSeconds: 1,
     });
   }
   const ending = new AbortController();
-  const owner = ownerOf(admission.principal, admission.endpoint.id);
   reaper.note(owner, admission.access);
-  const { target } = admission.endpoint;
-  const upstream = ports.upstreamOf(target, owner, admission);
-  const { over, endless } = open.add(whileConnected(admission, upstream), ending);
-  const holder = { organization: admission.endpoint.organization, caller: countedFor(admission) };
+  const { over, endless } = open.add(connected, ending);
   const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
   const { take: arrived, release } = memory.body(holder, held.giveUp);
   const afterwards = [over, release];
@@ -48,11 +69,11 @@ export function openCall(
     admission,
     headers,
     node,
-    target,
+    target: admission.endpoint.target,
     upstream: held.counted(upstream),
     ending,
     owner,
-    seal: principalSeal(owner, ports.mac),
+    seal,
     arrived,
     held,
     endless,

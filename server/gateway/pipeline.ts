@@ -14,7 +14,7 @@
 import { legacyOnlyMethods, modernHeaders, type Era } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
 import { type Awaitable, whenReady } from '#model/awaitable';
-import { admitProved, ownerOf, presentedCredential, prove } from './admission.ts';
+import { admitProved, presentedCredential, prove } from './admission.ts';
 import { answerCaller, listeningFilters, replyOptions } from './answering.ts';
 import { sent } from './answers.ts';
 import { authorize } from './authorization.ts';
@@ -32,7 +32,7 @@ import { presentingMethods } from './filters.ts';
 import type { GatewayParts } from './gateway-parts.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardLegacy, forwardStream } from './legacy-calls.ts';
-import { openCall } from './open-call.ts';
+import { callerWith, openCall } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { whenGone, type GatewayAnswer } from './request.ts';
@@ -186,16 +186,15 @@ function answerStream(
 }
 
 /** Admits the caller again if the body arrived late, because the caller's permissions may have changed in the meantime. */
-function admitAgain(call: MessageCall, { ports }: GatewayParts): Awaitable<MessageCall> {
+function admitAgain(call: MessageCall, parts: GatewayParts): Awaitable<MessageCall> {
   if (!call.isLate) return call;
-  return whenReady(admitProved(call.proved, call.request, ports), (admission) => {
-    const { endpoint, principal } = admission;
-    if (ownerOf(principal, endpoint.id) !== call.owner) {
+  return whenReady(admitProved(call.proved, call.request, parts.ports), (admission) => {
+    const { owner, upstream } = callerWith(admission, parts);
+    if (owner !== call.owner) {
       throw new GatewayRefusal('bad_credential', { cause: 'for another server' });
     }
-    const { target } = endpoint;
-    const upstream = call.held.counted(ports.upstreamOf(target, call.owner, admission));
-    return { ...call, admission, target, upstream };
+    const { target } = admission.endpoint;
+    return { ...call, admission, target, upstream: call.held.counted(upstream) };
   });
 }
 

@@ -4,6 +4,7 @@ import { hashSecret, mintSecret } from '#server/secrets/secrets';
 import { type AdmissionStore, type AdmittedClient, type AdmittedKey } from '#server/db/admissions';
 import { admit, presentedCredential } from '#server/gateway/admission';
 import { type AccessTokens, accessTokens } from '#server/oauth/access-tokens';
+import type { Scope } from '#server/model/scopes';
 import { freshSigningKeys } from '#support/fresh-signing-keys';
 import { someServer } from '#support/some-admission';
 import { type StillClock, stillClock } from '#support/still-clock';
@@ -40,13 +41,16 @@ describe('admit', () => {
   const withKey = async (key: string) => admit({ type: 'key', key }, place, ports());
   const withToken = async (token: string) => admit({ type: 'token', token }, place, ports());
 
-  function tokenFor({ audience = `${base}/mcp/acme/sales` } = {}) {
+  function tokenFor({
+    audience = `${base}/mcp/acme/sales`,
+    scopes = ['mcp:tools:read', 'mcp:resources:read'],
+  }: { readonly audience?: string; readonly scopes?: readonly Scope[] } = {}) {
     return tokens.issue({
       id: 'jti-1',
       subject: 'person_a',
       clientId: 'client_a',
       audience,
-      scopes: ['mcp:tools:read', 'mcp:resources:read'],
+      scopes,
       issuedAt: clock.now(),
       expiresAt: clock.now() + 3600,
     });
@@ -180,6 +184,47 @@ describe('admit', () => {
       byClient.mockResolvedValue(undefined);
 
       expect(await scopesNow()).toBeUndefined();
+    });
+  });
+
+  describe('what was admitted before', () => {
+    const key = mintSecret('mcp_');
+    const remembering = () => ({ ...ports(), known: new WeakMap() });
+
+    test('is the same admission while the store finds the same, and another one after that', async () => {
+      const own = remembering();
+      const ask = async () => admit({ type: 'key', key }, place, own);
+      const before = await ask();
+      const again = await ask();
+      byKey.mockResolvedValue({ ...admittedKey, scopes: ['mcp:tools:execute'] });
+      const after = await ask();
+
+      expect(again).toBe(before);
+      expect(after.scopes).toEqual(['mcp:tools:execute']);
+    });
+
+    test('admits nobody whom the store no longer finds', async () => {
+      const own = remembering();
+      await admit({ type: 'key', key }, place, own);
+      byKey.mockResolvedValue(undefined);
+
+      await expect(Promise.resolve(admit({ type: 'key', key }, place, own))).rejects.toEqual(
+        refused('bad_credential'),
+      );
+    });
+
+    test('of a token ends with that token, and is not that of another with its id', async () => {
+      const own = remembering();
+      const ask = async (token: string) => admit({ type: 'token', token }, place, own);
+      const [token, narrower] = [tokenFor(), tokenFor({ scopes: ['mcp:tools:execute'] })];
+      const { scopes } = await ask(token);
+      const narrow = await ask(narrower);
+      const again = await ask(token);
+      clock.advance(3600);
+
+      expect(narrow.scopes).toEqual(['mcp:tools:execute']);
+      expect(again.scopes).toEqual(scopes);
+      await expect(ask(token)).rejects.toEqual(refused('bad_credential'));
     });
   });
 

@@ -473,7 +473,9 @@ test('46: the rights of a caller are checked again after its body arrived slowly
     const server = legacyServer();
     upstream = server;
     const body = Promise.withResolvers<Buffer>();
-    byKey.mockResolvedValueOnce(allowed).mockResolvedValue(then);
+    // As a store does, which finds the same object again until something was written.
+    const before = { ...allowed };
+    byKey.mockResolvedValueOnce(before).mockResolvedValue(then === allowed ? before : then);
     const answering = ask(call, { readBody: () => body.promise });
     await vi.waitFor(() => expect(byKey).toHaveBeenCalled(), patient);
     await new Promise(setImmediate);
