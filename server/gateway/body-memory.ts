@@ -14,21 +14,6 @@ export interface BodyHolder {
 /** Immediately ends whatever holds a body, because others need the memory, which then no longer counts. */
 export type GiveUp = (refusal: GatewayRefusal) => void;
 
-/** The part of one body that has arrived. It counts until `letGo` or `release`. */
-export interface HeldBody {
-  /** The number of bytes that count. */
-  readonly bytes: number;
-  /**
-   * Counts bytes that have arrived. @throws {GatewayRefusal} `too_many_requests` if no more may be held, or the body
-   * was given up; `cancelled` after `release`
-   */
-  readonly take: (bytes: number) => void;
-  /** Stops counting what has arrived so far. More may arrive. */
-  readonly letGo: () => void;
-  /** Stops counting for good: nothing more may arrive. */
-  readonly release: () => void;
-}
-
 export interface BodyMemoryOptions {
   /** The word for what is held, in the messages of refusals. */
   readonly what: 'bodies' | 'responses';
@@ -40,12 +25,8 @@ interface Counted {
   bytes: number;
 }
 
-interface CountedBody extends Counted {
-  readonly giveUp: (refusal: GatewayRefusal) => void;
-}
-
 interface CountedCaller extends Counted {
-  readonly bodies: Set<CountedBody>;
+  readonly bodies: Set<HeldBody>;
 }
 
 interface CountedOrganization extends Counted {
@@ -91,44 +72,11 @@ export class BodyMemory {
 
   /** Starts counting the body of one call. `giveUp` ends what holds it. */
   body(holder: BodyHolder, giveUp: GiveUp): HeldBody {
-    let arrived = 0;
-    let end: GatewayRefusal | undefined;
-    let isReleased = false;
-    const counted: CountedBody = {
-      bytes: 0,
-      giveUp: (refusal) => {
-        end = refusal;
-        letGo();
-        giveUp(refusal);
-      },
-    };
-    const letGo = () => {
-      if (counted.bytes > 0) this.#count(holder, counted, -counted.bytes);
-      arrived = 0;
-    };
-    return {
-      get bytes() {
-        return counted.bytes;
-      },
-      take: (bytes) => {
-        if (end) throw end;
-        if (isReleased) throw new GatewayRefusal('cancelled');
-        arrived += bytes;
-        const more = Math.max(0, arrived - freeBytes) - counted.bytes;
-        if (more === 0) return;
-        this.#makeRoom(holder, more);
-        this.#count(holder, counted, more);
-      },
-      letGo,
-      release: () => {
-        // No error is made in advance: every call is released, and its stack would cost a tenth of the call.
-        isReleased = true;
-        letGo();
-      },
-    };
+    return new HeldBody(this, holder, giveUp);
   }
 
-  #makeRoom({ organization, caller }: BodyHolder, bytes: number): void {
+  /** Makes sure that the holder may hold so many bytes more. @throws {GatewayRefusal} `too_many_requests` */
+  makeRoom({ organization, caller }: BodyHolder, bytes: number): void {
     const own = this.#organizations.get(organization);
     const after = (own?.callers.get(caller)?.bytes ?? 0) + bytes;
     if (after > this.#perCaller) {
@@ -170,7 +118,8 @@ export class BodyMemory {
     });
   }
 
-  #count({ organization, caller }: BodyHolder, body: CountedBody, bytes: number): void {
+  /** Counts bytes of a body; a negative number if they are no longer held. */
+  count({ organization, caller }: BodyHolder, body: HeldBody, bytes: number): void {
     const own = this.#organizations.get(organization) ?? { bytes: 0, callers: new Map() };
     const callers: CountedCaller = own.callers.get(caller) ?? { bytes: 0, bodies: new Set() };
     this.#total += bytes;
@@ -181,6 +130,58 @@ export class BodyMemory {
     else own.callers.delete(caller);
     if (own.bytes > 0) this.#organizations.set(organization, own);
     else this.#organizations.delete(organization);
+  }
+}
+
+/** The part of one body that has arrived. It counts until `letGo` or `release`. Every call has one, so it has no closures. */
+export class HeldBody implements Counted {
+  /** The number of bytes that count. Changed by `BodyMemory` alone. */
+  bytes = 0;
+  readonly #memory: BodyMemory;
+  readonly #holder: BodyHolder;
+  readonly #end: GiveUp;
+  #arrived = 0;
+  #refusal: GatewayRefusal | undefined;
+  #isReleased = false;
+
+  constructor(memory: BodyMemory, holder: BodyHolder, end: GiveUp) {
+    this.#memory = memory;
+    this.#holder = holder;
+    this.#end = end;
+  }
+
+  /**
+   * Counts bytes that have arrived. @throws {GatewayRefusal} `too_many_requests` if no more may be held, or the body
+   * was given up; `cancelled` after `release`
+   */
+  take(bytes: number): void {
+    if (this.#refusal) throw this.#refusal;
+    // No error is made in advance: every call is released, and its stack would cost a tenth of the call.
+    if (this.#isReleased) throw new GatewayRefusal('cancelled');
+    this.#arrived += bytes;
+    const more = Math.max(0, this.#arrived - freeBytes) - this.bytes;
+    if (more === 0) return;
+    this.#memory.makeRoom(this.#holder, more);
+    this.#memory.count(this.#holder, this, more);
+  }
+
+  /** Stops counting what has arrived so far. More may arrive. */
+  letGo(): void {
+    if (this.bytes > 0) this.#memory.count(this.#holder, this, -this.bytes);
+    this.#arrived = 0;
+  }
+
+  /** Stops counting for good: nothing more may arrive. */
+  release(): void {
+    this.#isReleased = true;
+    this.letGo();
+  }
+
+  /** Ends what holds the body, because others need the memory. */
+  giveUp(refusal: GatewayRefusal): void {
+    this.#refusal = refusal;
+    this.letGo();
+    this.#end(refusal);
   }
 }
 

@@ -4,6 +4,7 @@ import type { GatewayRequest, ProvedCredential } from './request.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 import type { Admission } from './admission.ts';
 import type { BodyHolder } from './body-memory.ts';
+import type { OpenAnswer } from './open-answers.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import type { PrincipalSeal } from './seal.ts';
 import type { Accepts } from './read-message.ts';
@@ -60,8 +61,8 @@ export interface Call extends Admitted {
   readonly arrived: (bytes: number) => void;
   /** The memory that the call holds of its upstream's answers. */
   readonly held: HeldAnswers;
-  /** Marks the answer as endless. */
-  readonly endless: () => void;
+  /** Its entry among those that are open. */
+  readonly opened: OpenAnswer;
   /** Functions to run once the answer has been sent completely or abandoned. */
   readonly afterwards: (() => void)[];
   /**

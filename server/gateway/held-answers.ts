@@ -5,7 +5,7 @@ import {
   type GiveUp,
   type HeldBody,
 } from './body-memory.ts';
-import type { Upstream, UpstreamAnswer, UpstreamBody } from './upstream.ts';
+import type { Upstream, UpstreamAnswer, UpstreamBody, UpstreamRequest } from './upstream.ts';
 
 /**
  * The memory that one call holds of its upstream's answers. A body counts from its first chunk until its reader lets go
@@ -35,12 +35,12 @@ export class HeldAnswers {
    * been read.
    */
   counted(upstream: Upstream): Upstream {
-    return {
-      send: (request) =>
-        upstream.send(request).then((answer) => this.#countedAnswer(answer, request.giveUp)),
-      hold: (giveUp) => this.#memory.body(this.#holder, giveUp),
-      giveUp: this.giveUp,
-    };
+    return new CountedUpstream(this, upstream);
+  }
+
+  /** Counts a body that is kept after it has been read. */
+  hold(giveUp: GiveUp): HeldBody {
+    return this.#memory.body(this.#holder, giveUp);
   }
 
   /** Ends the call, because others need the memory that it holds. What is being sent to its caller is cut off. */
@@ -50,10 +50,10 @@ export class HeldAnswers {
     this.#cut?.();
   };
 
-  /** `cut` is called if the call is given up. */
-  readonly whenGivenUp = (cut: () => void): void => {
-    this.#cut = cut;
-  };
+  /** Returns a function that sets what to call if the call is given up. */
+  get whenGivenUp(): (cut: () => void) => void {
+    return (cut) => (this.#cut = cut);
+  }
 
   /**
    * Counts a part of the answer, for as long as it is being sent.
@@ -99,7 +99,8 @@ export class HeldAnswers {
     this.#passing = undefined;
   }
 
-  #countedAnswer(answer: UpstreamAnswer, giveUp?: GiveUp): UpstreamAnswer {
+  /** The same answer, except that its body counts. */
+  countedAnswer(answer: UpstreamAnswer, giveUp?: GiveUp): UpstreamAnswer {
     const { body } = answer;
     if (!(body instanceof Uint8Array)) return { ...answer, body: this.#countedBody(body, giveUp) };
     if (body.length > freeBytes && !this.#isOver && !giveUp) this.#body().take(body.length);
@@ -107,8 +108,8 @@ export class HeldAnswers {
   }
 
   #countedBody(body: AsyncIterable<Uint8Array>, giveUp?: GiveUp): UpstreamBody {
-    const held = giveUp ? this.#memory.body(this.#holder, giveUp) : this.#body();
-    return { letGo: held.letGo, [Symbol.asyncIterator]: () => this.#read(body, held) };
+    const held = giveUp ? this.hold(giveUp) : this.#body();
+    return { letGo: () => held.letGo(), [Symbol.asyncIterator]: () => this.#read(body, held) };
   }
 
   async *#read(body: AsyncIterable<Uint8Array>, held: HeldBody): AsyncGenerator<Uint8Array> {
@@ -124,8 +125,32 @@ export class HeldAnswers {
   }
 
   #body(): HeldBody {
-    const held = this.#memory.body(this.#holder, this.giveUp);
+    const held = this.hold(this.giveUp);
     if (!this.#isOver) (this.#bodies ??= new Set()).add(held);
     return held;
+  }
+}
+
+/** An upstream whose answers count for one call. */
+class CountedUpstream implements Upstream {
+  readonly #held: HeldAnswers;
+  readonly #upstream: Upstream;
+
+  constructor(held: HeldAnswers, upstream: Upstream) {
+    this.#held = held;
+    this.#upstream = upstream;
+  }
+
+  send(request: UpstreamRequest): Promise<UpstreamAnswer> {
+    const sent = this.#upstream.send(request);
+    return sent.then((answer) => this.#held.countedAnswer(answer, request.giveUp));
+  }
+
+  get hold(): NonNullable<Upstream['hold']> {
+    return (giveUp) => this.#held.hold(giveUp);
+  }
+
+  get giveUp(): GiveUp {
+    return this.#held.giveUp;
   }
 }

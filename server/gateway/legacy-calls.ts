@@ -183,7 +183,7 @@ export async function forwardStream(
     options.finish('ok');
     return { status: 204, headers: {} };
   }
-  call.endless();
+  call.opened.endless();
   const lost = withinScopes(lostStreams(session, request.headers['last-event-id']), call);
   const last = lost.at(-1)?.stream;
   if (!last || last.isOver('unasked') || isCutOff(last)) {

@@ -12,27 +12,12 @@ const uncheckedMs = 3400;
 /** Listening streams must leave capacity for calls of the same caller. */
 const maxEndless = 512;
 
-interface OpenAnswer {
-  readonly admission: Admission;
-  readonly controller: AbortController;
-  endless: boolean;
-  /** When the last check that allowed it began. */
-  allowedAtMs: number;
-}
-
 /**
  * Whom an exchange is counted for: a key, or a client together with a person. One person of a widely used client must
  * not make others wait.
  */
 export function countedFor({ credential, principal }: Admission): string {
   return credential.type === 'key' ? credential.id : principal;
-}
-
-/** What an exchange reports about itself. */
-export interface OpenAnswerHandle {
-  /** Marks the answer as a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
-  readonly endless: () => void;
-  readonly over: () => void;
 }
 
 /**
@@ -66,28 +51,31 @@ export class OpenAnswers {
     return size;
   }
 
-  add(admission: Admission, controller: AbortController): OpenAnswerHandle {
+  add(admission: Admission, controller: AbortController): OpenAnswer {
+    const answer = new OpenAnswer(this, admission, controller);
     const id = countedFor(admission);
-    const answers = this.#open.get(id) ?? new Set();
-    this.#open.set(id, answers);
-    const allowedAtMs = performance.now();
-    const answer: OpenAnswer = { admission, controller, endless: false, allowedAtMs };
-    answers.add(answer);
-    return {
-      endless: () => {
-        checkEndless(answers);
-        answer.endless = true;
-      },
-      over: () => {
-        answers.delete(answer);
-        if (answers.size === 0 && this.#open.get(id) === answers) this.#open.delete(id);
-      },
-    };
+    const others = this.#open.get(id);
+    if (others) others.add(answer);
+    else this.#open.set(id, new Set([answer]));
+    return answer;
+  }
+
+  /** How many exchanges beside this one, of the same caller, are endless. */
+  endlessBeside({ admission }: OpenAnswer): number {
+    const answers = [...(this.#open.get(countedFor(admission)) ?? [])];
+    return answers.filter(({ isEndless }) => isEndless).length;
+  }
+
+  remove(answer: OpenAnswer): void {
+    const id = countedFor(answer.admission);
+    const answers = this.#open.get(id);
+    answers?.delete(answer);
+    if (answers?.size === 0) this.#open.delete(id);
   }
 
   /** Ends the endless exchanges, as a draining server must. */
   endEndless(): void {
-    this.#each(({ endless, controller }) => endless && controller.abort());
+    this.#each(({ isEndless, controller }) => isEndless && controller.abort());
   }
 
   endAll(): void {
@@ -138,9 +126,9 @@ export class OpenAnswers {
     if (checked.outcome === 'failed') return;
     const { scopes } = checked;
     for (const answer of answers) {
-      const { admission, endless, controller } = answer;
+      const { admission, isEndless, controller } = answer;
       const mayLess =
-        scopes && endless && !admission.scopes.every((scope) => scopes.includes(scope));
+        scopes && isEndless && !admission.scopes.every((scope) => scopes.includes(scope));
       if (!scopes || mayLess) controller.abort();
       answer.allowedAtMs = askedAtMs;
     }
@@ -152,13 +140,36 @@ function lookedUpAs({ reference, endpoint }: Admission): string {
   return `${reference} ${endpoint.id}`;
 }
 
-function checkEndless(answers: ReadonlySet<OpenAnswer>): void {
-  const listening = [...answers].filter(({ endless }) => endless).length;
-  if (listening < maxEndless) return;
-  throw new GatewayRefusal('too_many_requests', {
-    detail: `this credential already has ${maxEndless} listening streams`,
-    retryAfterSeconds: 1,
-  });
+/** One exchange in progress. */
+export class OpenAnswer {
+  readonly admission: Admission;
+  readonly controller: AbortController;
+  /** Whether it is a stream without an end. */
+  isEndless = false;
+  /** When the last check that allowed it began. */
+  allowedAtMs = performance.now();
+  readonly #all: OpenAnswers;
+
+  constructor(all: OpenAnswers, admission: Admission, controller: AbortController) {
+    this.#all = all;
+    this.admission = admission;
+    this.controller = controller;
+  }
+
+  /** Marks the answer as a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
+  endless(): void {
+    if (this.#all.endlessBeside(this) >= maxEndless) {
+      throw new GatewayRefusal('too_many_requests', {
+        detail: `this credential already has ${maxEndless} listening streams`,
+        retryAfterSeconds: 1,
+      });
+    }
+    this.isEndless = true;
+  }
+
+  over(): void {
+    this.#all.remove(this);
+  }
 }
 
 /** A database error ends nothing yet: the next check follows soon. */

@@ -53,12 +53,14 @@ export function openCall(
   }
   const ending = new AbortController();
   reaper.note(owner, admission.access);
-  const { over, endless } = open.add(connected, ending);
+  const opened = open.add(connected, ending);
   const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));
-  const { take: arrived, release } = memory.body(holder, held.giveUp);
-  const afterwards = [over, release];
+  const received = memory.body(holder, held.giveUp);
+  const afterwards: (() => void)[] = [];
   const finish = (outcome?: AnsweredOutcome, facts?: AnswerFacts) => {
-    for (const act of afterwards.splice(0)) act();
+    opened.over();
+    received.release();
+    for (let act = afterwards.shift(); act; act = afterwards.shift()) act();
     held.over();
     if (outcome) metering.answered(outcome, facts);
   };
@@ -74,9 +76,9 @@ export function openCall(
     ending,
     owner,
     seal,
-    arrived,
+    arrived: (bytes) => received.take(bytes),
     held,
-    endless,
+    opened,
     afterwards,
     finish,
   };

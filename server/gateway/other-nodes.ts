@@ -89,12 +89,12 @@ function otherThan(
  */
 export async function passToNode(
   instance: string,
-  { request, proved, headers, ending, endless, finish }: Call,
+  { request, proved, headers, ending, opened, finish }: Call,
   sent: Buffer | undefined,
   { nodes, tracing }: NodePorts & { readonly tracing?: Tracing | undefined },
 ): Promise<GatewayAnswer> {
   if (!nodes?.send) throw new GatewayRefusal('unknown_session');
-  if (request.method === 'GET') endless();
+  if (request.method === 'GET') opened.endless();
   whenGone(request, () => ending.abort());
   const { signal } = ending;
   const { send } = nodes;

@@ -11,9 +11,10 @@
  *
  * A call with a key waits for nothing but the upstream, once its body has arrived and its handshake has been made.
  */
-import { legacyOnlyMethods, modernHeaders, type Era } from 'latchkey-mcp/headers';
+import { legacyOnlyMethods, modernHeaders } from 'latchkey-mcp/headers';
 import type { Message } from 'latchkey-mcp/message';
 import { type Awaitable, whenReady } from '#model/awaitable';
+import { AdaptedUpstream } from './adapted-upstream.ts';
 import { admitProved, presentedCredential, prove } from './admission.ts';
 import { answerCaller, listeningFilters, replyOptions } from './answering.ts';
 import { sent } from './answers.ts';
@@ -39,8 +40,7 @@ import { whenGone, type GatewayAnswer } from './request.ts';
 import { unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { Steps } from './steps.ts';
-import { asksForTools } from './tool-list.ts';
-import { post, type Upstream, type UpstreamRequest } from './upstream.ts';
+import { post } from './upstream.ts';
 
 export const callPath = Steps.first('transport', checkTransport)
   .next('credential', proveCredential)
@@ -176,7 +176,7 @@ function answerStream(
     call.afterwards.push(parts.limits.listen(call.admission, limits).over);
   }
   return forwardStream(
-    { ...call, upstream: adapted(call, 'legacy', parts) },
+    { ...call, upstream: new AdaptedUpstream(call, 'legacy', parts) },
     parts.legacy.sessions,
     {
       ...replyOptions(call, parts, undefined),
@@ -266,30 +266,7 @@ function readPresentation(call: MessageCall, { ports }: GatewayParts): Awaitable
 
 /** Puts the adapters for the caller's era in front of the upstream. */
 function adaptUpstream(call: MessageCall, parts: GatewayParts): MessageCall {
-  return { ...call, upstream: adapted(call, call.era, parts) };
-}
-
-/**
- * The upstream of a call for a caller of `era`: requests pass the adapters, and what the adapters send passes
- * `mirrored` and `pinned`.
- */
-function adapted(
-  { upstream, owner, admission, target }: Call,
-  era: Era,
-  { ports, mirrored }: GatewayParts,
-): Upstream {
-  const pinned = (request: UpstreamRequest) => {
-    const answer = upstream.send(request);
-    return asksForTools(request) ? answer.then((list) => ports.pinned(list, target)) : answer;
-  };
-  // Modern callers repeat the arguments themselves.
-  const direct: Upstream = {
-    send: era === 'modern' ? pinned : (request) => mirrored.send(request, target, pinned),
-    hold: upstream.hold,
-    giveUp: upstream.giveUp,
-  };
-  const call = { upstream: direct, owner, admission, target };
-  return { send: (request) => ports.eras.send(era, request, call) };
+  return { ...call, upstream: new AdaptedUpstream(call, call.era, parts) };
 }
 
 /** Where calls must be recorded before they are sent, waits until the row is on disk. */
@@ -340,7 +317,7 @@ function forwardModern(call: MessageCall): Promise<Forwarded> {
   const { request, upstream, ending } = call;
   const message = withoutConnectResponse(call);
   const { envelope } = message;
-  if (envelope.method === 'subscriptions/listen') call.endless();
+  if (envelope.method === 'subscriptions/listen') call.opened.endless();
   whenGone(request, () => ending.abort());
   const headers = modernHeaders(envelope, call.headers);
   return sent(upstream, post(message, headers, ending.signal), (answer): Forwarded => ({

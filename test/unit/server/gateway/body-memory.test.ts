@@ -18,15 +18,15 @@ function fill(memory: BodyMemory, caller: string, organization: string, bytes = 
   const bodies: HeldBody[] = [];
   for (let taken = 0; taken < bytes; taken += mib) {
     const body = memory.body(of(caller, organization), (refusal) => givenUp.push(refusal));
-    if (!fits(body.take, mib + 64 * kib)) break;
+    if (!fits(body, mib + 64 * kib)) break;
     bodies.push(body);
   }
   return { bodies, givenUp };
 }
 
-function fits(take: (bytes: number) => void, bytes: number): boolean {
+function fits(body: HeldBody, bytes: number): boolean {
   try {
-    take(bytes);
+    body.take(bytes);
     return true;
   } catch (error) {
     if (error instanceof GatewayRefusal && error.code === 'too_many_requests') return false;
@@ -37,10 +37,10 @@ function fits(take: (bytes: number) => void, bytes: number): boolean {
 test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, which are released', () => {
   const memory = new BodyMemory({ what: 'bodies', maxBodyBytes: 4 * mib });
   const bodies = Array.from({ length: 1024 }, () => memory.body(of('key_a'), unexpected));
-  const refusals = bodies.filter(({ take }) => {
+  const refusals = bodies.filter((body) => {
     const isWhole = Array(64)
       .fill(64 * kib)
-      .every((bytes) => fits(take, bytes));
+      .every((bytes) => fits(body, bytes));
     return !isWhole;
   });
 
@@ -48,9 +48,9 @@ test('107: body memory: a caller with 1,024 open bodies of 4 MiB holds 64 MiB, w
   expect(refusals.length).toBeGreaterThan(1000);
   expect(() => memory.body(of('key_b'), unexpected).take(4 * mib)).not.toThrow();
 
-  for (const { release } of bodies) {
-    release();
-    release();
+  for (const body of bodies) {
+    body.release();
+    body.release();
   }
   expect(memory.size).toEqual({ bytes: 4 * mib - 64 * kib, callers: 1 });
   expect(() => memory.body(of('key_a'), unexpected).take(4 * mib)).not.toThrow();
@@ -131,10 +131,10 @@ test('body memory: one body of the largest accepted size always fits', () => {
 
 test('body memory: what arrives after the end of a call is not kept', () => {
   const memory = new BodyMemory({ what: 'bodies' });
-  const { take, release } = memory.body(of('key_a'), unexpected);
-  take(mib);
-  release();
+  const body = memory.body(of('key_a'), unexpected);
+  body.take(mib);
+  body.release();
 
-  expect(() => take(1)).toThrow(expect.objectContaining({ code: 'cancelled' }));
+  expect(() => body.take(1)).toThrow(expect.objectContaining({ code: 'cancelled' }));
   expect(memory.size).toEqual({ bytes: 0, callers: 0 });
 });

@@ -185,11 +185,11 @@ test('a process that was suspended checks its answers before it ends any', async
 test('an answer that has ended is not counted, checked or ended again', async () => {
   const { admission, standing } = credential('key_a');
   const controller = new AbortController();
-  const { over } = open.add(admission, controller);
+  const answer = open.add(admission, controller);
 
   expect(open.count('key_a')).toBe(1);
 
-  over();
+  answer.over();
   await vi.advanceTimersByTimeAsync(2000);
   open.endAll();
 
@@ -200,11 +200,11 @@ test('an answer that has ended is not counted, checked or ended again', async ()
 
 test('answers are counted by credential', () => {
   const { admission } = credential('key_a');
-  const { over } = open.add(admission, new AbortController());
+  const answer = open.add(admission, new AbortController());
   open.add(admission, new AbortController());
   open.add(credential('key_b').admission, new AbortController());
-  over();
-  over();
+  answer.over();
+  answer.over();
 
   expect([open.count('key_a'), open.count('key_b'), open.count('key_c')]).toEqual([1, 1, 0]);
 });
