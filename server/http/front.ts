@@ -10,7 +10,7 @@ import type { Gateway } from '#gateway/gateway';
 import type { GatewayAnswer } from '#gateway/request';
 import type { Log } from '#log/log';
 import { breakOff } from './closed-response.ts';
-import { IncomingCall } from './incoming-call.ts';
+import { IncomingCall, type IncomingCallDetails } from './incoming-call.ts';
 import { mcpRoutePath } from './mcp-route.ts';
 import { sendAnswer } from './send-answer.ts';
 import { maxFormBytes, tokenAnswer, type TokenAnswerOptions, tokenPath } from './token-answer.ts';
@@ -27,18 +27,6 @@ export interface FrontOptions extends TokenAnswerOptions {
   readonly framework: (request: IncomingMessage, response: ServerResponse) => void;
   /** Whether only calls that need no session and no stream are ordinary. */
   readonly isStateless?: boolean;
-}
-
-/** A request that waits for the others of its event loop turn. */
-interface Waiting {
-  readonly request: IncomingMessage;
-  readonly response: ServerResponse;
-  readonly startedAt: number;
-}
-
-interface WaitingCall extends Waiting {
-  readonly organization: string;
-  readonly server: string;
 }
 
 const slug = '([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)';
@@ -58,11 +46,10 @@ export class Front {
   readonly #options: FrontOptions;
   readonly #addressOf: (request: IncomingMessage) => string | undefined;
   #isClosing = false;
-  #calls: WaitingCall[] = [];
-  #tokenRequests: Waiting[] = [];
-  /** Sends what was answered in this turn. */
-  #ready: (() => void)[] = [];
-  readonly #elsewhere = new WeakSet<ServerResponse>();
+  #calls: FrontCall[] = [];
+  #tokenRequests: FrontRequest[] = [];
+  /** What was answered in this turn, and is not sent yet. */
+  #ready: { readonly to: FrontRequest; readonly answer: GatewayAnswer }[] = [];
 
   constructor(options: FrontOptions) {
     this.#options = options;
@@ -90,10 +77,11 @@ export class Front {
     if (this.#calls.length + this.#tokenRequests.length === 0) {
       setImmediate(() => this.#answerWaiting());
     }
-    const waiting = { request, response, startedAt: performance.now() };
-    if (!place) return void this.#tokenRequests.push(waiting);
-    const [, organization = '', server = ''] = place;
-    this.#calls.push({ ...waiting, organization, server });
+    const { log } = this.#options;
+    if (!place) {
+      return void this.#tokenRequests.push(new FrontRequest(request, response, tokenPath, log));
+    }
+    this.#calls.push(new FrontCall(request, response, place, this.#options));
   }
 
   #isOrdinary(request: IncomingMessage): boolean {
@@ -122,81 +110,119 @@ export class Front {
     });
   }
 
-  #answerCall(call: WaitingCall): void {
-    const { request, response, organization, server } = call;
-    const { gateway, maxBodyBytes } = this.#options;
-    const id = randomUUID();
-    const closed = this.#logLine(call, id, mcpRoutePath);
-    if (response.closed) return closed();
-    const address = this.#addressOf(request);
-    const details = { id, organization, server, maxBodyBytes, address, closed };
-    this.#send(call, id, () => gateway.answer(new IncomingCall(request, response, details)));
-  }
-
-  #answerTokenRequest(waiting: Waiting): void {
-    const { request, response } = waiting;
-    const isReadable = request.complete && request.readableLength <= maxFormBytes;
-    if (!response.closed && !isReadable) return this.#options.framework(request, response);
-    const id = randomUUID();
-    const closed = this.#logLine(waiting, id, tokenPath);
-    if (response.closed) return closed();
-    response.once('close', closed);
-    const ip = this.#addressOf(request) ?? '';
-    const body: Buffer | null = request.read();
-    this.#send(waiting, id, () => tokenAnswer({ id, ip, raw: request, body }, this.#options));
-  }
-
-  /** Writes the log line of a request whose response is closed. */
-  #logLine({ response, startedAt }: Waiting, id: string, route: string): () => void {
-    return () => {
-      if (this.#elsewhere.has(response)) return;
-      const { headersSent, statusCode, writableFinished } = response;
-      this.#options.log.callEnded({
-        id,
-        method: 'POST',
-        route,
-        status: headersSent ? statusCode : undefined,
-        ms: Math.round(performance.now() - startedAt),
-        isCut: !writableFinished,
-      });
-    };
-  }
-
-  #send(
-    { request, response }: Waiting,
-    id: string,
-    answerOf: () => Awaitable<GatewayAnswer>,
-  ): void {
-    const broken = (err: unknown) => {
-      this.#options.log.error({ err }, 'an answer could not be sent');
-      breakOff(response);
-    };
-    const send = (answer: GatewayAnswer) => {
-      try {
-        if (answer.isElsewhere) {
-          this.#elsewhere.add(response);
-          return this.#options.framework(request, response);
-        }
-        sendAnswer(response, answer, ['X-Request-Id', id])?.catch(broken);
-      } catch (err) {
-        broken(err);
-      }
-    };
+  #answerCall(call: FrontCall): void {
+    const { request, response } = call;
+    if (response.closed) return call.closed();
+    call.address = this.#addressOf(request);
     try {
-      const answer = answerOf();
-      if (answer instanceof Promise) answer.then((made) => this.#soon(() => send(made)), broken);
-      else send(answer);
+      this.#send(call, this.#options.gateway.answer(new IncomingCall(request, response, call)));
     } catch (err) {
-      broken(err);
+      this.#break(call, err);
     }
   }
 
+  #answerTokenRequest(waiting: FrontRequest): void {
+    const { request, response, id } = waiting;
+    const isReadable = request.complete && request.readableLength <= maxFormBytes;
+    if (!response.closed && !isReadable) return this.#options.framework(request, response);
+    if (response.closed) return waiting.closed();
+    response.once('close', () => waiting.closed());
+    const ip = this.#addressOf(request) ?? '';
+    const body: Buffer | null = request.read();
+    try {
+      this.#send(waiting, tokenAnswer({ id, ip, raw: request, body }, this.#options));
+    } catch (err) {
+      this.#break(waiting, err);
+    }
+  }
+
+  #send(to: FrontRequest, answer: Awaitable<GatewayAnswer>): void {
+    if (!(answer instanceof Promise)) return this.#sendNow(to, answer);
+    answer.then(
+      (made) => this.#sendSoon(to, made),
+      (err: unknown) => this.#break(to, err),
+    );
+  }
+
   /** Sends the answers that become ready in a turn together at its end: each alone wakes its reader while others are made. */
-  #soon(send: () => void): void {
-    if (this.#ready.push(send) > 1) return;
+  #sendSoon(to: FrontRequest, answer: GatewayAnswer): void {
+    if (this.#ready.push({ to, answer }) > 1) return;
     setImmediate(() => {
-      for (const act of this.#ready.splice(0)) act();
+      const ready = this.#ready;
+      this.#ready = [];
+      for (const each of ready) this.#sendNow(each.to, each.answer);
     });
+  }
+
+  #sendNow(to: FrontRequest, answer: GatewayAnswer): void {
+    const { request, response, id } = to;
+    try {
+      if (answer.isElsewhere) {
+        to.isElsewhere = true;
+        return this.#options.framework(request, response);
+      }
+      sendAnswer(response, answer, ['X-Request-Id', id])?.catch((err) => this.#break(to, err));
+    } catch (err) {
+      this.#break(to, err);
+    }
+  }
+
+  #break({ response }: FrontRequest, err: unknown): void {
+    this.#options.log.error({ err }, 'an answer could not be sent');
+    breakOff(response);
+  }
+}
+
+/** A request that is answered without the framework. It waits for the others of its event loop turn. */
+class FrontRequest {
+  readonly id = randomUUID();
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  /** Whether another process answers it, and writes its log line. */
+  isElsewhere = false;
+  readonly #route: string;
+  readonly #log: Log;
+  readonly #startedAt = performance.now();
+
+  constructor(request: IncomingMessage, response: ServerResponse, route: string, log: Log) {
+    this.request = request;
+    this.response = response;
+    this.#route = route;
+    this.#log = log;
+  }
+
+  /** Writes its log line. Called when its response is closed. */
+  closed(): void {
+    if (this.isElsewhere) return;
+    const { headersSent, statusCode, writableFinished } = this.response;
+    this.#log.callEnded({
+      id: this.id,
+      method: 'POST',
+      route: this.#route,
+      status: headersSent ? statusCode : undefined,
+      ms: Math.round(performance.now() - this.#startedAt),
+      isCut: !writableFinished,
+    });
+  }
+}
+
+/** A call of an MCP endpoint. */
+class FrontCall extends FrontRequest implements IncomingCallDetails {
+  readonly organization: string;
+  readonly server: string;
+  readonly maxBodyBytes: number;
+  address: string | undefined;
+
+  constructor(
+    request: IncomingMessage,
+    response: ServerResponse,
+    [, organization = '', server = '']: RegExpExecArray,
+    { log, maxBodyBytes }: FrontOptions,
+  ) {
+    super(request, response, mcpRoutePath, log);
+    this.organization = organization;
+    this.server = server;
+    this.maxBodyBytes = maxBodyBytes;
   }
 }
 

@@ -13,7 +13,7 @@ export interface IncomingCallDetails {
   /** The caller's address. */
   readonly address: string | undefined;
   /** Called when the answer has ended, whether or not all of it was sent. */
-  readonly closed?: () => void;
+  closed?(): void;
 }
 
 /** Reports that a response was closed before its end. */
