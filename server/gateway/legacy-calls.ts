@@ -15,7 +15,7 @@ import { parseAccept } from './read-message.ts';
 import { reply, resumed, type ReplyOptions } from './reply.ts';
 import { whenGone, type GatewayAnswer, type GatewayRequest } from './request.ts';
 import { type Call, type Forwarded, type MessageCall } from './call.ts';
-import { followed, LostCaller, type ResumableStream } from './session-streams.ts';
+import { FollowedStream, LostCaller, type ResumableStream } from './session-streams.ts';
 import { sessionOf, type LegacySession, type LegacySessions } from './sessions.ts';
 import { post, type Upstream } from './upstream.ts';
 
@@ -89,7 +89,11 @@ async function forwardInSession(
     throw new GatewayRefusal('unknown_session');
   }
   const streamOf = (within: LegacySession) => () =>
-    followed(within.streams.open('answer', caller, envelope.id), within, takesPriming(request));
+    new FollowedStream(
+      within.streams.open('answer', caller, envelope.id),
+      within,
+      takesPriming(request),
+    );
   const forwarded = {
     answer,
     accepts: parseAccept(request.headers.accept),
@@ -297,7 +301,7 @@ async function listen(
     accepts: { json: false, events: true },
     filters: [responses, ...options.filters],
     missed: missedOf(lost, ending.signal),
-    stream: () => followed(stream, session, takesPriming(request)),
+    stream: () => new FollowedStream(stream, session, takesPriming(request)),
   });
 }
 

@@ -153,7 +153,8 @@ export class ResumableStream {
   #lastNumber = 0;
   #reader = 0;
   #isOpen = true;
-  #changed = Promise.withResolvers<void>();
+  /** Resolves with the next change; absent while no one waits for it, as in nearly every stream. */
+  #changed: PromiseWithResolvers<void> | undefined;
 
   constructor(id: string, kind: StreamKind, caller: LostCaller, keep: KeepEvent) {
     this.id = id;
@@ -238,7 +239,7 @@ export class ResumableStream {
         if (next) {
           last += 1;
           yield next;
-        } else if (this.#isOpen) await this.#changed.promise;
+        } else if (this.#isOpen) await (this.#changed ??= Promise.withResolvers()).promise;
         else return;
       }
     } finally {
@@ -247,8 +248,8 @@ export class ResumableStream {
   }
 
   #wake(): void {
-    this.#changed.resolve();
-    this.#changed = Promise.withResolvers();
+    this.#changed?.resolve();
+    this.#changed = undefined;
   }
 }
 
@@ -300,47 +301,49 @@ export interface StreamSession {
   readonly pending: Set<string>;
 }
 
-/** A session's stream that carries the events of one answer. */
-export interface FollowedStream {
-  /** Returns the priming event for callers that support it. */
-  begin(): Uint8Array | undefined;
-  /** The event to send; `undefined` once another connection has resumed the stream. */
-  push(message: AnswerMessage): Uint8Array | undefined;
-  /** The same for an event without a message. */
-  pushComment(event: SseEvent): Uint8Array | undefined;
-  end(): void;
-}
-
 /**
- * Becomes the reader of a stream. Numbers and keeps the events of an answer, and notes which requests of the upstream wait
- * for the caller's response. With `isPrimed` the stream begins with an event without a message, so that a caller who loses it
- * before the first message can resume.
+ * A session's stream as its latest reader sends it: the events of one answer. They are numbered and kept, and the
+ * requests of the upstream that wait for the caller's response are noted.
  */
-export function followed(
-  stream: ResumableStream,
-  session: StreamSession,
-  isPrimed: boolean,
-): FollowedStream {
-  const isReader = stream.read();
-  return {
-    begin: () => (isPrimed && isReader() ? stream.prime() : undefined),
-    push(message) {
-      noteMessage(message, session, stream);
-      const { id } = message.event ?? {};
-      const event = {
-        raw: message.eventBytes,
-        data: message.bytes,
-        ...(id !== undefined && { id }),
-      };
-      const bytes = stream.push(event);
-      return isReader() ? bytes : undefined;
-    },
-    pushComment(event) {
-      const bytes = stream.push(event);
-      return isReader() ? bytes : undefined;
-    },
-    end: () => stream.end(),
-  };
+export class FollowedStream {
+  readonly #stream: ResumableStream;
+  readonly #session: StreamSession;
+  readonly #isPrimed: boolean;
+  readonly #isReader: () => boolean;
+
+  /**
+   * Becomes the reader of the stream. With `isPrimed` the stream begins with an event without a message, so that a
+   * caller who loses it before the first message can resume.
+   */
+  constructor(stream: ResumableStream, session: StreamSession, isPrimed: boolean) {
+    this.#stream = stream;
+    this.#session = session;
+    this.#isPrimed = isPrimed;
+    this.#isReader = stream.read();
+  }
+
+  /** Returns the priming event for callers that support it. */
+  begin(): Uint8Array | undefined {
+    return this.#isPrimed && this.#isReader() ? this.#stream.prime() : undefined;
+  }
+
+  /** The event to send; `undefined` once another connection has resumed the stream. */
+  push(message: AnswerMessage): Uint8Array | undefined {
+    noteMessage(message, this.#session, this.#stream);
+    const { id } = message.event ?? {};
+    const event = { raw: message.eventBytes, data: message.bytes, ...(id !== undefined && { id }) };
+    return this.pushComment(event);
+  }
+
+  /** The same for an event without a message. */
+  pushComment(event: SseEvent): Uint8Array | undefined {
+    const bytes = this.#stream.push(event);
+    return this.#isReader() ? bytes : undefined;
+  }
+
+  end(): void {
+    this.#stream.end();
+  }
 }
 
 function noteMessage(

@@ -1,7 +1,7 @@
 import { describe, expect, test, vi } from 'vitest';
 
 import { noResponses } from '#server/gateway/filters';
-import { LostCaller, followed, type ResumableStream } from '#server/gateway/session-streams';
+import { LostCaller, FollowedStream, type ResumableStream } from '#server/gateway/session-streams';
 import { LegacySessions, type LegacySession } from '#server/gateway/sessions';
 import { eventStream } from '#support/fake-upstream';
 import { replied } from '#support/replied';
@@ -50,7 +50,7 @@ async function* streamOf(
     { mediaType: 'text/event-stream', text },
     {
       filters: stream.kind === 'unasked' ? [noResponses] : [],
-      stream: () => followed(stream, session, isPrimed),
+      stream: () => new FollowedStream(stream, session, isPrimed),
     },
   );
   if (typeof body !== 'object') throw new Error('no stream');

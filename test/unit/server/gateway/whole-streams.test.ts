@@ -4,7 +4,7 @@ import { sealed, principalSeal } from '#server/gateway/seal';
 import { allowedNotifications, ownResponse } from '#server/gateway/filters';
 import { GatewayRefusal } from '#server/gateway/gateway-refusal';
 import type { ReplyOptions } from '#server/gateway/reply';
-import { followed, LostCaller, SessionStreams } from '#server/gateway/session-streams';
+import { FollowedStream, LostCaller, SessionStreams } from '#server/gateway/session-streams';
 import { fakeMac } from '#support/fake-mac';
 import { eventStream } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
@@ -65,7 +65,7 @@ async function passed(text: string | Uint8Array, way: Way) {
       refusals.push(error.code);
       return `{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"${error.code}"}}`;
     },
-    ...(inSession && { stream: () => followed(stream, session, true) }),
+    ...(inSession && { stream: () => new FollowedStream(stream, session, true) }),
     ...(way === 'resumed' && { missed: missed() }),
   };
   const answer = await replied({ mediaType: 'text/event-stream', text }, options);
