@@ -29,7 +29,9 @@ export class AnswerMessage {
   }
 
   constructor(bytes: Uint8Array, event?: SseEvent, isChanged = false) {
-    this.bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    this.bytes = Buffer.isBuffer(bytes)
+      ? bytes
+      : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     this.event = event;
     this.#isChanged = isChanged;
   }

@@ -52,7 +52,9 @@ async function sendStream(
 }
 
 function latin1(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString('latin1');
+  const { buffer, byteOffset, byteLength } = bytes;
+  const own = Buffer.isBuffer(bytes) ? bytes : Buffer.from(buffer, byteOffset, byteLength);
+  return own.toString('latin1');
 }
 
 async function drained(response: ServerResponse): Promise<void> {

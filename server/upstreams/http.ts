@@ -45,7 +45,8 @@ export class HttpPools {
   }
 
   upstream(url: string, publicOnly: boolean): Upstream {
-    return { send: (request) => this.#poolOf(url, publicOnly).send(request) };
+    const name = `${publicOnly ? 'public' : 'any'} ${url}`;
+    return { send: (request) => this.#poolOf(name, url, publicOnly).send(request) };
   }
 
   /** Uses a public URL once, for example to test it. Its pool is closed afterwards, because there may be any number of such URLs. */
@@ -74,8 +75,7 @@ export class HttpPools {
     await Promise.all([...this.#pools.values()].map(({ http }) => http.close()));
   }
 
-  #poolOf(url: string, publicOnly: boolean): HttpUpstream {
-    const name = `${publicOnly ? 'public' : 'any'} ${url}`;
+  #poolOf(name: string, url: string, publicOnly: boolean): HttpUpstream {
     const usedAt = this.#clock.now();
     const known = this.#pools.get(name);
     if (known) {
