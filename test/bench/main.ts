@@ -2,6 +2,7 @@
  * `npm run bench -- [GROUP] [--rows NAME,…] [--slots N] [--seconds S] [--against DIR]`: what ours costs, as a ratio to a floor, in one
  * interleaved run. Nothing is asserted: a table to read and to keep. See README.md beside this file.
  */
+import { benchActivity } from './activity.ts';
 import { benchAdmissions } from './admissions.ts';
 import { benchAgents } from './agents.ts';
 import { benchDashboard } from './dashboard.ts';
@@ -21,6 +22,7 @@ const benches = {
   dashboard: [() => benchDashboard(log)],
   agents: [() => benchAgents(log)],
   admissions: [() => benchAdmissions(log)],
+  activity: [() => benchActivity(log)],
   nodes: [() => benchNodes(log)],
   processes: [() => benchProcesses(log)],
 };
