@@ -17,6 +17,7 @@ const maxRefusalKinds = 60;
 /** Subjects of one kind and organization that are written down for a period of five minutes. */
 const maxSubjects = 2000;
 const maxNames = 10_000;
+const maxStoredTexts = 2000;
 const namesValidMs = 10_000;
 const tellEveryMs = 60_000;
 
@@ -80,7 +81,8 @@ export class CallLog {
   readonly #names = new LimitedMap<string, { readonly name: string; readonly untilMs: number }>(
     maxNames,
   );
-  #known = new KnownPeriods();
+  readonly #texts = new StoredTexts();
+  readonly #known = new KnownPeriods();
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> = Promise.resolve();
   #isWriting = false;
@@ -309,12 +311,13 @@ export class CallLog {
       person: userId === undefined ? undefined : { id: userId, name: name('person', userId) ?? '' },
       application: application && {
         ...application,
-        text: stored(application.text, maxLengths.application),
+        text: this.#texts.text(application.text, maxLengths.application),
       },
       address: call.address?.slice(0, maxLengths.other),
       requestId: call.requestId.slice(0, maxLengths.other),
-      method: call.method === undefined ? undefined : stored(call.method, maxLengths.method),
-      subject: call.subject === undefined ? undefined : storedSubject(call.subject),
+      method:
+        call.method === undefined ? undefined : this.#texts.text(call.method, maxLengths.method),
+      subject: call.subject === undefined ? undefined : this.#texts.subject(call.subject),
       times,
     };
   }
@@ -326,17 +329,27 @@ export class CallLog {
   }
 }
 
-/** A text from outside, cut and without secrets. */
-function stored(text: string, maxLength: number): string {
-  return redact(text.slice(0, maxLength)).slice(0, maxLength);
-}
+/** Texts from outside as they are stored: cut, and without secrets. Most calls have texts that earlier ones had, too. */
+class StoredTexts {
+  readonly #stored = new LimitedMap<string, string>(maxStoredTexts);
 
-/** The name of a tool or prompt, or a URI without its query, which can hold anything. */
-function storedSubject(subject: string): string {
-  if (!subject.includes(':')) return stored(subject, maxLengths.name);
-  const uri = subject.slice(0, maxLengths.uri);
-  const query = uri.search(/[?#]/);
-  return stored(query < 0 ? uri : `${uri.slice(0, query + 1)}…`, maxLengths.uri);
+  /** A name, or what else callers chose. */
+  text(text: string, maxLength: number): string {
+    const cut = text.slice(0, maxLength);
+    const known = this.#stored.get(cut);
+    if (known !== undefined) return known;
+    const stored = redact(cut).slice(0, maxLength);
+    this.#stored.set(cut, stored);
+    return stored;
+  }
+
+  /** The name of a tool or prompt, or a URI without its query, which can hold anything. */
+  subject(subject: string): string {
+    if (!subject.includes(':')) return this.text(subject, maxLengths.name);
+    const uri = subject.slice(0, maxLengths.uri);
+    const query = uri.search(/[?#]/);
+    return this.text(query < 0 ? uri : `${uri.slice(0, query + 1)}…`, maxLengths.uri);
+  }
 }
 
 /** Which subjects were written down for which periods, so that each is written once. */

@@ -76,11 +76,13 @@ const defaultBudgetMs = 1500;
 const anySubject = '';
 
 let lastId = 0;
+/** Distinguishes the ids of processes. */
+const ownLetters = randomBytes(4).toString('hex');
 
 /** An id that sorts by the time at which a row is written and, within a process, by order of creation. 24 letters. */
 export function newCallRecordId(nowMs: number): string {
-  lastId = (lastId + 1) % 0x100_0000;
-  return `${startOf(nowMs)}${lastId.toString(16).padStart(6, '0')}${randomBytes(3).toString('hex')}`;
+  lastId = (lastId + 1) % 0x1_0000;
+  return `${startOf(nowMs)}${lastId.toString(16).padStart(4, '0')}${ownLetters}`;
 }
 
 /** When a row was written, in milliseconds since 1970. */
