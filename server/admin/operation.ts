@@ -117,6 +117,7 @@ const leastRole = {
   'audit.read': 'admin',
   'webhook.manage': 'admin',
   'usage.read': 'admin',
+  'activity.read': 'admin',
 } as const satisfies Partial<Record<AuditAction, Role>>;
 
 /** What an operation requires: `server.manage`. */

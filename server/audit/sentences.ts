@@ -6,6 +6,7 @@ export type AuditSentence = readonly [did: string, tries: string, what: string];
  * refusal `tried to` `revoke` `the API key {key}`. `{detail}` is the whole target.
  */
 export const auditSentences = {
+  'activity.read': ['viewed', 'view', 'the calls'],
   'access-token.revoke': ['revoked', 'revoke', 'one of its access tokens for {server}'],
   'agent.connect': ['connected', 'connect', 'as an agent'],
   'agent.create': ['created', 'create', 'the agent {agent}'],

@@ -4,6 +4,7 @@ import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
 
 import { personGuard } from '#web/page-session';
+import { activityRoutes } from './activity.ts';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
 import { auditRoutes } from './audit.ts';
@@ -58,6 +59,7 @@ export const navigation: readonly NavigationEntry[] = [
   { text: 'People', path: '/people', routes: [peopleRoutes, invitationRoutes, consentRoutes] },
   { text: 'Groups', path: '/groups', routes: [groupRoutes] },
   { text: 'Usage', path: '/usage', routes: [usageRoutes] },
+  { text: 'Activity', path: '/activity', routes: [activityRoutes] },
   { text: 'Audit log', path: '/audit', routes: [auditRoutes] },
   { text: 'Single sign-on', path: '/single-sign-on', routes: [singleSignOnRoutes] },
   { text: 'Settings', path: '/settings', routes: [settingsRoutes, webhookRoutes] },

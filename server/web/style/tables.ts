@@ -18,7 +18,10 @@ tbody th { min-width: 160px; max-width: 420px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody th .note { color: var(--ink-soft); font-size: var(--size-1); }
 tbody th:has(> .sentence) { max-width: none; overflow-wrap: break-word; }
-.sentence strong { font-weight: 600; }
+.sentence strong, .sentence a { font-weight: 600; }
+.sentence a.value { color: inherit; text-decoration-color: var(--edge); text-underline-offset: 3px; }
+.sentence a.value:hover { text-decoration-color: currentColor; }
+.sentence .note { color: var(--ink-soft); font-size: var(--size-1); }
 tbody th > details { color: var(--ink-soft); font-size: var(--size-1); }
 tbody th > details .facts { padding: var(--space-2) 0; }
 tbody th > details dd { overflow-wrap: anywhere; }

@@ -6,11 +6,13 @@ import { insertAgent } from '#server/db/agents';
 import { insertOrganization } from '#server/db/organizations';
 import { insertServer } from '#server/db/servers';
 import { createKey } from '#server/admin/create-credentials';
+import { recordCalls as recordActivity } from '#support/made-calls';
 import { pageApp, type PageApp, type SignedInBrowser, withoutFooter } from '#support/page-app';
 import { deadWebhook } from '#support/webhook-setup';
 import { insertGroup } from '#server/db/groups';
 import { insertInvitation } from '#server/db/invitations';
 import { recordCalls } from '#server/db/rollups';
+import type { Db } from '#server/db/transaction';
 import { insertWebhook } from '#server/db/webhooks';
 import { newestEvents } from '#support/newest-events';
 
@@ -27,6 +29,7 @@ const forViewers = [
   'GET /servers/:server/tools',
   'GET /servers/:server/account',
   'GET /servers/:server/account/disconnect',
+  'GET /activity',
 ];
 
 /** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */
@@ -35,6 +38,9 @@ const ownOfViewers = [
   'GET /servers/:server/account/callback',
   'POST /servers/:server/account/disconnect',
 ];
+
+/** What somebody else did: to a viewer, it does not exist. */
+const ofOthers = ['GET /activity/:callId'];
 
 let app: PageApp;
 let routes: string[];
@@ -69,6 +75,7 @@ beforeAll(async () => {
     grantId: (await listGrantsOfPerson(stores.db, 'user_dana', createdAt))[0]?.id ?? '',
     invitationId: 'invitation_1',
     webhookId: 'whk_1',
+    callId: await recordCall(stores.db, clock.now()),
   };
   await app.browser('user_mel', { organizationId: 'org_acme', role: 'member' });
   const group = { id: 'group_1', organizationId: 'org_acme', name: 'staff', createdAt };
@@ -89,6 +96,13 @@ beforeAll(async () => {
     .map((route) => route.replace(mark, ' '));
 });
 afterAll(() => app[Symbol.asyncDispose]());
+
+/** Records a call of a member, and returns its id. */
+async function recordCall(db: Db, now: number): Promise<string> {
+  await recordActivity(db, (now - 60) * 1000, [{ userId: 'user_mel' }]);
+  const { id } = await db.selectFrom('call_record').select('id').executeTakeFirstOrThrow();
+  return id;
+}
 
 /** The path of a route with everything in it that is acme's, but what `but` says. */
 function pathOf(route: string, but: Record<string, string> = {}): string {
@@ -127,7 +141,7 @@ const all = (wanted: readonly string[], status: number) =>
 describe('82: dashboard pages of an organization', () => {
   test('82: there are routes to check', () => {
     expect(routes.length).toBeGreaterThan(40);
-    const named = [...forViewers, ...ownOfViewers];
+    const named = [...forViewers, ...ownOfViewers, ...ofOthers];
     expect(named.filter((route) => !routes.includes(route))).toEqual([]);
   });
 
@@ -198,7 +212,7 @@ describe('82: dashboard pages of an organization', () => {
   test('82: a viewer gets the page that the role does not allow it, and this is audited', async () => {
     const vic = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
     const before = kept();
-    const allowed = new Set([...forViewers, ...ownOfViewers]);
+    const allowed = new Set([...forViewers, ...ownOfViewers, ...ofOthers]);
     const refused = routes.filter((route) => !allowed.has(route));
     // A stream that is open is no answer that ends.
     const shown = forViewers.filter((route) => !/ $|\/live$/.test(route));
@@ -206,11 +220,13 @@ describe('82: dashboard pages of an organization', () => {
     const seen = await statuses(refused, vic);
     const looked = await statuses(shown, vic);
     const led = await statuses(ownOfViewers, vic);
+    const hidden = await statuses(ofOthers, vic);
     const noted = await newestEvents(app.server.stores.db, 1000);
 
     expect(seen).toEqual(all(refused, 403));
     expect(looked).toEqual(all(shown, 200));
     expect(led).toEqual(all(ownOfViewers, 303));
+    expect(hidden).toEqual(all(ofOthers, 404));
     expect(kept()).toEqual(before);
     const refusals = noted.filter(
       ({ actor, outcome }) => actor === 'user:user_vic' && outcome === 'refused',

@@ -1,0 +1,332 @@
+import { endWords } from '#activity/sentences';
+import { type CallFilter, type CallSearch, type FoundCalls, writtenAtMs } from '#db/calls';
+import { findUserByEmail } from '#db/people';
+import { listServers } from '#db/servers';
+import { findOrganization } from '#db/organizations';
+import { type CallRecord, callEnds } from '#model/calls';
+import { type Choice, hiddenField, selectOptions } from '#web/forms';
+import { displayName, html, type Html } from '#web/html';
+import { type Frame, layout, pageHeading } from '#web/layout';
+import { queryText } from '#web/page-request';
+import { dataTable, type Table } from '#web/tables';
+import { localTime, zoneNote } from '#web/times';
+import { titleWithName } from '#web/titles';
+import {
+  activityPath,
+  type ActivityQuery,
+  callerName,
+  callsFor,
+  callTable,
+  daySeconds,
+  type ShowValue,
+  usualDays,
+} from './calls.ts';
+import { showCall } from './call.ts';
+import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardPorts } from './ports.ts';
+
+/** Everyone sees their own calls; `callsFor` shows those of others only to people who may read them. */
+const needs = 'organization.read';
+const rowsAPage = 50;
+
+/** `/activity`: the calls to an organization's servers, newest first, and the page of each. */
+export function activityRoutes(guard: DashboardGuard): void {
+  guard.get('/activity', needs, showActivity);
+  guard.get('/activity/:callId', needs, showCall);
+}
+
+const names = [
+  'from',
+  'until',
+  'person',
+  'application',
+  'credential',
+  'endpoint',
+  'server',
+  'tool',
+  'outcome',
+  'error',
+] as const;
+
+/** The parameters of the filter as they are in the URL, cut to a useful length. */
+function typedQuery(request: DashboardRequest): ActivityQuery {
+  const entries = names.flatMap((name) => {
+    const text = queryText(request, name)?.trim().slice(0, 500);
+    return text ? [[name, text] as const] : [];
+  });
+  return Object.fromEntries(entries);
+}
+
+/** A day such as `2026-05-03`, or a moment such as `2026-05-03T14:00:00Z`, in ms since 1970. */
+function momentOf(text: string | undefined, dayEnds: boolean): number | undefined {
+  if (text === undefined) return undefined;
+  const isDay = /^\d{4}-\d\d-\d\d$/.test(text);
+  if (!isDay && !/^\d{4}-\d\d-\d\dT[\d:.]+Z$/.test(text)) return undefined;
+  const at = Date.parse(isDay ? `${text}T00:00:00Z` : text);
+  if (Number.isNaN(at)) return undefined;
+  return isDay && dayEnds ? at + daySeconds * 1000 : at;
+}
+
+/** The filter of a URL, with a person's address resolved. The last seven days, unless the URL says how far back. */
+export async function filterOf(
+  query: ActivityQuery,
+  { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
+): Promise<CallFilter> {
+  const { person, outcome, tool } = query;
+  const user = person?.includes('@') ? await findUserByEmail(db, person) : undefined;
+  const untilMs = momentOf(query.until, true);
+  const endMs = untilMs ?? clock.now() * 1000;
+  return {
+    person: user?.id ?? person,
+    credential: query.credential,
+    application: query.application,
+    endpoint: query.endpoint,
+    target: query.server,
+    names: tool === undefined ? undefined : [tool],
+    error: query.error,
+    end: outcome === 'failed' ? 'failed' : callEnds.find((end) => end === outcome),
+    fromMs: momentOf(query.from, false) ?? endMs - usualDays * daySeconds * 1000,
+    untilMs,
+  };
+}
+
+/** Where in the list a page begins. */
+function cursorOf(request: DashboardRequest): CallSearch['from'] {
+  for (const side of ['older', 'newer'] as const) {
+    const id = queryText(request, side);
+    if (id !== undefined && /^[\da-f]{12,24}$/.test(id)) return { id, side };
+  }
+  return undefined;
+}
+
+const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization, may } = visit;
+  const typed = typedQuery(request);
+  const isOwn = !may('activity.read');
+  const query = isOwn ? { ...typed, person: undefined } : typed;
+  const from = cursorOf(request);
+  const filter = await filterOf(query, ports);
+  const found = await callsFor(visit, { filter, limit: rowsAPage, ...(from && { from }) }, ports);
+  const isFiltered = names.some((name) => query[name] !== undefined);
+  const show: ShowValue = (text, value) =>
+    isOwn && value.person !== undefined
+      ? html`<strong>You</strong>`
+      : html`<a class="value" href="${activityPath(organization, { ...query, ...value })}" dir="auto">${text}</a>`;
+  const empty = isFiltered
+    ? 'No calls match. Choose an earlier day under “From”, or remove a filter.'
+    : `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
+  const heading = isOwn ? 'Your activity' : 'Activity';
+  const data = {
+    heading,
+    lead: isOwn
+      ? 'What applications did for you here, newest first. Administrators of the organization see these calls, too.'
+      : 'Who called which tool, and what came of it. Select a value to filter by it.',
+    path: activityPath(organization),
+    query,
+    filter,
+    isOwn,
+    servers: await serverChoices(organization, query, ports),
+    chips: chipsOf(organization, query, found.calls),
+    table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
+    ...pagesOf(organization, query, found, from),
+    isFiltered,
+  };
+  return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }] });
+};
+
+/** The servers of the organization, and the one that is chosen. */
+async function serverChoices(
+  name: string,
+  { endpoint }: ActivityQuery,
+  { db }: Pick<DashboardPorts, 'db'>,
+): Promise<readonly Choice[]> {
+  const organization = await findOrganization(db, name);
+  const page = { sort: 'name', descending: false, limit: 200, offset: 0 } as const;
+  const { items } = organization
+    ? await listServers(db, { organizationId: organization.id, text: undefined, ...page })
+    : { items: [] };
+  const isGone = endpoint !== undefined && !items.some(({ id }) => id === endpoint);
+  return [
+    { value: '', text: 'All servers', isChosen: endpoint === undefined },
+    ...items.map((server) => {
+      const { id: value } = server;
+      return { value, text: titleWithName(server), isChosen: value === endpoint };
+    }),
+    ...(isGone ? [{ value: endpoint, text: 'Deleted server', isChosen: true }] : []),
+  ];
+}
+
+/** A part of the filter that the form has no field for, with a link that removes it. */
+interface Chip {
+  readonly label: string;
+  readonly value: string | Html;
+  readonly href: string;
+}
+
+/** Ids are shown by the name that a found call has, so that nothing of another organization is revealed. */
+function chipsOf(
+  organization: string,
+  query: ActivityQuery,
+  [call]: readonly CallRecord[],
+): readonly Chip[] {
+  const { person, application, credential, server, error, from, until } = query;
+  const without = (...left: readonly (keyof ActivityQuery)[]) => {
+    const kept = Object.entries(query).filter(([name]) => !left.some((one) => one === name));
+    return activityPath(organization, Object.fromEntries(kept));
+  };
+  const chips: (Chip | undefined)[] = [
+    person === undefined || person.includes('@')
+      ? undefined
+      : { label: 'Person', value: call ? callerName(call) : person, href: without('person') },
+    application === undefined
+      ? undefined
+      : { label: 'Application', value: application, href: without('application') },
+    credential === undefined
+      ? undefined
+      : {
+          label: 'Credential',
+          value: call?.credential.name || credential,
+          href: without('credential'),
+        },
+    server === undefined
+      ? undefined
+      : { label: 'Server', value: call?.target.name ?? server, href: without('server') },
+    error === undefined ? undefined : { label: 'Error', value: error, href: without('error') },
+    isMoment(from) || isMoment(until)
+      ? {
+          label: 'Time',
+          value: html`${momentText(from)} – ${momentText(until)}`,
+          href: without('from', 'until'),
+        }
+      : undefined,
+  ];
+  return chips.filter((chip) => chip !== undefined);
+}
+
+function isMoment(text: string | undefined): text is string {
+  return text?.includes('T') === true && momentOf(text, false) !== undefined;
+}
+
+function momentText(text: string | undefined): Html | string {
+  const at = momentOf(text, true);
+  return at === undefined ? 'now' : localTime('moment', Math.floor(at / 1000));
+}
+
+/** Links to the pages beside this one, and how far a search got that was stopped. */
+function pagesOf(
+  organization: string,
+  query: ActivityQuery,
+  { calls, hasMore, stoppedAt }: FoundCalls,
+  from: CallSearch['from'],
+) {
+  const isUp = from?.side === 'newer';
+  const [first, last] = [calls.at(0)?.id, calls.at(-1)?.id];
+  const to = (side: 'older' | 'newer', id: string | undefined) =>
+    id === undefined ? undefined : activityPath(organization, { ...query, [side]: id });
+  const older = isUp ? (last ?? from.id) : hasMore ? (stoppedAt ?? last) : undefined;
+  const newer = isUp
+    ? (stoppedAt ?? first ?? from.id)
+    : from === undefined
+      ? undefined
+      : (first ?? from.id);
+  return {
+    newest: from === undefined ? undefined : activityPath(organization, query),
+    older: to('older', older),
+    newer: to('newer', newer),
+    searched:
+      stoppedAt === undefined
+        ? undefined
+        : {
+            at: Math.floor(writtenAtMs(stoppedAt) / 1000),
+            href: to(isUp ? 'newer' : 'older', stoppedAt),
+          },
+  };
+}
+
+interface ActivityPageData extends ReturnType<typeof pagesOf> {
+  readonly heading: string;
+  readonly lead: string;
+  /** Of the page, without a query. */
+  readonly path: string;
+  readonly query: ActivityQuery;
+  readonly filter: CallFilter;
+  /** Whether the page has only the reader's own calls. */
+  readonly isOwn: boolean;
+  readonly servers: readonly Choice[];
+  readonly chips: readonly Chip[];
+  readonly table: Table;
+  readonly isFiltered: boolean;
+}
+
+/** The calls to an organization's servers, with a filter. */
+function activityPage(data: ActivityPageData, frame: Frame): Html {
+  const { heading, lead, chips, searched, older, newer, newest } = data;
+  const content = html`${pageHeading({ heading, lead })}
+${activityFilter(data)}
+${
+  chips.length > 0 &&
+  html`<ul class="chips" aria-label="Active filters">
+${chips.map(
+  ({ label, value, href }) =>
+    html`<li><span class="soft">${label}</span> <strong dir="auto">${typeof value === 'string' ? displayName(value, 60) : value}</strong> <a href="${href}" aria-label="Remove the filter ${label}">Remove</a></li>`,
+)}
+</ul>`
+}
+${dataTable(data.table)}
+${
+  searched &&
+  html`<p class="notice" role="status">
+Searched back to ${localTime('moment', searched.at)}, then stopped because there are many calls. <a href="${searched.href}">Continue the search</a>
+</p>`
+}
+<nav class="pager" aria-label="Pages">
+${newest && html`<a class="button" href="${newest}">Newest</a>`}
+${newer && html`<a class="button" rel="prev" href="${newer}">Newer</a>`}
+${older && html`<a class="button" rel="next" href="${older}">Older</a>`}
+${zoneNote()}
+</nav>`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+function activityFilter({
+  path,
+  query,
+  filter,
+  isOwn,
+  servers,
+  isFiltered,
+}: ActivityPageData): Html {
+  const { person, outcome = '' } = query;
+  const isById = person !== undefined && !person.includes('@');
+  const hidden = ['application', 'credential', 'server', 'error'] as const;
+  const hasMoment = isMoment(query.from) || isMoment(query.until);
+  const from = query.from ?? new Date(filter.fromMs ?? 0).toISOString().slice(0, 10);
+  const outcomes = [
+    { value: '', text: 'Any outcome', isChosen: outcome === '' },
+    { value: 'failed', text: 'Failed or refused', isChosen: outcome === 'failed' },
+    ...callEnds.map((end) => ({ value: end, text: endWords[end], isChosen: outcome === end })),
+  ];
+  return html`<form class="filter many" method="get" action="${path}" role="search">
+${hidden.map((name) => query[name] !== undefined && hiddenField(name, query[name]))}
+${isById && hiddenField('person', person)}
+${hasMoment && html`${query.from && hiddenField('from', query.from)}${query.until && hiddenField('until', query.until)}`}
+${
+  !isOwn &&
+  !isById &&
+  html`<label class="unseen" for="person">E-mail address</label>
+<input id="person" name="person" value="${person}" placeholder="E-mail address" autocomplete="off">`
+}
+<label class="unseen" for="tool">Tool, prompt or resource</label>
+<input id="tool" name="tool" value="${query.tool}" placeholder="Tool, prompt or resource" dir="auto" autocomplete="off">
+<label class="unseen" for="endpoint">Server</label>
+<select id="endpoint" name="endpoint">
+${selectOptions(servers)}
+</select>
+<label class="unseen" for="outcome">Outcome</label>
+<select id="outcome" name="outcome">
+${selectOptions(outcomes)}
+</select>
+<div class="days">${!hasMoment && html`<label class="day" for="from">From <input id="from" name="from" type="date" value="${from}"></label> <label class="day" for="until">To <input id="until" name="until" type="date" value="${query.until}"></label>`} <button>Apply</button>${isFiltered && html` <a href="${path}">Clear</a>`}</div>
+</form>`;
+}

@@ -1,0 +1,289 @@
+import { accountWords, endWords, failureOf, type RemedyPlace } from '#activity/sentences';
+import { notFound } from '#admin/refusal';
+import { listAuditEvents } from '#db/audit';
+import { findCall, writtenAtMs } from '#db/calls';
+import { findOrganization } from '#db/organizations';
+import { findServer, findServerTitles } from '#db/servers';
+import type { Db } from '#db/transaction';
+import type { CallRecord } from '#model/calls';
+import { displayName, html, type Html } from '#web/html';
+import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
+import { msWords } from '#web/plots';
+import { dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
+import { isoTime, localTime, zoneNote } from '#web/times';
+import { auditSentencesOf } from './audit.ts';
+import {
+  activityPath,
+  callerName,
+  callsFor,
+  callSentence,
+  callTable,
+  daySeconds,
+  endBadge,
+  failureSentence,
+  visibleTo,
+} from './calls.ts';
+import type { DashboardVisit, PageHandler } from './guard.ts';
+import { sendDashboardPage } from './page.ts';
+import type { DashboardPorts } from './ports.ts';
+import { serverPath } from './servers.ts';
+
+const mostRounds = 20;
+/** How far around a call its caller's other calls are shown. */
+const aroundSeconds = 600;
+
+/** One call: everything that is known about it. */
+export const showCall: PageHandler = async (visit, request, reply, { ports }) => {
+  const { organization } = visit;
+  const call = await findVisible(visit, request.params['callId'] ?? '', ports.db);
+  const servers = await findServerTitles(ports.db, organization, [call.target.name]);
+  const server = await findServer(ports.db, organization, call.endpoint.name);
+  // A later server may have the name of a deleted one.
+  const home =
+    server?.id === call.endpoint.id ? serverPath(organization, call.endpoint.name) : undefined;
+  const rounds = await roundsOf(visit, call, ports);
+  const heading = displayName(call.subject ?? call.method ?? 'Call', 80);
+  const data = {
+    call,
+    heading,
+    sentence: callSentence(call, servers),
+    failure: failureSentence(call),
+    remedy: failureOf(call)?.remedy,
+    fix: fixOf(visit, call, home),
+    facts: factsOf(visit, call, home),
+    rounds:
+      rounds.length > 1
+        ? await callTable(visit, rounds, { caption: 'Rounds of this call', empty: '' }, ports)
+        : undefined,
+    audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
+    around: aroundOf(organization, call),
+    now: ports.clock.now(),
+  };
+  const crumbs = [{ text: 'Activity', href: activityPath(organization) }, { text: heading }];
+  return sendDashboardPage(reply, visit, callPage, data, { crumbs });
+};
+
+/** The call with this id, if it is one of this organization that this person may see. */
+async function findVisible(visit: DashboardVisit, id: string, db: Db): Promise<CallRecord> {
+  const organization = await findOrganization(db, visit.organization);
+  const call = organization && (await findCall(db, organization.id, id));
+  const { person } = visibleTo(visit);
+  if (!call || (person !== undefined && person !== call.person?.id)) throw notFound('call');
+  return call;
+}
+
+/** The rows of a call that needed several requests, newest first. */
+async function roundsOf(visit: DashboardVisit, call: CallRecord, ports: DashboardPorts) {
+  const { callId, credential, endpoint } = call;
+  const atMs = writtenAtMs(call.id);
+  const filter = {
+    callId,
+    credential: credential.id,
+    endpoint: endpoint.id,
+    fromMs: atMs - daySeconds * 1000,
+    untilMs: atMs + daySeconds * 1000,
+  };
+  const { calls } = await callsFor(visit, { filter, limit: mostRounds, budgetMs: 500 }, ports);
+  return calls;
+}
+
+/** Entries of the audit log that the same request caused. */
+async function auditTable(
+  { organization }: DashboardVisit,
+  call: CallRecord,
+  { db, clock }: DashboardPorts,
+): Promise<Table | undefined> {
+  const from = Math.floor(call.startedAtMs / 1000) - 1;
+  const until = from + Math.ceil((call.durationMs ?? 0) / 1000) + 60;
+  const near = await listAuditEvents(db, { organization, from, until, limit: 200 });
+  const events = near.flatMap(({ id, at, actor, action, target = null, outcome, requestId }) =>
+    requestId === call.requestId ? [{ id, at, actor, action, target, outcome }] : [],
+  );
+  if (events.length === 0) return undefined;
+  const sentenceOf = await auditSentencesOf(organization, events, db);
+  return {
+    caption: 'Entries of the audit log',
+    columns: ['What happened', 'When'].map((text) => ({ text })),
+    rows: events.map((event) => ({
+      id: event.id,
+      cells: [
+        { kind: 'sentence', sentence: sentenceOf(event), badges: [], facts: [] },
+        timeCell(event.at),
+      ],
+    })),
+    empty: { text: '' },
+    now: clock.now(),
+  };
+}
+
+function aroundOf(organization: string, call: CallRecord): Link {
+  const { person, credential, startedAtMs } = call;
+  const at = Math.floor(startedAtMs / 1000);
+  const query = {
+    ...(person ? { person: person.id } : { credential: credential.id }),
+    from: isoTime(at - aroundSeconds),
+    until: isoTime(at + aroundSeconds),
+  };
+  return {
+    text: `Other calls of ${callerName(call)} within ten minutes`,
+    href: activityPath(organization, query),
+  };
+}
+
+/** Where the person who looks at a failed call can remove its cause. */
+function fixOf(
+  visit: DashboardVisit,
+  call: CallRecord,
+  home: string | undefined,
+): Link | undefined {
+  const place = failureOf(call)?.place;
+  if (home === undefined || place === undefined) return undefined;
+  const isManager = visit.may('server.manage');
+  const links: Record<RemedyPlace, Link | undefined> = {
+    credential: credentialLink(call, home),
+    settings: isManager ? { text: 'Open settings', href: `${home}/settings` } : undefined,
+    access: visit.may('people.read') ? { text: 'Check access', href: `${home}/access` } : undefined,
+    tools: { text: 'View tools', href: `${home}/tools` },
+    upstream: isManager
+      ? { text: 'Check upstream authentication', href: `${home}/upstream` }
+      : undefined,
+    account:
+      call.person?.id === visit.person.user.id
+        ? { text: 'Connect your account', href: `${home}/account` }
+        : undefined,
+  };
+  return links[place];
+}
+
+/** The page of the key or client. Applications that registered themselves have none. */
+function credentialLink({ credential }: CallRecord, home: string): Link | undefined {
+  const { type, id } = credential;
+  if (type === 'key') return { text: 'View API key', href: `${home}/keys/${id}` };
+  if (type === 'client' && id.startsWith('client_')) {
+    return { text: 'View OAuth client', href: `${home}/clients/${id}` };
+  }
+  return undefined;
+}
+
+const credentialWords = { key: 'API key', client: 'OAuth client', person: 'Signed in here' };
+
+/** Everything that the row says, under the names that people know. */
+function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefined): Fact[] {
+  const { organization, may } = visit;
+  const { person, credential, application, endpoint, target } = call;
+  const linked = (label: string, text: string, href: string | undefined): Fact => ({
+    label,
+    cell: { kind: 'name', text: displayName(text, 200), ...(href !== undefined && { href }) },
+  });
+  const plain = (label: string, text: string | undefined): Fact[] =>
+    text === undefined ? [] : [{ label, text: displayName(text, 500) }];
+  const id = (label: string, text: string | undefined): Fact[] =>
+    text === undefined ? [] : [{ label, cell: { kind: 'id', text: displayName(text, 200) } }];
+  const personHref = may('people.read')
+    ? `${dashboardPath(organization)}/people/${person?.id}`
+    : undefined;
+  const tool = { tool: call.subject, server: target.id };
+  return [
+    {
+      label: 'Started',
+      cell: timeCell(Math.floor(call.startedAtMs / 1000)),
+    },
+    ...plain('Took', call.durationMs === undefined ? undefined : msWords(call.durationMs)),
+    ...plain('Outcome', endWords[call.end]),
+    ...plain('Error code', call.error),
+    ...plain('HTTP status', call.status === undefined ? undefined : String(call.status)),
+    ...(person ? [linked('Person', person.name || person.id, personHref)] : []),
+    ...(credential.type === 'person'
+      ? plain('Credential', credentialWords.person)
+      : [
+          linked(
+            credentialWords[credential.type],
+            credential.name || credential.id,
+            home && credentialLink(call, home)?.href,
+          ),
+        ]),
+    ...plain(
+      application?.source === 'user_agent'
+        ? 'Application, by its User-Agent'
+        : 'Application, as it calls itself',
+      application?.text,
+    ),
+    ...plain('Address', call.address),
+    linked('Server', target.name, home),
+    ...(endpoint.name === target.name ? [] : plain('Endpoint', endpoint.name)),
+    ...plain('Method', call.method ?? 'Refused before it was read'),
+    ...(call.subject === undefined
+      ? []
+      : [linked(subjectLabel(call.method), call.subject, activityPath(organization, tool))]),
+    ...plain('Sent to the upstream', accountWords[call.account]),
+    ...plain('Size of request', bytesWords(call.bytesIn)),
+    ...plain('Size of answer', bytesWords(call.bytesOut)),
+    ...plain('Repetitions', call.times > 1 ? `${call.times} within a minute` : undefined),
+    ...plain('Protocol', call.era === 'modern' ? 'MCP since 2026-07-28' : 'MCP up to 2025-11-25'),
+    ...plain('Answered by', call.node),
+    ...id('Request ID', call.requestId),
+    ...id('Trace ID', call.traceId),
+    ...id('Call ID', call.callId),
+  ];
+}
+
+function subjectLabel(method: string | undefined): string {
+  if (method === 'resources/read') return 'Resource';
+  if (method === 'prompts/get') return 'Prompt';
+  return 'Tool';
+}
+
+function bytesWords(bytes: number): string {
+  if (bytes < 1024) return `${bytes} bytes`;
+  if (bytes < 1024 * 1024) return `${Number((bytes / 1024).toPrecision(3))} KiB`;
+  return `${Number((bytes / 1024 / 1024).toPrecision(3))} MiB`;
+}
+
+interface CallPageData {
+  readonly call: CallRecord;
+  readonly heading: string;
+  readonly sentence: Html;
+  /** Why it failed; `undefined` if it did not. */
+  readonly failure: string | undefined;
+  readonly remedy: string | undefined;
+  /** The page where the cause can be removed. */
+  readonly fix: Link | undefined;
+  readonly facts: readonly Fact[];
+  /** `undefined` if there was one round. */
+  readonly rounds: Table | undefined;
+  readonly audit: Table | undefined;
+  readonly around: Link;
+  readonly now: number;
+}
+
+/** One call with everything that is known about it. */
+function callPage(data: CallPageData, frame: Frame): Html {
+  const { call, heading, sentence, failure, remedy, fix, facts, rounds, audit, around } = data;
+  const content = html`${pageHeading({ heading, badges: [endBadge(call)] })}
+<p>${sentence} <span class="soft">·</span> ${localTime('exact', Math.floor(call.startedAtMs / 1000))}</p>
+${
+  failure &&
+  html`<div class="notice warning">
+<p dir="auto">${failure} ${remedy}</p>
+${fix && html`<p><a class="button" href="${fix.href}">${fix.text}</a></p>`}
+</div>`
+}
+<section class="group" aria-labelledby="facts-heading">
+<h2 id="facts-heading">Details</h2>
+${factList(facts, data.now)}
+<p><a href="${around.href}" dir="auto">${around.text}</a> ${zoneNote()}</p>
+</section>
+${section('rounds', 'Rounds of this call', rounds)}
+${section('audit', 'Entries of the audit log', audit)}`;
+  return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+function section(id: string, heading: string, table: Table | undefined): Html | undefined {
+  return (
+    table &&
+    html`<section class="section" aria-labelledby="${id}-heading">
+<h2 id="${id}-heading">${heading}</h2>
+${dataTable(table)}
+</section>`
+  );
+}

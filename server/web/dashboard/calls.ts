@@ -1,0 +1,231 @@
+import { endWords, failureOf } from '#activity/sentences';
+import { notFound } from '#admin/refusal';
+import { type CallFilter, type CallSearch, type FoundCalls, searchCalls } from '#db/calls';
+import { findOrganization } from '#db/organizations';
+import { findServerTitles } from '#db/servers';
+import type { CallRecord } from '#model/calls';
+import { displayName, html, type Html } from '#web/html';
+import { badge, type Badge, dashboardPath } from '#web/layout';
+import { msWords } from '#web/plots';
+import { dataTable, type Table, timeCell } from '#web/tables';
+import { titleText } from '#web/titles';
+import type { DashboardVisit } from './guard.ts';
+import type { DashboardPorts } from './ports.ts';
+
+// Recorded calls as pages show them: who may see which, sentences, tables.
+
+/** Rows younger than this are left out: another process may still be writing older ones. */
+const settledAfterMs = 3000;
+
+/** Searches the calls that this person may see: all of the organization, or only their own. */
+export async function callsFor(
+  visit: DashboardVisit,
+  search: Pick<CallSearch, 'filter' | 'from' | 'limit' | 'budgetMs'>,
+  { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
+): Promise<FoundCalls> {
+  const filter = { ...search.filter, ...visibleTo(visit) };
+  const { person } = search.filter;
+  if (person !== undefined && person !== filter.person) return { calls: [], hasMore: false };
+  const organization = await findOrganization(db, visit.organization);
+  if (!organization) throw notFound('organization');
+  const watermarkMs = clock.now() * 1000 - settledAfterMs;
+  return searchCalls(db, { ...search, organizationId: organization.id, filter, watermarkMs });
+}
+
+/** The part of a filter that a person without permission to read everyone's calls cannot change. */
+export function visibleTo({ may, person }: DashboardVisit): Pick<CallFilter, 'person'> {
+  return may('activity.read') ? {} : { person: person.user.id };
+}
+
+/** What a link to Activity can select, as query parameters. */
+export type ActivityQuery = Readonly<
+  Partial<
+    Record<
+      | 'from'
+      | 'until'
+      | 'person'
+      | 'application'
+      | 'credential'
+      | 'endpoint'
+      | 'server'
+      | 'tool'
+      | 'outcome'
+      | 'error'
+      | 'older'
+      | 'newer',
+      string | undefined
+    >
+  >
+>;
+
+/** The path of Activity with a filter; `path` follows `/activity`. */
+export function activityPath(organization: string, query: ActivityQuery = {}, path = ''): string {
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value) parameters.set(name, value);
+  const home = `${dashboardPath(organization)}/activity${path}`;
+  return parameters.size === 0 ? home : `${home}?${parameters.toString()}`;
+}
+
+/** The page of one call. */
+export function callPath(organization: string, { id }: Pick<CallRecord, 'id'>): string {
+  return `${dashboardPath(organization)}/activity/${id}`;
+}
+
+const longestText = 60;
+
+/** A text that a caller chose, short enough for a sentence. */
+function words(text: string, limit = longestText): string {
+  return displayName(text, limit) || 'unnamed';
+}
+
+/** The person or the credential that called, as the subject of a sentence. */
+export function callerName({ person, credential }: CallRecord): string {
+  if (person) return words(person.name || person.id);
+  const kind = credential.type === 'key' ? 'API key' : 'OAuth client';
+  return `${kind} ${words(credential.name || credential.id)}`;
+}
+
+/** How the end of a call looks. */
+export function endBadge({ end }: Pick<CallRecord, 'end'>): Badge {
+  const tone =
+    end === 'ok' ? 'good' : end === 'cancelled' ? 'plain' : end === 'unknown' ? 'care' : 'bad';
+  return { text: endWords[end], tone };
+}
+
+/** Why a call failed, in one sentence; `undefined` if it did not. */
+export function failureSentence(call: CallRecord): string | undefined {
+  const failure = failureOf(call);
+  if (!failure) return undefined;
+  const verb = call.end === 'refused' ? 'was refused' : 'failed';
+  const whose = call.person
+    ? `The call of ${callerName(call)}`
+    : `The call with the ${callerName(call)}`;
+  return `${whose} ${verb} because ${failure.because}.`;
+}
+
+/** What a method does, before and after the name of what it was used on. */
+const verbs: Readonly<Record<string, readonly [did: string, tried: string, after: string]>> = {
+  'tools/call': ['used', 'use', ''],
+  'resources/read': ['read', 'read', ''],
+  'prompts/get': ['used the prompt', 'use the prompt', ''],
+  'tasks/result': ['fetched the result of a task', 'fetch the result of a task', ''],
+  'tasks/cancel': ['cancelled a task', 'cancel a task', ''],
+  'tools/list': ['listed the tools', 'list the tools', ''],
+  'resources/list': ['listed the resources', 'list the resources', ''],
+  'prompts/list': ['listed the prompts', 'list the prompts', ''],
+  initialize: ['connected', 'connect', ''],
+};
+
+/** Turns a value of a sentence into what is shown for it, usually a link. */
+export type ShowValue = (text: string, query: ActivityQuery) => Html;
+
+const plainValue: ShowValue = (text) => html`<strong dir="auto">${text}</strong>`;
+
+/** What happened, in words: who used what of which server, and with which application. */
+export function callSentence(
+  call: CallRecord,
+  titles: ReadonlyMap<string, string>,
+  show: ShowValue = plainValue,
+): Html {
+  const { person, credential, application, subject, target, method, end } = call;
+  const who = person
+    ? show(callerName(call), { person: person.id })
+    : show(callerName(call), { credential: credential.id });
+  const [did, tried] = (method !== undefined && Object.hasOwn(verbs, method)
+    ? verbs[method]
+    : undefined) ?? [
+    `sent ${words(method ?? 'a request')}`,
+    `send ${words(method ?? 'a request')}`,
+  ];
+  const verb = end === 'ok' || end === 'tool_error' ? did : `tried to ${tried}`;
+  const what = subject === undefined ? undefined : show(words(subject), { tool: subject });
+  const title = titles.get(target.name);
+  const server = show(titleText({ name: target.name, title }), { server: target.id });
+  const joint = what ? 'of' : method === 'initialize' || method === undefined ? 'to' : 'of';
+  const by = application
+    ? html` with “${show(words(application.text, 40), { application: application.text })}”`
+    : person && credential.type !== 'person'
+      ? html` with ${show(words(credential.name || credential.id), { credential: credential.id })}`
+      : '';
+  return html`${who} ${verb}${what && html` ${what}`} ${joint} ${server}${by}`;
+}
+
+interface CallTable {
+  readonly caption: string;
+  readonly empty: string;
+  /** Turns a value of a row into what is shown for it. Default: bold text. */
+  readonly show?: ShowValue;
+}
+
+/** Calls as a table, each with a link to its page. */
+export async function callTable(
+  { organization }: Pick<DashboardVisit, 'organization'>,
+  calls: readonly CallRecord[],
+  { caption, empty, show }: CallTable,
+  { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
+): Promise<Table> {
+  const servers = [...new Set(calls.map(({ target }) => target.name))];
+  const titles = await findServerTitles(db, organization, servers);
+  return {
+    caption,
+    columns: ['What happened', 'Took', 'When', 'Details'].map((text) => ({ text })),
+    rows: calls.map((call) => ({
+      id: call.id,
+      cells: [
+        {
+          kind: 'sentence',
+          sentence: html`${callSentence(call, titles, show)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call)}`,
+          badges: [],
+          facts: [],
+        },
+        { kind: 'text', text: call.durationMs === undefined ? '' : msWords(call.durationMs) },
+        timeCell(Math.floor(call.startedAtMs / 1000)),
+        {
+          kind: 'actions',
+          actions: [{ text: 'View', href: callPath(organization, call), of: 'the call' }],
+        },
+      ],
+    })),
+    empty: { text: empty },
+    now: clock.now(),
+  };
+}
+
+function repeated({ times }: CallRecord): Html | undefined {
+  return times > 1 ? html` ${badge({ text: `${times} times`, tone: 'plain' })}` : undefined;
+}
+
+function reasonLine(call: CallRecord): Html | undefined {
+  const failure = failureOf(call);
+  if (!failure) return undefined;
+  const { because } = failure;
+  return html`<p class="note">${because.charAt(0).toUpperCase()}${because.slice(1)}.</p>`;
+}
+
+const mostLast = 5;
+
+/** The last calls that a filter selects, as a section of another page; nothing for people who may not see them. */
+export async function lastCalls(
+  visit: DashboardVisit,
+  query: ActivityQuery,
+  filter: CallFilter,
+  ports: DashboardPorts,
+): Promise<Html | undefined> {
+  if (!visit.may('activity.read')) return undefined;
+  const { organization } = visit;
+  const fromMs = (ports.clock.now() - usualDays * daySeconds) * 1000;
+  const search = { filter: { fromMs, ...filter }, limit: mostLast, budgetMs: 200 };
+  const { calls } = await callsFor(visit, search, ports);
+  const caption = 'Last calls';
+  const empty = `No calls in the last ${usualDays} days.`;
+  const table = await callTable(visit, calls, { caption, empty }, ports);
+  return html`<section class="section" aria-labelledby="calls-heading">
+<h2 id="calls-heading">${caption}</h2>
+${calls.length === 0 ? html`<p class="lead">${empty}</p>` : dataTable(table)}
+<p><a href="${activityPath(organization, query)}">View all calls</a></p>
+</section>`;
+}
+
+/** How far back Activity goes unless the reader says otherwise. */
+export const usualDays = 7;
+export const daySeconds = 86_400;

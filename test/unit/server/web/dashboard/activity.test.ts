@@ -1,0 +1,234 @@
+import { expect, onTestFinished, test } from 'vitest';
+
+import { insertOrganization } from '#server/db/organizations';
+import type { Role } from '#server/model/roles';
+import type { EndedCall } from '#server/model/calls';
+import { recordCalls } from '#support/made-calls';
+import { pageApp } from '#support/page-app';
+
+/** A person of this role in `acme`, whose calls these are, an hour ago. */
+async function recorded(role: Role, calls: readonly Partial<EndedCall>[]) {
+  const app = await pageApp();
+  onTestFinished(() => app[Symbol.asyncDispose]());
+  const { db } = app.server.stores;
+  const { cookie } = await app.browser('user_dora', { organizationId: 'org_acme', role });
+  await app.browser('user_eli', { organizationId: 'org_acme', role: 'member' });
+  await insertOrganization(db, { id: 'org_other', name: 'other', createdAt: 1 });
+  const nowMs = (app.server.clock.now() - 3600) * 1000;
+  await recordCalls(db, nowMs, calls.map(at));
+  const look = (query = '') => app.get(`/dashboard/acme/activity${query}`, cookie);
+  return { app, cookie, look, nowMs };
+}
+
+const sales = { id: 'srv_sales', organization: 'acme', name: 'sales' };
+const at = (call: Partial<EndedCall>): Partial<EndedCall> => ({
+  endpoint: sales,
+  target: { id: 'target_sales', name: 'sales' },
+  ...call,
+});
+
+const sentencesOf = (text: string) =>
+  [...text.matchAll(/<div class="sentence">([\s\S]*?)<\/div>/g)].map(([, one = '']) =>
+    one
+      .replaceAll(/<p class="note">/g, ' ')
+      .replaceAll(/<[^>]+>/g, '')
+      .replaceAll(/\s+/g, ' ')
+      .trim(),
+  );
+
+const claude = { text: 'Claude Desktop 1.2', source: 'client_info' } as const;
+
+test('activity: a call is a sentence, the newest first, with the reason of a failed one', async () => {
+  const { look } = await recorded('admin', [
+    { userId: 'user_dora', application: claude, durationMs: 120 },
+    { userId: 'user_eli', end: 'refused', error: 'insufficient_scope' },
+    { userId: 'user_eli', method: 'resources/read', subject: 'file:///a', end: 'tool_error' },
+  ]);
+
+  const { text } = await look();
+
+  expect(sentencesOf(text)).toEqual([
+    'user_eli@example.com read file:///a of sales with client_claude Tool error The tool reported an error.',
+    'user_eli@example.com tried to use search of sales with client_claude Refused The credential lacks the scope for it.',
+    'user_dora@example.com used search of sales with “Claude Desktop 1.2” OK',
+  ]);
+  expect(text).toContain('120 ms');
+});
+
+test('activity: a value is a link that filters by it, and the filter can be removed', async () => {
+  const { app, cookie, look } = await recorded('admin', [
+    { userId: 'user_dora', application: claude },
+    { userId: 'user_eli', subject: 'write' },
+  ]);
+  const { text } = await look();
+  const [, href = ''] = /<a class="value" href="([^"]+)"[^>]*>Claude Desktop 1.2</.exec(text) ?? [];
+
+  const filtered = await app.get(href.replaceAll('&amp;', '&'), cookie);
+  const without = /<a href="([^"]+)" aria-label="Remove the filter Application"/.exec(
+    filtered.text,
+  );
+
+  expect(sentencesOf(filtered.text)).toHaveLength(1);
+  expect(sentencesOf(filtered.text)[0]).toContain('user_dora@example.com used search');
+  expect(without?.[1]).toBe('/dashboard/acme/activity');
+});
+
+test.each([
+  ['?person=user_eli@example.com', 1],
+  ['?person=user_eli', 1],
+  ['?person=nobody@example.com', 0],
+  ['?tool=write', 1],
+  ['?outcome=failed', 1],
+  ['?outcome=ok', 2],
+  ['?error=insufficient_scope', 1],
+  ['?endpoint=srv_sales', 3],
+  ['?server=target_sales', 3],
+  ['?credential=client_claude', 3],
+  ['?from=2001-01-01&until=2001-01-02', 0],
+  ['?from=junk&until=junk', 3],
+])('activity: %s selects %i calls', async (query, count) => {
+  const { look } = await recorded('admin', [
+    { userId: 'user_dora' },
+    { userId: 'user_eli', subject: 'write' },
+    { userId: 'user_dora', end: 'refused', error: 'insufficient_scope' },
+  ]);
+
+  const { status, text } = await look(query);
+
+  expect(status).toBe(200);
+  expect(sentencesOf(text)).toHaveLength(count);
+  expect(text.includes('No calls match.')).toBe(count === 0);
+});
+
+test('activity: older and newer pages stay stable while calls arrive', async () => {
+  const tools = Array.from({ length: 60 }, (_, index) => ({ subject: `tool_${index}` }));
+  const { app, cookie, look, nowMs } = await recorded('admin', tools);
+  const next = (text: string, rel: string) =>
+    new RegExp(`href="([^"]+)">${rel}<`).exec(text)?.[1]?.replaceAll('&amp;', '&') ?? '';
+  const first = await look();
+  await recordCalls(app.server.stores.db, nowMs + 60_000, [at({ subject: 'late' })]);
+
+  const older = await app.get(next(first.text, 'Older'), cookie);
+  const newer = await app.get(next(older.text, 'Newer'), cookie);
+  const newest = await app.get(next(newer.text, 'Newer'), cookie);
+
+  expect(sentencesOf(first.text)).toHaveLength(50);
+  expect(first.text).not.toContain('>Newer<');
+  expect(sentencesOf(older.text)).toHaveLength(10);
+  expect(older.text).not.toContain('>Older<');
+  expect(sentencesOf(newer.text)).toEqual(sentencesOf(first.text));
+  expect(sentencesOf(newest.text).join()).toContain('used late of sales');
+});
+
+test.each(['member', 'viewer'] as const)(
+  'activity: a %s sees only their own calls',
+  async (role) => {
+    const { app, cookie, look } = await recorded(role, [
+      { userId: 'user_dora', subject: 'mine' },
+      { userId: 'user_eli', subject: 'theirs' },
+      { subject: 'of_a_key', credential: { type: 'key', id: 'key_1' } },
+    ]);
+
+    const own = await look();
+    const tried = await look('?person=user_eli');
+    const ids = await callIds(app);
+    const statuses = await Promise.all(
+      ids.map(async ({ id }) => (await app.get(`/dashboard/acme/activity/${id}`, cookie)).status),
+    );
+
+    expect(own.text).toContain('<h1 dir="auto">Your activity</h1>');
+    expect(sentencesOf(own.text)).toEqual(['You used mine of sales with client_claude OK']);
+    expect(own.text).not.toContain('name="person"');
+    expect(tried.text).not.toContain('theirs');
+    expect(ids.map(({ subject }) => subject)).toEqual(['mine', 'theirs', 'of_a_key']);
+    expect(statuses).toEqual([200, 404, 404]);
+  },
+);
+
+test('activity: a call of another organization is not found', async () => {
+  const { app, cookie, look } = await recorded('owner', [
+    { subject: 'secret_tool', endpoint: { id: 'srv_x', organization: 'other', name: 'x' } },
+  ]);
+  const [theirs] = await callIds(app);
+
+  const one = await app.get(`/dashboard/acme/activity/${theirs?.id}`, cookie);
+  const list = await look(`?newer=${theirs?.id.slice(0, 12)}`);
+
+  expect(one.status).toBe(404);
+  expect(sentencesOf(list.text)).toEqual([]);
+  expect(list.text).not.toContain('secret_tool');
+});
+
+test('activity: what a caller chose is escaped, cut and cannot reorder the page', async () => {
+  const { app, cookie, look } = await recorded('admin', [
+    {
+      userId: 'user_dora',
+      subject: `<img src=x>\u202e${'x'.repeat(400)}`,
+      application: { text: `"><script>${'y'.repeat(400)}`, source: 'user_agent' },
+    },
+  ]);
+  const [call] = await callIds(app);
+
+  const { text } = await look();
+  const one = await app.get(`/dashboard/acme/activity/${call?.id}`, cookie);
+
+  for (const page of [text, one.text]) {
+    expect(page).toContain('&lt;img src=x&gt;');
+    expect(page).not.toContain('<img');
+    expect(page).not.toContain('"><script>y');
+    expect(page).not.toContain('\u202e');
+  }
+  expect(sentencesOf(text)[0]?.length).toBeLessThan(300);
+});
+
+test('a call: its page has every fact, the cause with its remedy, and links to what it names', async () => {
+  const { app, cookie } = await recorded('admin', [
+    {
+      userId: 'user_eli',
+      application: claude,
+      end: 'upstream_error',
+      error: 'upstream_failed',
+      account: 'fixed_headers',
+      status: 502,
+      traceId: 'a'.repeat(32),
+      requestId: 'req_1',
+    },
+  ]);
+  const [call] = await callIds(app);
+
+  const { text } = await app.get(`/dashboard/acme/activity/${call?.id}`, cookie);
+
+  expect(text).toContain(
+    'The call of user_eli@example.com failed because the upstream failed, did not answer in time, or refused the request.',
+  );
+  expect(text).toContain('href="/dashboard/acme/servers/sales/upstream">Check upstream');
+  expect(text).toContain('Application, as it calls itself');
+  expect(text).toContain('href="/dashboard/acme/people/user_eli"');
+  expect(text).toContain('href="/dashboard/acme/servers/sales/clients/client_claude"');
+  for (const fact of ['req_1', 'a'.repeat(32), '502', 'node-1', '192.0.2.1']) {
+    expect(text).toContain(fact);
+  }
+  const [, around = ''] = /<a href="([^"]+)"[^>]*>Other calls of/.exec(text) ?? [];
+  const near = await app.get(around.replaceAll('&amp;', '&'), cookie);
+  expect(sentencesOf(near.text)).toHaveLength(1);
+});
+
+test('a call: all rounds of a call that needed input are on its page', async () => {
+  const { app, cookie } = await recorded('admin', [
+    { callId: 'call_1', userId: 'user_dora' },
+    { callId: 'call_1', userId: 'user_dora', end: 'tool_error' },
+    { userId: 'user_dora', subject: 'another' },
+  ]);
+  const [first] = await callIds(app);
+
+  const { text } = await app.get(`/dashboard/acme/activity/${first?.id}`, cookie);
+
+  expect(text).toContain('Rounds of this call');
+  expect(sentencesOf(text)).toHaveLength(2);
+  expect(text).not.toContain('used another');
+});
+
+async function callIds({ server }: Awaited<ReturnType<typeof pageApp>>) {
+  const rows = server.stores.db.selectFrom('call_record').select(['id', 'subject']);
+  return rows.orderBy('id').execute();
+}
