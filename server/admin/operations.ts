@@ -1,5 +1,6 @@
 import { agentOperations } from './agents.ts';
 import { auditOperations } from './audit.ts';
+import { callOperations } from './calls.ts';
 import { clientSecretOperations } from './client-secrets.ts';
 import { clientOperations } from './clients.ts';
 import { grantOperations } from './grants.ts';
@@ -72,6 +73,7 @@ export const operations: readonly Operation[] = [
   ...settingsOperations,
   ...grantOperations,
   ...auditOperations,
+  ...callOperations,
   ...webhookOperations,
   ...userOperations,
 ];

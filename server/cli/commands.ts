@@ -1,5 +1,6 @@
 import { agentCommands } from '#admin/agents';
 import { auditCommands } from '#admin/audit';
+import { callCommands } from '#admin/calls';
 import { clientSecretCommands } from '#admin/client-secrets';
 import { clientCommands, clientRevokeCommand } from '#admin/clients';
 import type { Command } from '#admin/command';
@@ -77,6 +78,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...grantCommands,
   ...tokenCommands,
   ...auditCommands,
+  ...callCommands,
   ...webhookCommands,
   signingKeyRotate,
   backup,

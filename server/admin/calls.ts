@@ -1,0 +1,412 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { z } from 'zod';
+
+import { exportCalls } from '#activity/export-calls';
+import { json } from '#config/option';
+import type { Input } from '#config/read-options';
+import { UsageError } from '#config/usage-error';
+import { type CallFilter, findCall, listCalledNames, searchCalls, writtenAtMs } from '#db/calls';
+import { findUserByEmail } from '#db/people';
+import { findServer } from '#db/servers';
+import type { Db } from '#db/transaction';
+import { callEnds, type CallRecord, upstreamAccounts } from '#model/calls';
+import type { Option } from '#model/option';
+import { administer, type Command } from './command.ts';
+import { fields, wholeNumber, words } from './fields.ts';
+import { organizationOperation, type Operation } from './operation.ts';
+import { type Ports, type Stores, findListed, namedOrganization } from './positionals.ts';
+import { printMade, printRows } from './print.ts';
+import { notFound } from './refusal.ts';
+
+const mostALimit = 200;
+const path = '/organizations/{organization}/calls';
+/** Rows younger than this are left out: another process may still be writing older ones. */
+const settledAfterMs = 3000;
+
+const cursor = z.string().regex(/^[\da-f]{12,24}$/, 'is not a value from an earlier response');
+
+/** The filters of recorded calls. */
+const callFilter = {
+  person: words(320).optional().describe('The ID or the e-mail address of a person'),
+  application: words(200).optional().describe('The application, as it calls itself'),
+  credential: words(2000).optional().describe('The ID of a key or client'),
+  server: fields.server.optional(),
+  tool: words(500).optional().describe('A tool, prompt or resource; `*` stands for any text'),
+  outcome: z
+    .enum([...callEnds, 'failed'])
+    .optional()
+    .describe('How it ended; `failed`: all but `ok` and `cancelled`'),
+  error: words(100).optional().describe('The code of the error, for example `insufficient_scope`'),
+  from: wholeNumber().optional().describe('Calls at or after this time, in seconds since 1970'),
+  until: wholeNumber().optional().describe('Calls before this time, in seconds since 1970'),
+};
+
+type CallFilterInput = z.output<z.ZodObject<typeof callFilter>>;
+
+const named = z.object({ id: z.string(), name: z.string() });
+
+export const callViewSchema = z
+  .object({
+    id: z.string(),
+    callId: z.string().describe('The same for all rounds of a call that needed input'),
+    at: fields.at,
+    durationMs: z.int().nullable().describe('`null` if it has not ended'),
+    person: named.nullable().describe('The name is the e-mail address at the time of the call'),
+    credential: named.extend({ type: z.enum(['client', 'key', 'person']) }),
+    application: z.string().nullable().describe('As it calls itself'),
+    applicationSource: z.enum(['client_info', 'user_agent']).nullable(),
+    address: z.string().nullable(),
+    endpoint: named,
+    server: named.describe('The server whose tool it was; the ID is that of its target'),
+    account: z.enum(upstreamAccounts).describe('What the server was called with'),
+    method: z.string().nullable(),
+    tool: z.string().nullable().describe('The tool, prompt or resource'),
+    outcome: z.enum(callEnds),
+    error: z.string().nullable(),
+    status: z.int().nullable(),
+    bytesIn: z.int(),
+    bytesOut: z.int(),
+    times: z.int().describe('How often it happened: equal refusals of a minute are one call'),
+    requestId: z.string(),
+    traceId: z.string().nullable(),
+    era: z.enum(['legacy', 'modern']),
+    node: z.string(),
+  })
+  .meta({ id: 'Call' });
+
+function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
+  const { id, callId, startedAtMs, durationMs, person, credential, application, target } = call;
+  return {
+    id,
+    callId,
+    at: Math.floor(startedAtMs / 1000),
+    durationMs: durationMs ?? null,
+    person: person ?? null,
+    credential,
+    application: application?.text ?? null,
+    applicationSource: application?.source ?? null,
+    address: call.address ?? null,
+    endpoint: call.endpoint,
+    server: target,
+    account: call.account,
+    method: call.method ?? null,
+    tool: call.subject ?? null,
+    outcome: call.end,
+    error: call.error ?? null,
+    status: call.status ?? null,
+    bytesIn: call.bytesIn,
+    bytesOut: call.bytesOut,
+    times: call.times,
+    requestId: call.requestId,
+    traceId: call.traceId ?? null,
+    era: call.era,
+    node: call.node,
+  };
+}
+
+interface Place {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** What a filter selects, with the ids of what it names. @throws {AdministrationRefusal} for an unknown server */
+async function selected(
+  { person, server, tool, outcome, from, until, application, credential, error }: CallFilterInput,
+  organization: Place,
+  db: Db,
+): Promise<CallFilter> {
+  const target = server === undefined ? undefined : await findServer(db, organization.name, server);
+  if (server !== undefined && !target) throw notFound('server');
+  return {
+    application,
+    credential,
+    error,
+    // An unknown address has no calls, like the id of nobody.
+    person: person?.includes('@') ? ((await findUserByEmail(db, person))?.id ?? '') : person,
+    target: target?.target.id,
+    names:
+      tool === undefined
+        ? undefined
+        : tool.includes('*')
+          ? await listCalledNames(db, organization.id, tool)
+          : [tool],
+    end: outcome,
+    fromMs: from === undefined ? undefined : from * 1000,
+    untilMs: until === undefined ? undefined : until * 1000,
+  };
+}
+
+export const callList = organizationOperation({
+  name: 'call.list',
+  doc: 'List the recorded calls of an organization, newest first',
+  route: { method: 'GET', path },
+  permission: 'activity.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    ...callFilter,
+    after: cursor.optional().describe('The `next` value of the previous response'),
+    newer: cursor.optional().describe('The ID of a call: lists those recorded after it'),
+    limit: z.coerce.number().int().min(1).max(mostALimit).default(50),
+  }),
+  output: z.object({
+    items: z.array(callViewSchema),
+    next: z.string().nullable().describe('The `after` value of the next page'),
+    searchedTo: fields.at
+      .nullable()
+      .describe('Set if the search took too long: how far back it has searched'),
+  }),
+  async run({ after, newer, limit, ...filter }, { organization }, ports) {
+    const { db, clock } = ports;
+    const id = newer ?? after;
+    const side = newer === undefined ? 'older' : 'newer';
+    const found = await searchCalls(db, {
+      organizationId: organization.id,
+      filter: await selected(filter, organization, db),
+      from: id === undefined ? undefined : { id, side },
+      limit,
+      watermarkMs: clock.now() * 1000 - settledAfterMs,
+    });
+    const { calls, hasMore, stoppedAt } = found;
+    const last = side === 'older' ? calls.at(-1) : calls[0];
+    return {
+      items: calls.map(toCallView),
+      next: hasMore ? (stoppedAt ?? last?.id ?? null) : null,
+      searchedTo: stoppedAt === undefined ? null : Math.floor(writtenAtMs(stoppedAt) / 1000),
+    };
+  },
+});
+
+export const callRead = organizationOperation({
+  name: 'call.read',
+  doc: 'Show a recorded call',
+  route: { method: 'GET', path: `${path}/{callId}` },
+  permission: 'activity.read',
+  input: z.strictObject({ organization: fields.organization, callId: words(40) }),
+  output: callViewSchema,
+  async run({ callId }, { organization }, { db }) {
+    const call = await findCall(db, organization.id, callId);
+    if (!call) throw notFound('call');
+    return toCallView(call);
+  },
+});
+
+/** Authorizes and records an export. The caller streams the data from `exportCalls`. */
+export const callExport = organizationOperation({
+  name: 'call.export',
+  doc: 'Export the recorded calls of an organization as a file',
+  permission: 'activity.read',
+  input: z.strictObject({
+    organization: fields.organization,
+    ...callFilter,
+    format: z.enum(['csv', 'jsonl']),
+  }),
+  output: z.object({}),
+  target: ({ format }) => format,
+  run: async () => ({}),
+});
+
+/** The text of an export that `callExport` has authorized. */
+export async function* exportedCalls(
+  filter: CallFilterInput,
+  format: 'csv' | 'jsonl',
+  organization: Place,
+  { db, clock }: Pick<Stores, 'db'> & Pick<Ports, 'clock'>,
+): AsyncGenerator<string> {
+  const query = {
+    organizationId: organization.id,
+    filter: await selected(filter, organization, db),
+    watermarkMs: clock.now() * 1000 - settledAfterMs,
+  };
+  yield* exportCalls(query, format, db);
+}
+
+export const callOperations: readonly Operation[] = [callList, callRead, callExport];
+
+const filterOptions: readonly Option[] = [
+  {
+    name: 'since',
+    value: 'WHEN',
+    fallback: '7d',
+    doc: 'the first calls: 30m, 2h or 7d ago, or a day such as 2026-11-20',
+  },
+  { name: 'until', value: 'WHEN', doc: 'the end, in the same form; a day includes all of it' },
+  { name: 'person', value: 'EMAIL', doc: 'the e-mail address or the ID of a person' },
+  { name: 'application', value: 'NAME', doc: 'the application, as it calls itself' },
+  { name: 'credential', value: 'ID', doc: 'the ID of a key or client' },
+  { name: 'tool', value: 'NAME', doc: "a tool, prompt or resource, for example 'refund*'" },
+  { name: 'outcome', value: 'O', doc: `the outcome: ${callEnds.join(', ')}, or failed` },
+  { name: 'error', value: 'CODE', doc: 'the code of the error, for example insufficient_scope' },
+];
+
+/** @throws {UsageError} @throws {CommandError} if the organization or the server does not exist */
+async function filterOf(input: Input, { stores, clock }: Ports) {
+  const given = await findListed(input.positionals[0] ?? '', stores);
+  const outcomes = [...callEnds, 'failed'] as const;
+  const typed = input.text('outcome');
+  const outcome = outcomes.find((known) => known === typed);
+  if (typed !== undefined && !outcome) {
+    throw new UsageError(`--outcome '${typed}' is unknown`, `use ${outcomes.join(', ')}`);
+  }
+  const now = clock.now();
+  return {
+    ...given,
+    person: input.text('person'),
+    application: input.text('application'),
+    credential: input.text('credential'),
+    tool: input.text('tool'),
+    outcome,
+    error: input.text('error'),
+    from: timeOf('since', input.must('since'), now).from,
+    until: input.isGiven('until') ? timeOf('until', input.must('until'), now).end : undefined,
+  };
+}
+
+const unitSeconds: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** A time that was typed, in seconds since 1970; a day begins at `from` and ends at `end`. @throws {UsageError} */
+function timeOf(
+  name: string,
+  text: string,
+  now: number,
+): { readonly from: number; readonly end: number } {
+  const [, count, unit = ''] = /^(\d{1,6})([smhd])$/.exec(text) ?? [];
+  if (count !== undefined) {
+    const at = now - Number(count) * (unitSeconds[unit] ?? 1);
+    return { from: at, end: at };
+  }
+  const day = /^\d{4}-\d\d-\d\d$/.test(text) ? Date.parse(`${text}T00:00:00Z`) / 1000 : Number.NaN;
+  if (!Number.isNaN(day)) return { from: day, end: day + 86_400 };
+  throw new UsageError(
+    `--${name} '${text}' is not a time`,
+    'write 30m, 2h or 7d, or a day such as 2026-11-20',
+  );
+}
+
+type CallView = z.output<typeof callViewSchema>;
+
+/** What `call list --json` prints of a call. */
+function printedCall(call: CallView) {
+  return {
+    at: call.at,
+    duration_ms: call.durationMs,
+    person: call.person?.name ?? null,
+    application: call.application,
+    credential: call.credential.name,
+    endpoint: call.endpoint.name,
+    server: call.server.name,
+    method: call.method,
+    tool: call.tool,
+    outcome: call.outcome,
+    error: call.error,
+    request_id: call.requestId,
+    times: call.times,
+    id: call.id,
+  };
+}
+
+/** The columns for people, who see the rest with `call show`. */
+function tableRow(call: CallView) {
+  return {
+    called_at: call.at,
+    who: call.person?.name || call.credential.name || call.credential.id,
+    application: call.application,
+    server: call.server.name,
+    tool: call.tool ?? call.method,
+    outcome: call.times > 1 ? `${call.outcome} ×${call.times}` : call.outcome,
+    error: call.error,
+    ms: call.durationMs,
+    id: call.id,
+  };
+}
+
+const followEveryMs = 1000;
+
+const listCommand: Command = {
+  words: 'call list',
+  positionals: ['ORG[/SERVER]'],
+  options: [
+    ...filterOptions,
+    { name: 'limit', value: 'N', fallback: '50', doc: 'the number of calls, up to 200' },
+    { name: 'follow', doc: 'print further calls as they are recorded, one JSON document per line' },
+    json,
+  ],
+  doc: 'list the recorded calls of an organization or a server, newest first',
+  async run(input, { out, ...ports }) {
+    const filter = await filterOf(input, ports);
+    const { items } = await administer(callList, { ...filter, limit: input.must('limit') }, ports);
+    if (!input.flag('follow')) {
+      const isJson = input.flag('json');
+      const rows = isJson ? items.map(printedCall) : items.map(tableRow);
+      return printRows(rows, { json: isJson, empty: 'no matching calls', out });
+    }
+    const print = (calls: readonly CallView[]) => {
+      for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));
+    };
+    print(items);
+    // Ids sort by the time of recording, so every later call has a greater one.
+    let newest = items[0]?.id ?? (ports.clock.now() * 1000).toString(16).padStart(12, '0');
+    for (;;) {
+      await pause(followEveryMs);
+      for (let hasMore = true; hasMore;) {
+        const more = { ...filter, newer: newest, limit: mostALimit };
+        const found = await administer(callList, more, ports);
+        print(found.items);
+        newest = found.items[0]?.id ?? newest;
+        hasMore = found.next !== null && found.items.length > 0;
+      }
+    }
+  },
+};
+
+const showCommand: Command = {
+  words: 'call show',
+  positionals: ['ORG', 'ID'],
+  options: [json],
+  doc: 'show everything that is recorded of a call',
+  async run(input, { out, ...ports }) {
+    const [text = '', callId = ''] = input.positionals;
+    const { name: organization } = await namedOrganization(text, ports.stores);
+    const call = await administer(callRead, { organization, callId }, ports);
+    const facts = {
+      ...printedCall(call),
+      call_id: call.callId,
+      person_id: call.person?.id ?? null,
+      credential_id: call.credential.id,
+      application_source: call.applicationSource,
+      address: call.address,
+      account: call.account,
+      status: call.status,
+      bytes_in: call.bytesIn,
+      bytes_out: call.bytesOut,
+      trace_id: call.traceId,
+      era: call.era,
+      node: call.node,
+    };
+    printMade(facts, { json: input.flag('json'), out });
+  },
+};
+
+const exportCommand: Command = {
+  words: 'call export',
+  positionals: ['ORG[/SERVER]'],
+  options: [
+    ...filterOptions,
+    { name: 'csv', doc: 'print CSV instead of one JSON document per line' },
+    { ...json, doc: 'print one JSON document per line (default)' },
+  ],
+  doc: 'print the recorded calls of an organization or a server',
+  async run(input, { out, ...ports }) {
+    const { organization: name, ...filter } = await filterOf(input, ports);
+    const format = input.flag('csv') ? 'csv' : 'jsonl';
+    await administer(callExport, { organization: name, ...filter, format }, ports);
+    const organization = await namedOrganization(name, ports.stores);
+    for await (const piece of exportedCalls(filter, format, organization, {
+      db: ports.stores.db,
+      clock: ports.clock,
+    })) {
+      piece.trimEnd().split(/\r?\n/).forEach(out);
+    }
+  },
+};
+
+export const callCommands: readonly Command[] = [listCommand, showCommand, exportCommand];
