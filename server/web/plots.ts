@@ -29,6 +29,8 @@ interface BarPlot<Point extends { readonly at: EpochSeconds }> extends TimeAxis 
   readonly names?: readonly string[];
   /** A value as the axis shows it; '' for one that it leaves out. */
   readonly format: (value: number) => string;
+  /** The page behind the bar of the step that begins at this time. */
+  readonly href?: ((at: EpochSeconds) => string) | undefined;
 }
 
 const height = 188;
@@ -42,7 +44,7 @@ const [top, bottom] = [readoutHeight + 8, height - 24];
  * security policy allows no inline styles. Positions are in percent, so that only the bars stretch with the window.
  */
 export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPlot<Point>): Html {
-  const { title, summary, from, until, stepSeconds, points, step, names, format } = plot;
+  const { title, summary, from, until, stepSeconds, points, step, names, format, href } = plot;
   const found = new Map(points.map((point) => [point.at, point]));
   const count = Math.round((until - from) / stepSeconds);
   const steps = Array.from({ length: count }, (_, index) => {
@@ -62,11 +64,18 @@ export function barPlot<Point extends { readonly at: EpochSeconds }>(plot: BarPl
       const className = value === 0 ? 'zero' : `part-${part + 1}`;
       return html`<rect class="${className}" x="${round(index * width + width * 0.12)}%" width="${round(width * 0.76)}%" y="${round(bottom - barHeight)}" height="${round(barHeight)}"/>`;
     });
-    return html`<g class="bar${isCurrent && ' current'}" role="img" tabindex="${isCurrent ? 0 : -1}" aria-label="${span.text}${soFar}: ${words}">
-<rect class="slot" x="${round(index * width)}%" width="${round(width)}%" y="${top - 4}" height="${bottom - top + 4}"/>
+    const target = values.some((value) => value > 0) ? href?.(at) : undefined;
+    const attributes = html`class="bar${isCurrent && ' current'}"${!target && html` role="img"`} tabindex="${isCurrent ? 0 : -1}" aria-label="${span.text}${soFar}: ${words}"`;
+    const content = html`<rect class="slot" x="${round(index * width)}%" width="${round(width)}%" y="${top - 4}" height="${bottom - top + 4}"/>
 ${rects}
-<text class="readout" x="100%" y="12" text-anchor="end">${span.svg}${soFar}: ${words}</text>
-</g>`;
+<text class="readout" x="100%" y="12" text-anchor="end">${span.svg}${soFar}: ${words}</text>`;
+    return target === undefined
+      ? html`<g ${attributes}>
+${content}
+</g>`
+      : html`<a ${attributes} href="${target}">
+${content}
+</a>`;
   });
   return html`<figure class="plot">
 <figcaption>${title}${names && plotKey(names)}</figcaption>
@@ -148,8 +157,11 @@ export interface PlottedUsage extends TimeAxis {
   readonly points: readonly UsagePoint[];
 }
 
+/** The page with the calls of a step, or with those of them that are errors. */
+export type CallsHref = (at: EpochSeconds, of: 'calls' | 'errors') => string;
+
 /** The plots of usage: calls, errors, and how long calls took. */
-export function usagePlots(usage: PlottedUsage): readonly Html[] {
+export function usagePlots(usage: PlottedUsage, hrefOf: CallsHref): readonly Html[] {
   const { total } = usage;
   const latencyPlot = barPlot({
     ...usage,
@@ -161,12 +173,13 @@ export function usagePlots(usage: PlottedUsage): readonly Html[] {
       return { values, words: values.length > 0 && point ? latencyWords(point) : 'no calls' };
     },
     format: msWords,
+    href: (at) => hrefOf(at, 'calls'),
   });
-  return [...callPlots(usage), latencyPlot];
+  return [...callPlots(usage, hrefOf), latencyPlot];
 }
 
 /** Only the plots of calls and errors. */
-export function callPlots(usage: PlottedUsage): readonly Html[] {
+export function callPlots(usage: PlottedUsage, hrefOf: CallsHref): readonly Html[] {
   const { total, stepSeconds } = usage;
   const counts = (title: string, [one, many]: [string, string], of: 'calls' | 'errors') =>
     barPlot({
@@ -178,6 +191,7 @@ export function callPlots(usage: PlottedUsage): readonly Html[] {
         return { values: [count], words: countWords(count, one, many) };
       },
       format: (value) => (Number.isInteger(value) ? callWords(value) : ''),
+      href: (at) => hrefOf(at, of),
     });
   return [
     counts('Calls', ['call', 'calls'], 'calls'),

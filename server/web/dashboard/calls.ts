@@ -6,8 +6,9 @@ import { findServerTitles } from '#db/servers';
 import type { CallRecord } from '#model/calls';
 import { displayName, html, type Html } from '#web/html';
 import { badge, type Badge, dashboardPath } from '#web/layout';
-import { msWords } from '#web/plots';
+import { type CallsHref, msWords } from '#web/plots';
 import { dataTable, type Table, timeCell } from '#web/tables';
+import { isoTime } from '#web/times';
 import { titleText } from '#web/titles';
 import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
@@ -64,6 +65,21 @@ export function activityPath(organization: string, query: ActivityQuery = {}, pa
   for (const [name, value] of Object.entries(query)) if (value) parameters.set(name, value);
   const home = `${dashboardPath(organization)}/activity${path}`;
   return parameters.size === 0 ? home : `${home}?${parameters.toString()}`;
+}
+
+/** The calls behind a step of a plot. */
+export function callsHref(
+  organization: string,
+  stepSeconds: number,
+  query: ActivityQuery = {},
+): CallsHref {
+  return (at, of) =>
+    activityPath(organization, {
+      ...query,
+      ...(of === 'errors' && { outcome: 'failed' }),
+      from: isoTime(at),
+      until: isoTime(at + stepSeconds),
+    });
 }
 
 /** The page of one call. */
@@ -155,13 +171,15 @@ interface CallTable {
   readonly empty: string;
   /** Turns a value of a row into what is shown for it. Default: bold text. */
   readonly show?: ShowValue;
+  /** Whether rows of failed calls also say what to do next. */
+  readonly hasRemedies?: boolean;
 }
 
 /** Calls as a table, each with a link to its page. */
 export async function callTable(
   { organization }: Pick<DashboardVisit, 'organization'>,
   calls: readonly CallRecord[],
-  { caption, empty, show }: CallTable,
+  { caption, empty, show, hasRemedies = false }: CallTable,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<Table> {
   const servers = [...new Set(calls.map(({ target }) => target.name))];
@@ -174,7 +192,7 @@ export async function callTable(
       cells: [
         {
           kind: 'sentence',
-          sentence: html`${callSentence(call, titles, show)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call)}`,
+          sentence: html`${callSentence(call, titles, show)} ${badge(endBadge(call))}${repeated(call)}${reasonLine(call, hasRemedies)}`,
           badges: [],
           facts: [],
         },
@@ -195,9 +213,10 @@ function repeated({ times }: CallRecord): Html | undefined {
   return times > 1 ? html` ${badge({ text: `${times} times`, tone: 'plain' })}` : undefined;
 }
 
-function reasonLine(call: CallRecord): Html | undefined {
+function reasonLine(call: CallRecord, hasRemedy: boolean): Html | undefined {
   const failure = failureOf(call);
   if (!failure) return undefined;
+  if (hasRemedy) return html`<p class="note">${failureSentence(call)} ${failure.remedy}</p>`;
   const { because } = failure;
   return html`<p class="note">${because.charAt(0).toUpperCase()}${because.slice(1)}.</p>`;
 }

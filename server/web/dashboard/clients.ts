@@ -11,6 +11,7 @@ import { type Badge, type Frame, layout, pageHeading, statusNotice } from '#web/
 import { queryChoice } from '#web/page-request';
 import { copyable, dataTable, type Fact, factList, type Table, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
+import { lastCalls } from './calls.ts';
 import { findActorNames } from './actors.ts';
 import { scopeList, scopeWords } from './forms.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
@@ -156,6 +157,7 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
           revoke: `${path}/revoke`,
         }
       : undefined,
+    calls: await lastCalls(visit, { credential: clientId }, { credential: clientId }, ports),
     here: request.url,
     now: ports.clock.now(),
   };
@@ -218,6 +220,8 @@ interface ClientPageData {
   readonly manage:
     | { readonly change: string; readonly rotate: string | undefined; readonly revoke: string }
     | undefined;
+  /** Made by `lastCalls`. */
+  readonly calls: Html | undefined;
   readonly here: string;
   readonly now: EpochSeconds;
 }
@@ -248,7 +252,8 @@ ${redirectUris.map((uri) => html`<li><code>${uri}</code></li>`)}
 </ul>`
 }
 ${manage && html`<div class="actions"><a class="button" href="${manage.change}">Change</a><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
-</section>`;
+</section>
+${data.calls}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 

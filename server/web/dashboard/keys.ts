@@ -13,6 +13,7 @@ import { type OneTimeSecret, oneTimeSecretPage } from '#web/one-time-secret';
 import { queryChoice } from '#web/page-request';
 import { type Cell, copyable, type Fact, factList, timeCell } from '#web/tables';
 import { titleText } from '#web/titles';
+import { lastCalls } from './calls.ts';
 import { type ActorName, findActorNames } from './actors.ts';
 import { formRoutes, type FormRoutes } from './form-routes.ts';
 import { formFor, scopeList, scopeWords } from './forms.ts';
@@ -230,6 +231,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     manage: isManaged
       ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
       : undefined,
+    calls: await lastCalls(visit, { credential: key.id }, { credential: key.id }, ports),
     here: request.url,
     now: ports.clock.now(),
   };
@@ -249,6 +251,8 @@ interface KeyPageData {
   readonly scopes: readonly ScopeSentence[];
   /** `undefined` where nothing may be changed. */
   readonly manage: { readonly rotate: string; readonly revoke: string } | undefined;
+  /** Made by `lastCalls`. */
+  readonly calls: Html | undefined;
   readonly here: string;
   readonly now: EpochSeconds;
 }
@@ -265,7 +269,8 @@ ${renewedPart(here, factList(facts, now))}
 <h2 id="scopes-heading">Scopes</h2>
 ${scopeList(scopes)}
 ${manage && html`<div class="actions"><a class="button danger" href="${manage.revoke}" data-question>Revoke</a></div>`}
-</section>`;
+</section>
+${data.calls}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 

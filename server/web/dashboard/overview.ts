@@ -18,6 +18,7 @@ import { dataTable, type Table, timeCell } from '#web/tables';
 import { type Titled, titleMarkup, titleText } from '#web/titles';
 import { zoneNote } from '#web/times';
 import { auditSentencesOf } from './audit.ts';
+import { activityPath, callsFor, callsHref, callTable, daySeconds } from './calls.ts';
 import type { DashboardGuard, DashboardVisit, PageHandler } from './guard.ts';
 import { healthOfAll, serverBadge } from './health.ts';
 import { livePath, queryCache, type QueryCache } from './live.ts';
@@ -64,6 +65,8 @@ const showOverview =
         total > servers.length
           ? { text: `All ${total} servers`, href: `${home}/servers` }
           : undefined,
+      failures: facts.failures,
+      activity: activityPath(organization, { outcome: 'failed' }),
       keys: oldKeyTable(organization, facts, now),
       moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
       refusals: refusals && refusalTable(refusals, now),
@@ -83,10 +86,8 @@ const mostRefusals = 5;
 const oldKeyDays = 90;
 
 /** The contents of the overview for this role: endpoints with the last 24 hours, old keys, refusals. */
-async function overviewFacts(
-  { organization, perform, may }: DashboardVisit,
-  ports: AdministrationPorts,
-) {
+async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
+  const { organization, perform, may } = visit;
   const found = await findOrganization(ports.db, organization);
   if (!found) throw notFound('organization');
   const { items: servers, total } = await perform(serverList, { sort: 'name', limit: mostServers });
@@ -105,7 +106,7 @@ async function overviewFacts(
     servers,
     total,
     calls,
-    plots: calls === 0 ? [] : callPlots(reading),
+    plots: calls === 0 ? [] : callPlots(reading, callsHref(organization, reading.stepSeconds)),
     numbers: calls === 0 ? undefined : usageNumbers(reading),
     isConnected: calls > 0 || (await hasGrants(ports.db, found.id)),
     hasPeople: people.items.length > 1 || invited.items.length > 0,
@@ -113,8 +114,25 @@ async function overviewFacts(
     oldKeys: oldKeys.slice(0, mostKeys),
     keyServerTitles: await findServerTitles(ports.db, organization, keyServers),
     hasMoreOldKeys: oldKeys.length > mostKeys,
+    failures: await readFailures(visit, ports),
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
   };
+}
+
+const mostFailures = 5;
+
+/** The last calls that failed or were refused, as a table; `undefined` for people who may not see them. */
+async function readFailures(visit: DashboardVisit, ports: DashboardPorts) {
+  if (!visit.may('activity.read')) return undefined;
+  const fromMs = (ports.clock.now() - daySeconds) * 1000;
+  const filter = { end: 'failed', fromMs } as const;
+  const { calls } = await callsFor(visit, { filter, limit: mostFailures, budgetMs: 200 }, ports);
+  const words = {
+    caption: 'Failed and refused calls',
+    empty: 'No failed calls.',
+    hasRemedies: true,
+  };
+  return callTable(visit, calls, words, ports);
 }
 
 /** Each as a sentence. */
@@ -337,6 +355,10 @@ interface OverviewPageData {
   readonly endpoints: Table;
   /** A link to all servers, if some are missing here. */
   readonly servers: Link | undefined;
+  /** For people who may see all calls. */
+  readonly failures: Table | undefined;
+  /** The page with all failed calls. */
+  readonly activity: string;
   readonly keys: Table;
   /** How many more there are. */
   readonly moreKeys: string | undefined;
@@ -359,6 +381,14 @@ ${data.numbers}
 <p><a href="${usage}">View usage</a> ${zoneNote()}</p>`
 }
 </section>
+${
+  data.failures &&
+  html`<section class="section" aria-labelledby="failures-heading">
+<h2 id="failures-heading">Failed and refused calls</h2>
+${tableOrLead(data.failures)}
+${data.failures.rows.length > 0 && html`<p><a href="${data.activity}">View all failed calls</a></p>`}
+</section>`
+}
 <section class="section" aria-labelledby="endpoints-heading">
 <h2 id="endpoints-heading">Endpoints</h2>
 ${dataTable(endpoints)}

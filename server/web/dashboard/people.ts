@@ -29,6 +29,7 @@ import {
 } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { dataTable, relativeTime, type Table, timeCell } from '#web/tables';
+import { lastCalls } from './calls.ts';
 import { formFor } from './forms.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
@@ -283,6 +284,7 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
     roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
     home: personPath(organization, userId),
     questions: personQuestions.filter(({ needs }) => may(needs)),
+    calls: await lastCalls(visit, { person: userId }, { person: userId }, ports),
   };
   const crumbs = personCrumbs(organization, person.email);
   return sendDashboardPage(reply, visit, personPage, data, { crumbs });
@@ -335,6 +337,8 @@ interface PersonPageData {
     readonly text: string;
     readonly help: string;
   }[];
+  /** Made by `lastCalls`. */
+  readonly calls: Html | undefined;
 }
 
 /** One member of an organization: their state, their role, and what else can be changed. */
@@ -357,6 +361,7 @@ ${statusNotice(data.notice)}
 <dd>${seenAt ? relativeTime(seenAt, now) : 'Never'}</dd>
 </div>
 </dl>
+${data.calls}
 ${data.roles && manageSections(data.roles, data, frame)}`;
   return layout({ title: email, width: 'text' }, frame, content);
 }

@@ -26,6 +26,7 @@ import {
 import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
+import { lastCalls } from './calls.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
@@ -142,6 +143,7 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
         href: `${home}/new-key`,
       } as const,
     ].filter(({ permission }) => may(permission)),
+    calls: await lastCalls(visit, { endpoint: server.id }, { endpoint: server.id }, ports),
     now: ports.clock.now(),
   };
   const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
@@ -217,6 +219,8 @@ interface ServerPageData {
     readonly help: string;
     readonly href: string;
   }[];
+  /** Made by `lastCalls`. */
+  readonly calls: Html | undefined;
   readonly now: EpochSeconds;
 }
 
@@ -252,7 +256,8 @@ ${makes.map(
 )}
 </ul>
 </section>`
-}`;
+}
+${data.calls}`;
   return layout({ title: titleText(heading), width: 'table' }, frame, content);
 }
 

@@ -40,6 +40,7 @@ import { callWords, msWords, shareWords, usageNumbers, usagePlots } from '#web/p
 import { dataTable, type Table } from '#web/tables';
 import { isoTime, zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
+import { type ActivityQuery, callsHref } from './calls.ts';
 import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -105,7 +106,9 @@ async function pageData(organization: string, shown: UsagePageQuery, ports: Dash
       subject === undefined
         ? undefined
         : { text: `All ${inSentence(many)}`, href: here({ subject: undefined }) },
-    plots: isEmpty ? [] : usagePlots(reading),
+    plots: isEmpty
+      ? []
+      : usagePlots(reading, callsHref(organization, reading.stepSeconds, activityQuery(shown))),
     numbers: isEmpty ? undefined : usageNumbers(reading),
     subjects: usageTable(organization, shown, reading, nameOf.of, ports.clock.now()),
     csv: usagePath(organization, shown, '/usage.csv'),
@@ -236,6 +239,23 @@ function readUsagePageQuery(request: DashboardRequest): UsagePageQuery {
     serverId: text('server'),
     subject: chosen ?? queryText(request, 'of'),
   };
+}
+
+/** The same selection on the page Activity, which does not filter by method. */
+function activityQuery({ kind, serverId, subject }: UsagePageQuery): ActivityQuery {
+  const endpoint = serverId ?? (kind === 'server' ? subject : undefined);
+  switch (kind) {
+    case 'client':
+    case 'key':
+      return { endpoint, credential: subject };
+    case 'tool':
+      return { endpoint, tool: subject };
+    case 'person':
+      return { endpoint, person: subject };
+    case 'server':
+    case 'method':
+      return { endpoint };
+  }
 }
 
 /** The path of a filter; `path` is `/usage` or `/usage.csv`. */

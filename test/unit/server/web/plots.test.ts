@@ -5,7 +5,11 @@ import { barPlot, callWords } from '#server/web/plots';
 const from = 1_800_000_000 - (1_800_000_000 % 3600);
 
 /** A plot of twelve hours with the values of some of them. */
-function plot(hours: Record<number, readonly number[]>, names?: readonly string[]): string {
+function plot(
+  hours: Record<number, readonly number[]>,
+  names?: readonly string[],
+  href?: string,
+): string {
   const figure = barPlot({
     title: 'Calls per hour',
     summary: 'Calls per hour: <12>',
@@ -22,6 +26,7 @@ function plot(hours: Record<number, readonly number[]>, names?: readonly string[
     }),
     format: String,
     ...(names && { names }),
+    ...(href !== undefined && { href: (at: number) => `${href}${at}` }),
   });
   return figure.toString();
 }
@@ -34,6 +39,15 @@ const rects = (svg: string) =>
   ].map(([, name, y, height]) => ({ name, y: Number(y), height: Number(height) }));
 
 describe('bar plot', () => {
+  test('a bar with calls leads to the page behind it, one without does not', () => {
+    const svg = plot({ 3: [5] }, undefined, '/calls?at=');
+
+    expect(
+      [...svg.matchAll(/<a class="bar"[^>]* href="([^"]+)"/g)].map(([, href]) => href),
+    ).toEqual([`/calls?at=${from + 3 * 3600}`]);
+    expect(svg.match(/<g class="bar/g)).toHaveLength(11);
+  });
+
   test('every hour has a bar, and one of zero stays visible', () => {
     const bars = rects(plot({ 3: [5] }));
 

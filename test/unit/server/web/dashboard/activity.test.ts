@@ -1,9 +1,11 @@
 import { expect, onTestFinished, test } from 'vitest';
 
+import { insertKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
 import type { Role } from '#server/model/roles';
 import type { EndedCall } from '#server/model/calls';
 import { recordCalls } from '#support/made-calls';
+import { newKey } from '#support/made-records';
 import { pageApp } from '#support/page-app';
 
 /** A person of this role in `acme`, whose calls these are, an hour ago. */
@@ -226,6 +228,45 @@ test('a call: all rounds of a call that needed input are on its page', async () 
   expect(text).toContain('Rounds of this call');
   expect(sentencesOf(text)).toHaveLength(2);
   expect(text).not.toContain('used another');
+});
+
+test('last calls: people, servers, clients and keys have them, for people who may see them', async () => {
+  const { app, cookie, nowMs } = await recorded('admin', []);
+  const { client, stores } = app.server;
+  await insertKey(stores.db, newKey({ id: 'key_1', name: 'Nightly' }));
+  await recordCalls(stores.db, nowMs, [
+    at({ userId: 'user_eli', credential: { type: 'client', id: client.id } }),
+    at({ credential: { type: 'key', id: 'key_1' } }),
+  ]);
+  const viewer = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+  const pages = {
+    '/people/user_eli': 'person=user_eli',
+    '/servers/sales': 'endpoint=srv_sales',
+    [`/servers/sales/clients/${client.id}`]: `credential=${client.id}`,
+    '/servers/sales/keys/key_1': 'credential=key_1',
+  };
+
+  for (const [path, query] of Object.entries(pages)) {
+    const { text } = await app.get(`/dashboard/acme${path}`, cookie);
+    const hidden = await app.get(`/dashboard/acme${path}`, viewer.cookie);
+
+    expect(sentencesOf(text).join(), path).toContain('used search of sales');
+    expect(text, path).toContain(`href="/dashboard/acme/activity?${query}">View all calls`);
+    expect(hidden.text, path).not.toContain('View all calls');
+  }
+});
+
+test('overview: the last failed calls say why and what to do next', async () => {
+  const { app, cookie } = await recorded('admin', [
+    { userId: 'user_eli', end: 'upstream_error', error: 'agent_offline' },
+    { userId: 'user_eli', subject: 'went_well' },
+  ]);
+
+  const { text } = await app.get('/dashboard/acme', cookie);
+
+  expect(sentencesOf(text)).toEqual([
+    'user_eli@example.com tried to use search of sales with client_claude Server error The call of user_eli@example.com failed because the agent that reaches the server is offline. Start the agent on its computer, and check its network connection.',
+  ]);
 });
 
 async function callIds({ server }: Awaited<ReturnType<typeof pageApp>>) {
