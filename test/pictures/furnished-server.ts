@@ -7,12 +7,14 @@ import { createClient, createKey } from '#server/admin/create-credentials';
 import { openStores, type OpenStores } from '#server/app/stores';
 import { latencyBucket } from '#server/usage/latencies';
 import { email, password } from '#support/dashboard-visitor';
+import { recordCalls as recordActivity } from '#support/made-calls';
 import { mcpCall } from '#support/mcp-call';
 import { rawAgent } from '#support/raw-agent';
 import { serverProcess, type ServerProcess } from '#support/server-process';
 import { describeEcho } from '#support/upstreams/changing-tools';
 import { recordingUpstream } from '#support/upstreams/recording-upstream';
 import { insertGroup } from '#server/db/groups';
+import type { EndedCall } from '#server/model/calls';
 
 const hour = 3600;
 const day = 24 * hour;
@@ -99,6 +101,13 @@ export async function furnishedServer(): Promise<FurnishedServer> {
   const { id: clientId } = await client('Claude', [redirectUri, 'http://127.0.0.1/callback'], 3);
   await client(longName, [redirectUri], 40);
   await recordCalls(stores.db, calls(now, ids, [keyId, clientId]));
+  const mark = await findUserByEmail(stores.db, 'mark@example.com');
+  const endpoint = { id: library, organization: 'acme', name: 'library' };
+  await recordActivity(
+    stores.db,
+    (now - hour) * 1000,
+    activity({ endpoint, keyId, clientId, userId: mark?.id }),
+  );
 
   describeEcho(upstream, 'Echoes.');
   const made = await command('key create acme/tickets --name probe --json');
@@ -123,6 +132,40 @@ export async function furnishedServer(): Promise<FurnishedServer> {
     upstreamUrl: upstream.url,
     [Symbol.asyncDispose]: () => opened.disposeAsync(),
   };
+}
+
+/** Calls of every end, by a person and by a key, with short and long names. */
+function activity({
+  endpoint,
+  keyId,
+  clientId,
+  userId,
+}: Pick<EndedCall, 'endpoint' | 'userId'> & { keyId: string; clientId: string }) {
+  const target = { id: `target of ${endpoint.id}`, name: endpoint.name };
+  const application = { text: 'Claude Desktop 1.2.3', source: 'client_info' } as const;
+  const byMark = { userId, application, credential: { type: 'client', id: clientId } as const };
+  const byKey = { credential: { type: 'key', id: keyId } as const };
+  const made: readonly Partial<EndedCall>[] = [
+    { ...byKey, subject: 'list_tables', durationMs: 1830 },
+    { ...byMark, end: 'tool_error', subject: 'query' },
+    { ...byMark, end: 'protocol_error', error: '-32602', subject: 'query' },
+    { ...byMark, end: 'refused', error: 'insufficient_scope', status: 403 },
+    { ...byKey, end: 'cancelled', subject: longName },
+    { ...byKey, end: 'unknown', subject: 'query' },
+    { ...byMark, method: 'resources/read', subject: `file:///${'reports/'.repeat(30)}?…` },
+    { ...byMark, callId: 'rounds', subject: 'query', era: 'modern' },
+    { ...byMark, callId: 'rounds', subject: 'query', era: 'modern', traceId: 'ab'.repeat(16) },
+    ...Array.from({ length: 50 }, () => ({ ...byMark, subject: 'query' })),
+    {
+      ...byKey,
+      application: { text: longName, source: 'user_agent' },
+      end: 'upstream_error',
+      error: 'upstream_failed',
+      account: 'fixed_headers',
+      status: 502,
+    },
+  ];
+  return made.map((call) => Object.assign({ endpoint, target }, call));
 }
 
 /** A day of calls with its night, most of them to the first server, some of them in vain. */

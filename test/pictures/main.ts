@@ -8,6 +8,7 @@ import { dirname, join } from 'node:path';
 import { chromium } from '#support/chromium';
 import { runProgram } from '#support/processes';
 import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { activityScenes } from './activity-scenes.ts';
 import { arrivalScenes } from './arrival-scenes.ts';
 import { accountScenes } from './account-scenes.ts';
 import { album as newAlbum, folder } from './album.ts';
@@ -29,6 +30,7 @@ import { webhookScenes } from './webhook-scenes.ts';
 const scenes = {
   consent: consentScenes,
   dashboard: dashboardScenes,
+  activity: activityScenes,
   try: tryScenes,
   secrets: secretScenes,
   questions: questionScenes,

@@ -235,11 +235,11 @@ export async function lastCalls(
   const fromMs = (ports.clock.now() - usualDays * daySeconds) * 1000;
   const search = { filter: { fromMs, ...filter }, limit: mostLast, budgetMs: 200 };
   const { calls } = await callsFor(visit, search, ports);
-  const caption = 'Last calls';
+  const caption = 'The last calls';
   const empty = `No calls in the last ${usualDays} days.`;
   const table = await callTable(visit, calls, { caption, empty }, ports);
   return html`<section class="section" aria-labelledby="calls-heading">
-<h2 id="calls-heading">${caption}</h2>
+<h2 id="calls-heading">Last calls</h2>
 ${calls.length === 0 ? html`<p class="lead">${empty}</p>` : dataTable(table)}
 <p><a href="${activityPath(organization, query)}">View all calls</a></p>
 </section>`;

@@ -128,7 +128,7 @@ async function readFailures(visit: DashboardVisit, ports: DashboardPorts) {
   const filter = { end: 'failed', fromMs } as const;
   const { calls } = await callsFor(visit, { filter, limit: mostFailures, budgetMs: 200 }, ports);
   const words = {
-    caption: 'Failed and refused calls',
+    caption: 'The last failed and refused calls',
     empty: 'No failed calls.',
     hasRemedies: true,
   };

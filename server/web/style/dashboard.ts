@@ -122,7 +122,7 @@ nav:has(> .subnav) + .section { padding-top: 0; border-top: 0; }
   .filter .days button { flex: 1 0 100%; }
 }
 .chips { display: flex; flex-wrap: wrap; gap: var(--space-2); padding: 0; list-style: none; }
-.chips li { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); max-width: 100%; padding: 0 var(--space-3); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
+.chips li { display: flex; flex-wrap: wrap; gap: 0 var(--space-2); align-items: center; min-height: var(--target); max-width: 100%; padding: var(--space-1) var(--space-3); border: 1px solid var(--line); border-radius: var(--radius); background: var(--surface); overflow-wrap: anywhere; }
 .chips strong { font-weight: 600; }
 .pager { display: flex; flex-wrap: wrap; gap: var(--space-3); align-items: center; color: var(--ink-soft); }
 

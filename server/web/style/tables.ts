@@ -19,6 +19,7 @@ tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody th .note { color: var(--ink-soft); font-size: var(--size-1); }
 tbody th:has(> .sentence) { max-width: none; overflow-wrap: break-word; }
 .sentence strong, .sentence a { font-weight: 600; }
+.sentence a { overflow-wrap: anywhere; }
 .sentence a.value { color: inherit; text-decoration-color: var(--edge); text-underline-offset: 3px; }
 .sentence a.value:hover { text-decoration-color: currentColor; }
 .sentence .note { color: var(--ink-soft); font-size: var(--size-1); }
