@@ -13,6 +13,8 @@ export interface Schema {
     /** 1 if clients that registered themselves have access. */
     open_clients_allowed: Generated<number>;
     latchkey_proxy_allowed: Generated<number>;
+    /** How many days its calls are kept; null for the default. */
+    call_retention_days: Generated<number | null>;
   };
   endpoint: {
     id: string;

@@ -4,7 +4,8 @@ import { isPostgres, type Db } from '#db/transaction';
 
 /**
  * The calls of Activity. Their only index is the primary key, because each further one would cost every call more than writing its
- * row: `call_period` finds the rows of a subject instead. Without foreign keys, because rows outlive what they name.
+ * row: `call_period` finds the rows of a subject instead. Without foreign keys, because rows outlive what they name. An organization
+ * chooses how many days its calls are kept.
  */
 export async function up(db: Db): Promise<void> {
   for (const table of tables) {
@@ -14,6 +15,7 @@ export async function up(db: Db): Promise<void> {
     await sql.raw(statement).execute(db);
   }
   await sql`create index call_period_by_age on call_period (organization_id, period)`.execute(db);
+  await sql`alter table organization add column call_retention_days integer`.execute(db);
 }
 
 const tables = [
