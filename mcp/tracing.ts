@@ -2,7 +2,11 @@
  * OpenTelemetry spans. The only module of this folder that does I/O, and the only one that is loaded on demand: a
  * program imports it once `readTraceOptions` has said that traces are wanted.
  *
- * A span contains fixed words and the names of servers, methods and tools, but no arguments, credentials, callers or URLs.
+ * Names and attributes are those of the OpenTelemetry conventions for MCP, which are still in development; what they lack
+ * begins with `latchkey.`. A span contains fixed words, the names of servers, methods, tools and prompts, request ids and the
+ * network address of the caller, but no arguments, credentials or URLs.
+ *
+ * open-telemetry/semantic-conventions-genai, docs/gen-ai/mcp.md
  */
 import {
   diag,
@@ -26,7 +30,8 @@ import {
   TracerProvider,
   type Sampler,
 } from '@opentelemetry/sdk-trace';
-import { traceHeaders, type ReceivedHeaders } from './headers.ts';
+import { legacyVersions, modernVersions, traceHeaders, type ReceivedHeaders } from './headers.ts';
+import { readMessage, type Message } from './message.ts';
 import type { TraceOptions } from './trace-options.ts';
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
@@ -40,6 +45,23 @@ export interface SpanStart {
   readonly attributes: Attributes;
   /** In milliseconds since 1970. Default: now. */
   readonly startedAtMs?: number;
+}
+
+/** What a span tells of a JSON-RPC message. An envelope is one. */
+export interface TracedMessage {
+  readonly method?: string | undefined;
+  /** The tool or prompt that it names. */
+  readonly name?: string | undefined;
+  /** The JSON text of the id. */
+  readonly id?: string | undefined;
+}
+
+/** A request that may carry a message. */
+interface SentRequest {
+  readonly headers: Readonly<Record<string, unknown>>;
+  readonly body?: Uint8Array;
+  /** What `body` was scanned as, if it was. */
+  readonly message?: Message | undefined;
 }
 
 export interface TracingSettings extends TraceOptions {
@@ -103,11 +125,12 @@ export class Tracing {
   }
 
   /**
-   * Sends `request` within a client span, with the headers that continue the trace at the receiver. A request without a trace,
-   * such as one that no call caused, gets no span.
+   * Sends `request` within a client span, with the headers that continue the trace at the receiver. The span is named after
+   * the message in the body, or `name` if there is none. A request without a trace, such as one that no call caused, gets no
+   * span.
    */
   async within<
-    Request extends { readonly headers: Readonly<Record<string, unknown>> },
+    Request extends SentRequest,
     Answer extends { readonly status?: number; readonly statusCode?: number | undefined },
   >(
     name: string,
@@ -120,6 +143,8 @@ export class Tracing {
     if (traceHeaders(parent)['traceparent'] === undefined) return send(request);
     const span = this.begin(name, parent, { kind: 'client', attributes });
     const { traceparent } = span;
+    const version = request.headers['mcp-protocol-version'];
+    span.describe(messageOf(request)?.envelope, typeof version === 'string' ? version : undefined);
     try {
       const answer = await send({ ...request, headers: { ...request.headers, traceparent } });
       const status = answer.status ?? answer.statusCode ?? 0;
@@ -156,13 +181,24 @@ export class OpenSpan {
     this.#span.setAttributes(attributes);
   }
 
-  /** Adds method and tool. Text that cannot be a name is omitted, because a caller could send anything, even a secret. */
-  describe(method: string | undefined, toolGiven?: string): void {
+  /**
+   * Adds what the message says, and its name. Text that cannot be a name or a version is omitted, because a caller could
+   * send anything, even a secret.
+   */
+  describe({ method, name, id }: TracedMessage = {}, version?: string): void {
     if (!isName(method)) return;
-    const tool = isName(toolGiven) ? toolGiven : undefined;
-    this.#span.updateName(tool === undefined ? method : `${method} ${tool}`);
-    this.#span.setAttribute('mcp.method.name', method);
-    if (tool !== undefined) this.#span.setAttribute('gen_ai.tool.name', tool);
+    const key = named.get(method);
+    const target = key !== undefined && isName(name) ? name : undefined;
+    this.#span.updateName(target === undefined ? method : `${method} ${target}`);
+    const requestId = id === undefined ? undefined : idText(id);
+    const isKnown = version !== undefined && versions.has(version);
+    this.#span.setAttributes({
+      'mcp.method.name': method,
+      ...(method === 'tools/call' && { 'gen_ai.operation.name': 'execute_tool' }),
+      ...(key !== undefined && target !== undefined && { [key]: target }),
+      ...(requestId !== undefined && { 'jsonrpc.request.id': requestId }),
+      ...(isKnown && { 'mcp.protocol.version': version }),
+    });
   }
 
   /** `error` is one of our codes or an HTTP status, never a message, which could contain a secret. */
@@ -174,6 +210,25 @@ export class OpenSpan {
     }
     this.#span.end();
   }
+}
+
+/** The attributes for what requests name. A resource has none, because its URI may contain anything. */
+const named: ReadonlyMap<string, string> = new Map([
+  ['tools/call', 'gen_ai.tool.name'],
+  ['prompts/get', 'gen_ai.prompt.name'],
+]);
+const versions: ReadonlySet<string> = new Set([...modernVersions, ...legacyVersions]);
+
+/** The message in the body of a request, if there is one. */
+function messageOf({ body, message }: SentRequest): Message | undefined {
+  if (!body) return undefined;
+  return message?.body === body ? message : readMessage(body);
+}
+
+/** The id from its JSON text, if it is a number or can be a name. */
+function idText(json: string): string | undefined {
+  const text = json.startsWith('"') ? json.slice(1, -1) : json;
+  return isName(text) ? text : undefined;
 }
 
 function isName(text: string | undefined): text is string {

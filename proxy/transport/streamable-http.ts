@@ -268,14 +268,13 @@ class StreamableHttp implements Upstream {
 function tracedUpstream(upstream: Upstream, tracing: Tracing, traces: Traces): Upstream {
   return {
     async send(message, deliver, signal) {
-      const { kind, method } = message;
+      const { kind, method, id } = message;
       if (kind !== 'request') return upstream.send(message, deliver, signal);
       const assistants = { traceparent: stringAt(message, 'params', '_meta', 'traceparent') };
-      const span = tracing.begin('request', assistants, { kind: 'server', attributes: {} });
-      span.describe(
-        method,
-        method === 'tools/call' ? stringAt(message, 'params', 'name') : undefined,
-      );
+      const attributes = { 'network.transport': 'pipe' };
+      const span = tracing.begin('request', assistants, { kind: 'server', attributes });
+      const name = stringAt(message, 'params', 'name');
+      span.describe({ method, name, id }, modernVersion(message));
       traces.set(message, span.traceparent);
       try {
         await upstream.send(message, deliver, signal);
@@ -295,7 +294,9 @@ function tracedHttp(http: HttpClient, tracing: Tracing): HttpClient {
   return {
     ...http,
     request: (request) =>
-      tracing.within('POST', {}, request, async (traced) => http.request(traced)),
+      tracing.within('POST', { 'network.transport': 'tcp' }, request, async (traced) =>
+        http.request(traced),
+      ),
   };
 }
 

@@ -320,13 +320,18 @@ async function openSkills(
 /** A span for each request to an upstream. An HTTP upstream and an agent continue the trace below it. */
 function tracedStep(target: Target, tracing: Tracing): UpstreamStep {
   const { kind } = target.upstream;
+  const transport = transports[kind];
   const attributes = {
     'latchkey.server': `${target.organization}/${target.name}`,
     'latchkey.upstream.kind': kind,
+    ...(transport !== undefined && { 'network.transport': transport }),
   };
   return (request, next) =>
     tracing.within(`${request.method} to upstream (${kind})`, attributes, request, next);
 }
+
+/** `network.transport` of spans, by kind of upstream. The demo runs in this process. */
+const transports = { http: 'tcp', agent: 'tcp', stdio: 'pipe', demo: undefined } as const;
 
 /** The first word of the owner of every session that Latchkey starts for a probe. */
 const probeName = 'probe';

@@ -38,6 +38,7 @@ export function errorAnswer(refusal: GatewayRefusal, request: FailedRequest): Ga
       ...(retryAfter !== undefined && { 'Retry-After': String(retryAfter) }),
     },
     body: `{"jsonrpc":"2.0","id":${request.id},"error":${error}}`,
+    errorCode: code,
   };
 }
 

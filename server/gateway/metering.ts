@@ -1,9 +1,9 @@
 import type { Span } from 'latchkey-mcp/json';
 import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
 import { membersOf } from 'latchkey-mcp/json-value';
-import { type Era, traceHeaders } from 'latchkey-mcp/headers';
+import type { Era } from 'latchkey-mcp/headers';
 import type { Envelope } from 'latchkey-mcp/message';
-import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
+import type { Tracing } from 'latchkey-mcp/tracing';
 import type {
   AnnouncedApplication,
   CallEnd,
@@ -14,6 +14,7 @@ import type {
 import type { Target } from '#model/endpoints';
 import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
+import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
 import { type GatewayRefusal, isDenial, type RefusalCode } from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
@@ -112,7 +113,7 @@ export class Metering {
   #session: Announcing | undefined;
   #traceId: string | undefined;
   #begun: CallRecord | undefined;
-  #span: OpenSpan | undefined;
+  #span: CallSpan | undefined;
 
   constructor(request: GatewayRequest, ports: MeteringPorts) {
     this.#request = request;
@@ -138,20 +139,11 @@ export class Metering {
    * Begins a span, which started when the request arrived. Returns the headers of the request with the trace context of
    * the span, so that what is sent on behalf of the request continues the trace below it.
    */
-  trace(
-    tracing: Tracing,
-    { method, organization, server, headers }: GatewayRequest,
-  ): GatewayRequest['headers'] {
-    const { traceparent } = (this.#span = tracing.begin(`${method} /mcp`, headers, {
-      kind: 'server',
-      attributes: { 'latchkey.server': `${organization}/${server}`, 'http.request.method': method },
-      startedAtMs: Date.now() - (performance.now() - this.#startedAt),
-    }));
-    this.#traceId = traceIdIn({ traceparent });
-    // `tracestate` belongs to the trace that the caller named, and is dropped without it.
-    const { tracestate, ...others } = headers;
-    const continues = traceHeaders(headers)['traceparent'] !== undefined;
-    return { ...others, ...(continues && tracestate !== undefined && { tracestate }), traceparent };
+  trace(tracing: Tracing): GatewayRequest['headers'] {
+    const startedAtMs = Date.now() - (performance.now() - this.#startedAt);
+    const { headers } = (this.#span = new CallSpan(tracing, this.#request, startedAtMs));
+    this.#traceId = traceIdIn(headers);
+    return headers;
   }
 
   /**
@@ -175,10 +167,11 @@ export class Metering {
   }
 
   /** The call was refused or failed, and its caller gets this answer. */
-  failed(refusal: GatewayRefusal, { status, body }: GatewayAnswer): void {
+  failed(refusal: GatewayRefusal, answer: GatewayAnswer): void {
     const { code } = refusal;
+    const { status, body } = answer;
     const facts = { status, bytes: typeof body === 'string' ? Buffer.byteLength(body) : 0 };
-    this.#spanOver(code === 'cancelled' ? undefined : code);
+    this.#spanOver(refusedError(code, answer));
     if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' });
     else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code });
     else {
@@ -189,17 +182,14 @@ export class Metering {
 
   /** Its answer was sent to the end, or until its caller left. */
   answered(outcome: AnsweredOutcome, facts: AnswerFacts = {}): void {
-    this.#spanOver(outcome === 'ok' ? undefined : outcome);
+    this.#spanOver(answeredError(outcome, facts));
     this.#over(outcome, facts);
   }
 
-  #spanOver(error: string | undefined): void {
+  #spanOver(error: SpanError | undefined): void {
     const span = this.#span;
-    if (!span) return;
     this.#span = undefined;
-    const { method, name } = this.#envelope ?? {};
-    span.describe(method, method === 'tools/call' ? name : undefined);
-    span.end(error);
+    span?.end(this.#envelope, this.#session !== undefined, error);
   }
 
   #over(outcome: CallOutcome, facts: AnswerFacts): void {

@@ -125,7 +125,7 @@ function findNode(call: Admitted, { ports }: GatewayParts): Admitted {
 /** Begins a span for the call, if the operator wants traces. */
 function trace(call: Admitted, { ports: { tracing } }: GatewayParts): Admitted {
   if (!tracing) return call;
-  return { ...call, headers: call.metering.trace(tracing, call.request) };
+  return { ...call, headers: call.metering.trace(tracing) };
 }
 
 /** Notes that the credential was used. A call for another node is counted there. */

@@ -65,6 +65,8 @@ export interface GatewayAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string>>;
   readonly body?: string | Uint8Array | AsyncIterable<Uint8Array>;
+  /** The JSON-RPC code of an error answer of ours. */
+  readonly errorCode?: number;
   /**
    * The sender calls this once the body has been sent or given up. Until then, the body's memory counts. Absent for a
    * short body.

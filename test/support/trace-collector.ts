@@ -19,6 +19,8 @@ const requestSchema = z.object({
               parentSpanId: z.string().optional(),
               name: z.string(),
               kind: z.number(),
+              status: z.object({ code: z.number().optional() }).optional(),
+              links: z.array(z.object({ traceId: z.string(), spanId: z.string() })).optional(),
               attributes: z.array(attributeSchema),
             }),
           ),
@@ -35,6 +37,12 @@ export interface CollectedSpan {
   readonly spanId: string;
   readonly parentSpanId: string | undefined;
   readonly name: string;
+  /** 2 for a server, 3 for a client. */
+  readonly kind: number;
+  /** Whether its status is an error. */
+  readonly isError: boolean;
+  /** The spans that it is linked to. */
+  readonly links: readonly { readonly traceId: string; readonly spanId: string }[];
   readonly attributes: Readonly<Record<string, unknown>>;
 }
 
@@ -77,13 +85,16 @@ function spansIn(body: string): CollectedSpan[] {
   return requestSchema.parse(JSON.parse(body)).resourceSpans.flatMap((of) => {
     const service = valuesOf(of.resource.attributes)['service.name'];
     return of.scopeSpans.flatMap((scope) =>
-      scope.spans.map(({ traceId, spanId, parentSpanId, name, attributes }) => ({
+      scope.spans.map(({ traceId, spanId, parentSpanId, name, kind, ...span }) => ({
         service,
         traceId,
         spanId,
         parentSpanId: parentSpanId || undefined,
         name,
-        attributes: valuesOf(attributes),
+        kind,
+        isError: span.status?.code === 2,
+        links: span.links ?? [],
+        attributes: valuesOf(span.attributes),
       })),
     );
   });

@@ -40,8 +40,8 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
   const reached = local.requests.find(({ body }) => body.includes('an argument'));
   expect([gateway, tunnel, atAgent].map((span) => [span?.service, span?.name])).toEqual([
     ['latchkey-server', 'tools/call echo'],
-    ['latchkey-server', 'POST to upstream (agent)'],
-    ['latchkey-agent', 'POST to local server (http)'],
+    ['latchkey-server', 'tools/call echo'],
+    ['latchkey-agent', 'tools/call echo'],
   ]);
   expect(spans).toHaveLength(3);
   expect(reached?.headers['traceparent']).toBe(`00-${traceId}-${atAgent?.spanId}-01`);

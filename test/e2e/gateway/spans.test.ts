@@ -59,18 +59,37 @@ test('spans: a call and its request to the upstream continue the trace of the ca
   expect(call).toMatchObject({
     service: 'latchkey-server',
     name: 'tools/call echo',
+    kind: 2,
+    isError: false,
     parentSpanId: callersSpan,
     attributes: {
       'latchkey.server': 'acme/fixture',
       'mcp.method.name': 'tools/call',
       'gen_ai.tool.name': 'echo',
+      'gen_ai.operation.name': 'execute_tool',
+      'mcp.protocol.version': '2026-07-28',
+      'jsonrpc.request.id': '1',
+      'network.transport': 'tcp',
+      'client.address': '127.0.0.1',
       'http.request.method': 'POST',
     },
   });
   expect(request).toMatchObject({
+    name: 'tools/call echo',
+    kind: 3,
     parentSpanId: call?.spanId,
-    attributes: { 'latchkey.upstream.kind': 'http', 'http.response.status_code': 200 },
+    attributes: {
+      'latchkey.upstream.kind': 'http',
+      'mcp.method.name': 'tools/call',
+      'gen_ai.tool.name': 'echo',
+      'gen_ai.operation.name': 'execute_tool',
+      'mcp.protocol.version': '2026-07-28',
+      'jsonrpc.request.id': '1',
+      'network.transport': 'tcp',
+      'http.response.status_code': 200,
+    },
   });
+  expect(call?.attributes).not.toHaveProperty('mcp.session.id');
   expect(calls.reached?.headers).toMatchObject({
     traceparent: `00-${traceId}-${request?.spanId}-01`,
     tracestate: 'congo=1',
@@ -81,8 +100,18 @@ test('spans: a refused call has its code as the reason, and an unknown method st
   expect(calls.statuses[2]).toBeGreaterThanOrEqual(200);
   const refused = collector.spans.filter(({ name }) => name === 'POST /mcp');
 
-  expect(refused).toMatchObject([{ traceId, attributes: { 'latchkey.server': 'acme/fixture' } }]);
-  expect(refused[0]?.attributes['error.type']).toMatch(/^[a-z_-]+$/);
+  expect(refused).toMatchObject([
+    {
+      traceId,
+      isError: true,
+      attributes: {
+        'latchkey.server': 'acme/fixture',
+        'latchkey.refusal': 'unknown_method',
+        'error.type': '-32601',
+        'rpc.response.status_code': '-32601',
+      },
+    },
+  ]);
 });
 
 test('spans: a call without a trace begins one of its own; one without a valid credential makes none', () => {
@@ -91,7 +120,9 @@ test('spans: a call without a trace begins one of its own; one without a valid c
 
   expect(calls.statuses).toEqual([200, 401, expect.any(Number), 200]);
   expect(roots.map(({ name }) => name)).toEqual(['tools/call echo']);
-  expect(collector.spans.filter(({ name }) => name === 'tools/call echo')).toHaveLength(2);
+  expect(
+    collector.spans.filter(({ name, kind }) => name === 'tools/call echo' && kind === 2),
+  ).toHaveLength(2);
 });
 
 test('spans: no credential, argument or method that is no name is in anything that the collector receives', () => {

@@ -137,8 +137,8 @@ await suite(['postgres', 'nats'], 'an agent at several nodes', () => {
     await vi.waitFor(() => {
       expect(chain().map((span) => [span?.service, span?.name, span?.traceId])).toEqual([
         ['latchkey-server', 'tools/call echo', traceId],
-        ['latchkey-server', 'POST to upstream (agent)', traceId],
-        ['latchkey-agent', 'POST to local server (http)', traceId],
+        ['latchkey-server', 'tools/call echo', traceId],
+        ['latchkey-agent', 'tools/call echo', traceId],
       ]);
     }, patient);
   });

@@ -37,9 +37,9 @@ test('spans: one trace leads from the assistant through the proxy and the gatewa
   const reached = upstream.requests.findLast(({ body }) => body.includes('an argument'));
   expect([call, request, atGateway, toUpstream].map((s) => [s?.service, s?.name])).toEqual([
     ['latchkey', 'tools/call echo'],
-    ['latchkey', 'POST'],
+    ['latchkey', 'tools/call echo'],
     ['latchkey-server', 'tools/call echo'],
-    ['latchkey-server', 'POST to upstream (http)'],
+    ['latchkey-server', 'tools/call echo'],
   ]);
   expect(reached?.headers['traceparent']).toBe(`00-${traceId}-${toUpstream?.spanId}-01`);
   for (const kept of [gateway.key, 'an argument', gateway.endpoint, upstream.url]) {

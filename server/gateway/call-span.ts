@@ -1,0 +1,100 @@
+import { createHash } from 'node:crypto';
+
+import { traceHeaders } from 'latchkey-mcp/headers';
+import type { Envelope } from 'latchkey-mcp/message';
+import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
+import type { CallEnd } from '#model/calls';
+import type { RefusalCode } from './gateway-refusal.ts';
+import type { GatewayAnswer, GatewayRequest } from './request.ts';
+
+/** How a span ends, as `error.type` and `rpc.response.status_code` of the OpenTelemetry conventions for MCP. */
+export interface SpanError {
+  /** The JSON-RPC code, `tool_error`, or a code of ours. */
+  readonly type: string;
+  /** The JSON-RPC code of the answer, if it has one. */
+  readonly rpcCode?: string | undefined;
+  readonly refusal?: RefusalCode | undefined;
+}
+
+/** The span of a call. */
+export class CallSpan {
+  /** The headers of the request with the context of the span, so that what is sent for the request continues the trace below it. */
+  readonly headers: GatewayRequest['headers'];
+  readonly #request: GatewayRequest;
+  readonly #span: OpenSpan;
+
+  /** `startedAtMs` is in milliseconds since 1970. */
+  constructor(tracing: Tracing, request: GatewayRequest, startedAtMs: number) {
+    const { method, organization, server, headers, address } = request;
+    this.#request = request;
+    this.#span = tracing.begin(`${method} /mcp`, headers, {
+      kind: 'server',
+      attributes: {
+        'latchkey.server': `${organization}/${server}`,
+        'http.request.method': method,
+        'network.transport': 'tcp',
+        ...(address !== undefined && { 'client.address': address }),
+      },
+      startedAtMs,
+    });
+    // `tracestate` belongs to the trace that the caller named, and is dropped without it.
+    const { tracestate, ...others } = headers;
+    const continues = traceHeaders(headers)['traceparent'] !== undefined;
+    this.headers = {
+      ...others,
+      ...(continues && tracestate !== undefined && { tracestate }),
+      traceparent: this.#span.traceparent,
+    };
+  }
+
+  /** `envelope` is absent if no message was read. */
+  end(envelope: Envelope | undefined, isInSession: boolean, error: SpanError | undefined): void {
+    const { headers } = this.#request;
+    const header = headers['mcp-protocol-version'];
+    const version = envelope?.protocolVersion ?? (typeof header === 'string' ? header : undefined);
+    const sessionId = isInSession ? headers['mcp-session-id'] : undefined;
+    this.#span.describe(envelope, version);
+    this.#span.set({
+      ...(typeof sessionId === 'string' && { 'mcp.session.id': sessionName(sessionId) }),
+      ...(error?.rpcCode !== undefined && { 'rpc.response.status_code': error.rpcCode }),
+      ...(error?.refusal && { 'latchkey.refusal': error.refusal }),
+    });
+    this.#span.end(error?.type);
+  }
+}
+
+/** Tells sessions apart without their ids, which are as secret as a credential. */
+function sessionName(id: string): string {
+  return createHash('sha256').update(id).digest('hex').slice(0, 16);
+}
+
+/** The error of a call that was refused or failed. A cancelled call has none. */
+export function refusedError(
+  refusal: RefusalCode,
+  { errorCode }: Pick<GatewayAnswer, 'errorCode'>,
+): SpanError | undefined {
+  if (refusal === 'cancelled') return undefined;
+  const rpcCode = errorCode === undefined ? undefined : String(errorCode);
+  return { type: rpcCode ?? refusal, rpcCode, refusal };
+}
+
+/**
+ * The error that a call was answered with. A code that is no number could be any text of the MCP server, so it is not
+ * kept. A failed tool has no code, because JSON-RPC counts it as a result.
+ */
+export function answeredError(
+  outcome: 'ok' | 'tool-error' | 'upstream-error',
+  { end, error }: { readonly end?: CallEnd | undefined; readonly error?: string | undefined },
+): SpanError | undefined {
+  switch (outcome) {
+    case 'ok':
+      return undefined;
+    case 'upstream-error':
+      return { type: error ?? 'upstream_error' };
+    case 'tool-error': {
+      if (end !== 'protocol_error') return { type: 'tool_error' };
+      const rpcCode = error !== undefined && /^-?\d{1,15}$/.test(error) ? error : undefined;
+      return { type: rpcCode ?? '_OTHER', rpcCode };
+    }
+  }
+}
