@@ -49,13 +49,16 @@ function csvLine(call: CallRecord): string {
   return `${callColumns.map(([, value]) => csvCell(String(value(call) ?? ''))).join(',')}\r\n`;
 }
 
+/** What an export contains. */
+export interface ExportedQuery {
+  readonly organizationId: string;
+  readonly filter: CallFilter;
+  readonly watermarkMs: number;
+}
+
 /** Yields the selected calls, newest first, as pieces of text. Keeps a few hundred calls in memory. */
 export async function* exportCalls(
-  query: {
-    readonly organizationId: string;
-    readonly filter: CallFilter;
-    readonly watermarkMs: number;
-  },
+  query: ExportedQuery,
   format: 'csv' | 'jsonl',
   db: Db,
 ): AsyncGenerator<string> {

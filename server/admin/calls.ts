@@ -1,22 +1,24 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 
-import { exportCalls } from '#activity/export-calls';
+import { type ExportedQuery, exportCalls } from '#activity/export-calls';
 import { json } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { type CallFilter, findCall, listCalledNames, searchCalls, writtenAtMs } from '#db/calls';
+import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
 import { findServer } from '#db/servers';
 import type { Db } from '#db/transaction';
 import { callEnds, type CallRecord, upstreamAccounts } from '#model/calls';
 import type { Option } from '#model/option';
+import type { Role } from '#model/roles';
 import { administer, type Command } from './command.ts';
 import { fields, wholeNumber, words } from './fields.ts';
-import { organizationOperation, type Operation } from './operation.ts';
-import { type Ports, type Stores, findListed, namedOrganization } from './positionals.ts';
+import { type Actor, mayDo, organizationOperation, type Operation } from './operation.ts';
+import { type Ports, findListed, namedOrganization } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
-import { notFound } from './refusal.ts';
+import { AdministrationRefusal, notFound } from './refusal.ts';
 
 const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
@@ -104,43 +106,73 @@ function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
   };
 }
 
-interface Place {
-  readonly id: string;
-  readonly name: string;
+/** Whose calls are read, and by whom. */
+interface Reading {
+  readonly organization: Pick<Organization, 'id' | 'name'>;
+  readonly role: Role;
+  readonly actor: Actor;
 }
 
-/** What a filter selects, with the ids of what it names. @throws {AdministrationRefusal} for an unknown server */
+/** The person whose calls are the only ones that the actor may read; `undefined` if these are all. */
+function ownOnly({ role, actor }: Reading): string | undefined {
+  return mayDo(role, 'activity.read') || actor.type === 'operator' ? undefined : actor.userId;
+}
+
+/**
+ * What a filter selects for this reader, with the ids of what it names.
+ *
+ * @throws {AdministrationRefusal} `forbidden` for the calls of another person, `not_found` for an unknown server
+ */
 async function selected(
   { person, server, tool, outcome, from, until, application, credential, error }: CallFilterInput,
-  organization: Place,
+  reading: Reading,
   db: Db,
 ): Promise<CallFilter> {
-  const target = server === undefined ? undefined : await findServer(db, organization.name, server);
-  if (server !== undefined && !target) throw notFound('server');
+  const { organization, role } = reading;
+  const own = ownOnly(reading);
+  // An unknown address has no calls, like the id of nobody.
+  const wanted = person?.includes('@') ? ((await findUserByEmail(db, person))?.id ?? '') : person;
+  if (own !== undefined && wanted !== undefined && wanted !== own) {
+    const why = `your role in ${organization.name} (${role}) shows you only your own calls`;
+    throw new AdministrationRefusal('forbidden', why);
+  }
+  const found = server === undefined ? undefined : await findServer(db, organization.name, server);
+  if (server !== undefined && !found) throw notFound('server');
   return {
     application,
     credential,
     error,
-    // An unknown address has no calls, like the id of nobody.
-    person: person?.includes('@') ? ((await findUserByEmail(db, person))?.id ?? '') : person,
-    target: target?.target.id,
-    names:
-      tool === undefined
-        ? undefined
-        : tool.includes('*')
-          ? await listCalledNames(db, organization.id, tool)
-          : [tool],
+    person: own ?? wanted,
+    target: found?.target.id,
+    names: tool === undefined ? undefined : await namesLike(tool, organization, db),
     end: outcome,
     fromMs: from === undefined ? undefined : from * 1000,
     untilMs: until === undefined ? undefined : until * 1000,
   };
 }
 
+const mostNames = 200;
+
+/** The names that a pattern stands for. @throws {AdministrationRefusal} `invalid` if there are too many */
+async function namesLike(
+  pattern: string,
+  { id }: Pick<Organization, 'id'>,
+  db: Db,
+): Promise<readonly string[]> {
+  if (!pattern.includes('*')) return [pattern];
+  const names = await listCalledNames(db, id, pattern, mostNames + 1);
+  if (names.length <= mostNames) return names;
+  throw new AdministrationRefusal(
+    'invalid',
+    `tool: more than ${mostNames} names match ${pattern}; use a longer pattern`,
+  );
+}
+
 export const callList = organizationOperation({
   name: 'call.list',
   doc: 'List the recorded calls of an organization, newest first',
   route: { method: 'GET', path },
-  permission: 'activity.read',
+  permission: 'organization.read',
   input: z.strictObject({
     organization: fields.organization,
     ...callFilter,
@@ -155,13 +187,12 @@ export const callList = organizationOperation({
       .nullable()
       .describe('Set if the search took too long: how far back it has searched'),
   }),
-  async run({ after, newer, limit, ...filter }, { organization }, ports) {
-    const { db, clock } = ports;
+  async run({ after, newer, limit, ...filter }, reading, { db, clock }) {
     const id = newer ?? after;
     const side = newer === undefined ? 'older' : 'newer';
     const found = await searchCalls(db, {
-      organizationId: organization.id,
-      filter: await selected(filter, organization, db),
+      organizationId: reading.organization.id,
+      filter: await selected(filter, reading, db),
       from: id === undefined ? undefined : { id, side },
       limit,
       watermarkMs: clock.now() * 1000 - settledAfterMs,
@@ -180,45 +211,39 @@ export const callRead = organizationOperation({
   name: 'call.read',
   doc: 'Show a recorded call',
   route: { method: 'GET', path: `${path}/{callId}` },
-  permission: 'activity.read',
+  permission: 'organization.read',
   input: z.strictObject({ organization: fields.organization, callId: words(40) }),
   output: callViewSchema,
-  async run({ callId }, { organization }, { db }) {
-    const call = await findCall(db, organization.id, callId);
-    if (!call) throw notFound('call');
+  async run({ callId }, reading, { db }) {
+    const call = await findCall(db, reading.organization.id, callId);
+    const own = ownOnly(reading);
+    if (!call || (own !== undefined && call.person?.id !== own)) throw notFound('call');
     return toCallView(call);
   },
 });
 
-/** Authorizes and records an export. The caller streams the data from `exportCalls`. */
+/** Authorizes and records an export, and returns the filter with ids. The caller streams the data from `exportCalls`. */
 export const callExport = organizationOperation({
   name: 'call.export',
   doc: 'Export the recorded calls of an organization as a file',
-  permission: 'activity.read',
+  permission: 'organization.read',
   input: z.strictObject({
     organization: fields.organization,
     ...callFilter,
     format: z.enum(['csv', 'jsonl']),
   }),
-  output: z.object({}),
+  output: z.object({ query: z.custom<ExportedQuery>() }),
   target: ({ format }) => format,
-  run: async () => ({}),
+  async run(input, reading, { db, clock }) {
+    return {
+      query: {
+        organizationId: reading.organization.id,
+        filter: await selected(input, reading, db),
+        watermarkMs: clock.now() * 1000 - settledAfterMs,
+      },
+    };
+  },
 });
-
-/** The text of an export that `callExport` has authorized. */
-export async function* exportedCalls(
-  filter: CallFilterInput,
-  format: 'csv' | 'jsonl',
-  organization: Place,
-  { db, clock }: Pick<Stores, 'db'> & Pick<Ports, 'clock'>,
-): AsyncGenerator<string> {
-  const query = {
-    organizationId: organization.id,
-    filter: await selected(filter, organization, db),
-    watermarkMs: clock.now() * 1000 - settledAfterMs,
-  };
-  yield* exportCalls(query, format, db);
-}
 
 export const callOperations: readonly Operation[] = [callList, callRead, callExport];
 
@@ -321,6 +346,11 @@ function tableRow(call: CallView) {
 
 const followEveryMs = 1000;
 
+/** A cursor that stands before all rows of this time and later. */
+function cursorAt(ms: number): string {
+  return ms.toString(16).padStart(12, '0');
+}
+
 const listCommand: Command = {
   words: 'call list',
   positionals: ['ORG[/SERVER]'],
@@ -343,16 +373,16 @@ const listCommand: Command = {
       for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));
     };
     print(items);
-    // Ids sort by the time of recording, so every later call has a greater one.
-    let newest = items[0]?.id ?? (ports.clock.now() * 1000).toString(16).padStart(12, '0');
+    // Ids sort by the time of recording. A list ends where rows may still be missing, and so does the first one.
+    let newest = items[0]?.id ?? cursorAt(ports.clock.now() * 1000 - settledAfterMs);
     for (;;) {
       await pause(followEveryMs);
       for (let hasMore = true; hasMore;) {
         const more = { ...filter, newer: newest, limit: mostALimit };
         const found = await administer(callList, more, ports);
         print(found.items);
-        newest = found.items[0]?.id ?? newest;
-        hasMore = found.next !== null && found.items.length > 0;
+        newest = found.next ?? found.items[0]?.id ?? newest;
+        hasMore = found.next !== null;
       }
     }
   },
@@ -396,14 +426,10 @@ const exportCommand: Command = {
   ],
   doc: 'print the recorded calls of an organization or a server',
   async run(input, { out, ...ports }) {
-    const { organization: name, ...filter } = await filterOf(input, ports);
     const format = input.flag('csv') ? 'csv' : 'jsonl';
-    await administer(callExport, { organization: name, ...filter, format }, ports);
-    const organization = await namedOrganization(name, ports.stores);
-    for await (const piece of exportedCalls(filter, format, organization, {
-      db: ports.stores.db,
-      clock: ports.clock,
-    })) {
+    const wanted = { ...(await filterOf(input, ports)), format };
+    const { query } = await administer(callExport, wanted, ports);
+    for await (const piece of exportCalls(query, format, ports.stores.db)) {
       piece.trimEnd().split(/\r?\n/).forEach(out);
     }
   },
