@@ -7,10 +7,11 @@ import {
   type Organization,
 } from '#db/organizations';
 import { randomBase62 } from '#secrets/secrets';
+import { callRetentionDays as retention } from '#model/calls';
 import { roles, type Role } from '#model/roles';
 import { insertUser, findUser, listMemberships } from '#db/people';
 import { AdministrationRefusal } from './refusal.ts';
-import { fields, surfaces, words } from './fields.ts';
+import { fields, surfaces, wholeNumber, words } from './fields.ts';
 import {
   organizationOperation,
   personalOperation,
@@ -148,6 +149,9 @@ const settings = {
     .describe(
       'Whether Latchkey’s own proxy, or what claims to be it, has access if members consent',
     ),
+  callRetentionDays: wholeNumber(retention.least, retention.most).describe(
+    'How many days recorded calls are kept',
+  ),
 };
 const connectedSchema = z
   .object({
@@ -207,6 +211,21 @@ export const settingsUpdate = organizationOperation({
         help: 'Assistants that were set up with the latchkey command or a bundle use it. Its client ID proves nothing: any program on a member’s computer can call itself Latchkey. When you turn this off, the proxy stops working immediately and says that it is suspended. When you turn it on again, it works as before, without signing in again.',
       },
     }),
+    callRetentionDays: settings.callRetentionDays.optional().register(surfaces, {
+      control: {
+        kind: 'text',
+        label: 'Days to keep calls',
+        subject: 'The number of days',
+        help: `How long the calls on the Activity page are kept: ${retention.least} to ${retention.most} days. Older ones are deleted within an hour; this cannot be undone.`,
+        optional: false,
+        attributes: {
+          inputmode: 'numeric',
+          autocomplete: 'off',
+          spellcheck: 'false',
+          maxlength: '4',
+        },
+      },
+    }),
     title: words(200)
       .min(1)
       .optional()
@@ -225,7 +244,8 @@ export const settingsUpdate = organizationOperation({
   output: settingsViewSchema,
   target: ({ organization, ...change }) => `organization:${organization} ${JSON.stringify(change)}`,
   async run(input, { organization, actor }, ports) {
-    const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed, title } = input;
+    const { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed } = input;
+    const { callRetentionDays, title } = input;
     if (secondFactorRequired && actor.type === 'person') {
       const { hasSecondFactor } = await ownMember(organization.id, actor.userId, ports);
       if (!hasSecondFactor) {
@@ -238,6 +258,7 @@ export const settingsUpdate = organizationOperation({
       ...(secondFactorRequired !== undefined && { secondFactorRequired }),
       ...(openClientsAllowed !== undefined && { openClientsAllowed }),
       ...(latchkeyProxyAllowed !== undefined && { latchkeyProxyAllowed }),
+      ...(callRetentionDays !== undefined && { callRetentionDays }),
     });
     return settingsOf(organization, ports);
   },
@@ -282,6 +303,7 @@ const updateCommand: Command = {
       value: 'YES|NO',
       doc: "whether Latchkey's own proxy, or what claims to be it, has access",
     },
+    { name: 'call-retention-days', value: 'N', doc: 'how many days recorded calls are kept' },
     {
       name: 'yes',
       doc: 'change it; without this option, a change that stops applications only shows how many',
@@ -297,6 +319,7 @@ const updateCommand: Command = {
       secondFactorRequired: yesOrNo('second-factor', input.text('second-factor')),
       openClientsAllowed: yesOrNo('open-clients', input.text('open-clients')),
       latchkeyProxyAllowed: yesOrNo('latchkey-proxy', input.text('latchkey-proxy')),
+      callRetentionDays: input.text('call-retention-days'),
     };
     const before = await administer(settingsRead, place, ports);
     const stopped = stoppedBy(change, before);
@@ -316,6 +339,7 @@ const updateCommand: Command = {
       second_factor: word(now.secondFactorRequired),
       open_clients: word(now.openClientsAllowed),
       latchkey_proxy: word(now.latchkeyProxyAllowed),
+      call_retention_days: now.callRetentionDays,
     };
     printMade(facts, { json: input.flag('json'), out });
   },

@@ -1,4 +1,5 @@
 import { CallLog } from '#activity/call-log';
+import { CallRetention } from '#activity/call-retention';
 import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
@@ -39,12 +40,17 @@ export async function openUsage(
   return { usage, meter };
 }
 
-/** Opens the record of calls, unless the operator wants none. */
+/** Opens the deletion of old calls, and the record of calls unless the operator wants none. */
 export function openActivity(
-  { log, callLog }: Pick<RecordOptions, 'log' | 'callLog'>,
+  { clock, log, callLog, isOwner }: Pick<RecordOptions, 'clock' | 'log' | 'callLog' | 'isOwner'>,
   db: Db,
   closers: Closers,
 ): CallLog | undefined {
+  if (isOwner) {
+    const failed = (err: unknown) => log.error({ err }, 'old calls not deleted');
+    const retention = new CallRetention({ db, clock, failed });
+    closers.push(() => retention.close());
+  }
   if (!callLog || callLog.mode === 'off') return undefined;
   const calls = new CallLog({
     write: (writes) => writeCalls(db, writes),

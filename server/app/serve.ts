@@ -61,7 +61,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const { masterKey, keys, tokens } = await openKeys(options, stores.db, closers);
   const remote = await openNodeLinks(options, { instance, nodes, masterKey }, closers);
   const { usage, meter } = await openUsage({ ...options, isOwner }, stores.db, closers);
-  const callLog = openActivity(options, stores.db, closers);
+  const callLog = openActivity({ ...options, isOwner }, stores.db, closers);
   const guard = openGuard(options, closers);
 
   const basics = { stores, masterKey, tokens, guard, endpointUrl };

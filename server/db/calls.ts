@@ -2,7 +2,12 @@ import { randomBytes } from 'node:crypto';
 
 import { CompiledQuery, sql, type Expression, type Selectable, type SqlBool } from 'kysely';
 
-import type { CallEnd, CallRecord, UpstreamAccount } from '#model/calls';
+import {
+  type CallEnd,
+  type CallRecord,
+  callRetentionDays,
+  type UpstreamAccount,
+} from '#model/calls';
 import type { Schema } from './schema.ts';
 import { isPostgres, quickTransaction, transaction, type Db } from './transaction.ts';
 
@@ -516,6 +521,33 @@ export async function deleteOldCalls(
       .execute();
   });
   return old.length;
+}
+
+/**
+ * The first organization, by id, after `after` that has calls, also one that no longer exists: its `retentionDays` are
+ * `undefined`. Reads one entry of an index, however many calls there are.
+ */
+export async function nextOrganizationWithCalls(
+  db: Db,
+  after: string,
+): Promise<{ readonly id: string; readonly retentionDays: number | undefined } | undefined> {
+  const { id } = await db
+    .selectFrom('call_period')
+    .select(({ fn }) => fn.min<string | null>('organization_id').as('id'))
+    .where('organization_id', '>', after)
+    .executeTakeFirstOrThrow();
+  if (id === null) return undefined;
+  const row = await db
+    .selectFrom('organization')
+    .select('call_retention_days')
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return { id, retentionDays: row && (row.call_retention_days ?? callRetentionDays.default) };
+}
+
+/** Deletes the periods of an organization that has no calls any more. */
+export async function deleteCallPeriods(db: Db, organizationId: string): Promise<void> {
+  await db.deleteFrom('call_period').where('organization_id', '=', organizationId).execute();
 }
 
 function readCall(row: Selectable<Schema['call_record']>): CallRecord {

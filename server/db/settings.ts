@@ -1,8 +1,9 @@
+import { callRetentionDays as retention } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
 import { preparedQuery } from './prepared-query.ts';
 import type { Db } from './transaction.ts';
 
-/** The security settings of an organization. */
+/** The settings of an organization. */
 export interface OrganizationSettings {
   /** Whether members need a session in which they proved two factors. */
   readonly secondFactorRequired: boolean;
@@ -16,12 +17,19 @@ export interface OrganizationSettings {
    * computer can use it.
    */
   readonly latchkeyProxyAllowed: boolean;
+  /** How many days its recorded calls are kept. */
+  readonly callRetentionDays: number;
 }
 
 const settingsByName = preparedQuery((db, name: string) =>
   db
     .selectFrom('organization')
-    .select(['second_factor_required', 'open_clients_allowed', 'latchkey_proxy_allowed'])
+    .select([
+      'second_factor_required',
+      'open_clients_allowed',
+      'latchkey_proxy_allowed',
+      'call_retention_days',
+    ])
     .where('name', '=', name)
     .where('disabled_at', 'is', null),
 );
@@ -37,6 +45,7 @@ export async function findSettings(
       secondFactorRequired: row.second_factor_required === 1,
       openClientsAllowed: row.open_clients_allowed === 1,
       latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
+      callRetentionDays: row.call_retention_days ?? retention.default,
     }
   );
 }
@@ -45,7 +54,12 @@ export async function findSettings(
 export async function updateSettings(
   db: Db,
   organizationId: string,
-  { secondFactorRequired, openClientsAllowed, latchkeyProxyAllowed }: Partial<OrganizationSettings>,
+  {
+    secondFactorRequired,
+    openClientsAllowed,
+    latchkeyProxyAllowed,
+    callRetentionDays,
+  }: Partial<OrganizationSettings>,
 ): Promise<void> {
   const change = {
     ...(secondFactorRequired !== undefined && {
@@ -57,6 +71,7 @@ export async function updateSettings(
     ...(latchkeyProxyAllowed !== undefined && {
       latchkey_proxy_allowed: latchkeyProxyAllowed ? 1 : 0,
     }),
+    ...(callRetentionDays !== undefined && { call_retention_days: callRetentionDays }),
   };
   if (Object.keys(change).length === 0) return;
   await db.updateTable('organization').set(change).where('id', '=', organizationId).execute();

@@ -17,6 +17,9 @@ export const callEnds = [
  */
 export type CallEnd = (typeof callEnds)[number];
 
+/** How many days the calls of an organization are kept. */
+export const callRetentionDays = { least: 1, most: 3650, default: 90 } as const;
+
 /** What a call was sent to the MCP server with. */
 export const upstreamAccounts = ['none', 'fixed_headers', 'oauth_account'] as const;
 

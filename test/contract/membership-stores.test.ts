@@ -385,15 +385,20 @@ await onEachDatabase('memberships and groups', ({ open }) => {
     await updateSettings(stores.db, org, { secondFactorRequired: true });
     await updateSettings(stores.db, org, { openClientsAllowed: false });
     const closed = await findSettings(stores.db, name);
-    await updateSettings(stores.db, org, { latchkeyProxyAllowed: false });
+    await updateSettings(stores.db, org, { latchkeyProxyAllowed: false, callRetentionDays: 30 });
 
-    const allowed = { openClientsAllowed: true, latchkeyProxyAllowed: true };
+    const allowed = {
+      openClientsAllowed: true,
+      latchkeyProxyAllowed: true,
+      callRetentionDays: 90,
+    };
     expect(before).toEqual({ secondFactorRequired: false, ...allowed });
     expect(closed).toEqual({ secondFactorRequired: true, ...allowed, openClientsAllowed: false });
     expect(await findSettings(stores.db, name)).toEqual({
       secondFactorRequired: true,
       openClientsAllowed: false,
       latchkeyProxyAllowed: false,
+      callRetentionDays: 30,
     });
     expect(await findSettings(stores.db, 'nothing')).toBeUndefined();
   });

@@ -16,7 +16,8 @@ afterAll(() => app[Symbol.asyncDispose]());
 async function save(fields: Readonly<Record<string, string>>) {
   const owner = { organizationId: 'org_acme', role: 'owner' } as const;
   const { cookie, csrfToken } = await app.browser('user_olga', owner);
-  const body = new URLSearchParams({ csrf_token: csrfToken, ...fields }).toString();
+  const filled = { callRetentionDays: '90', ...fields };
+  const body = new URLSearchParams({ csrf_token: csrfToken, ...filled }).toString();
   return app.post({ path: '/dashboard/acme/settings', cookie, body });
 }
 
@@ -28,6 +29,10 @@ const kept = async () => {
 
 test.each([
   ['no title', { title: ' ' }],
+  ['no number of days', { title: 'Acme', callRetentionDays: '' }],
+  ['too few days', { title: 'Acme', callRetentionDays: '0' }],
+  ['too many days', { title: 'Acme', callRetentionDays: '3651' }],
+  ['a part of a day', { title: 'Acme', callRetentionDays: '1.5' }],
   ['a rule that the owner could not keep', { title: 'Acme', 'rule.secondFactorRequired': 'on' }],
 ])('organization settings: with %s nothing is saved', async (_what, fields) => {
   const before = await kept();
@@ -51,11 +56,16 @@ test('organization settings: what was refused comes back as it was entered', asy
 });
 
 test('organization settings: the title and the rules are saved together', async () => {
-  const { status } = await save({ title: 'Acme Ltd', 'rule.openClientsAllowed': 'on' });
+  const { status } = await save({
+    title: 'Acme Ltd',
+    'rule.openClientsAllowed': 'on',
+    callRetentionDays: '45',
+  });
   const rules = {
     secondFactorRequired: false,
     openClientsAllowed: true,
     latchkeyProxyAllowed: false,
+    callRetentionDays: 45,
   };
 
   expect([status, await kept()]).toEqual([303, { title: 'Acme Ltd', ...rules }]);
@@ -111,6 +121,7 @@ test('organization settings: an owner without a second factor can require one', 
       secondFactorRequired: true,
       openClientsAllowed: false,
       latchkeyProxyAllowed: false,
+      callRetentionDays: 90,
     },
   ]);
 });

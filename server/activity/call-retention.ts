@@ -1,0 +1,68 @@
+import { setImmediate as afterOtherWork } from 'node:timers/promises';
+
+import { deleteCallPeriods, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
+import type { Db } from '#db/transaction';
+import type { Clock } from '#model/clock';
+
+const everyMs = 3_600_000;
+/** How many calls one transaction deletes. A larger one would block the writer of new calls for too long. */
+const batch = 500;
+
+export interface CallRetentionPorts {
+  readonly db: Db;
+  readonly clock: Clock;
+  readonly failed: (error: unknown) => void;
+}
+
+/** Deletes the old calls of each organization, at the start and every hour. Several nodes may do so at the same time. */
+export class CallRetention {
+  readonly #ports: CallRetentionPorts;
+  readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
+  #deleting: Promise<void> | undefined;
+
+  constructor(ports: CallRetentionPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.delete(), everyMs).unref();
+    void this.delete();
+  }
+
+  /** Deletes all calls that are old now, and all calls of organizations that no longer exist. */
+  delete(): Promise<void> {
+    this.#deleting ??= this.#deleteAll()
+      .catch((error: unknown) => this.#ports.failed(error))
+      .finally(() => {
+        this.#deleting = undefined;
+      });
+    return this.#deleting;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#deleting;
+  }
+
+  async #deleteAll(): Promise<void> {
+    const { db, clock } = this.#ports;
+    let after = '';
+    while (!this.#isClosed) {
+      const organization = await nextOrganizationWithCalls(db, after);
+      if (!organization) return;
+      const { id, retentionDays } = organization;
+      await this.#deleteBefore(id, clock.now() - (retentionDays ?? 0) * 86_400);
+      if (retentionDays === undefined && !this.#isClosed) await deleteCallPeriods(db, id);
+      after = id;
+    }
+  }
+
+  async #deleteBefore(organizationId: string, before: number): Promise<void> {
+    let deleted = batch;
+    while (deleted === batch && !this.#isClosed) {
+      const old = { organizationId, beforeMs: before * 1000, limit: batch };
+      deleted = await deleteOldCalls(this.#ports.db, old);
+      // SQLite answers within the same turn of the event loop, and calls must not wait for all steps.
+      await afterOtherWork();
+    }
+  }
+}
