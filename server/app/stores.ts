@@ -119,7 +119,8 @@ export async function openPostgresStores(
       import('#db/postgres/open-postgres'),
     ]);
   const pool = postgresPool({ connectionString: url, ...limits });
-  const db = overPool(pool);
+  const reader = new AdmissionReader({ connectionString: url }, { mayAnswer: mayAdmit, failed });
+  const db = overPool(pool, reader.read);
   try {
     await checkPostgres(db, { url, mayLoseWrites });
     await migrate(db);
@@ -127,7 +128,6 @@ export async function openPostgresStores(
     await db.destroy();
     throw error;
   }
-  const reader = new AdmissionReader({ connectionString: url }, { mayAnswer: mayAdmit, failed });
   const changes = await PostgresChanges.open(db, failed);
   const changeToken = () => changes.changeToken();
   return {

@@ -4,6 +4,7 @@ import { type Awaitable, whenReady } from '#model/awaitable';
 
 import type { Suspension } from '#model/suspension';
 import { readScopes } from './columns.ts';
+import { type KeptQuery, type ReadKept, withValues } from './kept-query.ts';
 import { readServer, targetColumns, type ServerRow } from './servers.ts';
 import { type ServerRecord } from '#model/endpoints';
 import { isPostgres, type Db } from './transaction.ts';
@@ -142,15 +143,7 @@ interface AdmissionRow extends ServerRow {
   readonly role: string;
 }
 
-/** A query of admission, with named parameters. Its SQL text is the same for SQLite and PostgreSQL. */
-export interface AdmissionQuery<Answer extends object> {
-  readonly name: string;
-  readonly sql: string;
-  /** The names of its parameters. */
-  readonly parameters: readonly string[];
-  /** What its row means; `undefined` if it refuses. */
-  readonly read: (row: AdmissionRow) => Answer | undefined;
-}
+type AdmissionQuery<Answer extends object> = KeptQuery<Answer, AdmissionRow>;
 
 /** The records that anything refers to, by the id of their endpoint. */
 const serversInUse = new Map<string, WeakRef<ServerRecord>>();
@@ -238,17 +231,8 @@ const byPerson: AdmissionQuery<AdmittedClient | Suspended> = {
 /** All queries of admission. */
 export const admissionQueries = [byKey, byClient, byGrant, byPerson] as const;
 
-export type AdmissionValues = Readonly<Record<string, string | null>>;
-
-/** Reads the row of a query, as the database is now: after the call, or as of the change token `asOf`. */
-export type ReadAdmission = <Answer extends object>(
-  query: AdmissionQuery<Answer>,
-  values: AdmissionValues,
-  asOf?: string,
-) => Awaitable<Answer | undefined>;
-
 /** Looks up admissions by a way to read them. */
-export function admissionStore(read: ReadAdmission, changeToken: () => string): AdmissionStore {
+export function admissionStore(read: ReadKept, changeToken: () => string): AdmissionStore {
   return {
     byKey({ organization, server: name, keyHash, now, asOf }) {
       const found = read(byKey, { organization, server: name, hash: keyHash }, asOf);
@@ -276,11 +260,8 @@ export function admissionStore(read: ReadAdmission, changeToken: () => string): 
  */
 export async function lockAdmissions(tx: Db): Promise<AdmissionStore> {
   if (isPostgres(tx)) await sql`select epoch from admission_epoch for update`.execute(tx);
-  const read: ReadAdmission = async (query, values) => {
-    const parts = query.sql
-      .split(/:(\w+)/)
-      .map((part, at) => (at % 2 === 0 ? sql.raw(part) : sql.val(values[part] ?? null)));
-    const { rows } = await sql<AdmissionRow>`${sql.join(parts, sql.raw(''))}`.execute(tx);
+  const read: ReadKept = async (query, values) => {
+    const { rows } = await withValues(query, values).execute(tx);
     const [row] = rows;
     return row && query.read(row);
   };

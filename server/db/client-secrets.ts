@@ -1,6 +1,10 @@
+import type { Selectable } from 'kysely';
+
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { EpochSeconds } from '#model/clock';
-import { immediateQuery } from './prepared-query.ts';
+import type { KeptQuery } from './kept-query.ts';
+import { keptQuery } from './prepared-query.ts';
+import type { Schema } from './schema.ts';
 import { advisoryLock, transaction, type Db } from './transaction.ts';
 
 /** A secret of an OAuth client without its value, which was displayed once, at creation. */
@@ -95,18 +99,25 @@ export async function insertSecret(
   return id;
 }
 
-const activeSecret = immediateQuery((db, hash: string, now: number) =>
-  db
-    .selectFrom('client_secret as secret')
-    .innerJoin('oauth_client as client', 'client.id', 'secret.client_id')
-    .select(['secret.client_id', 'secret.last_used_at'])
-    .where('secret.hash', '=', hash)
-    .where('client.revoked_at', 'is', null)
-    .where('secret.revoked_at', 'is', null)
-    .where((where) =>
-      where.or([where('secret.expires_at', 'is', null), where('secret.expires_at', '>', now)]),
-    ),
-);
+/** A secret that is not revoked, of a client that is not. It is valid until `expiresAt`. */
+export const activeSecret: KeptQuery<
+  { readonly clientId: string; readonly expiresAt: number | null; lastUsedAt: number | null },
+  Pick<Selectable<Schema['client_secret']>, 'client_id' | 'expires_at' | 'last_used_at'>
+> = {
+  name: 'secret',
+  sql: `select secret.client_id, secret.expires_at, secret.last_used_at
+    from client_secret secret
+    join oauth_client client on client.id = secret.client_id
+    where secret.hash = :hash and secret.revoked_at is null and client.revoked_at is null`,
+  parameters: ['hash'],
+  read: (row) => ({
+    clientId: row.client_id,
+    expiresAt: row.expires_at,
+    lastUsedAt: row.last_used_at,
+  }),
+};
+
+const findActiveSecret = keptQuery(activeSecret);
 
 /** Whether the client has an active secret with this `hash`. Records its use, accurate to the minute. */
 export function checkClientSecret(
@@ -115,21 +126,25 @@ export function checkClientSecret(
   hash: string,
   now: EpochSeconds,
 ): Awaitable<boolean> {
-  return whenReady(activeSecret(db, hash, now), ([row]) => {
-    if (row?.client_id !== clientId) return false;
-    const isRecorded =
-      row.last_used_at !== null && now - row.last_used_at < lastUsePrecisionSeconds;
-    return isRecorded || recordSecretUse(db, hash, now);
+  return whenReady(findActiveSecret(db, { hash }), (secret) => {
+    if (secret?.clientId !== clientId) return false;
+    if (secret.expiresAt !== null && secret.expiresAt <= now) return false;
+    const { lastUsedAt } = secret;
+    if (lastUsedAt !== null && now - lastUsedAt < lastUsePrecisionSeconds) return true;
+    return recordSecretUse(db, hash, now).then(() => {
+      // A use leaves the epoch as it is, so a secret that is kept would be recorded again at each request.
+      secret.lastUsedAt = now;
+      return true;
+    });
   });
 }
 
-async function recordSecretUse(db: Db, hash: string, now: EpochSeconds): Promise<true> {
+async function recordSecretUse(db: Db, hash: string, now: EpochSeconds): Promise<void> {
   await db
     .updateTable('client_secret')
     .set({ last_used_at: now })
     .where('hash', '=', hash)
     .execute();
-  return true;
 }
 
 /** All secrets of a client, newest first, including expired and revoked ones. */

@@ -7,7 +7,8 @@ import type { Page, PageQuery } from '#model/page';
 import { insertSecret } from './client-secrets.ts';
 import { containsText, nullsSmallest, readScopes, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
-import { immediateQuery } from './prepared-query.ts';
+import type { KeptQuery } from './kept-query.ts';
+import { immediateQuery, keptQuery } from './prepared-query.ts';
 import { isServerOf } from './servers.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -133,6 +134,39 @@ const clientById = immediateQuery((db, id: string) =>
     .select(['organization.name as organization', 'endpoint.name as server'])
     .where('oauth_client.id', '=', id),
 );
+
+/** The columns of a client that one is read from when it asks for a token, except when it was created and last used. */
+export const callingClientColumns = [
+  'id',
+  'endpoint_id',
+  'name',
+  'scopes',
+  'redirect_uris',
+  'jwks',
+  'authentication_required',
+  'is_latchkey_proxy',
+  'revoked_at',
+] as const;
+
+/** A client that asks for a token, revoked or not. */
+export const callingClient: KeptQuery<OAuthClient, ClientRow> = {
+  name: 'calling_client',
+  sql: `select ${callingClientColumns.map((column) => `client.${column}`).join(', ')}, client.created_at,
+      client.last_used_at, organization.name as organization, endpoint.name as server
+    from oauth_client client
+    left join endpoint on endpoint.id = client.endpoint_id
+    left join organization on organization.id = endpoint.organization_id
+    where client.id = :client`,
+  parameters: ['client'],
+  read: readClient,
+};
+
+const findKept = keptQuery(callingClient);
+
+/** Like `findClient`, but on PostgreSQL `lastUsedAt` may be older, because a client is read again only when others of its members change. */
+export function findCallingClient(db: Db, id: string): Awaitable<OAuthClient | undefined> {
+  return findKept(db, { client: id });
+}
 
 const sortColumns = {
   name: 'oauth_client.name',
@@ -304,7 +338,7 @@ async function deleteIdleClients(db: Db, now: EpochSeconds): Promise<void> {
     .execute();
 }
 
-type ClientRow = Selectable<Schema['oauth_client']> & {
+type ClientRow = Omit<Selectable<Schema['oauth_client']>, 'organization_id' | 'fetched_at'> & {
   organization: string | null;
   server: string | null;
 };

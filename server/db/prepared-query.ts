@@ -1,6 +1,8 @@
 import type { Compilable, CompiledQuery } from 'kysely';
 
-import type { Awaitable } from '#model/awaitable';
+import { type Awaitable, whenReady } from '#model/awaitable';
+import { type KeptQuery, withValues } from './kept-query.ts';
+import { EpochAdapter } from './postgres/epoch-adapter.ts';
 import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
 import type { Db } from './transaction.ts';
 
@@ -51,6 +53,28 @@ export function immediateQuery<Given extends Values, Row>(
     // They come from the query whose type says so.
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion
     return (rows as Row[] | undefined) ?? db.executeQuery(query).then((result) => result.rows);
+  };
+}
+
+/**
+ * The answer of a query whose tables change the epoch of PostgreSQL. There, outside of transactions, it is kept for as long as the epoch
+ * is the same, which is read each time; on SQLite it is an immediate query. The result must not be changed.
+ */
+export function keptQuery<Answer extends object, Row>(
+  query: KeptQuery<Answer, Row>,
+): (db: Db, values: Readonly<Record<string, string>>) => Awaitable<Answer | undefined> {
+  const rows = immediateQuery((db, ...given: string[]) => {
+    const values = Object.fromEntries(
+      query.parameters.map((name, at) => [name, given[at] ?? null]),
+    );
+    return { compile: () => withValues(query, values).compile(db) };
+  });
+  return (db, values) => {
+    const { adapter } = db.getExecutor();
+    if (adapter instanceof EpochAdapter && adapter.read && !db.isTransaction)
+      return adapter.read(query, values);
+    const given = query.parameters.map((name) => values[name] ?? '');
+    return whenReady(rows(db, ...given), ([row]) => row && query.read(row));
   };
 }
 

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import { type Awaitable, whenReady } from '#model/awaitable';
 import type { Clock } from '#model/clock';
 import { checkClientSecret, markAssertionUsed } from '#db/client-secrets';
-import { findClient, type OAuthClient } from '#db/clients';
+import { findCallingClient, type OAuthClient } from '#db/clients';
 import type { Db } from '#db/transaction';
 import { decode, type Form } from './forms.ts';
 import { OAuthError } from './oauth-error.ts';
@@ -46,7 +46,7 @@ export function identifyClient(
   if (hasSecret) return whenReady(authenticateClient(form, authorization, ports), authenticated);
   const clientId = form.get('client_id');
   if (clientId === undefined) throw new OAuthError('invalid_request', 'client_id is missing');
-  return whenReady(findClient(ports.db, clientId), (client) => {
+  return whenReady(findCallingClient(ports.db, clientId), (client) => {
     if (!client || client.revokedAt !== undefined) throw notAuthenticated();
     if (client.authenticationRequired) throw notAuthenticated();
     return { client, authenticated: false };
@@ -99,14 +99,18 @@ export function authenticateClient(
   const checked =
     isWellFormedSecret('secret_', secret) &&
     checkClientSecret(db, clientId, hashSecret(secret), clock.now());
-  return whenReady(checked, (active) =>
-    whenReady(findClient(db, clientId), (client) => {
-      if (!client || !active || client.revokedAt !== undefined) throw secretRefused(by);
-      // Once a client has registered keys, an old secret must not impersonate it.
-      if (client.jwks !== undefined) throw secretRefused(by);
-      return client;
-    }),
-  );
+  // Both are asked before either is waited for: on PostgreSQL they share one query.
+  const found = findCallingClient(db, clientId);
+  const isWaitedFor = checked instanceof Promise || found instanceof Promise;
+  const both: Awaitable<[boolean, OAuthClient | undefined]> = isWaitedFor
+    ? Promise.all([checked, found])
+    : [checked, found];
+  return whenReady(both, ([active, client]) => {
+    if (!client || !active || client.revokedAt !== undefined) throw secretRefused(by);
+    // Once a client has registered keys, an old secret must not impersonate it.
+    if (client.jwks !== undefined) throw secretRefused(by);
+    return client;
+  });
 }
 
 function presented(form: Form, authorization: string | undefined): Presented {
@@ -187,7 +191,7 @@ export async function privateKeyJwt(form: Form, ports: ClientContext): Promise<O
   if (clientId === undefined) throw assertionRefused('not a JWT with an issuer');
   if ((form.get('client_id') ?? clientId) !== clientId)
     throw assertionRefused('client_id does not match the issuer');
-  const found = await findClient(db, clientId);
+  const found = await findCallingClient(db, clientId);
   const client = found?.revokedAt === undefined ? found : undefined;
   const of = { clientId, jwks: client?.jwks ?? noKeys };
   const { jti, exp } = await verifiedAssertion(assertion, of, { base, clock });

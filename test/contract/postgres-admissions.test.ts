@@ -1,8 +1,21 @@
 import { sql } from 'kysely';
-import { expect, inject, test } from 'vitest';
+import { Client } from 'pg';
+import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { lockAdmissions } from '#server/db/admissions';
 import { insertAuditEvent } from '#server/db/audit';
-import { insertClient } from '#server/db/clients';
+import {
+  checkClientSecret,
+  insertSecret,
+  listClientSecrets,
+  revokeClientSecret,
+} from '#server/db/client-secrets';
+import {
+  callingClientColumns,
+  findCallingClient,
+  insertClient,
+  revokeClient,
+  updateClient,
+} from '#server/db/clients';
 import { insertKey, revokeKey } from '#server/db/keys';
 import { updateLastUses } from '#server/db/last-uses';
 import { migrate } from '#server/db/migrate';
@@ -10,7 +23,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { AdmissionsUnavailable } from '#server/db/postgres/admission-reader';
 import { targetColumns } from '#server/db/servers';
 import { openPostgresStores } from '#server/app/stores';
-import { postgres, type TestDatabase } from '#support/databases';
+import { postgres, type Connection, type TestDatabase } from '#support/databases';
 import { madeAt, makeServer, newClient, newKey } from '#support/made-records';
 import { patient } from '#support/patient';
 import { suite } from '#support/suite';
@@ -78,6 +91,11 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     ['a key', 'delete', `delete from api_key`],
     ['a key’s scopes', 'change', `update api_key set scopes = '[]'`],
     ['a client', 'revoke', `update oauth_client set revoked_at = 1`],
+    ['a client', 'delete', `delete from oauth_client`],
+    ['a client', 'give keys', `update oauth_client set jwks = '{"keys":[]}'`],
+    ['a secret', 'revoke', `update client_secret set revoked_at = 1`],
+    ['a secret', 'limit', `update client_secret set expires_at = 1`],
+    ['a secret', 'delete', `delete from client_secret`],
     ['a server', 'disable', `update endpoint set disabled_at = 1`],
     ['a server', 'delete', `delete from endpoint`],
     ['the limits of a server', 'change', `update endpoint set limits = '{}'`],
@@ -143,17 +161,20 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     expect(changes).toEqual([1, 2, 3]);
   });
 
-  test('a change of any column that a target is read from changes the epoch', async () => {
+  test.each([
+    ['a target', 'target', ['endpoint_id', ...targetColumns]],
+    // The id of a client never changes.
+    ['a client', 'oauth_client', callingClientColumns.filter((column) => column !== 'id')],
+    ['a secret', 'client_secret', ['hash', 'client_id', 'expires_at', 'revoked_at']],
+  ])('a change of any column that %s is read from changes the epoch', async (_, table, columns) => {
     await using database = await opened();
     const { rows } = await sql<{ column: string }>`select event_object_column as "column"
       from information_schema.triggered_update_columns
-      where trigger_schema = current_schema() and trigger_name = 'target_changes_admissions'`.execute(
+      where trigger_schema = current_schema() and trigger_name = ${`${table}_changes_admissions`}`.execute(
       database.db,
     );
 
-    expect(rows.map(({ column }) => column).toSorted()).toEqual(
-      ['endpoint_id', ...targetColumns].toSorted(),
-    );
+    expect(rows.map(({ column }) => column).toSorted()).toEqual(columns.toSorted());
   });
 
   test('a change that is checked early and rolled back lets a later one of its transaction change the epoch', async () => {
@@ -303,7 +324,12 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     await using database = await opened();
     const before = await epochOf(database);
 
-    await updateLastUses(database.db, [{ type: 'key', id: 'key_a', usedAt: now }]);
+    await updateLastUses(database.db, [
+      { type: 'key', id: 'key_a', usedAt: now },
+      { type: 'client', id: 'client_a', usedAt: now },
+    ]);
+    await checkClientSecret(database.db, 'client_a', 'hash of a', now);
+    await insertSecret(database.db, { clientId: 'client_a', hint: '', hash: 'b', createdAt: now });
     await insertKey(database.db, newKey({ id: 'key_b', hash: 'hash of b' }));
 
     expect(await epochOf(database)).toBe(before);
@@ -384,5 +410,127 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
 
     await expect(ask()).rejects.toThrow('this node has not been seen by the database lately');
     await stores.close();
+  });
+});
+
+await suite('postgres', 'clients that ask for tokens in PostgreSQL', () => {
+  const ask = async ({ db }: Pick<TestDatabase, 'db'>, at = now) => {
+    const [isActive, client] = await Promise.all([
+      checkClientSecret(db, 'client_a', 'hash of a', at),
+      findCallingClient(db, 'client_a'),
+    ]);
+    return { isActive, client };
+  };
+  const secretId = async (database: TestDatabase) =>
+    (await listClientSecrets(database.db, 'client_a'))[0]?.id ?? '';
+
+  test.each([
+    [
+      'a secret that is revoked',
+      async (from: Connection, id: string) => revokeClientSecret(from.db, 'client_a', id, now),
+      { isActive: false, client: { revokedAt: undefined } },
+    ],
+    [
+      'a secret that is deleted',
+      async (from: Connection) => from.db.deleteFrom('client_secret').execute(),
+      { isActive: false },
+    ],
+    [
+      'a client that is revoked',
+      async (from: Connection) => revokeClient(from.db, 'client_a', now),
+      { isActive: false, client: { revokedAt: now } },
+    ],
+    [
+      'a client that is deleted',
+      async (from: Connection) => from.db.deleteFrom('oauth_client').execute(),
+      { isActive: false, client: undefined },
+    ],
+    [
+      'a client that gets keys',
+      async (from: Connection) => updateClient(from.db, 'client_a', { jwks: '{"keys":[]}' }),
+      { isActive: true, client: { jwks: '{"keys":[]}' } },
+    ],
+    [
+      'a client that loses scopes',
+      async (from: Connection) => updateClient(from.db, 'client_a', { scopes: [] }),
+      { isActive: true, client: { scopes: [] } },
+    ],
+  ])('%s, by any node, is so at the next request of each', async (_, change, expected) => {
+    await using database = await opened();
+    const other = await database.connectAgain();
+    const id = await secretId(database);
+    for (const from of [database, other])
+      for (let times = 0; times < 2; times += 1)
+        expect(await ask(from)).toMatchObject({ isActive: true, client: { id: 'client_a' } });
+
+    await change(other, id);
+
+    expect(await ask(database)).toMatchObject(expected);
+    expect(await ask(other)).toMatchObject(expected);
+  });
+
+  test('a kept secret expires by the clock, though nothing is written', async () => {
+    await using database = await opened();
+    await database.db
+      .updateTable('client_secret')
+      .set({ expires_at: now + 10 })
+      .execute();
+
+    expect(await ask(database, now + 9)).toMatchObject({ isActive: true });
+    expect(await ask(database, now + 10)).toMatchObject({ isActive: false });
+    expect(await ask(database, now + 9)).toMatchObject({ isActive: true });
+  });
+
+  test('while nothing changes, a request with a secret costs one reading of the epoch', async () => {
+    await using database = await opened();
+    await ask(database);
+    const executed = vi.spyOn(Client.prototype, 'query');
+    onTestFinished(() => executed.mockRestore());
+
+    for (let times = 0; times < 3; times += 1) await ask(database);
+
+    const epochs = executed.mock.calls.map(([query]: readonly unknown[]) => query);
+    expect(epochs).toEqual(
+      Array.from({ length: 3 }, () => expect.objectContaining({ name: 'epoch' })),
+    );
+  });
+
+  test('the use of a kept secret is recorded once a minute', async () => {
+    await using database = await opened();
+    const written = async () => (await listClientSecrets(database.db, 'client_a'))[0]?.lastUsedAt;
+    const used = async (at: number) => {
+      await ask(database, at);
+      return written();
+    };
+
+    expect(await used(now)).toBe(now);
+    expect(await used(now + 59)).toBe(now);
+    expect(await used(now + 60)).toBe(now + 60);
+    expect(await used(now + 119)).toBe(now + 60);
+  });
+
+  test('a secret that was absent is found as soon as it is added', async () => {
+    await using database = await opened();
+    const added = async () => checkClientSecret(database.db, 'client_a', 'hash of b', now);
+    expect(await added()).toBe(false);
+
+    await insertSecret(database.db, {
+      clientId: 'client_a',
+      hint: '',
+      hash: 'hash of b',
+      createdAt: now,
+    });
+
+    expect(await added()).toBe(true);
+  });
+
+  test('within a transaction a client is read as the transaction sees it', async () => {
+    await using database = await opened();
+    await ask(database);
+
+    await database.db.transaction().execute(async (tx) => {
+      await revokeClient(tx, 'client_a', now);
+      expect(await ask({ db: tx })).toMatchObject({ isActive: false });
+    });
   });
 });

@@ -59,7 +59,7 @@ const tables = [
     end $$`,
 ];
 
-/** For each table that admissions are read from: what changes them. */
+/** For each table that admissions, and clients that ask for tokens, are read from: what changes them. */
 const epochEvents = {
   organization:
     'update of name, disabled_at, open_clients_allowed, latchkey_proxy_allowed or delete',
@@ -67,7 +67,9 @@ const epochEvents = {
   target: `update of endpoint_id, upstream_kind, upstream_settings, upstream_access_id, upstream_forwards_caller,
     upstream_headers, agent_id, hidden_tools, changed_tools, withheld_tools, open_tools or delete`,
   api_key: 'update of hash, endpoint_id, scopes, expires_at, revoked_at or delete',
-  oauth_client: 'update of endpoint_id, is_latchkey_proxy, scopes, revoked_at or delete',
+  oauth_client: `update of endpoint_id, name, scopes, redirect_uris, jwks, authentication_required, is_latchkey_proxy,
+    revoked_at or delete`,
+  client_secret: 'update of hash, client_id, expires_at, revoked_at or delete',
   oauth_grant: 'update of person_id, client_id, endpoint_id, revoked_at or delete',
   membership: 'update or delete',
   revoked_token: 'insert',

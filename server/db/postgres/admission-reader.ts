@@ -1,12 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client, type ClientConfig } from 'pg';
-import {
-  admissionQueries,
-  type AdmissionQuery,
-  type AdmissionValues,
-  type ReadAdmission,
-} from '#db/admissions';
+import { admissionQueries } from '#db/admissions';
+import { activeSecret } from '#db/client-secrets';
+import { callingClient } from '#db/clients';
 import { DatabaseUnavailable } from '#db/faults';
+import type { KeptQuery, KeptValues, ReadKept } from '#db/kept-query';
 import { backOffs, pauseMs } from '#model/back-off';
 import { numberTypes } from './open-postgres.ts';
 
@@ -21,7 +19,7 @@ const epochQuery = { name: 'epoch', text: 'select epoch from admission_epoch' };
  * keeps the planner from joining all questions at once, for which it reads every credential: each question is answered on its own, with
  * one row of each index.
  */
-const rowsQueries = admissionQueries.map((query) => {
+const rowsQueries = [...admissionQueries, activeSecret, callingClient].map((query) => {
   const { name, sql, parameters } = query;
   const arrays = parameters.map((_, index) => `$${index + 1}::text[]`).join(', ');
   const columns = parameters.map((parameter) => `"${parameter}"`).join(', ');
@@ -42,8 +40,8 @@ const settings = `set jit = off; set join_collapse_limit = 1; set enable_seqscan
 
 /** One question, which waits for its answer. */
 interface Question {
-  readonly query: AdmissionQuery<object>;
-  readonly values: AdmissionValues;
+  readonly query: KeptQuery<object, never>;
+  readonly values: KeptValues;
   readonly key: string;
   readonly resolve: (answer: object | undefined) => void;
   readonly reject: (error: Error) => void;
@@ -70,7 +68,8 @@ export interface AdmissionReaderPorts {
 }
 
 /**
- * Reads admissions from PostgreSQL over a connection of its own, strictly: an answer is never older than its question.
+ * Reads admissions, and the clients that ask for tokens, from PostgreSQL over a connection of its own, strictly: an answer is never older
+ * than its question.
  *
  * The row of `admission_epoch` changes with every transaction that takes access away, in the same commit. Rows are kept under the
  * epoch of the snapshot that they were read in. All questions of a turn share one query, which reads the epoch and the rows that
@@ -95,9 +94,9 @@ export class AdmissionReader {
     this.#ports = ports;
   }
 
-  readonly read: ReadAdmission = <Answer extends object>(
-    query: AdmissionQuery<Answer>,
-    values: AdmissionValues,
+  readonly read: ReadKept = <Answer extends object, Row>(
+    query: KeptQuery<Answer, Row>,
+    values: KeptValues,
   ) =>
     new Promise<Answer | undefined>((resolve, reject) => {
       const key = JSON.stringify([query.name, ...query.parameters.map((name) => values[name])]);

@@ -1,17 +1,13 @@
-import {
-  type DatabaseConnection,
-  Kysely,
-  PostgresAdapter,
-  PostgresDialect,
-  PostgresDriver,
-} from 'kysely';
+import { type DatabaseConnection, Kysely, PostgresDialect, PostgresDriver } from 'kysely';
 import { Pool, types, type PoolConfig } from 'pg';
 
 import { DatabaseUnavailable } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
 import { untilNoDeadlock } from '#db/transaction';
+import type { ReadKept } from '#db/kept-query';
 import { reasonOf } from './check-postgres.ts';
+import { EpochAdapter } from './epoch-adapter.ts';
 
 /** Object ids of PostgreSQL's types, from its table `pg_type`. */
 const int8 = 20;
@@ -35,7 +31,8 @@ export function postgresPool(config: PoolConfig): Pool {
   return pool;
 }
 
-export function overPool(pool: Pool): Kysely<Schema> {
+/** @param read reads what is kept under the epoch; default: everything is read from the pool */
+export function overPool(pool: Pool, read?: ReadKept): Kysely<Schema> {
   const config = {
     pool: {
       options: pool.options,
@@ -51,7 +48,7 @@ export function overPool(pool: Pool): Kysely<Schema> {
   };
   const dialect = new PostgresDialect(config);
   dialect.createDriver = () => new RepeatingDriver(config);
-  dialect.createAdapter = () => new TransactionalAdapter();
+  dialect.createAdapter = () => new EpochAdapter(read);
   dialect.createIntrospector = tableNamesOnly;
   return new Kysely<Schema>({ dialect });
 }
@@ -86,17 +83,6 @@ class RepeatingDriver extends PostgresDriver {
   ): Promise<void> {
     this.#inTransaction.delete(connection);
     await super.releaseConnection(connection);
-  }
-}
-
-/** Omits Kysely's migration lock, which outlives a failed migration. `migrate` takes one that ends with the transaction. */
-class TransactionalAdapter extends PostgresAdapter {
-  override acquireMigrationLock(): Promise<void> {
-    return Promise.resolve();
-  }
-
-  override releaseMigrationLock(): Promise<void> {
-    return Promise.resolve();
   }
 }
 

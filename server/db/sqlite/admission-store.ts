@@ -1,10 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
-import {
-  admissionQueries,
-  admissionStore,
-  type AdmissionQuery,
-  type AdmissionStore,
-} from '#db/admissions';
+import { admissionQueries, admissionStore, type AdmissionStore } from '#db/admissions';
 import { cachedReads, changeTokenReader } from './cached-reads.ts';
 
 /**
@@ -21,7 +16,7 @@ export function sqliteAdmissions(connection: DatabaseSync): AdmissionStore {
     const key = `${query.name} ${query.parameters.map((name) => values[name] ?? '').join(' ')}`;
     const read = () => {
       const row = statements.get(query.name)?.get(values);
-      return row && query.read(row as unknown as Parameters<AdmissionQuery<object>['read']>[0]);
+      return row && query.read(row as never);
     };
     return cached(key, read, asOf);
   }, changeTokenReader(connection));
