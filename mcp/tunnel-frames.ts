@@ -11,6 +11,7 @@ export const frameType = {
   bound: 2,
   drain: 3,
   left: 4,
+  batch: 5,
   open: 16,
   head: 17,
   data: 18,
@@ -95,6 +96,36 @@ export function readCredit(payload: Buffer): number | undefined {
   return payload.readUInt32BE(0) || undefined;
 }
 
+const lengthBytes = 4;
+
+/** A BATCH: frames in their order, each preceded by its length. */
+function batchFrame(frames: readonly Buffer[], payloadBytes: number): Buffer {
+  const batch = emptyFrame(frameType.batch, 0, payloadBytes);
+  let at = headerBytes;
+  for (const frame of frames) {
+    at = batch.writeUInt32BE(frame.length, at);
+    batch.set(frame, at);
+    at += frame.length;
+  }
+  return batch;
+}
+
+/** The frames of a BATCH; `undefined` when the payload is not one. */
+export function readBatch(payload: Buffer): Frame[] | undefined {
+  const frames: Frame[] = [];
+  for (let at = 0; at < payload.length;) {
+    if (payload.length - at < lengthBytes) return undefined;
+    const start = at + lengthBytes;
+    at = start + payload.readUInt32BE(at);
+    const frame = at <= payload.length ? readFrame(payload.subarray(start, at)) : undefined;
+    if (!frame) return undefined;
+    // A copy: what waits for its reader must not keep the whole batch in memory.
+    const isKept = frame.type === frameType.data;
+    frames.push(isKept ? { ...frame, payload: Buffer.from(frame.payload) } : frame);
+  }
+  return frames;
+}
+
 const maxServers = 1000;
 
 /** How an agent describes itself. */
@@ -102,12 +133,14 @@ export interface Hello {
   readonly version: string;
   /** Identifies the agent's process. */
   readonly instance?: string | undefined;
+  /** Whether the agent reads BATCH. */
+  readonly batches?: boolean;
   readonly servers: readonly { readonly name: string; readonly kind: string }[];
 }
 
 /** `undefined` when the payload is not a HELLO. */
 export function readHello(payload: Buffer): Hello | undefined {
-  const { version, instance, servers } = readObject(payload);
+  const { version, instance, batches, servers } = readObject(payload);
   if (!isText(version, 64)) return undefined;
   if (instance !== undefined && (!isText(instance, 128) || instance === '')) return undefined;
   if (!Array.isArray(servers) || servers.length > maxServers) return undefined;
@@ -116,7 +149,12 @@ export function readHello(payload: Buffer): Hello | undefined {
     return isText(name, 63) && isText(kind, 32) ? [{ name, kind }] : [];
   });
   if (offered.length < servers.length) return undefined;
-  return { version, ...(instance !== undefined && { instance }), servers: offered };
+  return {
+    version,
+    ...(instance !== undefined && { instance }),
+    ...(batches === true && { batches }),
+    servers: offered,
+  };
 }
 
 /** The nodes of an installation. Each node has an opaque name, which changes whenever its process restarts. */
@@ -132,15 +170,17 @@ export interface Bound extends Partial<TunnelNodes> {
   readonly organization: string;
   readonly agent: string;
   readonly servers: readonly string[];
+  /** Whether the server reads BATCH. */
+  readonly batches?: boolean;
 }
 
 /** `undefined` when the payload is not a BOUND. */
 export function readBound(payload: Buffer): Bound | undefined {
-  const { organization, agent, servers, node, nodes } = readObject(payload);
+  const { organization, agent, servers, batches, node, nodes } = readObject(payload);
   if (typeof organization !== 'string' || typeof agent !== 'string') return undefined;
   if (!Array.isArray(servers)) return undefined;
   const names = servers.filter((name) => typeof name === 'string');
-  const bound = { organization, agent, servers: names };
+  const bound = { organization, agent, servers: names, ...(batches === true && { batches }) };
   if (typeof node !== 'string' || !Array.isArray(nodes)) return bound;
   return { ...bound, node, nodes: nodes.filter((name) => typeof name === 'string') };
 }
@@ -289,6 +329,58 @@ export function batchWrites(connection: { cork(): void; uncork(): void }): Write
     },
     release,
   };
+}
+
+/** A longer frame is sent alone: copying it into a batch costs more than a message of its own. */
+const maxBatchedBytes = 16 * 1024;
+
+/** Sends the frames of a turn of the event loop at its end, in their order. */
+export class FrameWriter {
+  readonly #write: (message: Buffer) => void;
+  readonly #writes: WriteBatch;
+  #joins = false;
+  #frames: Buffer[] = [];
+  #bytes = 0;
+
+  /** `write` sends one message over `connection`. */
+  constructor(connection: { cork(): void; uncork(): void }, write: (message: Buffer) => void) {
+    this.#writes = batchWrites(connection);
+    this.#write = write;
+  }
+
+  /** Joins frames to BATCH messages from now on, because the other side reads them. */
+  joinFrames(): void {
+    this.#joins = true;
+  }
+
+  send(frame: Buffer): void {
+    if (!this.#joins || frame.length > maxBatchedBytes) {
+      this.flush();
+      this.#writes.hold();
+      return this.#write(frame);
+    }
+    const bytes = lengthBytes + frame.length;
+    if (this.#bytes + bytes > maxPayloadBytes) this.flush();
+    if (this.#frames.length === 0) setImmediate(() => this.flush());
+    this.#frames.push(frame);
+    this.#bytes += bytes;
+  }
+
+  /** Sends what waits. To be called before anything else is sent over the connection. */
+  flush(): void {
+    const [first, ...others] = this.#frames;
+    if (!first) return;
+    const message = others.length === 0 ? first : batchFrame(this.#frames, this.#bytes);
+    this.#frames = [];
+    this.#bytes = 0;
+    this.#write(message);
+  }
+
+  /** Sends everything that was held back. */
+  release(): void {
+    this.flush();
+    this.#writes.release();
+  }
 }
 
 function isText(value: unknown, maxLength: number): value is string {

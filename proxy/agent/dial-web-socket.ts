@@ -4,13 +4,7 @@ import { socketOptions } from '#transport/company-proxy';
 import { HttpError, platformCode } from '#transport/http-error';
 import type { NetworkSettings } from '#transport/network-settings';
 import { certificateProblem, isUnknownIssuer } from '#transport/tls';
-import {
-  batchWrites,
-  closeCode,
-  maxFrameBytes,
-  subprotocol,
-  type WriteBatch,
-} from 'latchkey-mcp/tunnel-frames';
+import { closeCode, FrameWriter, maxFrameBytes, subprotocol } from 'latchkey-mcp/tunnel-frames';
 import type { ClientOptions, WebSocket } from 'ws';
 import { TunnelError, type Dial, type SocketEvents, type TunnelSocket } from './tunnel.ts';
 
@@ -77,9 +71,11 @@ async function opened(
   events: SocketEvents,
   target: Target,
 ): Promise<TunnelSocket> {
-  let batch: WriteBatch | undefined;
+  let writer: FrameWriter | undefined;
   await new Promise<void>((resolve, reject) => {
-    socket.once('upgrade', (response) => (batch = batchWrites(response.socket)));
+    socket.once('upgrade', (response) => {
+      writer = new FrameWriter(response.socket, (message) => socket.send(message, ignoreError));
+    });
     socket.once('open', resolve);
     socket.on('error', reject);
     socket.once('unexpected-response', (request, response: IncomingMessage) => {
@@ -96,23 +92,29 @@ async function opened(
     socket.on('close', (code, reason) => events.closed(code, reason.toString().slice(0, 200)));
   });
   return {
-    send: async (frame) =>
-      new Promise((resolve) => {
-        if (socket.readyState !== socket.OPEN) return resolve();
-        const isBehind = socket.bufferedAmount > backlogBytes;
-        batch?.hold();
-        socket.send(frame, () => resolve());
-        if (!isBehind) resolve();
-      }),
-    settled: async () => answeredPing(socket),
+    async send(frame) {
+      if (socket.readyState !== socket.OPEN) return;
+      if (socket.bufferedAmount <= backlogBytes) return writer?.send(frame);
+      writer?.release();
+      await new Promise<void>((resolve) => socket.send(frame, () => resolve()));
+    },
+    joinFrames: () => writer?.joinFrames(),
+    async settled() {
+      writer?.flush();
+      await answeredPing(socket);
+    },
     close(code, reason) {
+      writer?.flush();
       socket.close(code, reason);
-      batch?.release();
+      writer?.release();
       setTimeout(() => socket.terminate(), closingMs).unref();
     },
     terminate: () => socket.terminate(),
   };
 }
+
+/** A frame that cannot be sent any more is lost with its tunnel; `close` follows. */
+function ignoreError(): void {}
 
 /** A pong arrives after everything sent before it, in both directions. RFC 6455 §5.5.3 */
 async function answeredPing(socket: WebSocket): Promise<void> {

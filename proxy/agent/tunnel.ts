@@ -3,12 +3,14 @@ import type { Log } from '#log/log';
 import {
   frameType,
   jsonFrame,
+  readBatch,
   readBound,
   readFrame,
   readLeft,
   readOpen,
   readReset,
   type Bound,
+  type Frame,
   type Hello,
 } from 'latchkey-mcp/tunnel-frames';
 import { type Responder, servedStream, type ServedStream } from './served-stream.ts';
@@ -51,6 +53,9 @@ export class TunnelError extends Error {
 export interface TunnelSocket {
   /** Resolves when another frame can be sent, or when the connection is gone. */
   send(frame: Buffer): Promise<void>;
+
+  /** Joins the frames of a turn to BATCH messages from now on, because the other side reads them. */
+  joinFrames(): void;
 
   /**
    * Resolves when the server has received everything sent so far, and we have received everything that it had sent by then.
@@ -174,8 +179,14 @@ export class Tunnel {
     const { log } = this.#ports;
     this.#silentFor = 0;
     const frame = readFrame(message);
-    if (!frame) return log.warn('a frame is malformed');
-    const { type, stream: id, payload } = frame;
+    const isBatch = frame?.type === frameType.batch && frame.stream === 0;
+    const frames = isBatch ? readBatch(frame.payload) : frame && [frame];
+    if (!frames) return log.warn('a frame is malformed');
+    for (const one of frames) this.#takeFrame(one);
+  }
+
+  #takeFrame({ type, stream: id, payload }: Frame): void {
+    const { log } = this.#ports;
     if (id === 0) return this.#takeOwn(type, payload);
     if (type === frameType.open) return this.#open(id, payload);
     // The stream has ended; this frame was on its way.
@@ -199,6 +210,7 @@ export class Tunnel {
     }
     const bound = type === frameType.bound ? readBound(payload) : undefined;
     if (!bound) return;
+    if (bound.batches) this.#socket?.joinFrames();
     this.#ports.bound(bound);
     this.#greeted.resolve();
   }

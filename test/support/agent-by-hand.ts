@@ -9,6 +9,8 @@ export interface AgentByHand {
   readonly tunnel: Tunnel;
   readonly frames: WireFrame[];
   readonly pings: () => number;
+  /** Whether the server joins its frames to BATCH messages. */
+  readonly joins: () => boolean;
   /** The close code; 1006 for one that was let go without a word. */
   readonly closed: () => number | undefined;
   readonly say: (...frames: Buffer[]) => void;
@@ -79,12 +81,16 @@ export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {
       const frames: WireFrame[] = [];
       let closed: number | undefined;
       let pings = 0;
+      let joins = false;
       const leave = (code: number) => {
         closed = code;
         tunnels.remove(tunnel);
       };
       const tunnel: Tunnel = tunnels.add(agent, {
         send: (frame) => void frames.push(parsed(Buffer.from(frame))),
+        joinFrames: () => {
+          joins = true;
+        },
         ping: () => {
           pings += 1;
         },
@@ -97,6 +103,7 @@ export function handTunnels(installation: Pick<AgentTunnelsOptions, 'nodes'> = {
         tunnel,
         frames,
         pings: () => pings,
+        joins: () => joins,
         closed: () => closed,
         say,
         opened: () => frames.filter(({ type }) => type === types.open),

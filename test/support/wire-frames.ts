@@ -4,6 +4,7 @@ export const types = {
   bound: 2,
   drain: 3,
   left: 4,
+  batch: 5,
   open: 16,
   head: 17,
   data: 18,
@@ -29,6 +30,15 @@ export function wireFrame(type: number, stream: number, payload: string | Uint8A
     stream & 255,
   ]);
   return Buffer.concat([start, Buffer.from(payload)]);
+}
+
+export function batch(...frames: readonly Buffer[]): Buffer {
+  const parts = frames.flatMap((frame) => {
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(frame.length);
+    return [length, frame];
+  });
+  return wireFrame(types.batch, 0, Buffer.concat(parts));
 }
 
 export function credit(stream: number, bytes: number): Buffer {

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http';
 import type { Duplex } from 'node:stream';
-import { batchWrites, closeCode, maxFrameBytes, subprotocol } from 'latchkey-mcp/tunnel-frames';
+import { closeCode, FrameWriter, maxFrameBytes, subprotocol } from 'latchkey-mcp/tunnel-frames';
 import { WebSocketServer, type WebSocket } from 'ws';
 import type { AdmittedAgent } from '#db/agent-directory';
 import type { AgentTunnels } from './agent-tunnels.ts';
@@ -40,22 +40,20 @@ function attach(
   tunnels: AgentTunnels,
   add: (socket: TunnelSocket) => Tunnel,
 ): void {
-  const batch = batchWrites(connection);
+  const writer = new FrameWriter(connection, (message) => webSocket.send(message));
   const whileOpen = (action: () => void) => {
     if (webSocket.readyState !== webSocket.OPEN) return;
     if (webSocket.bufferedAmount > maxUnsentBytes) webSocket.terminate();
     else action();
   };
   const tunnel = add({
-    send: (frame) =>
-      whileOpen(() => {
-        batch.hold();
-        webSocket.send(frame);
-      }),
+    send: (frame) => whileOpen(() => writer.send(frame)),
+    joinFrames: () => writer.joinFrames(),
     ping: () => whileOpen(() => webSocket.ping()),
     close(code, reason) {
+      writer.flush();
       webSocket.close(code, reason);
-      batch.release();
+      writer.release();
       // The other end may never answer the close.
       setTimeout(() => webSocket.terminate(), closeTimeoutMs).unref();
     },
@@ -68,7 +66,11 @@ function attach(
   webSocket.on('pong', () => tunnel.noteActivity());
   webSocket.on('ping', (data) => {
     tunnel.noteActivity();
-    whileOpen(() => webSocket.pong(data));
+    whileOpen(() => {
+      // By the pong, the agent knows that it has everything that was sent before.
+      writer.flush();
+      webSocket.pong(data);
+    });
   });
   webSocket.on('close', () => tunnels.remove(tunnel));
   // `ws` has closed it with the right code, such as 1009 for a frame that is too long; `close` follows.

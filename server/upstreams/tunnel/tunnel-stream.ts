@@ -80,9 +80,10 @@ export class TunnelStream {
   onHead(head: Head | undefined): boolean {
     if (!head || this.#head) return this.#violate('its head cannot be read');
     this.#head = head;
-    const isStream = this.#options.isListening || mediaTypeOf(head) === eventStream;
-    if (isStream) this.#deliver();
-    else this.#waitingSinceMs = this.#options.nowMs();
+    this.#waitingSinceMs = this.#options.nowMs();
+    if (this.#options.isListening) this.#deliver();
+    // Most streams end in the same turn, and are then delivered whole.
+    else if (mediaTypeOf(head) === eventStream) queueMicrotask(() => this.#deliver());
     return true;
   }
 
@@ -175,6 +176,7 @@ export class TunnelStream {
   }
 
   #deliver(): void {
+    if (this.#isDelivered || this.#failure) return;
     this.#isDelivered = true;
     this.#waitingSinceMs = undefined;
     if (this.#head) this.#answered.resolve({ ...answerOf(this.#head), body: this.#body() });

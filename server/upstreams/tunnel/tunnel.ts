@@ -3,6 +3,7 @@ import {
   frameType,
   isListening,
   jsonFrame,
+  readBatch,
   readCredit,
   readFrame,
   readHead,
@@ -29,6 +30,8 @@ const maxStreamId = 0xffff_ffff;
 /** The WebSocket that carries a tunnel. */
 export interface TunnelSocket {
   send(frame: Buffer): void;
+  /** Joins the frames of a turn to BATCH messages from now on, because the other side reads them. */
+  joinFrames(): void;
   ping(): void;
   /** Sends a close frame and soon after terminates the connection, even without an answer. */
   close(code: number, reason: string): void;
@@ -167,6 +170,7 @@ export class Tunnel {
     if (!this.#hello && frame?.type !== frameType.hello) {
       return this.end(closeCode.violation, 'HELLO comes first');
     }
+    if (frame?.type === frameType.batch) return this.#receiveBatch(frame);
     if (!frame || !this.#handle(frame)) this.#countViolation();
   }
 
@@ -210,6 +214,7 @@ export class Tunnel {
       organization,
       agent: name,
       servers: this.#bound,
+      batches: true,
       ...nodes,
     });
     const text = frame.toString('latin1');
@@ -245,6 +250,15 @@ export class Tunnel {
     this.#close('the connection to the agent broke');
   }
 
+  #receiveBatch({ stream, payload }: Frame): void {
+    const frames = stream === 0 ? readBatch(payload) : undefined;
+    if (!frames) return this.#countViolation();
+    for (const frame of frames) {
+      if (this.#isClosed) return;
+      if (!this.#handle(frame)) this.#countViolation();
+    }
+  }
+
   #handle({ type, stream: id, payload }: Frame): boolean {
     if (id === 0) return type === frameType.hello && this.#onHello(payload);
     const stream = this.#streams.get(id);
@@ -278,6 +292,7 @@ export class Tunnel {
     }
     const isFirst = this.#hello === undefined;
     this.#hello = hello;
+    if (hello.batches) this.#options.socket.joinFrames();
     if (isFirst) {
       this.tellChanges();
       for (const caller of this.#options.recentlyEndedCallers()) this.endCaller(caller);

@@ -6,6 +6,8 @@ export type FakeSocket = TunnelSocket & {
   readonly sent: Frame[];
   /** How it was closed. */
   ended: number | 'terminated' | undefined;
+  /** Whether it may send BATCH. */
+  joins: boolean;
   /** Sets whether the server answers pings. `settled` waits until it does. */
   answers(does: boolean): void;
 };
@@ -27,10 +29,12 @@ export function fakeDial(): { dial: Dial; sockets: FakeSocket[]; refusals: Tunne
         events,
         sent,
         ended: undefined,
+        joins: false,
         async send(frame) {
           const read = readFrame(frame);
           if (read) sent.push(read);
         },
+        joinFrames: () => (socket.joins = true),
         settled: async () => answering.promise,
         answers(does) {
           if (does) answering.resolve();

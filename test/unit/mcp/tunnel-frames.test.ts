@@ -5,8 +5,10 @@ import {
   batchWrites,
   creditFrame,
   frameType,
+  FrameWriter,
   jsonFrame,
   maxPayloadBytes,
+  readBatch,
   readCredit,
   readFrame,
   readHead,
@@ -16,7 +18,7 @@ import {
   requestHeaders,
   writeFrame,
 } from '#mcp/tunnel-frames';
-import { credit, parsed, types, wireFrame } from '#support/wire-frames';
+import { batch as batchOf, credit, parsed, types, wireFrame } from '#support/wire-frames';
 
 const json = (value: unknown) => Buffer.from(JSON.stringify(value));
 
@@ -56,6 +58,8 @@ test('tunnel payloads: HELLO is read without unknown members', () => {
   const servers = [{ name: 'sales', kind: 'stdio', more: 1 }];
 
   expect(readHello(json({ ...hello, servers, more: 1 }))).toEqual(hello);
+  expect(readHello(json({ ...hello, batches: true }))).toEqual({ ...hello, batches: true });
+  expect(readHello(json({ ...hello, batches: 'yes' }))).toEqual(hello);
   expect(readHello(json({ version: '1', servers: [] }))).toEqual({ version: '1', servers: [] });
 });
 
@@ -162,6 +166,58 @@ function connection() {
   };
   return { duplex, batch, writes, write };
 }
+
+/** A writer for another side that reads BATCH, and the messages that it sent. */
+function joiningWriter() {
+  const messages: Buffer[] = [];
+  const writer = new FrameWriter(new PassThrough(), (message) => void messages.push(message));
+  writer.joinFrames();
+  return { writer, messages };
+}
+
+test('frame writer: the frames of a turn are one BATCH, and a frame alone is sent as it is', async () => {
+  const { writer, messages } = joiningWriter();
+  const frames = [1, 2, 3].map((stream) => writeFrame(frameType.data, stream, Buffer.from('text')));
+  for (const frame of frames) writer.send(frame);
+  const before = messages.length;
+  await nextTurn();
+  const [last = Buffer.alloc(0)] = frames;
+  writer.send(last);
+  await nextTurn();
+
+  expect(before).toBe(0);
+  expect(messages).toEqual([batchOf(...frames), last]);
+  const read = readBatch(messages[0]?.subarray(5) ?? Buffer.alloc(0));
+  expect(read).toEqual(frames.map((frame) => readFrame(frame)));
+});
+
+test('frame writer: a BATCH is no longer than a frame may be, and long frames are sent alone, in order', async () => {
+  const { writer, messages } = joiningWriter();
+  const frames = Array.from({ length: 12 }, (_, at) =>
+    writeFrame(frameType.data, at, Buffer.alloc(at % 4 === 3 ? 20_000 : 16_000, at)),
+  );
+  for (const frame of frames) writer.send(frame);
+  writer.flush();
+
+  const sent = messages.flatMap((message) =>
+    message[0] === types.batch
+      ? (readBatch(message.subarray(5)) ?? [])
+      : (readFrame(message) ?? []),
+  );
+  expect(sent).toEqual(frames.map((frame) => readFrame(frame)));
+  expect(messages.map(({ length }) => length).every((length) => length <= 65_541)).toBe(true);
+  expect(messages).toHaveLength(6);
+});
+
+test('frame writer: an other side that is not known to read BATCH gets frames', async () => {
+  const messages: Buffer[] = [];
+  const writer = new FrameWriter(new PassThrough(), (message) => void messages.push(message));
+  const frames = [1, 2].map((stream) => writeFrame(frameType.end, stream));
+  for (const frame of frames) writer.send(frame);
+  await nextTurn();
+
+  expect(messages).toEqual(frames);
+});
 
 test('batched writes: what is written in one turn of the event loop goes out together at its end', async () => {
   const { writes, write } = connection();

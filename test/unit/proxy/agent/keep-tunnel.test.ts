@@ -6,7 +6,7 @@ import { StreamRefusal, type Responder, type TunnelRequest } from '#proxy/agent/
 import { TunnelError } from '#proxy/agent/tunnel';
 import { fakeClock } from '#support/fake-clock';
 import { fakeDial, type FakeSocket } from '#support/tunnel/fake-dial';
-import { wireFrame } from '#support/wire-frames';
+import { batch, wireFrame } from '#support/wire-frames';
 
 const hello = {
   version: '1',
@@ -88,6 +88,29 @@ test('agent tunnel: HELLO is sent first, and a request receives its head, its bo
     headers: { 'content-type': 'application/json' },
   });
   expect(requests[0]?.signal.aborted).toBe(true);
+});
+
+test('agent tunnel: a BATCH is read like its frames, and sent only to a server that reads it', async () => {
+  const { clock, socket, requests } = kept();
+  await clock.settled();
+  const bound = { organization: 'acme', agent: 'berlin', servers: ['sales'] };
+  socket(0).events.frame(jsonFrame(frameType.bound, 0, bound));
+  const before = socket(0).joins;
+  socket(0).events.frame(jsonFrame(frameType.bound, 0, { ...bound, batches: true }));
+  const asked = { server: 'sales', method: 'POST', headers: {}, caller: 'dana' };
+  const frames = [
+    jsonFrame(frameType.open, 1, asked),
+    writeFrame(frameType.data, 1, Buffer.from('hello')),
+    writeFrame(frameType.end, 1),
+  ];
+  socket(0).events.frame(batch(...frames));
+  socket(0).events.frame(batch(...frames).subarray(0, -1));
+  await clock.settled();
+
+  expect([before, socket(0).joins]).toEqual([false, true]);
+  expect(requests.map(({ body }) => String(body))).toEqual(['hello']);
+  const { head, data, end } = frameType;
+  expect(typesOf(socket(0), 1)).toEqual([head, data, end]);
 });
 
 test('agent tunnel: a disconnected caller is reported; invalid and unknown frames are ignored', async () => {

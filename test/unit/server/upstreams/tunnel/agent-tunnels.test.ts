@@ -457,7 +457,7 @@ test('a server that can only have one node names none', () => {
 
   const bounds = agent.frames.filter(({ type }) => type === types.bound);
   expect(bounds.map(({ json }) => json)).toEqual([
-    { organization: 'acme', agent: 'berlin', servers: ['sales'] },
+    { organization: 'acme', agent: 'berlin', servers: ['sales'], batches: true },
   ]);
 });
 

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 
 import { handTunnels } from '#support/agent-by-hand';
 import { chunksOf } from '#support/fake-upstream';
-import { credit, head, hello, types, wireFrame } from '#support/wire-frames';
+import { batch, credit, head, hello, types, wireFrame } from '#support/wire-frames';
 
 async function text(body: Parameters<typeof chunksOf>[0]): Promise<string> {
   let all = '';
@@ -18,7 +18,7 @@ test('HELLO is answered with what the dashboard bound to the agent', () => {
     {
       type: types.bound,
       stream: 0,
-      json: { organization: 'acme', agent: 'berlin', servers: ['sales', 'stock'] },
+      json: { organization: 'acme', agent: 'berlin', servers: ['sales', 'stock'], batches: true },
     },
   ]);
 });
@@ -48,6 +48,62 @@ test('a request is OPEN, DATA and END, and its answer arrives whole', async () =
     retryAfterSeconds: 7,
     body: Buffer.from('{"b":2}'),
   });
+});
+
+test('frames are joined only for an agent whose HELLO says that it reads BATCH', () => {
+  using server = handTunnels();
+  const old = server.connect();
+  const recent = server.connect(['sales'], { greets: false });
+  recent.say(hello(['sales'], { batches: true }));
+
+  expect([old.joins(), recent.joins()]).toEqual([false, true]);
+});
+
+test('an answer in one BATCH is read like its frames, and an event stream in it arrives whole', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const answers = [server.send(), server.send()];
+  const events = { 'content-type': 'text/event-stream' };
+  const framesOf = (stream: number, text: string, headers: object) => [
+    head(stream, headers),
+    wireFrame(types.data, stream, text),
+    wireFrame(types.end, stream),
+  ];
+  agent.say(batch(...framesOf(1, '{}', {}), ...framesOf(2, 'data: {}\n\n', events)));
+
+  expect(await Promise.all(answers)).toMatchObject([
+    { mediaType: 'application/json', body: Buffer.from('{}') },
+    { mediaType: 'text/event-stream', body: Buffer.from('data: {}\n\n') },
+  ]);
+});
+
+test('an event stream whose end is not there yet arrives as it comes', async () => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const answer = server.send();
+  agent.say(head(1, { 'content-type': 'text/event-stream' }), wireFrame(types.data, 1, 'data: 1'));
+  const { body } = await answer;
+  agent.say(wireFrame(types.end, 1));
+
+  expect(body).not.toBeInstanceOf(Uint8Array);
+  expect(await text(body)).toBe('data: 1');
+});
+
+test.each([
+  ['is cut off', batch(head(1)).subarray(0, -1)],
+  ['has a frame that is too short', batch(Buffer.alloc(4))],
+  ['holds another BATCH', batch(batch(head(1)))],
+  ['has a stream', Buffer.concat([Buffer.from([types.batch, 0, 0, 0, 1]), batch().subarray(5)])],
+])('a BATCH that %s is a violation, and none of it is read', async (_, message) => {
+  using server = handTunnels();
+  const agent = server.connect();
+  const answer = server.send();
+  agent.say(...Array.from({ length: 100 }, () => message));
+  const before = agent.closed();
+  agent.say(message);
+
+  expect([before, agent.closed()]).toEqual([undefined, 4403]);
+  await expect(answer).rejects.toMatchObject({ code: 'broken' });
 });
 
 test('a long request waits for credit after 256 KiB', async () => {
