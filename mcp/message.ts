@@ -342,6 +342,18 @@ export function withId({ body, envelope }: Message, id: string): Message {
   };
 }
 
+/**
+ * The message with another JSON text (in ASCII) at `span`, the span of a value that is no part of the envelope. All other bytes
+ * stay the same, and nothing is scanned again.
+ */
+export function withText({ body, envelope }: Message, span: Span, text: string): Message {
+  const by = text.length - (span.end - span.start);
+  return {
+    body: replaced(body, [{ span, text }]),
+    envelope: movedSpans(envelope, span.start, by),
+  };
+}
+
 /** The envelope of a message in which `by` bytes were added after `at`. */
 function movedSpans(envelope: Envelope, at: number, by: number): Envelope {
   const { root, idSpan, params, meta, requestState, result } = envelope;

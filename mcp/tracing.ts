@@ -17,6 +17,7 @@ import {
   trace,
   type Attributes,
   type Span,
+  type SpanContext,
   type Tracer,
 } from '@opentelemetry/api';
 import { OTLPTraceExporter } from '@opentelemetry/exporter-trace-otlp-http';
@@ -31,7 +32,7 @@ import {
   type Sampler,
 } from '@opentelemetry/sdk-trace';
 import { legacyVersions, modernVersions, traceHeaders, type ReceivedHeaders } from './headers.ts';
-import { readMessage, type Message } from './message.ts';
+import { readMessage, spanAt, stringAt, withText, type Message } from './message.ts';
 import type { TraceOptions } from './trace-options.ts';
 
 const kinds = { server: SpanKind.SERVER, client: SpanKind.CLIENT } as const;
@@ -45,6 +46,8 @@ export interface SpanStart {
   readonly attributes: Attributes;
   /** In milliseconds since 1970. Default: now. */
   readonly startedAtMs?: number;
+  /** The message that the span is about. The context in its `_meta` precedes that of the headers. */
+  readonly message?: Message | undefined;
 }
 
 /** What a span tells of a JSON-RPC message. An envelope is one. */
@@ -104,30 +107,38 @@ export class Tracing {
     this.#tracer = this.#provider.getTracer('latchkey', version);
   }
 
-  /** Begins a child of the span that `headers` name, or else a new trace. */
+  /**
+   * Begins a child of the span that the `_meta` of the message names, which is then linked to the one that `headers` name:
+   * how a message is transported is independent of what it is sent for. Without the former, begins a child of the latter, or
+   * else a new trace.
+   *
+   * SEP-414; OpenTelemetry conventions for MCP, "Context propagation"
+   */
   begin(
     name: string,
     headers: ReceivedHeaders,
-    { kind, attributes, startedAtMs }: SpanStart,
+    { kind, attributes, startedAtMs, message }: SpanStart,
   ): OpenSpan {
-    const [, traceId, spanId, flags] = traceHeaders(headers)['traceparent']?.split('-') ?? [];
-    const context =
-      traceId === undefined || spanId === undefined
-        ? ROOT_CONTEXT
-        : trace.setSpanContext(ROOT_CONTEXT, {
-            traceId,
-            spanId,
-            traceFlags: Number.parseInt(flags ?? '', 16) & 1,
-            isRemote: true,
-          });
-    const start = { kind: kinds[kind], attributes, startTime: startedAtMs ?? Date.now() };
-    return new OpenSpan(this.#tracer.startSpan(name, start, context));
+    const transported = traceHeaders(headers);
+    const inMeta = message ? traceInMeta(message) : {};
+    const continued = contextOf(inMeta) ? inMeta : transported;
+    const parent = contextOf(continued);
+    const linked = continued === inMeta ? contextOf(transported) : undefined;
+    const isOther = linked && linked.spanId !== parent?.spanId;
+    const start = {
+      kind: kinds[kind],
+      attributes,
+      startTime: startedAtMs ?? Date.now(),
+      links: isOther ? [{ context: linked }] : [],
+    };
+    const context = parent ? trace.setSpanContext(ROOT_CONTEXT, parent) : ROOT_CONTEXT;
+    return new OpenSpan(this.#tracer.startSpan(name, start, context), continued['tracestate']);
   }
 
   /**
-   * Sends `request` within a client span, with the headers that continue the trace at the receiver. The span is named after
-   * the message in the body, or `name` if there is none. A request without a trace, such as one that no call caused, gets no
-   * span.
+   * Sends `request` within a client span, with the headers that continue the trace at the receiver. If the message in the body
+   * names a span in its `_meta`, it then names this one. The span is named after the message, or `name` if there is none. A
+   * request without a trace, such as one that no call caused, gets no span.
    */
   async within<
     Request extends SentRequest,
@@ -144,9 +155,15 @@ export class Tracing {
     const span = this.begin(name, parent, { kind: 'client', attributes });
     const { traceparent } = span;
     const version = request.headers['mcp-protocol-version'];
-    span.describe(messageOf(request)?.envelope, typeof version === 'string' ? version : undefined);
+    const message = messageOf(request);
+    span.describe(message?.envelope, typeof version === 'string' ? version : undefined);
     try {
-      const answer = await send({ ...request, headers: { ...request.headers, traceparent } });
+      const headers = { ...request.headers, traceparent };
+      const answer = await send({
+        ...request,
+        headers,
+        ...continuedIn(message, request, traceparent),
+      });
       const status = answer.status ?? answer.statusCode ?? 0;
       span.set({ 'http.response.status_code': status });
       span.end(status >= 400 ? String(status) : undefined);
@@ -169,9 +186,12 @@ export class Tracing {
 export class OpenSpan {
   /** The header that continues the trace below this span. */
   readonly traceparent: string;
+  /** The header that goes with it, if the caller named a trace. */
+  readonly tracestate: string | undefined;
   readonly #span: Span;
 
-  constructor(span: Span) {
+  constructor(span: Span, tracestate?: string) {
+    this.tracestate = tracestate;
     const { traceId, spanId, traceFlags } = span.spanContext();
     this.traceparent = `00-${traceId}-${spanId}-0${traceFlags & 1}`;
     this.#span = span;
@@ -210,6 +230,32 @@ export class OpenSpan {
     }
     this.#span.end();
   }
+}
+
+/** The trace context in the `_meta` of a message, as headers would carry it. SEP-414 */
+function traceInMeta(message: Message): Record<string, string> {
+  const textOf = (name: string) => stringAt(message, 'params', '_meta', name);
+  return traceHeaders({ traceparent: textOf('traceparent'), tracestate: textOf('tracestate') });
+}
+
+/** The span that the result of `traceHeaders` names. */
+function contextOf({ traceparent }: Record<string, string>): SpanContext | undefined {
+  const [, traceId, spanId, flags] = traceparent?.split('-') ?? [];
+  if (traceId === undefined || spanId === undefined) return undefined;
+  const traceFlags = Number.parseInt(flags ?? '', 16) & 1;
+  return { traceId, spanId, traceFlags, isRemote: true };
+}
+
+/** The members of a request whose message names a span, with `traceparent` in its place. All other bytes stay the same. */
+function continuedIn(
+  message: Message | undefined,
+  request: SentRequest,
+  traceparent: string,
+): Pick<SentRequest, 'body' | 'message'> {
+  const span = message && spanAt(message, 'params', '_meta', 'traceparent');
+  if (!span || !contextOf(traceInMeta(message))) return {};
+  const changed = withText(message, span, JSON.stringify(traceparent));
+  return { body: changed.body, ...(request.message && { message: changed }) };
 }
 
 /** The attributes for what requests name. A resource has none, because its URI may contain anything. */

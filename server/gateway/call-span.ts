@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto';
 
-import { traceHeaders } from 'latchkey-mcp/headers';
-import type { Envelope } from 'latchkey-mcp/message';
+import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { OpenSpan, Tracing } from 'latchkey-mcp/tracing';
 import type { CallEnd } from '#model/calls';
 import type { RefusalCode } from './gateway-refusal.ts';
@@ -23,8 +22,18 @@ export class CallSpan {
   readonly #request: GatewayRequest;
   readonly #span: OpenSpan;
 
-  /** `startedAtMs` is in milliseconds since 1970. */
-  constructor(tracing: Tracing, request: GatewayRequest, startedAtMs: number) {
+  /**
+   * `startedAtMs` is in milliseconds since 1970. `message` is absent if none was read. A node that passed the request on has
+   * continued what the message names, so there the headers name the parent.
+   */
+  constructor(
+    tracing: Tracing,
+    request: GatewayRequest,
+    {
+      startedAtMs,
+      message,
+    }: { readonly startedAtMs: number; readonly message?: Message | undefined },
+  ) {
     const { method, organization, server, headers, address } = request;
     this.#request = request;
     this.#span = tracing.begin(`${method} /mcp`, headers, {
@@ -36,15 +45,12 @@ export class CallSpan {
         ...(address !== undefined && { 'client.address': address }),
       },
       startedAtMs,
+      message: request.isPassedOn ? undefined : message,
     });
     // `tracestate` belongs to the trace that the caller named, and is dropped without it.
-    const { tracestate, ...others } = headers;
-    const continues = traceHeaders(headers)['traceparent'] !== undefined;
-    this.headers = {
-      ...others,
-      ...(continues && tracestate !== undefined && { tracestate }),
-      traceparent: this.#span.traceparent,
-    };
+    const { traceparent, tracestate } = this.#span;
+    const { tracestate: _dropped, ...others } = headers;
+    this.headers = { ...others, ...(tracestate !== undefined && { tracestate }), traceparent };
   }
 
   /** `envelope` is absent if no message was read. */

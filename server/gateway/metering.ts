@@ -2,7 +2,7 @@ import type { Span } from 'latchkey-mcp/json';
 import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
 import { membersOf } from 'latchkey-mcp/json-value';
 import type { Era } from 'latchkey-mcp/headers';
-import type { Envelope } from 'latchkey-mcp/message';
+import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import type {
   AnnouncedApplication,
@@ -113,6 +113,8 @@ export class Metering {
   #session: Announcing | undefined;
   #traceId: string | undefined;
   #begun: CallRecord | undefined;
+  /** Set until the span begins. */
+  #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
 
   constructor(request: GatewayRequest, ports: MeteringPorts) {
@@ -135,15 +137,23 @@ export class Metering {
     this.#session = session;
   }
 
+  /** From now on it has a span, even if it ends before its message is read. */
+  traced(tracing: Tracing): void {
+    this.#tracing = tracing;
+  }
+
   /**
-   * Begins a span, which started when the request arrived. Returns the headers of the request with the trace context of
-   * the span, so that what is sent on behalf of the request continues the trace below it.
+   * Begins the span, which started when the request arrived. Returns the headers of the request with the trace context of
+   * the span, so that what is sent on behalf of the request continues the trace below it. `undefined` if there is none.
    */
-  trace(tracing: Tracing): GatewayRequest['headers'] {
+  beginSpan(message?: Message): GatewayRequest['headers'] | undefined {
+    if (!this.#tracing) return undefined;
     const startedAtMs = Date.now() - (performance.now() - this.#startedAt);
-    const { headers } = (this.#span = new CallSpan(tracing, this.#request, startedAtMs));
-    this.#traceId = traceIdIn(headers);
-    return headers;
+    const span = new CallSpan(this.#tracing, this.#request, { startedAtMs, message });
+    this.#tracing = undefined;
+    this.#traceId = traceIdIn(span.headers);
+    this.#span = span;
+    return span.headers;
   }
 
   /**
@@ -187,6 +197,7 @@ export class Metering {
   }
 
   #spanOver(error: SpanError | undefined): void {
+    this.beginSpan();
     const span = this.#span;
     this.#span = undefined;
     span?.end(this.#envelope, this.#session !== undefined, error);

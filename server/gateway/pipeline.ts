@@ -51,6 +51,7 @@ export const callPath = Steps.first('transport', checkTransport)
   .next('use', noteUse)
   .next('capacity', openCall)
   .next('message', readBody)
+  .next('span', beginSpan)
   .next('session of a node', passToItsNode)
   .next('stream', answerStream)
   .next('second admission', admitAgain)
@@ -122,10 +123,10 @@ function findNode(call: Admitted, { ports }: GatewayParts): Admitted {
   return node === undefined ? call : { ...call, node };
 }
 
-/** Begins a span for the call, if the operator wants traces. */
+/** Follows the call with a span, if the operator wants traces. */
 function trace(call: Admitted, { ports: { tracing } }: GatewayParts): Admitted {
-  if (!tracing) return call;
-  return { ...call, headers: call.metering.trace(tracing) };
+  if (tracing) call.metering.traced(tracing);
+  return call;
 }
 
 /** Notes that the credential was used. A call for another node is counted there. */
@@ -154,6 +155,12 @@ function readBody(call: Call): Awaitable<Call | MessageCall> {
 
 function withMessage(call: Call, { body, envelope }: Message, isLate: boolean): MessageCall {
   return { ...call, body, envelope, received: body, isLate, era: 'legacy' };
+}
+
+/** Begins the span of the call, now that its message may name the one that it continues. */
+function beginSpan(call: Call | MessageCall): Call | MessageCall {
+  const headers = call.metering.beginSpan('body' in call ? call : undefined);
+  return headers ? { ...call, headers } : call;
 }
 
 /** A call in the session of another node goes there once, and is admitted there again. */

@@ -26,7 +26,8 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
   const { status } = await mcpCall(`${server.base}/mcp/acme/sales`, {
     key,
     ...call,
-    headers: { ...call.headers, traceparent },
+    headers: { ...call.headers, traceparent: `00-${traceId}-${'9'.repeat(16)}-01` },
+    body: call.body.replace('"_meta":{', `"_meta":{"traceparent":"${traceparent}",`),
   });
   await agent.program.end();
   await server.program.end();
@@ -44,7 +45,9 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
     ['latchkey-agent', 'tools/call echo'],
   ]);
   expect(spans).toHaveLength(3);
-  expect(reached?.headers['traceparent']).toBe(`00-${traceId}-${atAgent?.spanId}-01`);
+  const continued = `00-${traceId}-${atAgent?.spanId}-01`;
+  expect(reached?.headers['traceparent']).toBe(continued);
+  expect(reached?.body.toString()).toContain(`"traceparent":"${continued}"`);
   for (const kept of [agentKey, key, 'an argument', local.url]) {
     expect(collector.received()).not.toContain(kept);
   }

@@ -9,6 +9,7 @@ import {
   recordingUpstream,
   sendJson,
   type Answer,
+  type Recorded,
 } from '#support/upstreams/recording-upstream';
 
 /** Answers calls of `fails` with a failed tool, of `refuses` with an error, and of `strange` with an error without a number. */
@@ -33,7 +34,14 @@ const ids = {
   prompt: '4',
   resource: '5',
 };
+const traceId = '4bf92f3577b34da6a3ce929d0e0e4736';
+const inMeta = `00-${traceId}-00f067aa0ba902b7-01`;
+const inHeader = `00-${'1'.repeat(32)}-${'2'.repeat(16)}-01`;
+/** Calls that name a span in `_meta`, where the last one names none that is well-formed. */
+const named = { modern: inMeta, legacy: inMeta, escaped: inMeta, malformed: 'no trace' } as const;
 let spans: readonly CollectedSpan[];
+let clientSpans: readonly CollectedSpan[];
+let sent: readonly Recorded[];
 let received: string;
 let sessionId: string;
 
@@ -62,7 +70,22 @@ beforeAll(async () => {
     await mcpCall(endpoint, { key, headers, body });
   }
   await mcpCall(endpoint, { key, ...modern('tools/call', { name: 'refuses' }, 7) });
+  const trace = { traceparent: inHeader, tracestate: 'header=1' };
+  for (const [id, traceparent] of Object.entries(named)) {
+    const call = modern('tools/call', { name: 'echo', arguments: { big: '12345678901234567890' } });
+    const meta = { traceparent, tracestate: 'meta=1', other: id };
+    const body = (id === 'legacy' ? rpc('tools/call', { name: 'echo', _meta: {} }) : call.body)
+      .replace('"id":1', `"id": "${id}"`)
+      .replace('"_meta":{', (found) => `${found}${JSON.stringify(meta).slice(1, -1)},`)
+      .replace(',}', '}')
+      .replace('"00-', id === 'escaped' ? String.raw`"\u0030\u0030-` : '"00-');
+    const ofEra = id === 'legacy' ? headers : call.headers;
+    await mcpCall(endpoint, { key, headers: { ...ofEra, ...trace }, body });
+  }
+  await mcpCall(endpoint, { key, headers: { 'content-type': 'text/plain', ...trace } });
   await gateway.program.end();
+  sent = upstream.requests;
+  clientSpans = collector.spans.filter(({ kind }) => kind === 3);
   spans = collector.spans.filter(({ kind }) => kind === 2);
   received = collector.received();
 });
@@ -127,4 +150,42 @@ test('spans: calls of a session have the hash of its id in common, never the id;
   expect(spanOf(ids.prompt)?.attributes).toMatchObject({ 'mcp.session.id': hash });
   expect(spanOf('7')?.attributes).not.toHaveProperty('mcp.session.id');
   expect(received).not.toContain(sessionId);
+});
+
+test.for(['modern', 'legacy', 'escaped'] as const)(
+  'spans: the span that _meta names is the parent, and the one that the headers name is linked (%s)',
+  (id) => {
+    const span = spanOf(id);
+    const request = clientSpans.find(({ parentSpanId }) => parentSpanId === span?.spanId);
+    const reached = sent.find(({ body }) => body.includes(`"other":"${id}"`));
+
+    expect(span).toMatchObject({ traceId, parentSpanId: '00f067aa0ba902b7' });
+    expect(span?.links).toMatchObject([{ traceId: '1'.repeat(32), spanId: '2'.repeat(16) }]);
+    const traceparent = `00-${traceId}-${request?.spanId}-01`;
+    expect(reached?.headers).toMatchObject({ traceparent, tracestate: 'meta=1' });
+    expect(reached?.body.toString()).toContain(
+      `{"traceparent":"${traceparent}","tracestate":"meta=1","other":"${id}"`,
+    );
+  },
+);
+
+test('spans: what is no trace in _meta is neither continued nor changed, and the headers name the parent', () => {
+  const span = spanOf('malformed');
+  const reached = sent.find(({ body }) => body.includes('"other":"malformed"'));
+
+  expect(span).toMatchObject({ traceId: '1'.repeat(32), parentSpanId: '2'.repeat(16), links: [] });
+  expect(reached?.headers).toMatchObject({ tracestate: 'header=1' });
+  expect(reached?.body.toString()).toContain('{"traceparent":"no trace","tracestate":"meta=1"');
+});
+
+test('spans: a call that is refused before its message is read has one, below that of the headers', () => {
+  const refused = spans.filter((span) => span.attributes['latchkey.refusal'] !== undefined);
+
+  expect(refused).toMatchObject([
+    {
+      name: 'POST /mcp',
+      parentSpanId: '2'.repeat(16),
+      attributes: { 'latchkey.refusal': 'unsupported_media_type', 'error.type': '-32600' },
+    },
+  ]);
 });

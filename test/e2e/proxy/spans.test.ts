@@ -41,7 +41,10 @@ test('spans: one trace leads from the assistant through the proxy and the gatewa
     ['latchkey-server', 'tools/call echo'],
     ['latchkey-server', 'tools/call echo'],
   ]);
-  expect(reached?.headers['traceparent']).toBe(`00-${traceId}-${toUpstream?.spanId}-01`);
+  const continued = `00-${traceId}-${toUpstream?.spanId}-01`;
+  expect(reached?.headers['traceparent']).toBe(continued);
+  expect(reached?.body.toString()).toContain(`"traceparent":"${continued}"`);
+  expect(spans.flatMap(({ links }) => links)).toEqual([]);
   for (const kept of [gateway.key, 'an argument', gateway.endpoint, upstream.url]) {
     expect(collector.received()).not.toContain(kept);
   }
