@@ -56,6 +56,8 @@ export interface MeteredCall {
   /** As the caller wrote it. There may be no such tool. */
   readonly tool: string | undefined;
   readonly outcome: CallOutcome;
+  /** `error.type` of its span; `undefined` for a call that did not fail. */
+  readonly errorType?: string | undefined;
   /** From its arrival to the end of its answer. */
   readonly ms: number;
 }
@@ -181,19 +183,21 @@ export class Metering {
     const { code } = refusal;
     const { status, body } = answer;
     const facts = { status, bytes: typeof body === 'string' ? Buffer.byteLength(body) : 0 };
-    this.#spanOver(refusedError(code, answer));
-    if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' });
-    else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code });
+    const error = refusedError(code, answer);
+    this.#spanOver(error);
+    if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' }, error);
+    else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code }, error);
     else {
       const outcome = isDenial(refusal) ? 'refused' : 'tool-error';
-      this.#over(outcome, { ...facts, end: 'refused', error: code });
+      this.#over(outcome, { ...facts, end: 'refused', error: code }, error);
     }
   }
 
   /** Its answer was sent to the end, or until its caller left. */
   answered(outcome: AnsweredOutcome, facts: AnswerFacts = {}): void {
-    this.#spanOver(answeredError(outcome, facts));
-    this.#over(outcome, facts);
+    const error = answeredError(outcome, facts);
+    this.#spanOver(error);
+    this.#over(outcome, facts, error);
   }
 
   #spanOver(error: SpanError | undefined): void {
@@ -203,7 +207,7 @@ export class Metering {
     span?.end(this.#envelope, this.#session !== undefined, error);
   }
 
-  #over(outcome: CallOutcome, facts: AnswerFacts): void {
+  #over(outcome: CallOutcome, facts: AnswerFacts, error: SpanError | undefined): void {
     const admission = this.#admission;
     this.#admission = undefined;
     if (!admission || !isCall(this.#envelope)) return;
@@ -218,6 +222,7 @@ export class Metering {
       method,
       tool: method === 'tools/call' ? name : undefined,
       outcome,
+      errorType: error?.type,
       ms: durationMs,
     });
     const end = facts.end ?? endOf[outcome];

@@ -1,5 +1,5 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
-import type { CallOutcome } from '#gateway/metering';
+import type { CallOutcome, MeteredCall } from '#gateway/metering';
 import type { RefusalCode } from '#gateway/gateway-refusal';
 
 /** Servers with series of their own. The calls of all others are counted under one name. */
@@ -7,7 +7,40 @@ const mostServers = 1000;
 const otherServers = 'other';
 /** Upper bounds of the latency histogram. */
 const boundsSeconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+/** The same of `mcp.server.operation.duration`, which the OpenTelemetry conventions for MCP advise. */
+const operationBoundsSeconds = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300];
 const outcomes = ['ok', 'tool-error', 'refused', 'upstream-error'] as const;
+
+/** Methods with series of their own. Callers and servers can send any text, so all others are counted under one name. */
+const knownMethods: ReadonlySet<string> = new Set([
+  'completion/complete',
+  'initialize',
+  'logging/setLevel',
+  'ping',
+  'prompts/get',
+  'prompts/list',
+  'resources/list',
+  'resources/read',
+  'resources/subscribe',
+  'resources/templates/list',
+  'resources/unsubscribe',
+  'server/discover',
+  'tasks/cancel',
+  'tasks/get',
+  'tasks/list',
+  'tasks/result',
+  'tasks/update',
+  'tools/call',
+  'tools/list',
+]);
+/** JSON-RPC codes with series of their own: those of JSON-RPC, of MCP and of the gateway. */
+const knownCodes: ReadonlySet<string> = new Set(
+  [
+    -32700, -32600, -32601, -32602, -32603, -32800, -32000, -32001, -32002, -32003, -32020, -32021,
+    -32022, -32042,
+  ].map(String),
+);
+const other = '_OTHER';
 
 /** A number that is read when the metrics are. */
 export interface Gauge {
@@ -28,20 +61,51 @@ export interface MetricsPorts {
   };
 }
 
-interface Latencies {
-  readonly counts: number[];
-  sumSeconds: number;
+/** An admitted call that ended. */
+type CountedCall = Pick<MeteredCall, 'outcome' | 'ms' | 'errorType'> & {
+  readonly serverPath: string;
+  readonly method?: string | undefined;
+};
+
+/** A histogram of durations. */
+class Durations {
+  readonly #boundsSeconds: readonly number[];
+  readonly #counts: number[];
+  #sumSeconds = 0;
+
+  constructor(bounds: readonly number[]) {
+    this.#boundsSeconds = bounds;
+    this.#counts = Array.from({ length: bounds.length + 1 }, () => 0);
+  }
+
+  add(seconds: number): void {
+    const bucket = this.#boundsSeconds.findIndex((bound) => seconds <= bound);
+    const index = bucket === -1 ? this.#boundsSeconds.length : bucket;
+    this.#counts[index] = (this.#counts[index] ?? 0) + 1;
+    this.#sumSeconds += seconds;
+  }
+
+  samples(labels: Readonly<Record<string, string>>): Sample[] {
+    let total = 0;
+    const buckets = this.#counts.map((count, index): Sample => {
+      total += count;
+      return ['_bucket', { ...labels, le: String(this.#boundsSeconds[index] ?? '+Inf') }, total];
+    });
+    return [...buckets, ['_sum', labels, this.#sumSeconds], ['_count', labels, total]];
+  }
 }
 
 /**
- * Counts for Prometheus. Labels are names of organizations and servers, outcomes and codes, never a caller, key, person or client,
- * so that the number of series is bounded and no caller is tracked.
+ * Counts for Prometheus. Labels are names of organizations and servers, methods, outcomes and codes, never a caller, key, person,
+ * client or tool, so that the number of series is bounded and no caller is tracked.
  *
  * Prometheus text format 0.0.4
  */
 export class Metrics {
   readonly #calls = new Map<string, Map<CallOutcome, number>>();
-  readonly #latencies = new Map<CallOutcome, Latencies>();
+  readonly #latencies = new Map<CallOutcome, Durations>();
+  /** By method, then by type of error; the empty type is that of calls that did not fail. */
+  readonly #operations = new Map<string, Map<string, Durations>>();
   readonly #refusals = new Map<RefusalCode, number>();
   readonly #loop = monitorEventLoopDelay({ resolution: 20 });
   #loopUse = performance.eventLoopUtilization();
@@ -54,22 +118,28 @@ export class Metrics {
     this.#loop.disable();
   }
 
-  countCall(call: { serverPath: string; outcome: CallOutcome; ms: number }): void {
+  countCall(call: CountedCall): void {
     const { serverPath, outcome, ms } = call;
     const isKnown = this.#calls.has(serverPath) || this.#calls.size < mostServers;
     const path = isKnown ? serverPath : otherServers;
     const ofServer = this.#calls.get(path) ?? new Map<CallOutcome, number>();
     this.#calls.set(path, ofServer);
     ofServer.set(outcome, (ofServer.get(outcome) ?? 0) + 1);
-    const latencies = this.#latencies.get(outcome) ?? {
-      counts: Array.from({ length: boundsSeconds.length + 1 }, () => 0),
-      sumSeconds: 0,
-    };
+    const latencies = this.#latencies.get(outcome) ?? new Durations(boundsSeconds);
     this.#latencies.set(outcome, latencies);
-    const bucket = boundsSeconds.findIndex((bound) => ms / 1000 <= bound);
-    const index = bucket === -1 ? boundsSeconds.length : bucket;
-    latencies.counts[index] = (latencies.counts[index] ?? 0) + 1;
-    latencies.sumSeconds += ms / 1000;
+    latencies.add(ms / 1000);
+    this.#countOperation(call);
+  }
+
+  #countOperation({ method = other, errorType = '', ms }: CountedCall): void {
+    const name = knownMethods.has(method) ? method : other;
+    const isCode = /^-?\d+$/.test(errorType);
+    const type = isCode && !knownCodes.has(errorType) ? other : errorType;
+    const ofMethod = this.#operations.get(name) ?? new Map<string, Durations>();
+    this.#operations.set(name, ofMethod);
+    const durations = ofMethod.get(type) ?? new Durations(operationBoundsSeconds);
+    ofMethod.set(type, durations);
+    durations.add(ms / 1000);
   }
 
   countRefusal(code: RefusalCode): void {
@@ -106,17 +176,14 @@ export class Metrics {
         count,
       ]);
     });
-    const latencies = outcomes.flatMap((outcome): Sample[] => {
-      const found = this.#latencies.get(outcome);
-      if (!found) return [];
-      let total = 0;
-      const buckets = found.counts.map((count, index): Sample => {
-        total += count;
-        return ['_bucket', { outcome, le: String(boundsSeconds[index] ?? '+Inf') }, total];
-      });
-      buckets.push(['_sum', { outcome }, found.sumSeconds], ['_count', { outcome }, total]);
-      return buckets;
-    });
+    const latencies = outcomes.flatMap(
+      (outcome) => this.#latencies.get(outcome)?.samples({ outcome }) ?? [],
+    );
+    const operations = [...this.#operations].flatMap(([method, durations]) =>
+      [...durations].flatMap(([type, found]) =>
+        found.samples({ mcp_method_name: method, ...(type !== '' && { error_type: type }) }),
+      ),
+    );
     return [
       ...family(
         'latchkey_calls_total',
@@ -129,6 +196,12 @@ export class Metrics {
         'histogram',
         'Time from the arrival of a call to the end of its answer.',
         latencies,
+      ),
+      ...family(
+        'mcp_server_operation_duration_seconds',
+        'histogram',
+        'The same by method and type of error, as OpenTelemetry names it. A tool that reports its failure is a tool_error.',
+        operations,
       ),
     ];
   }

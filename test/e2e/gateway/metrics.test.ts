@@ -24,6 +24,9 @@ test('metrics: calls and refusals of a running server, without any credential, p
     'latchkey_calls_total{organization="acme",server="fixture",outcome="ok"} 2',
   );
   expect(text).toContain('latchkey_refusals_total{code="bad_credential"} 1');
+  expect(text).toMatch(
+    /^mcp_server_operation_duration_seconds_count\{mcp_method_name="tools\/list"\} 2$/m,
+  );
   expect(text).toContain('latchkey_database_up 1');
   for (const secret of [id, key, client.id, client.secret]) expect(text).not.toContain(secret);
   expect((await server.request('/metrics')).status).toBe(404);

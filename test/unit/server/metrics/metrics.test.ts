@@ -41,6 +41,50 @@ test('metrics: the latency histogram is cumulative, and its count is the last bu
   ]);
 });
 
+test('metrics: durations are counted by method and type of error, in the buckets of the conventions for MCP', async () => {
+  using metrics = opened();
+  const method = 'tools/call';
+  for (const ms of [10, 11, 250_000]) metrics.countCall({ ...call, method, ms });
+  metrics.countCall({ ...call, outcome: 'tool-error', method, errorType: 'tool_error' });
+  metrics.countCall({ ...call, method: 'tools/list' });
+
+  const text = await metrics.text(ports);
+
+  const name = 'mcp_server_operation_duration_seconds';
+  const counts = series(text, `${name}_bucket`)
+    .filter((line) => line.startsWith(`${name}_bucket{mcp_method_name="tools/call",le=`))
+    .map((line) => /le="(.*)"\} (\d+)$/.exec(line)?.slice(1).join(': '));
+  expect(counts).toEqual([
+    '0.01: 1',
+    ...['0.02', '0.05', '0.1', '0.2', '0.5', '1', '2', '5', '10', '30', '60', '120'].map(
+      (bound) => `${bound}: 2`,
+    ),
+    '300: 3',
+    '+Inf: 3',
+  ]);
+  expect(series(text, `${name}_count`)).toEqual([
+    `${name}_count{mcp_method_name="tools/call"} 3`,
+    `${name}_count{mcp_method_name="tools/call",error_type="tool_error"} 1`,
+    `${name}_count{mcp_method_name="tools/list"} 1`,
+  ]);
+  expect(series(text, `${name}_sum`)[0]).toBe(`${name}_sum{mcp_method_name="tools/call"} 250.021`);
+});
+
+test('metrics: methods and codes that anybody could make up make no series of their own', async () => {
+  using metrics = opened();
+  for (let n = 0; n < 50; n += 1) {
+    metrics.countCall({ ...call, method: `made/up${n}`, errorType: `-3210${n}` });
+  }
+  metrics.countCall({ ...call, method: undefined, errorType: '-32601' });
+
+  const counts = series(await metrics.text(ports), 'mcp_server_operation_duration_seconds_count');
+
+  expect(counts).toEqual([
+    'mcp_server_operation_duration_seconds_count{mcp_method_name="_OTHER",error_type="_OTHER"} 50',
+    'mcp_server_operation_duration_seconds_count{mcp_method_name="_OTHER",error_type="-32601"} 1',
+  ]);
+});
+
 test('metrics: after a thousand servers, the calls of others are counted together', async () => {
   using metrics = opened();
   for (let n = 0; n < 1500; n += 1) metrics.countCall({ ...call, serverPath: `acme/s${n}` });
@@ -116,7 +160,9 @@ test('metrics: every family has its help and type once, and every sample is a nu
   const types = lines.filter((line) => line.startsWith('# TYPE '));
   expect(new Set(types.map((line) => line.split(' ')[2])).size).toBe(types.length);
   for (const line of lines.filter((sample) => !sample.startsWith('#'))) {
-    expect(line).toMatch(/^[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?\d+(\.\d+)?(e-?\d+)?$/);
+    expect(line).toMatch(
+      /^[a-z_]+(\{[a-z_]+="[^"]*"(,[a-z_]+="[^"]*")*\})? -?\d+(\.\d+)?(e-?\d+)?$/,
+    );
   }
 });
 
