@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { aborted, type Clock } from '#clock/clock';
 import { ConfigurationError } from '#config/errors';
 import type { Log } from '#log/log';
+import { youngGenerationLimit } from '#pipeline/memory-limits';
 import type { Bound } from 'latchkey-mcp/tunnel-frames';
 import type { AgentConfiguration } from './agent-configuration.ts';
 import type { AgentStatus } from './agent-status.ts';
@@ -186,6 +187,7 @@ export class ServedServers implements Responder {
   readonly #served = new Map<string, Served>();
   readonly #retiring = new Set<Promise<void>>();
   readonly #closing = new AbortController();
+  readonly #limitYoungGeneration = youngGenerationLimit();
   #bound = new Set<string>();
 
   constructor(configuration: AgentConfiguration, ports: ServedServersPorts) {
@@ -222,6 +224,7 @@ export class ServedServers implements Responder {
   }
 
   async respond({ server: name, ...request }: TunnelRequest) {
+    this.#limitYoungGeneration();
     const entry = this.#bound.has(name) ? this.#served.get(name) : undefined;
     if (!entry) throw new StreamRefusal('unknown_server', 'not served here');
     // An open GET stream does not delay the removal of a server.

@@ -4,12 +4,15 @@ import { expect, test } from 'vitest';
 
 const run = promisify(execFile);
 
-/** Megabytes of V8's young generation after 20,000 messages that outlive several collections each. */
+const sourceOf = (path: string) =>
+  JSON.stringify(new URL(`../../../../proxy/${path}`, import.meta.url).href);
+
+/** Megabytes of V8's young generation after 20,000 messages, for each of which `limit` is called, and which outlive several collections. */
 async function youngGenerationAfterLoad(limit: string): Promise<number> {
-  const source = new URL('../../../../proxy/pipeline/memory-limits.ts', import.meta.url).href;
   const script = `
     import { getHeapSpaceStatistics } from 'node:v8';
-    import { youngGenerationLimit } from ${JSON.stringify(source)};
+    import { youngGenerationLimit } from ${sourceOf('pipeline/memory-limits.ts')};
+    import { ServedServers } from ${sourceOf('agent/run-agent.ts')};
     const limit = ${limit};
     const open = [];
     for (let message = 0; message < 20_000; message += 1) {
@@ -31,4 +34,17 @@ test('young generation: it stays small under load, in which V8 would let it grow
 
   expect(limited).toBeLessThanOrEqual(32);
   expect(unlimited).toBeGreaterThan(limited);
+});
+
+test('young generation: an agent keeps it small as well', async () => {
+  const agent = `(() => {
+    const answer = { status: 202, headers: {}, body: new Uint8Array() };
+    const server = { send: async () => answer };
+    const agent = new ServedServers(new Map([['files', { kind: 'http' }]]), { open: () => server });
+    agent.bind(['files']);
+    const request = { server: 'files', method: 'POST', signal: AbortSignal.abort() };
+    return () => void agent.respond(request);
+  })()`;
+
+  expect(await youngGenerationAfterLoad(agent)).toBeLessThanOrEqual(32);
 });
