@@ -141,8 +141,8 @@ export class CallLog {
   /** Records a call, or the end of one that began. Neither waits nor throws. */
   note(call: EndedCall, begun?: BegunCall): void {
     if (begun) {
-      const { durationMs, end, error, status, bytesOut } = call;
-      this.#ended.push({ ...begun, durationMs, end, error, status, bytesOut });
+      const { callId = begun.callId, durationMs, end, error, status, bytesOut } = call;
+      this.#ended.push({ ...begun, callId, durationMs, end, error, status, bytesOut });
       if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
       return;
     }

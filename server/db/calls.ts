@@ -182,6 +182,7 @@ export async function writeCalls(
       await tx
         .updateTable('call_record')
         .set({
+          call_id: call.callId,
           duration_ms: call.durationMs ?? null,
           outcome: call.end,
           error: call.error ?? null,

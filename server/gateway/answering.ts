@@ -50,7 +50,7 @@ function orElse<Result>(act: () => Result, failed: () => void): Result {
 
 /** The filters that every message of an answer passes, in this order. Most calls need two or three of them. */
 function answerFilters(
-  { admission, target, envelope, seal, presentation }: MessageCall,
+  { admission, target, envelope, seal, presentation, metering }: MessageCall,
   { answer, ownId, restore }: Forwarded,
 ): Filter[] {
   const filters: (Filter | undefined)[] = [
@@ -59,14 +59,14 @@ function answerFilters(
     envelope.method === 'tools/list' ? hideTools(target.hiddenTools) : undefined,
     ownId && ownResponse(ownId.id),
     restore,
-    sealed(seal),
+    sealed(seal, metering),
   ];
   return filters.filter((filter) => filter !== undefined);
 }
 
 /** The filters of a listening stream. */
-export function listeningFilters({ admission, seal }: Call): Filter[] {
-  return [allowedNotifications(admission.scopes), sealed(seal)].filter(
+export function listeningFilters({ admission, seal, metering }: Call): Filter[] {
+  return [allowedNotifications(admission.scopes), sealed(seal, metering)].filter(
     (filter) => filter !== undefined,
   );
 }

@@ -76,14 +76,19 @@ const mayAsk: ReadonlySet<string> = new Set(['tools/call', 'prompts/get', 'resou
 
 /**
  * The answer for a caller whose person has not connected an account: a request to open the page if the caller
- * supports that; any other error is rethrown. In a session, the capability was announced at its start.
+ * supports that; any other error is rethrown. In a session, the capability was announced at its start. The caller hands
+ * `requestState` back when it tries again.
  *
  * @throws {GatewayRefusal}
  */
 export function askForAccount(
   error: unknown,
   { body, envelope }: Pick<MessageCall, 'body' | 'envelope'>,
-  { era, inSession = false }: { era: Era; inSession?: boolean | undefined },
+  {
+    era,
+    inSession = false,
+    requestState,
+  }: { era: Era; inSession?: boolean | undefined; requestState: string },
 ): GatewayAnswer {
   if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
   const { details } = error;
@@ -94,6 +99,7 @@ export function askForAccount(
   const result = JSON.stringify({
     resultType: 'input_required',
     inputRequests: { [connectRequestKey]: { method: 'elicitation/create', params } },
+    requestState,
   });
   return jsonAnswer(200, `{"jsonrpc":"2.0","id":${envelope.id},"result":${result}}`);
 }

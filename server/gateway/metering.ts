@@ -1,3 +1,5 @@
+import { createHash, randomBytes } from 'node:crypto';
+
 import type { Span } from 'latchkey-mcp/json';
 import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
 import { membersOf } from 'latchkey-mcp/json-value';
@@ -115,6 +117,8 @@ export class Metering {
   #session: Announcing | undefined;
   #traceId: string | undefined;
   #begun: CallRecord | undefined;
+  #callId: string | undefined;
+  #taskEnd: CallEnd | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
@@ -173,6 +177,24 @@ export class Metering {
     });
   }
 
+  /** What all requests of the call share: the rounds of one that needed input, or those about a task. 24 letters. */
+  get callId(): string {
+    this.#callId ??= this.#begun?.callId ?? randomBytes(callIdLetters / 2).toString('hex');
+    return this.#callId;
+  }
+
+  /** It is another round of this call. */
+  continues(callId: string): void {
+    this.#callId = callId;
+  }
+
+  /** It began this task, or is about it. `status` is what its answer says of the task. */
+  isOfTask(sealedId: string, status?: string): void {
+    // Whoever reads a row must not learn the id.
+    this.#callId = createHash('sha256').update(sealedId).digest('hex').slice(0, callIdLetters);
+    if (this.#envelope?.method === 'tasks/get') this.#taskEnd = taskEnds.get(status ?? '');
+  }
+
   /** Another node answers it, and counts it. */
   passedOn(): void {
     this.#admission = undefined;
@@ -225,8 +247,9 @@ export class Metering {
       errorType: error?.type,
       ms: durationMs,
     });
-    const end = facts.end ?? endOf[outcome];
-    if (this.#ports.ended && (end === 'refused' || this.#isRecorded(method))) {
+    const end = facts.end ?? this.#taskEnd ?? endOf[outcome];
+    const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
+    if (this.#ports.ended && isRecorded) {
       this.#ports.ended(this.#record(admission, { ...facts, end }, durationMs), this.#begun);
     }
   }
@@ -244,7 +267,7 @@ export class Metering {
     const { id, address, headers } = this.#request;
     const { method, name, uri } = this.#envelope ?? {};
     return {
-      callId: undefined,
+      callId: this.#callId,
       startedAtMs: Math.round(Date.now() - durationMs),
       durationMs: Math.round(durationMs),
       requestId: id,
@@ -258,7 +281,7 @@ export class Metering {
       address,
       account: accountOf(endpoint.target),
       method,
-      subject: name ?? uri,
+      subject: method?.startsWith('tasks/') ? undefined : (name ?? uri),
       end,
       error,
       status,
@@ -274,6 +297,15 @@ const endOf = {
   refused: 'refused',
   'upstream-error': 'upstream_error',
 } as const satisfies Record<CallOutcome, CallEnd>;
+
+const callIdLetters = 24;
+
+/** How a task ended, by its status. MCP 2025-11-25 tasks, "Task Status Lifecycle" */
+const taskEnds: ReadonlyMap<string, CallEnd> = new Map([
+  ['completed', 'ok'],
+  ['failed', 'tool_error'],
+  ['cancelled', 'cancelled'],
+]);
 
 /** A message as its caller sent it, and what it was scanned as. */
 export interface ReadMessage {

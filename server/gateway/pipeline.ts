@@ -37,7 +37,7 @@ import { callerWith, openCall } from './open-call.ts';
 import { nodeOf, nodeOfResponse, passToNode } from './other-nodes.ts';
 import { eraOf, parseAccept, readMessage } from './read-message.ts';
 import { whenGone, type GatewayAnswer } from './request.ts';
-import { unsealMessage } from './seal.ts';
+import { sealState, unsealMessage } from './seal.ts';
 import { sessionOf } from './sessions.ts';
 import { Steps } from './steps.ts';
 import { post } from './upstream.ts';
@@ -228,7 +228,11 @@ function authorizeMessage(call: MessageCall): MessageCall {
 
 /** Unseals the ids and states that the upstream gave to this caller. */
 function unseal(call: MessageCall): MessageCall {
-  const { body, envelope } = unsealMessage(call, call.seal);
+  const { body, envelope, continues } = unsealMessage(call, call.seal);
+  if (continues !== undefined) call.metering.continues(continues);
+  const { kind, method = '', taskId } = call.envelope;
+  const isOfTask = kind === 'request' && method.startsWith('tasks/');
+  if (isOfTask && taskId !== undefined) call.metering.isOfTask(taskId);
   return body === call.body ? call : { ...call, body, envelope };
 }
 
@@ -302,7 +306,9 @@ function forward(
   const askOrThrow = (error: unknown): GatewayAnswer => {
     if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
     const inSession = era === 'legacy' && sessionOf(call, legacy.sessions)?.showsUrls;
-    const asked = askForAccount(error, call, { era, inSession });
+    const state = { callId: call.metering.callId, value: undefined };
+    const requestState = sealState(call.seal, state);
+    const asked = askForAccount(error, call, { era, inSession, requestState });
     call.finish('ok', { end: 'refused', error: 'not_connected', status: asked.status });
     return asked;
   };

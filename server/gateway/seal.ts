@@ -1,10 +1,11 @@
 import { timingSafeEqual } from 'node:crypto';
 
 import type { Span } from 'latchkey-mcp/json';
-import { membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
+import { changedObject, memberEdits, membersIn, replaced, stringAt } from 'latchkey-mcp/json-edit';
 import { type Envelope, scanMessage } from 'latchkey-mcp/message';
 import type { Filter } from './filters.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
+import type { Metering } from './metering.ts';
 
 /**
  * What is bound to one caller: values that an upstream gives it to hand back later, and would accept from anyone, and
@@ -43,6 +44,32 @@ export function principalSeal(owner: string, mac: Mac) {
 
 export type PrincipalSeal = ReturnType<typeof principalSeal>;
 
+const callIdLetters = 24;
+
+/** What is sealed of a request's state: the call that the request belongs to, and the upstream's state. */
+export interface CallState {
+  /** 24 letters, the same for all rounds of the call. */
+  readonly callId: string;
+  /** `undefined` if the upstream gave none. */
+  readonly value: string | undefined;
+}
+
+/** Seals the id of a call, a dot and the upstream's state, or the id alone. Callers hand it back with the next round. */
+export function sealState(seal: PrincipalSeal, { callId, value }: CallState): string {
+  return seal.seal('state', value === undefined ? callId : `${callId}.${value}`);
+}
+
+/** `undefined` for what was not sealed for this owner. */
+export function openState(seal: PrincipalSeal, given: string): CallState | undefined {
+  const opened = seal.open('state', given);
+  if (opened === undefined) return undefined;
+  const hasValue = opened.length > callIdLetters;
+  return {
+    callId: opened.slice(0, callIdLetters),
+    value: hasValue ? opened.slice(callIdLetters + 1) : undefined,
+  };
+}
+
 /** A value of a message that belongs to one principal. */
 export interface OwnedValue {
   readonly kind: 'task' | 'state';
@@ -51,6 +78,8 @@ export interface OwnedValue {
   readonly value: string | undefined;
   /** Who may keep the task: the upstream, for the caller; the caller, for the upstream; or either. */
   readonly keeper: 'upstream' | 'caller' | 'either';
+  /** Whether it is the task that a response is the state of, or that it has begun. */
+  readonly isOfAnswer?: boolean;
 }
 
 const relatedTask = 'io.modelcontextprotocol/related-task';
@@ -85,8 +114,10 @@ export function ownedValues(
     if (kind === 'response') note('task', nested, 'caller');
     else note('state', carried.get('requestState'));
   } else if (kind === 'response') {
-    note('task', carried.get('taskId'));
-    note('task', nested);
+    for (const span of [carried.get('taskId'), nested]) {
+      const value = span && stringAt(body, span);
+      if (span) found.push({ kind: 'task', span, value, keeper: 'upstream', isOfAnswer: true });
+    }
     note('state', carried.get('requestState'));
   } else if (kind === 'request') {
     if (method.startsWith('tasks/')) note('task', carried.get('taskId'), 'caller');
@@ -105,33 +136,62 @@ interface Message {
   readonly envelope: Envelope;
 }
 
+/** A message, and the id of the call that its state says it continues. */
+interface Unsealed extends Message {
+  readonly continues?: string;
+}
+
 /**
- * Replaces sealed values in a caller's message with the upstream's own. A value that was not sealed, or was sealed for
+ * Replaces sealed values in a caller's message with the upstream's own, and removes a state that only holds the id of the
+ * call, because the upstream gave none. A value that was not sealed, or was sealed for
  * another caller, is refused like a task that does not exist. The id of a task that the caller itself keeps is sealed
  * on its way, so that it can never equal that of an upstream's task.
  *
  * @throws {GatewayRefusal} `not_theirs`, `bad_params`
  */
-export function unsealMessage({ body, envelope }: Message, seal: PrincipalSeal): Message {
+export function unsealMessage({ body, envelope }: Message, seal: PrincipalSeal): Unsealed {
   const { taskId, requestState, meta, kind } = envelope;
   const mayHold = taskId !== undefined || requestState || meta || kind === 'response';
   if (!mayHold) return { body, envelope };
   if (requestState && body[requestState.start] !== 0x22) throw notTheirs('state');
-  const edits = ownedValues(body, envelope, 'caller').map((owned) => ({
-    span: owned.span,
-    text: JSON.stringify(unsealed(owned, seal)),
-  }));
+  let state: CallState | undefined;
+  const edits = ownedValues(body, envelope, 'caller').map((owned) => {
+    const { span } = owned;
+    if (owned.kind === 'task') return { span, text: JSON.stringify(unsealedTask(owned, seal)) };
+    state = openState(seal, textOf(owned));
+    if (!state) throw notTheirs('state');
+    return { span, text: JSON.stringify(state.value ?? '') };
+  });
   if (edits.length === 0) return { body, envelope };
-  const changed = replaced(body, edits);
-  const scan = scanMessage(changed);
-  if (scan.outcome === 'refused') throw new GatewayRefusal('not_a_message');
-  return { body: changed, envelope: scan.envelope };
+  const changed = scanned(replaced(body, edits));
+  if (!state) return changed;
+  const { callId: continues, value } = state;
+  return { ...(value === undefined ? withoutState(changed) : changed), continues };
 }
 
-function unsealed({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string {
-  if (value === undefined) {
-    throw new GatewayRefusal('bad_params', { detail: `a ${nameOf(kind)} must be a string` });
-  }
+function withoutState({ body, envelope }: Message): Message {
+  const { params } = envelope;
+  if (!params) return { body, envelope };
+  const text = changedObject(body, params, { requestState: undefined });
+  return scanned(replaced(body, [{ span: params, text }]));
+}
+
+/** @throws {GatewayRefusal} `not_a_message` */
+function scanned(body: Buffer): Message {
+  const scan = scanMessage(body);
+  if (scan.outcome === 'refused') throw new GatewayRefusal('not_a_message');
+  return { body, envelope: scan.envelope };
+}
+
+/** @throws {GatewayRefusal} `bad_params` */
+function textOf({ kind, value }: OwnedValue): string {
+  if (value !== undefined) return value;
+  throw new GatewayRefusal('bad_params', { detail: `a ${nameOf(kind)} must be a string` });
+}
+
+function unsealedTask(owned: OwnedValue, seal: PrincipalSeal): string {
+  const { kind, keeper } = owned;
+  const value = textOf(owned);
   const opened = keeper === 'caller' ? undefined : seal.open(kind, value);
   if (opened !== undefined) return opened;
   if (keeper === 'upstream') throw notTheirs(kind);
@@ -149,30 +209,63 @@ function nameOf(kind: OwnedValue['kind']): string {
 // A longer message does not merely hand out an id or a state. It is passed on as it comes, and ids in it are useless
 // because they are not sealed.
 const maxSealedBytes = 1024 * 1024;
-const marks = ['"taskId"', '"requestState"'];
+const marks = ['"taskId"', '"requestState"', '"input_required"'];
+
+/** What an answer's call is told of the values in the answer. */
+export type SealedCall = Pick<Metering, 'callId' | 'isOfTask'>;
 
 /**
- * Seals the task ids and request states in an answer's messages, and opens the ids of tasks that the caller keeps. All
+ * Seals the task ids and request states in an answer's messages, and opens the ids of tasks that the caller keeps. An
+ * answer that requires input gets a state if it has none, so that the next round is known to continue the call. All
  * other bytes stay the same. A message that cannot be read is passed on unchanged: its ids are not sealed, so no one
  * can use them.
+ *
+ * MCP 2026-07-28 "Multi Round-Trip Requests"
  */
-export function sealed(seal: PrincipalSeal): Filter {
+export function sealed(seal: PrincipalSeal, call: SealedCall): Filter {
   return (message) => {
     const { bytes } = message;
     if (bytes.length > maxSealedBytes || !marks.some((mark) => message.holds(mark))) return message;
     const { scan } = message;
     if (scan.outcome === 'refused') return message;
-    const edits = ownedValues(bytes, scan.envelope, 'upstream').flatMap((owned) => {
-      const text = sealedValue(owned, seal);
-      return text === undefined ? [] : [{ span: owned.span, text: JSON.stringify(text) }];
+    const { envelope } = scan;
+    const owned = ownedValues(bytes, envelope, 'upstream');
+    const edits = owned.flatMap((one) => {
+      const text = sealedValue(one, seal, call);
+      if (text === undefined) return [];
+      if (one.isOfAnswer) call.isOfTask(text, statusIn(bytes, envelope));
+      return [{ span: one.span, text: JSON.stringify(text) }];
     });
+    if (!owned.some(({ kind }) => kind === 'state')) {
+      edits.push(...addedState(bytes, envelope, seal, call));
+    }
     return edits.length > 0 ? message.changed(replaced(bytes, edits)) : message;
   };
 }
 
 /** Restores the caller's own id of a task that the caller keeps. Seals any other value. */
-function sealedValue({ kind, value, keeper }: OwnedValue, seal: PrincipalSeal): string | undefined {
+function sealedValue(
+  { kind, value, keeper }: OwnedValue,
+  seal: PrincipalSeal,
+  call: SealedCall,
+): string | undefined {
   if (value === undefined) return undefined;
+  if (kind === 'state') return sealState(seal, { callId: call.callId, value });
   const own = keeper === 'upstream' ? undefined : seal.open('ownTask', value);
   return own ?? (keeper === 'caller' ? value : seal.seal(kind, value));
+}
+
+function statusIn(body: Buffer, { root }: Envelope): string | undefined {
+  const result = membersIn(body, root).get('result');
+  return result && stringAt(body, membersIn(body, result).get('status'));
+}
+
+function addedState(body: Buffer, { kind, root }: Envelope, seal: PrincipalSeal, call: SealedCall) {
+  const result = kind === 'response' ? membersIn(body, root).get('result') : undefined;
+  const members = result && membersIn(body, result);
+  if (!members || stringAt(body, members.get('resultType')) !== 'input_required') return [];
+  const state = sealState(seal, { callId: call.callId, value: undefined });
+  return members.has('requestState')
+    ? []
+    : memberEdits(body, result, { requestState: JSON.stringify(state) });
 }

@@ -147,6 +147,59 @@ test('activity: a session has the name of its application, and a modern caller n
   ]);
 });
 
+test('activity: the rounds of a call that needs input have one id, with and without a state of the upstream', async () => {
+  const { key, id } = await gateway.newKey('acme/fixture');
+  const ask = (params: Record<string, unknown>) =>
+    mcpCall(gateway.endpoint, { key, ...modern('tools/call', params) });
+  for (const state of ['', ',"requestState":"theirs"']) {
+    upstream.answer = answerWith(
+      `"result":{"resultType":"input_required","inputRequests":{}${state}}`,
+    );
+    const asked = await ask({ name: 'book' });
+    upstream.answer = answerWith('"result":{"resultType":"complete","content":[]}');
+    const requestState = /"requestState":"([^"]+)"/.exec(asked.text)?.[1] ?? '';
+    const done = await ask({ name: 'book', requestState, inputResponses: {} });
+
+    expect(done.status).toBe(200);
+    const sent = upstream.requests.at(-1)?.body.toString() ?? '';
+    expect(sent.includes('requestState')).toBe(state !== '');
+    expect(sent.includes('"requestState":"theirs"')).toBe(state !== '');
+  }
+
+  const rows = await recordedOf(id, 4);
+
+  const ids = rows.map(({ callId }) => callId);
+  expect([ids[0], ids[2]]).toEqual([ids[1], ids[3]]);
+  expect(ids[0]).not.toBe(ids[2]);
+  expect(rows.map(({ subject, end }) => [subject, end])).toEqual(
+    Array.from({ length: 4 }, () => ['book', 'ok']),
+  );
+});
+
+test('activity: a task is one call from its start to its end, and rows hold no id of it', async () => {
+  const { key, id } = await gateway.newKey('acme/fixture');
+  const ask = (body: string) => mcpCall(gateway.endpoint, { key, body, headers: versions });
+  upstream.answer = answerWith('"result":{"task":{"taskId":"hidden-1","status":"working"}}');
+  const begun = await ask(rpc('tools/call', { name: 'slow', task: {} }));
+  const taskId = /"taskId":"([^"]+)"/.exec(begun.text)?.[1] ?? '';
+  for (const status of ['working', 'failed']) {
+    upstream.answer = answerWith(`"result":{"taskId":"hidden-1","status":"${status}"}`);
+    await ask(rpc('tasks/get', { taskId }));
+  }
+  upstream.answer = answerWith('"result":{"content":[]}');
+  await ask(rpc('tasks/result', { taskId }));
+
+  const rows = await recordedOf(id, 3);
+
+  expect(rows.map(({ method, subject, end }) => [method, subject, end])).toEqual([
+    ['tools/call', 'slow', 'ok'],
+    ['tasks/get', undefined, 'tool_error'],
+    ['tasks/result', undefined, 'ok'],
+  ]);
+  expect(new Set(rows.map(({ callId }) => callId)).size).toBe(1);
+  expect(JSON.stringify(rows)).not.toContain('hidden');
+});
+
 test('activity: a caller that leaves before the answer has cancelled the call', async () => {
   const { key, id } = await gateway.newKey('acme/fixture');
   upstream.answer = (request, response) => {

@@ -1,11 +1,25 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 
 import { scanMessage } from '#mcp/message';
-import { principalSeal, sealed, unsealMessage } from '#server/gateway/seal';
+import {
+  openState,
+  type PrincipalSeal,
+  principalSeal,
+  sealed,
+  sealState,
+  type SealedCall,
+  unsealMessage,
+} from '#server/gateway/seal';
 import { fakeMac } from '#support/fake-mac';
 import type { ScriptedAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { replied } from '#support/replied';
+
+const callId = '0193c0ffee0000010203abcd';
+
+function sealing(seal: PrincipalSeal, kind: 'task' | 'state', value: string): string {
+  return kind === 'state' ? sealState(seal, { callId, value }) : seal.seal(kind, value);
+}
 
 describe('sealed ids', () => {
   const ann = principalSeal('key:ann srv_1', fakeMac);
@@ -70,13 +84,13 @@ describe('a message of the caller', () => {
 
   describe('the upstream gets its own ids for', () => {
     test.each(places)('%s', (_, kind, place) => {
-      expect(unsealed(place(ann.seal(kind, 'x')))).toBe(place('x'));
+      expect(unsealed(place(sealing(ann, kind, 'x')))).toBe(place('x'));
     });
   });
 
   describe('the answer is “not found” if the id belongs to another owner or to none,', () => {
     test.each(places)('%s', (_, kind, place) => {
-      for (const value of [bob.seal(kind, 'x'), 'x', '']) {
+      for (const value of [sealing(bob, kind, 'x'), 'x', '']) {
         expect(() => unsealed(place(value))).toThrow(
           expect.objectContaining({ code: 'not_theirs' }),
         );
@@ -88,6 +102,22 @@ describe('a message of the caller', () => {
         expect.objectContaining({ code: 'not_theirs' }),
       );
     });
+  });
+
+  test('a state names the call that the message continues, and goes to the upstream as it came', () => {
+    for (const value of ['x', '', '.', undefined]) {
+      const state = sealState(ann, { callId, value });
+      const body = Buffer.from(message('tools/call', `"name":"a","requestState":"${state}"`));
+      const scan = scanMessage(body);
+      if (scan.outcome === 'refused') throw new Error(scan.reason);
+      const kept = value === undefined ? '"name":"a"' : `"name":"a","requestState":"${value}"`;
+
+      expect(openState(ann, state)).toEqual({ callId, value });
+      expect(openState(bob, state)).toBeUndefined();
+      const opened = unsealMessage({ body, envelope: scan.envelope }, ann);
+      expect(opened.continues).toBe(callId);
+      expect(opened.body.toString()).toBe(message('tools/call', kept));
+    }
   });
 
   test('a tool’s own argument named like a task is unchanged', () => {
@@ -132,7 +162,7 @@ describe('a message of the caller', () => {
   test('a state in a notification is refused like one in a request', () => {
     const place = (value: string) => told('notifications/x', `"requestState":"${value}"`);
 
-    expect(unsealed(place(ann.seal('state', 'x')))).toBe(place('x'));
+    expect(unsealed(place(sealing(ann, 'state', 'x')))).toBe(place('x'));
     for (const value of ['x', bob.seal('state', 'x')]) {
       expect(() => unsealed(place(value))).toThrow(expect.objectContaining({ code: 'not_theirs' }));
     }
@@ -162,7 +192,7 @@ describe('a message of the caller', () => {
 describe('an answer of the upstream', () => {
   const seal = principalSeal('key:ann srv_1', fakeMac);
   const task = seal.seal('task', 't-1');
-  const state = seal.seal('state', 's"1');
+  const state = sealing(seal, 'state', 's"1');
   const related = (id: string) =>
     `"_meta":{"io.modelcontextprotocol/related-task":{"taskId":"${id}"}}`;
   const result = (members: string) =>
@@ -176,7 +206,8 @@ describe('an answer of the upstream', () => {
   async function* inChunks(chunks: readonly string[]) {
     for (const chunk of chunks) yield Buffer.from(chunk);
   }
-  const filters = [sealed(seal)];
+  const told = vi.fn<SealedCall['isOfTask']>();
+  const filters = [sealed(seal, { callId, isOfTask: told })];
   const sealedText = async (answer: ScriptedAnswer) => bodyText(await replied(answer, { filters }));
 
   describe('a task id that the caller chose itself is returned unchanged', () => {
@@ -233,6 +264,27 @@ describe('an answer of the upstream', () => {
     });
   });
 
+  test('an answer that requires input and has no state gets one with the id of the call', async () => {
+    const added = sealState(seal, { callId, value: undefined });
+    const asks = '"resultType":"input_required","inputRequests":{}';
+
+    expect(await sealedText(json(Buffer.from(result(asks))))).toBe(
+      result(`"requestState":"${added}",${asks}`),
+    );
+  });
+
+  test('the task that an answer begins or reports is told, sealed and with its status', async () => {
+    told.mockClear();
+    await sealedText(json(Buffer.from(result('"task":{"taskId":"t-1","status":"working"}'))));
+    await sealedText(json(Buffer.from(result('"taskId":"t-1","status":"failed"'))));
+    await sealedText(json(Buffer.from(result(related('t-2')))));
+
+    expect(told.mock.calls).toEqual([
+      [task, undefined],
+      [task, 'failed'],
+    ]);
+  });
+
   describe('unchanged is', () => {
     test.each([
       [
@@ -247,6 +299,7 @@ describe('an answer of the upstream', () => {
         'a task that the caller keeps',
         '{"jsonrpc":"2.0","id":1,"method":"tasks/get","params":{"taskId":"mine"}}',
       ],
+      ['a result that only quotes what requires input', result('"a":["input_required"]')],
       ['what is no message', '{"taskId":"t-1"}'],
     ])('%s', async (_, body) => {
       expect(await sealedText(json(Buffer.from(body)))).toBe(body);
@@ -257,7 +310,7 @@ describe('an answer of the upstream', () => {
     const stream = `: hi\n\nid: 7\nevent: message\ndata: ${result('"requestState":"s"')}\n\ndata: {}\n\n`;
     const goes = stream.replace(
       '"requestState":"s"',
-      `"requestState":"${seal.seal('state', 's')}"`,
+      `"requestState":"${sealing(seal, 'state', 's')}"`,
     );
 
     expect(await sealedText(events(...stream.split('')))).toBe(goes);

@@ -53,7 +53,7 @@ async function passed(text: string | Uint8Array, way: Way) {
   const filters = [
     allowedNotifications(['mcp:tools:read']),
     ownResponse('1'),
-    sealed(principalSeal('owner', fakeMac)),
+    sealed(principalSeal('owner', fakeMac), { callId: 'a'.repeat(24), isOfTask: () => undefined }),
   ];
   const options: Partial<ReplyOptions> = {
     filters: filters.filter((filter) => filter !== undefined),
