@@ -363,6 +363,7 @@ const listCommand: Command = {
   doc: 'list the recorded calls of an organization or a server, newest first',
   async run(input, { out, ...ports }) {
     const filter = await filterOf(input, ports);
+    const startedAtMs = ports.clock.now() * 1000;
     const { items } = await administer(callList, { ...filter, limit: input.must('limit') }, ports);
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
@@ -373,14 +374,15 @@ const listCommand: Command = {
       for (const call of calls.toReversed()) out(JSON.stringify(printedCall(call)));
     };
     print(items);
-    // Ids sort by the time of recording. A list ends where rows may still be missing, and so does the first one.
-    let newest = items[0]?.id ?? cursorAt(ports.clock.now() * 1000 - settledAfterMs);
+    // Ids sort by the time of recording, so every later call has a greater one. The list has left out the youngest calls.
+    let newest = items[0]?.id ?? cursorAt(startedAtMs - settledAfterMs);
     for (;;) {
       await pause(followEveryMs);
       for (let hasMore = true; hasMore;) {
         const more = { ...filter, newer: newest, limit: mostALimit };
         const found = await administer(callList, more, ports);
         print(found.items);
+        // A search that took too long continues where it stopped, also if it found nothing.
         newest = found.next ?? found.items[0]?.id ?? newest;
         hasMore = found.next !== null;
       }

@@ -339,7 +339,8 @@ export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCall
   let stoppedAt: string | undefined;
   for (const { low, high } of await spansOf(db, search, range)) {
     if (performance.now() > endAt) {
-      stoppedAt = isUp ? low : high;
+      // Without the letter that `rangeOf` may have added, so that it is the id to go on after.
+      stoppedAt = isUp ? low.slice(0, idLetters) : high;
       break;
     }
     const rows = await db

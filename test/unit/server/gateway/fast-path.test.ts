@@ -341,9 +341,15 @@ describe('the fast path and the ordinary pipeline give the same result for', () 
   ])('%s', async (_, answers) => {
     const { fast, ordinary } = await outcomes({ body: call }, answers);
 
-    expect(fast).toEqual(ordinary);
+    expect(withoutCallId(fast)).toEqual(withoutCallId(ordinary));
   });
 });
+
+/** The outcome without the seal of a state, which contains the id of its call. */
+function withoutCallId(outcome: unknown): unknown {
+  const text = JSON.stringify(outcome);
+  return JSON.parse(text.replaceAll(/[\w-]{22}\.[\da-f]{24}(?=[."\\])/g, 'SEALED'));
+}
 
 describe('the fast path', () => {
   afterEach(close);

@@ -265,21 +265,25 @@ describe('a call is counted when it ends', () => {
   });
 
   test.each([
-    ['ok', '{"jsonrpc":"2.0","id":7,"result":{"content":[]}}'],
-    ['tool-error', '{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":true}}'],
-    ['tool-error', '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}'],
-  ])('as %s for %s', async (outcome, text) => {
+    ['ok', '{"jsonrpc":"2.0","id":7,"result":{"content":[]}}', undefined],
+    ['tool-error', '{"jsonrpc":"2.0","id":7,"result":{"content":[],"isError":true}}', 'tool_error'],
+    ['tool-error', '{"jsonrpc":"2.0","id":7,"error":{"code":-32602,"message":"no"}}', '-32602'],
+  ])('as %s for %s', async (outcome, text, errorType) => {
     upstreamAnswers(text);
     await bodyText(await ask(call));
 
-    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome });
+    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome, errorType });
   });
 
   test('as an upstream error if the upstream does not answer', async () => {
     upstream = fakeUpstream(() => ({ status: 500 }));
     await ask(call);
 
-    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'upstream-error' });
+    expect(note).toHaveBeenCalledExactlyOnceWith({
+      ...noted,
+      outcome: 'upstream-error',
+      errorType: '-32000',
+    });
   });
 
   test('as refused if the tool is hidden', async () => {
@@ -287,7 +291,11 @@ describe('a call is counted when it ends', () => {
     byKey.mockResolvedValue({ endpoint: server, keyId: 'key_a', scopes: [...allScopes] });
     await ask(call);
 
-    expect(note).toHaveBeenCalledExactlyOnceWith({ ...noted, outcome: 'refused' });
+    expect(note).toHaveBeenCalledExactlyOnceWith({
+      ...noted,
+      outcome: 'refused',
+      errorType: '-32602',
+    });
   });
 
   test('as an error if the caller made a mistake', async () => {
