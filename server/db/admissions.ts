@@ -27,6 +27,7 @@ export interface AdmittedClient {
 /** A valid credential that a setting suspends: it admits no caller until the setting is changed back. */
 export interface Suspended {
   readonly suspension: Suspension;
+  readonly endpoint: ServerRecord;
   /** Of a key, for the audit log. */
   readonly keyId?: string;
 }
@@ -170,10 +171,11 @@ function sharedServer(row: AdmissionRow): ServerRecord {
 
 /** What a row admits, unless a setting suspends it. */
 function unlessSuspended<Admitted>(
-  { suspension }: AdmissionRow,
+  row: AdmissionRow,
   admitted: () => Admitted,
 ): Admitted | Suspended {
-  return suspension === null ? admitted() : { suspension };
+  const { suspension } = row;
+  return suspension === null ? admitted() : { suspension, endpoint: sharedServer(row) };
 }
 
 const byKey: AdmissionQuery<{

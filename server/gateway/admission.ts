@@ -6,7 +6,7 @@ import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import type { AccessTokenClaims, AccessTokens } from '#oauth/access-tokens';
 import { type Awaitable, whenReady } from '#model/awaitable';
 import { headerLines } from 'latchkey-mcp/headers';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import { GatewayRefusal, type SuspendedCall } from './gateway-refusal.ts';
 import type { ProvedCredential } from './request.ts';
 import type { AdmissionStore, AdmittedClient, Suspended } from '#db/admissions';
 
@@ -160,7 +160,8 @@ function admitKey(
     const remembered = found && known?.get(found);
     if (remembered) return remembered.admission;
     const { keyId, scopes, endpoint } = admitted(found, {
-      principal: found?.keyId === undefined ? undefined : `key:${found.keyId}`,
+      principal: `key:${found?.keyId ?? ''}`,
+      credential: { type: 'key', id: found?.keyId ?? '' },
     });
     const admission: Admission = {
       principal: `key:${keyId}`,
@@ -195,10 +196,12 @@ function admitToken(
   return whenReady(asked(ask, asOf), (found): Admission => {
     const remembered = found && known?.get(found);
     if (remembered?.claims === claims) return remembered.admission;
-    const most = admitted(found, { principal, cause: 'revoked' });
+    const credential = { type: 'client', id: clientId } as const;
+    const userId = grantId === undefined ? undefined : subject;
+    const most = admitted(found, { principal, credential, userId, cause: 'revoked' });
     const admission: Admission = {
       principal,
-      credential: { type: 'client', id: clientId },
+      credential,
       ...(grantId !== undefined && { grantId, userId: subject }),
       scopes: within(most),
       endpoint: most.endpoint,
@@ -221,10 +224,11 @@ async function admitPerson(
 ): Promise<Admission> {
   const ask = () => admissions.byPerson({ organization, server, userId });
   const principal = `user:${userId}`;
-  const found = admitted(await asked(ask), { principal, cause: 'no member' });
+  const credential = { type: 'person', id: userId } as const;
+  const found = admitted(await asked(ask), { principal, credential, userId, cause: 'no member' });
   return {
     principal,
-    credential: { type: 'person', id: userId },
+    credential,
     userId,
     scopes: found.scopes,
     endpoint: found.endpoint,
@@ -249,15 +253,22 @@ export function active<Found extends object>(
   return found && !('suspension' in found) ? found : undefined;
 }
 
+/** Who calls, if the credential is valid, and why it may not be. */
+interface Suspendable extends Pick<SuspendedCall, 'credential' | 'userId'> {
+  readonly principal: string;
+  readonly cause?: string;
+}
+
 /** @throws {GatewayRefusal} `suspended`, or `bad_credential`, of which only the log learns the cause */
 function admitted<Found extends object>(
   found: Found | Suspended | undefined,
-  { principal, cause }: { readonly principal?: string | undefined; readonly cause?: string },
+  { principal, credential, userId, cause }: Suspendable,
 ): Found {
   if (!found) throw new GatewayRefusal('bad_credential', { cause });
   if (!('suspension' in found)) return found;
   const detail = suspended(found.suspension);
-  throw new GatewayRefusal('suspended', { detail, ...(principal !== undefined && { principal }) });
+  const call = { endpoint: found.endpoint, credential, userId };
+  throw new GatewayRefusal('suspended', { detail, principal, suspended: call });
 }
 
 function asked<Answer>(

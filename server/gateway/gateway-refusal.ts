@@ -1,4 +1,5 @@
 import type { RepeatableRefusal } from '#audit/counted-refusals';
+import type { ServerRecord } from '#model/endpoints';
 import type { Scope } from '#model/scopes';
 
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
@@ -44,6 +45,14 @@ export type RefusalCode =
   | 'unavailable'
   | 'fault';
 
+/** A call with a credential that a setting suspends. */
+export interface SuspendedCall {
+  readonly endpoint: ServerRecord;
+  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  /** The person who calls, or for whom an application calls. */
+  readonly userId?: string | undefined;
+}
+
 export interface RefusalDetails {
   /** Details that the caller may see. */
   readonly detail?: string;
@@ -60,6 +69,8 @@ export interface RefusalDetails {
   readonly isOutcomeUnknown?: boolean;
   /** For `suspended`: who calls. */
   readonly principal?: string;
+  /** For `suspended`: which credential calls which endpoint. */
+  readonly suspended?: SuspendedCall;
   /** For the log only. */
   readonly cause?: unknown;
 }

@@ -17,7 +17,12 @@ import type { Target } from '#model/endpoints';
 import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
-import { type GatewayRefusal, isDenial, type RefusalCode } from './gateway-refusal.ts';
+import {
+  type GatewayRefusal,
+  isDenial,
+  type RefusalCode,
+  type SuspendedCall,
+} from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
 
@@ -202,11 +207,12 @@ export class Metering {
 
   /** The call was refused or failed, and its caller gets this answer. */
   failed(refusal: GatewayRefusal, answer: GatewayAnswer): void {
-    const { code } = refusal;
+    const { code, details } = refusal;
     const { status, body } = answer;
     const facts = { status, bytes: typeof body === 'string' ? Buffer.byteLength(body) : 0 };
     const error = refusedError(code, answer);
     this.#spanOver(error);
+    if (details.suspended) this.#suspended(details.suspended, { ...facts, error: code });
     if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' }, error);
     else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code }, error);
     else {
@@ -254,13 +260,20 @@ export class Metering {
     }
   }
 
+  /** Usage counts only calls that were admitted. A call that is admitted again, because its body was late, is one of them. */
+  #suspended(call: SuspendedCall, facts: AnswerFacts): void {
+    if (this.#admission || this.#request.method !== 'POST') return;
+    const durationMs = performance.now() - this.#startedAt;
+    this.#ports.ended?.(this.#record(call, { ...facts, end: 'refused' }, durationMs));
+  }
+
   /** A request that was refused before its body was read counts as a call. */
   #isRecorded(method: string | undefined): boolean {
     return method === undefined || recordedMethods.has(method) || this.#ports.recordsAll === true;
   }
 
   #record(
-    { endpoint, credential, userId }: Admission,
+    { endpoint, credential, userId }: SuspendedCall,
     { end, error, status, bytes = 0 }: AnswerFacts & { readonly end: CallEnd },
     durationMs: number,
   ): EndedCall {

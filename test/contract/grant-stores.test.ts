@@ -281,7 +281,7 @@ await onEachDatabase('grants', ({ open }) => {
     });
 
     expect(active(admitted)).toBeDefined();
-    expect(refused).toEqual({ suspension: 'latchkey_proxy' });
+    expect(refused).toMatchObject({ suspension: 'latchkey_proxy', endpoint: { name: 'sales' } });
     expect(active(await found())).toBeDefined();
   });
 

@@ -121,6 +121,31 @@ test('activity: a caller without the scope is refused in one row a minute, with 
   }, patient);
 });
 
+test('activity: a suspended credential is refused in a row, but an unknown one or one of another server is not', async () => {
+  await gateway.command('server', 'create', 'acme/paused', '--http-url', upstream.url);
+  const { key, id } = await gateway.newKey('acme/paused');
+  const other = await gateway.newKey('acme/fixture');
+  await gateway.command('server', 'disable', 'acme/paused');
+  const url = `${gateway.base}/mcp/acme/paused`;
+  for (const credential of [other.key, `${key.slice(0, -4)}AAAA`, key]) {
+    await mcpCall(url, { key: credential, body: tool('echo'), headers: versions });
+  }
+
+  const rows = await recordedOf(id, 1);
+
+  expect(rows).toMatchObject([
+    {
+      end: 'refused',
+      error: 'suspended',
+      status: 401,
+      method: undefined,
+      endpoint: { name: 'paused' },
+      credential: { type: 'key', id, name: 'a key' },
+    },
+  ]);
+  expect(await recordedOf(other.id, 0)).toEqual([]);
+});
+
 test('activity: a session has the name of its application, and a modern caller names itself in each request', async () => {
   const { key, id } = await gateway.newKey('acme/modern');
   const url = new URL(`${gateway.base}/mcp/acme/modern`);

@@ -86,10 +86,16 @@ describe('admit', () => {
     });
 
     test('of a disabled server is refused, and the refusal names it for the audit log only', async () => {
-      byKey.mockResolvedValue({ suspension: 'server', keyId: 'key_a' });
+      byKey.mockResolvedValue({ suspension: 'server', endpoint: server, keyId: 'key_a' });
       const refusal = await withKey(mintSecret('mcp_')).catch((error: unknown) => error);
 
-      expect(refusal).toMatchObject({ code: 'suspended', details: { principal: 'key:key_a' } });
+      expect(refusal).toMatchObject({
+        code: 'suspended',
+        details: {
+          principal: 'key:key_a',
+          suspended: { credential: { type: 'key', id: 'key_a' } },
+        },
+      });
       expect(String(refusal)).not.toContain('key_a');
     });
 
