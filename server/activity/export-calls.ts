@@ -1,5 +1,5 @@
 import { csvCell } from '#audit/export-audit';
-import { type CallFilter, searchCalls } from '#db/calls';
+import { type CallFilter, searchCalls } from '#db/find-calls';
 import type { Db } from '#db/transaction';
 import { printable } from '#log/printable';
 import type { CallRecord } from '#model/calls';

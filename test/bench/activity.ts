@@ -1,6 +1,7 @@
 import { CallLog } from '#server/activity/call-log';
 import { openPostgresStores, openStores, type Stores } from '#server/app/stores';
-import { searchCalls, writeCalls, type CallFilter } from '#server/db/calls';
+import { writeCalls } from '#server/db/calls';
+import { searchCalls, type CallFilter } from '#server/db/find-calls';
 import type { CallEnd, EndedCall } from '#server/model/calls';
 import { temporaryFolder } from '#support/temporary-folder';
 import { OwnPostgres } from '../nodes/machinery.ts';

@@ -1,15 +1,14 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { CallLog } from '#server/activity/call-log';
+import { deleteOldCalls, writeCalls } from '#server/db/calls';
 import {
-  deleteOldCalls,
   findCall,
   listCalledNames,
   searchCalls,
   type CallFilter,
   type CallSearch,
-  writeCalls,
-} from '#server/db/calls';
+} from '#server/db/find-calls';
 import type { EndedCall } from '#server/model/calls';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 

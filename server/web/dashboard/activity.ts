@@ -1,5 +1,6 @@
 import { endWords } from '#activity/sentences';
-import { type CallFilter, type CallSearch, type FoundCalls, writtenAtMs } from '#db/calls';
+import { writtenAtMs } from '#db/calls';
+import { type CallFilter, type CallSearch, type FoundCalls } from '#db/find-calls';
 import { findUserByEmail } from '#db/people';
 import { listServers } from '#db/servers';
 import { findOrganization } from '#db/organizations';

@@ -1,7 +1,8 @@
 import { accountWords, endWords, failureOf, type RemedyPlace } from '#activity/sentences';
 import { notFound } from '#admin/refusal';
 import { listAuditEvents } from '#db/audit';
-import { findCall, writtenAtMs } from '#db/calls';
+import { writtenAtMs } from '#db/calls';
+import { findCall } from '#db/find-calls';
 import { findOrganization } from '#db/organizations';
 import { findServer, findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';

@@ -1,6 +1,6 @@
 import { endWords, failureOf } from '#activity/sentences';
 import { notFound } from '#admin/refusal';
-import { type CallFilter, type CallSearch, type FoundCalls, searchCalls } from '#db/calls';
+import { type CallFilter, type CallSearch, type FoundCalls, searchCalls } from '#db/find-calls';
 import { findOrganization } from '#db/organizations';
 import { findServerTitles } from '#db/servers';
 import type { CallRecord } from '#model/calls';

@@ -3,7 +3,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
-import { searchCalls } from '#server/db/calls';
+import { searchCalls } from '#server/db/find-calls';
 import type { CallRecord } from '#server/model/calls';
 import { gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, modern, rpc } from '#support/mcp-call';

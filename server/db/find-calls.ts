@@ -1,0 +1,293 @@
+import { sql, type Expression, type Selectable, type SqlBool } from 'kysely';
+
+import type { CallEnd, CallRecord, UpstreamAccount } from '#model/calls';
+import {
+  anySubject,
+  callIdAt,
+  callIdLetters,
+  callPeriodMs,
+  callSubjects,
+  type CallSubjectKind,
+  periodKind,
+  writtenAtMs,
+} from './calls.ts';
+import type { Schema } from './schema.ts';
+import type { Db } from './transaction.ts';
+
+// Finding recorded calls: a search reads the rows of those periods only in which all subjects of its filter have calls.
+
+/** Selects calls. Absent members select all. */
+export interface CallFilter {
+  /** The id of a person. */
+  readonly person?: string | undefined;
+  /** The id of a key or client. */
+  readonly credential?: string | undefined;
+  /** The application, as it calls itself. */
+  readonly application?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly target?: string | undefined;
+  /** Names of tools or prompts, or URIs of resources. */
+  readonly names?: readonly string[] | undefined;
+  readonly error?: string | undefined;
+  /** `failed`: all ends but `ok` and `cancelled`. */
+  readonly end?: CallEnd | 'failed' | undefined;
+  /** Rows of one call that needed several rounds. */
+  readonly callId?: string | undefined;
+  /** When the row was written, inclusive, in milliseconds since 1970. */
+  readonly fromMs?: number | undefined;
+  /** Exclusive. */
+  readonly untilMs?: number | undefined;
+}
+
+/** A page of calls. */
+export interface CallSearch {
+  readonly organizationId: string;
+  readonly filter: CallFilter;
+  /** Only calls on this side of a call: `older` than it, or `newer`. */
+  readonly from?: { readonly id: string; readonly side: 'older' | 'newer' } | undefined;
+  readonly limit: number;
+  /** Rows written at or after this time are left out: another node may still be writing older ones. */
+  readonly watermarkMs: number;
+  /** Stops searching after this time. */
+  readonly budgetMs?: number | undefined;
+}
+
+/** Calls that a search found, newest first. */
+export interface FoundCalls {
+  readonly calls: readonly CallRecord[];
+  /** Whether there may be more calls beyond the last one that was found, seen in the direction of the search. */
+  readonly hasMore: boolean;
+  /** Set if the time was over before the page was full: continue from here. */
+  readonly stoppedAt?: string | undefined;
+}
+
+/** Periods that one query reads: about two hours. */
+const periodsAtOnce = 24;
+const defaultBudgetMs = 1500;
+
+/** The call with this id, in this organization only. */
+export async function findCall(
+  db: Db,
+  organizationId: string,
+  id: string,
+): Promise<CallRecord | undefined> {
+  const row = await db
+    .selectFrom('call_record')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return row && readCall(row);
+}
+
+/**
+ * Searches calls. Goes through the periods in which every subject of the filter has calls, from the newest one (or from the
+ * oldest one for `newer`), until the page is full or the time is over.
+ */
+export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCalls> {
+  const { organizationId, filter, limit, budgetMs = defaultBudgetMs } = search;
+  const range = rangeOf(search);
+  const isUp = search.from?.side === 'newer';
+  const endAt = performance.now() + budgetMs;
+  const found: CallRecord[] = [];
+  let stoppedAt: string | undefined;
+  for (const { low, high } of await spansOf(db, search, range)) {
+    if (performance.now() > endAt) {
+      // Without the letter that `rangeOf` may have added, so that it is the id to go on after.
+      stoppedAt = isUp ? low.slice(0, callIdLetters) : high;
+      break;
+    }
+    const rows = await db
+      .selectFrom('call_record')
+      .selectAll()
+      .where('organization_id', '=', organizationId)
+      .where('id', '>=', low)
+      .where('id', '<', high)
+      .where(() => matches(filter))
+      .orderBy('id', isUp ? 'asc' : 'desc')
+      .limit(limit + 1 - found.length)
+      .execute();
+    found.push(...rows.map(readCall));
+    if (found.length > limit) break;
+  }
+  const calls = found.slice(0, limit);
+  return {
+    calls: isUp ? calls.toReversed() : calls,
+    hasMore: found.length > limit || stoppedAt !== undefined,
+    ...(stoppedAt !== undefined && { stoppedAt }),
+  };
+}
+
+/** Ids from `low` (inclusive) to `high` (exclusive). */
+interface IdRange {
+  readonly low: string;
+  readonly high: string;
+}
+
+function rangeOf({ filter, from, watermarkMs }: CallSearch): IdRange {
+  const { fromMs = 0, untilMs = Infinity } = filter;
+  let low = callIdAt(fromMs);
+  let high = callIdAt(Math.min(untilMs, watermarkMs));
+  if (from?.side === 'older' && from.id < high) high = from.id;
+  // No id is between an id and the same one with a letter more.
+  if (from?.side === 'newer' && from.id >= low)
+    low = from.id.length < callIdLetters ? from.id : `${from.id}0`;
+  return { low, high };
+}
+
+/** The parts of the range to read, in the order of the search; each is at most `periodsAtOnce` long where subjects are known. */
+async function spansOf(db: Db, search: CallSearch, range: IdRange): Promise<readonly IdRange[]> {
+  const wanted = wantedPeriods(search.filter);
+  if (wanted.length === 0) return range.low < range.high ? [range] : [];
+  const first = Math.floor(writtenAtMs(range.low) / callPeriodMs);
+  const last = Math.floor(writtenAtMs(range.high) / callPeriodMs);
+  const ofEach = wanted.map(({ kind, subjects }) =>
+    db
+      .selectFrom('call_period')
+      .select('period')
+      .where('organization_id', '=', search.organizationId)
+      .where('kind', '=', kind)
+      .where('subject', 'in', [...subjects, anySubject])
+      .where('period', '>=', first)
+      .where('period', '<=', last),
+  );
+  const [one, ...others] = ofEach;
+  if (!one) return [];
+  const common = others.reduce((query, other) => query.intersect(other), one.distinct());
+  const rows = await common.orderBy('period').execute();
+  const spans = runsOf(rows.map(({ period }) => period)).map(([from, to]) => ({
+    low: later(callIdAt(from * callPeriodMs), range.low),
+    high: earlier(callIdAt((to + 1) * callPeriodMs), range.high),
+  }));
+  return search.from?.side === 'newer' ? spans : spans.toReversed();
+}
+
+/** Consecutive periods, as the first and last of each run. */
+function runsOf(periods: readonly number[]): readonly (readonly [number, number])[] {
+  const runs: [number, number][] = [];
+  for (const period of periods) {
+    const run = runs.at(-1);
+    if (run && period === run[1] + 1 && period - run[0] < periodsAtOnce) run[1] = period;
+    else runs.push([period, period]);
+  }
+  return runs;
+}
+
+function later(one: string, other: string): string {
+  return one > other ? one : other;
+}
+
+function earlier(one: string, other: string): string {
+  return one < other ? one : other;
+}
+
+/** The kinds of periods that a filter needs, each with its subjects. */
+function wantedPeriods(filter: CallFilter) {
+  const { person, credential, application, endpoint, target, names, error, end } = filter;
+  const failed = end !== undefined && end !== 'ok' && end !== 'cancelled';
+  const values: Record<CallSubjectKind, readonly string[] | undefined> = {
+    person: person === undefined ? undefined : [person],
+    credential: credential === undefined ? undefined : [credential],
+    application: application === undefined ? undefined : [application],
+    endpoint: endpoint === undefined ? undefined : [endpoint],
+    target: target === undefined ? undefined : [target],
+    name: names,
+    error: error === undefined ? undefined : [error],
+  };
+  const wanted = callSubjects.flatMap((kind) => {
+    const subjects = values[kind];
+    return subjects ? [{ kind: periodKind(kind, failed), subjects }] : [];
+  });
+  if (end === undefined || end === 'failed') {
+    return end === undefined ? wanted : [...wanted, { kind: 'end!', subjects: [] }];
+  }
+  return [...wanted, { kind: 'end', subjects: [end] }];
+}
+
+/** Whether a row is what a filter selects. */
+function matches(filter: CallFilter): Expression<SqlBool> {
+  const { names, end } = filter;
+  const equal: readonly (readonly [string, string | undefined])[] = [
+    ['person_id', filter.person],
+    ['credential_id', filter.credential],
+    ['application', filter.application],
+    ['endpoint_id', filter.endpoint],
+    ['target_id', filter.target],
+    ['error', filter.error],
+    ['call_id', filter.callId],
+    ['outcome', end === 'failed' ? undefined : end],
+  ];
+  const parts = equal.flatMap(([column, value]) =>
+    value === undefined ? [] : [sql`${sql.ref(column)} = ${value}`],
+  );
+  if (names) parts.push(names.length > 0 ? sql`subject in (${sql.join(names)})` : sql`1 = 0`);
+  if (end === 'failed') parts.push(sql`outcome not in ('ok', 'cancelled')`);
+  return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
+}
+
+/**
+ * The names of tools, prompts and resources that match a pattern with `*` for any text, in alphabetical order; at most `limit`.
+ */
+export async function listCalledNames(
+  db: Db,
+  organizationId: string,
+  pattern: string,
+  limit = 200,
+): Promise<readonly string[]> {
+  const like = pattern.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
+  const rows = await db
+    .selectFrom('call_period')
+    .select('subject')
+    .distinct()
+    .where('organization_id', '=', organizationId)
+    .where('kind', '=', 'name')
+    .where(sql<SqlBool>`subject like ${like} escape '\\'`)
+    .where('subject', '!=', anySubject)
+    .orderBy('subject')
+    .limit(limit)
+    .execute();
+  return rows.map(({ subject }) => subject);
+}
+
+function readCall(row: Selectable<Schema['call_record']>): CallRecord {
+  return {
+    organizationId: row.organization_id,
+    id: row.id,
+    callId: row.call_id,
+    startedAtMs: row.started_at_ms,
+    durationMs: row.duration_ms ?? undefined,
+    node: row.node,
+    requestId: row.request_id,
+    traceId: row.trace_id ?? undefined,
+    era: row.era === 'modern' ? 'modern' : 'legacy',
+    person: row.person_id === null ? undefined : { id: row.person_id, name: row.person_name ?? '' },
+    credential: {
+      // These columns have only values of their types.
+      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+      type: row.credential_type as CallRecord['credential']['type'],
+      id: row.credential_id,
+      name: row.credential_name,
+    },
+    application:
+      row.application === null
+        ? undefined
+        : {
+            text: row.application,
+            source: row.application_source === 'client_info' ? 'client_info' : 'user_agent',
+          },
+    address: row.address ?? undefined,
+    endpoint: { id: row.endpoint_id, name: row.endpoint_name },
+    target: { id: row.target_id, name: row.target_name },
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    account: row.account as UpstreamAccount,
+    method: row.method ?? undefined,
+    subject: row.subject ?? undefined,
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
+    end: row.outcome as CallEnd,
+    error: row.error ?? undefined,
+    status: row.status ?? undefined,
+    bytesIn: row.bytes_in,
+    bytesOut: row.bytes_out,
+    times: row.times,
+  };
+}
