@@ -346,8 +346,8 @@ describe('the fast path and the ordinary pipeline give the same result for', () 
 });
 
 /** The outcome without the seal of a state, which contains the id of its call. */
-function withoutCallId(outcome: unknown): unknown {
-  const text = JSON.stringify(outcome);
+function withoutCallId(answer: unknown): unknown {
+  const text = JSON.stringify(answer);
   return JSON.parse(text.replaceAll(/[\w-]{22}\.[\da-f]{24}(?=[."\\])/g, 'SEALED'));
 }
 

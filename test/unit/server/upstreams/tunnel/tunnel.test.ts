@@ -4,7 +4,7 @@ import { handTunnels } from '#support/agent-by-hand';
 import { chunksOf } from '#support/fake-upstream';
 import { batch, credit, head, hello, types, wireFrame } from '#support/wire-frames';
 
-async function text(body: Parameters<typeof chunksOf>[0]): Promise<string> {
+async function textOf(body: Parameters<typeof chunksOf>[0]): Promise<string> {
   let all = '';
   for await (const chunk of chunksOf(body)) all += Buffer.from(chunk).toString();
   return all;
@@ -86,7 +86,7 @@ test('an event stream whose end is not there yet arrives as it comes', async () 
   agent.say(wireFrame(types.end, 1));
 
   expect(body).not.toBeInstanceOf(Uint8Array);
-  expect(await text(body)).toBe('data: 1');
+  expect(await textOf(body)).toBe('data: 1');
 });
 
 test.each([
@@ -180,7 +180,7 @@ test('answers that arrive in interleaved pieces stay separate', async () => {
   }
   for (const stream of asked.keys()) agent.say(wireFrame(types.end, stream));
 
-  const texts = await Promise.all(answers.map(async (answer) => text((await answer).body)));
+  const texts = await Promise.all(answers.map(async (answer) => textOf((await answer).body)));
   expect(texts).toEqual(answers.map((_, index) => `nonce ${index}`));
 });
 
