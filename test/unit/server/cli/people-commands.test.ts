@@ -140,6 +140,7 @@ test('an organization requires a second factor, and refuses unknown applications
     second_factor: 'yes',
     open_clients: 'no',
     latchkey_proxy: 'yes',
+    call_retention_days: 90,
   });
   await expect(
     admin.run('organization', 'update', 'acme', '--second-factor', 'maybe'),
