@@ -61,7 +61,7 @@ test('74: agent tunnel: an agent gets requests only for its bound servers, whate
   const { status } = await server.call();
 
   expect(intruder.frames.map(({ json }) => json)).toEqual([
-    { organization: 'acme', agent: 'other', servers: [] },
+    { organization: 'acme', agent: 'other', servers: [], batches: true },
   ]);
   expect(status).toBe(503);
 });
