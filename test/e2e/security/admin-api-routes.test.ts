@@ -8,6 +8,7 @@ import { adminApi, idsOf, spelling, type AdminApi } from '#support/admin-api';
 import { everyRow } from '#support/open-database';
 import { deadWebhook } from '#support/webhook-setup';
 import { listPersonalTokens, revokePersonalToken } from '#server/db/personal-tokens';
+import { recordCalls } from '#support/made-calls';
 import { newestEvents } from '#support/newest-events';
 
 let api: AdminApi;
@@ -61,15 +62,29 @@ const kept = () =>
     except: ['audit_event', 'audit_order', 'personal_token'],
   });
 
-/** An agent's key is named by the agent's own keys, not by one of a server. */
-async function ownThings(operation: Operation) {
+/** An agent's key is named by the agent's own keys, not by one of a server, and a call is one of the person. */
+async function ownThings(operation: Operation, userId?: string) {
   const things = await api.things();
+  if (operation.name === 'call.read') return { ...things, callId: await recordedCall(userId) };
   if (operation.name !== 'agent.revoke-key') return things;
   const { connection } = api.app.server.stores;
   const row = connection
     .prepare('select k.id from api_key k join agent a on a.id = k.agent_id where a.name = ?')
     .get(things['agent'] ?? '');
   return { ...things, keyId: String(row?.['id']) };
+}
+
+/** The id of a recorded call of a person. */
+async function recordedCall(userId: string | undefined): Promise<string> {
+  const { db } = api.app.server.stores;
+  const endpoint = { id: 'srv_called', organization: 'acme', name: 'called' };
+  await recordCalls(db, Date.now(), [{ userId, endpoint }]);
+  const { id } = await db
+    .selectFrom('call_record')
+    .select('id')
+    .orderBy('id', 'desc')
+    .executeTakeFirstOrThrow();
+  return id;
 }
 
 test('82: admin API: exactly the operations with a route are served', () => {
@@ -110,8 +125,8 @@ describe('82: admin API: each role may do what the permission table says, and ge
   test.each(byName(within))('82: %s', async (_, operation) => {
     const answers: Record<string, boolean> = {};
     for (const role of roles) {
-      const { token } = await api.person(role);
-      const fields = asked(operation, await ownThings(operation));
+      const { token, userId } = await api.person(role);
+      const fields = asked(operation, await ownThings(operation, userId));
       // A name can be made once; another one for each role.
       const name =
         /\.(create|rename)$/.test(operation.name) && 'name' in operation.input.shape
