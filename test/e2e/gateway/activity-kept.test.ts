@@ -1,13 +1,17 @@
-import { onTestFinished, expect, test } from 'vitest';
+import { setTimeout as pause } from 'node:timers/promises';
+import { expect, onTestFinished, test } from 'vitest';
 
-import { gatewayUnderTest } from '#support/gateway-under-test';
+import { type GatewayUnderTest, gatewayUnderTest } from '#support/gateway-under-test';
 import { mcpCall, rpc } from '#support/mcp-call';
 import { recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
 
 const versions = { 'mcp-protocol-version': '2025-06-18' };
 
 /** An upstream that answers every call, and a server in front of it that is sent calls until it is gone. */
-async function calledUntilGone(end: (pid: number) => void, calls: number) {
+async function calledUntilGone(
+  end: (gateway: GatewayUnderTest) => Promise<unknown>,
+  calls: number,
+) {
   const upstream = await recordingUpstream();
   onTestFinished(() => upstream[Symbol.asyncDispose]());
   upstream.answer = ({ body }, response) => {
@@ -16,7 +20,8 @@ async function calledUntilGone(end: (pid: number) => void, calls: number) {
   };
   const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
   onTestFinished(() => gateway[Symbol.asyncDispose]());
-  const { endpoint, key, pid } = gateway;
+  const { endpoint, key } = gateway;
+  let ended: Promise<unknown> | undefined;
   /** When each call was answered. */
   const answeredAtMs = new Map<string, number>();
   let sent = 0;
@@ -29,11 +34,13 @@ async function calledUntilGone(end: (pid: number) => void, calls: number) {
       );
       if (answer?.status !== 200) return;
       answeredAtMs.set(tool, Date.now());
-      if (answeredAtMs.size === calls) end(pid);
+      if (answeredAtMs.size === calls) ended = end(gateway);
     }
   };
   await Promise.all(Array.from({ length: 8 }, caller));
   const goneAtMs = Date.now();
+  // It goes on writing after it has stopped listening.
+  await ended;
   const stores = await gateway.openStores();
   onTestFinished(() => stores.close());
   const rows = await stores.db.selectFrom('call_record').select('subject').execute();
@@ -41,20 +48,17 @@ async function calledUntilGone(end: (pid: number) => void, calls: number) {
 }
 
 test('activity: a server that is stopped has recorded every call that it answered, once', async () => {
-  const { answeredAtMs, recorded } = await calledUntilGone(
-    (pid) => process.kill(pid, 'SIGTERM'),
-    500,
-  );
+  const { answeredAtMs, recorded } = await calledUntilGone(({ program }) => program.end(), 500);
 
   expect(recorded).toHaveLength(new Set(recorded).size);
   expect([...answeredAtMs.keys()].filter((tool) => !recorded.includes(tool))).toEqual([]);
 });
 
 test('activity: a server that is killed loses no call but those of its last seconds, and records none twice', async () => {
-  const { answeredAtMs, goneAtMs, recorded } = await calledUntilGone(
-    (pid) => setTimeout(() => process.kill(pid, 'SIGKILL'), 4000),
-    1,
-  );
+  const { answeredAtMs, goneAtMs, recorded } = await calledUntilGone(async ({ pid }) => {
+    await pause(4000);
+    process.kill(pid, 'SIGKILL');
+  }, 1);
   const lost = [...answeredAtMs].filter(([tool]) => !recorded.includes(tool));
 
   expect(recorded.length).toBeGreaterThan(0);
