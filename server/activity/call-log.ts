@@ -37,16 +37,11 @@ export interface CallLogPorts {
   /** The name of this process among those that share the database. */
   readonly node: string;
   readonly nowMs: () => number;
-  /** Called with the rows that were written. */
-  readonly written?: ((calls: readonly CallRecord[]) => void) | undefined;
   /** Called when writing fails. The rows are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
   /** Called with the number of calls that were dropped since it was called last, at most once a minute. */
   readonly dropped?: ((count: number) => void) | undefined;
 }
-
-/** The row of a call that began; see `CallLog.begin`. */
-export type BegunCall = CallRecord;
 
 /** A call that waits to be written, or a refusal that was written and may happen again. */
 interface Queued {
@@ -59,7 +54,7 @@ interface Queued {
 
 interface Beginning {
   readonly call: EndedCall;
-  readonly resolve: (row: BegunCall) => void;
+  readonly resolve: (row: CallRecord) => void;
   readonly reject: (error: unknown) => void;
 }
 
@@ -74,10 +69,10 @@ export class CallLog {
   readonly #beginning: Beginning[] = [];
   #isCommitting = false;
   readonly #queuedOf = new Map<string, number>();
-  #refusals = new Map<string, Queued>();
+  readonly #refusals = new Map<string, Queued>();
   readonly #refusalKinds = new Map<string, number>();
   #refusalsSinceMs = 0;
-  #repeated = new Set<Queued>();
+  readonly #repeated = new Set<Queued>();
   readonly #names = new LimitedMap<string, { readonly name: string; readonly untilMs: number }>(
     maxNames,
   );
@@ -95,16 +90,11 @@ export class CallLog {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
-  /** How many calls were dropped since the start because too many waited. */
-  get dropped(): number {
-    return this.#dropped;
-  }
-
   /**
    * Commits the row of a call that begins; its end is `unknown` until `note` gets the row and the end. All calls that begin
    * while others are written share a transaction.
    */
-  begin(call: EndedCall): Promise<BegunCall> {
+  begin(call: EndedCall): Promise<CallRecord> {
     return new Promise((resolve, reject) => {
       this.#beginning.push({ call: { ...call, end: 'unknown' }, resolve, reject });
       if (!this.#isCommitting) void this.#commitAll();
@@ -133,13 +123,13 @@ export class CallLog {
     this.#isCommitting = false;
   }
 
-  #begunRow(call: EndedCall): BegunCall | undefined {
+  #begunRow(call: EndedCall): CallRecord | undefined {
     const row = this.#recordOf({ call, times: 1 });
     return row && { ...row, durationMs: undefined };
   }
 
   /** Records a call, or the end of one that began. Neither waits nor throws. */
-  note(call: EndedCall, begun?: BegunCall): void {
+  note(call: EndedCall, begun?: CallRecord): void {
     if (begun) {
       const { callId = begun.callId, durationMs, end, error, status, bytesOut } = call;
       this.#ended.push({ ...begun, callId, durationMs, end, error, status, bytesOut });
@@ -147,21 +137,21 @@ export class CallLog {
       return;
     }
     const principal = `${call.credential.type}:${call.credential.id}`;
-    const known = call.end === 'refused' ? this.#refusalOf(call, principal) : undefined;
-    if (known) {
-      known.times += 1;
-      if (known.row) this.#repeated.add(known);
-      return;
-    }
+    if (call.end === 'refused') this.#noteRefusal(call, principal);
+    else this.#add(call, principal);
+    if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
+  }
+
+  /** `undefined` if there is no room for it. */
+  #add(call: EndedCall, principal: string): Queued | undefined {
     if (!this.#hasRoom(principal)) {
       this.#dropped += 1;
-      return;
+      return undefined;
     }
     const queued: Queued = { call, principal, times: 1 };
     this.#queue.push(queued);
     this.#queuedOf.set(principal, (this.#queuedOf.get(principal) ?? 0) + 1);
-    if (call.end === 'refused') this.#refusals.set(this.#refusalKey(call, principal), queued);
-    if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
+    return queued;
   }
 
   /** Half of the queue is for whoever comes first; of the rest each waiting caller has an equal share. */
@@ -173,31 +163,31 @@ export class CallLog {
     return (this.#queuedOf.get(principal) ?? 0) < share;
   }
 
-  /** The equal refusal of this minute. */
-  #refusalOf(call: EndedCall, principal: string): Queued | undefined {
+  /** Counts a refusal with the equal ones of this minute. Beyond a number of kinds, all of a caller with one code are equal. */
+  #noteRefusal(call: EndedCall, principal: string): void {
     const nowMs = this.#ports.nowMs();
     if (nowMs - this.#refusalsSinceMs >= refusalWindowMs) {
       this.#refusalsSinceMs = nowMs;
-      this.#refusals = new Map();
+      this.#refusals.clear();
       this.#refusalKinds.clear();
     }
-    return this.#refusals.get(this.#refusalKey(call, principal));
-  }
-
-  /** What equal refusals have in common. A caller with many different ones shares a row among them. */
-  #refusalKey({ endpoint, method, subject, error }: EndedCall, principal: string): string {
-    const whole = JSON.stringify([
-      principal,
-      endpoint.id,
-      error,
-      method,
-      subject?.slice(0, maxLengths.uri),
-    ]);
-    if (this.#refusals.has(whole)) return whole;
+    const { endpoint, error, method, subject } = call;
+    const common = [principal, endpoint.id, error];
+    const whole = JSON.stringify([...common, method, subject?.slice(0, maxLengths.uri)]);
     const kinds = this.#refusalKinds.get(principal) ?? 0;
-    if (kinds >= maxRefusalKinds) return JSON.stringify([principal, endpoint.id, error]);
+    const isMore = kinds >= maxRefusalKinds && !this.#refusals.has(whole);
+    const key = isMore ? JSON.stringify(common) : whole;
+    const known = this.#refusals.get(key);
+    if (known) {
+      known.times += 1;
+      if (known.row) this.#repeated.add(known);
+      return;
+    }
+    const one = isMore ? { ...call, method: undefined, subject: undefined } : call;
+    const queued = this.#add(one, principal);
+    if (!queued) return;
+    this.#refusals.set(key, queued);
     this.#refusalKinds.set(principal, kinds + 1);
-    return whole;
   }
 
   /** Writes everything that waits. Never rejects. */
@@ -210,7 +200,9 @@ export class CallLog {
     this.#isWriting = true;
     this.#tellDropped();
     try {
-      while (this.#queue.length > 0 || this.#repeated.size > 0 || this.#ended.length > 0) {
+      // New numbers of refusals wait for the next time, because refusals may arrive without a pause.
+      await this.#writeRepeated();
+      while (this.#queue.length > 0 || this.#ended.length > 0) {
         await this.#writeSome();
         // Calls that arrived meanwhile come first.
         await pause(0);
@@ -230,6 +222,21 @@ export class CallLog {
     this.#toldAtMs = nowMs;
   }
 
+  async #writeRepeated(): Promise<void> {
+    const repeated = [...this.#repeated].slice(0, rowsAtOnce);
+    if (repeated.length === 0) return;
+    // Those that are refused again meanwhile are added again.
+    for (const one of repeated) this.#repeated.delete(one);
+    try {
+      await this.#write({
+        repeated: repeated.flatMap(({ row, times }) => (row ? [{ ...row, times }] : [])),
+      });
+    } catch (error) {
+      for (const one of repeated) this.#repeated.add(one);
+      throw error;
+    }
+  }
+
   async #writeSome(): Promise<void> {
     const waiting = this.#queue.slice(0, rowsAtOnce);
     await this.#learnNames(waiting.map(({ call }) => call));
@@ -238,20 +245,16 @@ export class CallLog {
       return record ? [{ queued, record }] : [];
     });
     const calls = written.map(({ record }) => record);
-    const repeated = [...this.#repeated].slice(0, rowsAtOnce);
-    const counts = repeated.flatMap(({ row, times }) => (row ? [{ ...row, times }] : []));
     const ended = this.#ended.slice(0, rowsAtOnce);
-    await this.#write({ calls, ended, repeated: counts });
+    await this.#write({ calls, ended });
     this.#ended.splice(0, ended.length);
     this.#queue.splice(0, waiting.length);
     for (const { principal } of waiting) this.#leaves(principal);
-    for (const one of repeated) this.#repeated.delete(one);
     for (const { queued, record } of written) {
       const { organizationId, id, times } = record;
       queued.row = { organizationId, id, times };
       if (queued.times > times) this.#repeated.add(queued);
     }
-    this.#ports.written?.([...calls, ...ended]);
   }
 
   async #write(writes: Partial<CallWrites>): Promise<void> {
@@ -338,6 +341,7 @@ class StoredTexts {
     const cut = text.slice(0, maxLength);
     const known = this.#stored.get(cut);
     if (known !== undefined) return known;
+    // PostgreSQL refuses the character NUL, and with it all rows of a batch.
     const stored = redact(cut).slice(0, maxLength);
     this.#stored.set(cut, stored);
     return stored;

@@ -11,6 +11,7 @@ import {
 } from '#server/db/find-calls';
 import type { EndedCall } from '#server/model/calls';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
+import { madeCall as call } from '#support/made-calls';
 
 const startMs = 1_800_000_000_000;
 const organizationId = 'org_acme';
@@ -128,6 +129,24 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
   });
 
+  test('a caller with many different refusals has sixty rows a minute, and one for the rest', async () => {
+    const log = logTo('kinds');
+    const refused = { credential: { type: 'key', id: 'guessing' }, end: 'refused' } as const;
+    for (let round = 0; round < 2; round += 1) {
+      for (let guess = 0; guess < 80; guess += 1) {
+        log.note(call({ ...refused, error: 'unknown_tool', subject: `guess ${guess}` }));
+      }
+    }
+    await log.close();
+
+    const filter = { credential: 'guessing' };
+    const { calls } = await search(filter, { limit: 100, watermarkMs: nowMs + 1 });
+    const rest = calls.filter(({ subject }) => subject === undefined);
+
+    expect(calls).toHaveLength(61);
+    expect(rest.map(({ times }) => times)).toEqual([40]);
+  });
+
   test('a call that began is found without an end until it has ended, and is one row', async () => {
     const log = logTo('begun');
     const calling = call({ credential: { type: 'key', id: 'careful' } });
@@ -180,29 +199,3 @@ await onEachDatabase('recorded calls', ({ open }) => {
 
   const organization = () => ({ organizationId });
 });
-
-function call(but: Partial<EndedCall>): EndedCall {
-  return {
-    callId: undefined,
-    startedAtMs: startMs,
-    durationMs: 12,
-    requestId: 'r1',
-    traceId: undefined,
-    era: 'modern',
-    endpoint: { id: 'ep_library', organization: 'acme', name: 'library' },
-    target: { id: 'target_library', name: 'library' },
-    credential: { type: 'client', id: 'client_claude' },
-    userId: undefined,
-    application: undefined,
-    address: '192.0.2.1',
-    account: 'none',
-    method: 'tools/call',
-    subject: 'search',
-    end: 'ok',
-    error: undefined,
-    status: 200,
-    bytesIn: 100,
-    bytesOut: 200,
-    ...but,
-  };
-}
