@@ -342,7 +342,7 @@ class StoredTexts {
     const known = this.#stored.get(cut);
     if (known !== undefined) return known;
     // PostgreSQL refuses the character NUL, and with it all rows of a batch.
-    const stored = redact(cut).slice(0, maxLength);
+    const stored = redact(cut.replaceAll('\0', '\uFFFD')).slice(0, maxLength);
     this.#stored.set(cut, stored);
     return stored;
   }

@@ -129,6 +129,18 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
   });
 
+  test('a NUL character in a name does not keep other calls from being recorded', async () => {
+    const log = logTo('nul');
+    const credential = { type: 'key', id: 'with_nul' } as const;
+    log.note(call({ credential, subject: 'a\0b', method: 'tools\0/call' }));
+    log.note(call({ credential, subject: 'beside it' }));
+    await log.close();
+
+    const found = await search({ credential: 'with_nul' }, { watermarkMs: nowMs + 1 });
+
+    expect(subjects(found)).toEqual(['beside it', 'a\uFFFDb']);
+  });
+
   test('a caller with many different refusals has sixty rows a minute, and one for the rest', async () => {
     const log = logTo('kinds');
     const refused = { credential: { type: 'key', id: 'guessing' }, end: 'refused' } as const;
