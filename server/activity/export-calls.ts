@@ -35,13 +35,13 @@ const callColumns = [
   ['trace_id', ({ traceId }) => traceId],
 ] as const satisfies readonly [string, (call: CallRecord) => string | number | undefined][];
 
-/** A call as exports and `call list --json` show it, with snake-case names. */
-export function callDocument(call: CallRecord): Record<string, string | number | null> {
+/** A call as exports show it. */
+function callDocument(call: CallRecord): Record<string, string | number | null> {
   return Object.fromEntries(callColumns.map(([name, value]) => [name, value(call) ?? null]));
 }
 
 /** A call as a line of JSON, safe for terminals and for readers that split at other line separators. */
-export function callLine(call: CallRecord): string {
+function callLine(call: CallRecord): string {
   return `${printable(JSON.stringify(callDocument(call)))}\n`;
 }
 

@@ -5,13 +5,19 @@ import { type ExportedQuery, exportCalls } from '#activity/export-calls';
 import { json } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
-import { writtenAtMs } from '#db/calls';
-import { type CallFilter, findCall, listCalledNames, searchCalls } from '#db/find-calls';
+import { callIdAt, writtenAtMs } from '#db/calls';
+import {
+  type CallFilter,
+  findCall,
+  listCalledNames,
+  searchCalls,
+  watermarkAt,
+} from '#db/find-calls';
 import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
 import { findServer } from '#db/servers';
 import type { Db } from '#db/transaction';
-import { callEnds, type CallRecord, upstreamAccounts } from '#model/calls';
+import { callEnds, type CallRecord, credentialTypes, upstreamAccounts } from '#model/calls';
 import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
 import { administer, type Command } from './command.ts';
@@ -23,9 +29,6 @@ import { AdministrationRefusal, notFound } from './refusal.ts';
 
 const mostALimit = 200;
 const path = '/organizations/{organization}/calls';
-/** Rows younger than this are left out: another process may still be writing older ones. */
-const settledAfterMs = 3000;
-
 const cursor = z.string().regex(/^[\da-f]{12,24}$/, 'is not a value from an earlier response');
 
 /** The filters of recorded calls. */
@@ -55,7 +58,7 @@ export const callViewSchema = z
     at: fields.at,
     durationMs: z.int().nullable().describe('`null` if it has not ended'),
     person: named.nullable().describe('The name is the e-mail address at the time of the call'),
-    credential: named.extend({ type: z.enum(['client', 'key', 'person']) }),
+    credential: named.extend({ type: z.enum(credentialTypes) }),
     application: z.string().nullable().describe('As it calls itself'),
     applicationSource: z.enum(['client_info', 'user_agent']).nullable(),
     address: z.string().nullable(),
@@ -196,7 +199,7 @@ export const callList = organizationOperation({
       filter: await selected(filter, reading, db),
       from: id === undefined ? undefined : { id, side },
       limit,
-      watermarkMs: clock.now() * 1000 - settledAfterMs,
+      watermarkMs: watermarkAt(clock.now()),
     });
     const { calls, hasMore, stoppedAt } = found;
     const last = side === 'older' ? calls.at(-1) : calls[0];
@@ -240,7 +243,7 @@ export const callExport = organizationOperation({
       query: {
         organizationId: reading.organization.id,
         filter: await selected(input, reading, db),
-        watermarkMs: clock.now() * 1000 - settledAfterMs,
+        watermarkMs: watermarkAt(clock.now()),
       },
     };
   },
@@ -347,11 +350,6 @@ function tableRow(call: CallView) {
 
 const followEveryMs = 1000;
 
-/** A cursor that stands before all rows of this time and later. */
-function cursorAt(ms: number): string {
-  return ms.toString(16).padStart(12, '0');
-}
-
 const listCommand: Command = {
   words: 'call list',
   positionals: ['ORG[/SERVER]'],
@@ -364,7 +362,7 @@ const listCommand: Command = {
   doc: 'list the recorded calls of an organization or a server, newest first',
   async run(input, { out, ...ports }) {
     const filter = await filterOf(input, ports);
-    const startedAtMs = ports.clock.now() * 1000;
+    const startMs = watermarkAt(ports.clock.now());
     const { items } = await administer(callList, { ...filter, limit: input.must('limit') }, ports);
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
@@ -376,7 +374,7 @@ const listCommand: Command = {
     };
     print(items);
     // Ids sort by the time of recording, so every later call has a greater one. The list has left out the youngest calls.
-    let newest = items[0]?.id ?? cursorAt(startedAtMs - settledAfterMs);
+    let newest = items[0]?.id ?? callIdAt(startMs);
     for (;;) {
       await pause(followEveryMs);
       for (let hasMore = true; hasMore;) {

@@ -1,12 +1,20 @@
 import { sql, type Expression, type Selectable, type SqlBool } from 'kysely';
 
-import type { CallEnd, CallRecord, UpstreamAccount } from '#model/calls';
+import {
+  type CallEnd,
+  callEnds,
+  type CallRecord,
+  credentialTypes,
+  upstreamAccounts,
+} from '#model/calls';
+import type { EpochSeconds } from '#model/clock';
 import {
   anySubject,
   callIdAt,
   callIdLetters,
   callPeriodMs,
   callSubjects,
+  isFailed,
   type CallSubjectKind,
   periodKind,
   writtenAtMs,
@@ -61,6 +69,13 @@ export interface FoundCalls {
   readonly stoppedAt?: string | undefined;
 }
 
+const settledAfterMs = 3000;
+
+/** The watermark of a search at this time: rows that are younger may still be missing, because other processes write them. */
+export function watermarkAt(now: EpochSeconds): number {
+  return now * 1000 - settledAfterMs;
+}
+
 /** Periods that one query reads: about two hours. */
 const periodsAtOnce = 24;
 const defaultBudgetMs = 1500;
@@ -103,7 +118,7 @@ export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCall
       .where('organization_id', '=', organizationId)
       .where('id', '>=', low)
       .where('id', '<', high)
-      .where(() => matches(filter))
+      .where(matches(filter))
       .orderBy('id', isUp ? 'asc' : 'desc')
       .limit(limit + 1 - found.length)
       .execute();
@@ -184,7 +199,7 @@ function earlier(one: string, other: string): string {
 /** The kinds of periods that a filter needs, each with its subjects. */
 function wantedPeriods(filter: CallFilter) {
   const { person, credential, application, endpoint, target, names, error, end } = filter;
-  const failed = end !== undefined && end !== 'ok' && end !== 'cancelled';
+  const failed = end === 'failed' || (end !== undefined && isFailed(end));
   const values: Record<CallSubjectKind, readonly string[] | undefined> = {
     person: person === undefined ? undefined : [person],
     credential: credential === undefined ? undefined : [credential],
@@ -198,10 +213,9 @@ function wantedPeriods(filter: CallFilter) {
     const subjects = values[kind];
     return subjects ? [{ kind: periodKind(kind, failed), subjects }] : [];
   });
-  if (end === undefined || end === 'failed') {
-    return end === undefined ? wanted : [...wanted, { kind: 'end!', subjects: [] }];
-  }
-  return [...wanted, { kind: 'end', subjects: [end] }];
+  if (end === undefined) return wanted;
+  const ofEnd = end === 'failed' ? [] : [end];
+  return [...wanted, { kind: periodKind('end', end === 'failed'), subjects: ofEnd }];
 }
 
 /** Whether a row is what a filter selects. */
@@ -262,9 +276,7 @@ function readCall(row: Selectable<Schema['call_record']>): CallRecord {
     era: row.era === 'modern' ? 'modern' : 'legacy',
     person: row.person_id === null ? undefined : { id: row.person_id, name: row.person_name ?? '' },
     credential: {
-      // These columns have only values of their types.
-      // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-      type: row.credential_type as CallRecord['credential']['type'],
+      type: credentialTypes.find((known) => known === row.credential_type) ?? 'key',
       id: row.credential_id,
       name: row.credential_name,
     },
@@ -278,12 +290,10 @@ function readCall(row: Selectable<Schema['call_record']>): CallRecord {
     address: row.address ?? undefined,
     endpoint: { id: row.endpoint_id, name: row.endpoint_name },
     target: { id: row.target_id, name: row.target_name },
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    account: row.account as UpstreamAccount,
+    account: upstreamAccounts.find((known) => known === row.account) ?? 'none',
     method: row.method ?? undefined,
     subject: row.subject ?? undefined,
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    end: row.outcome as CallEnd,
+    end: callEnds.find((known) => known === row.outcome) ?? 'unknown',
     error: row.error ?? undefined,
     status: row.status ?? undefined,
     bytesIn: row.bytes_in,

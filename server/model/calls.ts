@@ -20,6 +20,10 @@ export type CallEnd = (typeof callEnds)[number];
 /** How many days the calls of an organization are kept. */
 export const callRetentionDays = { least: 1, most: 3650, default: 90 } as const;
 
+/** What callers authenticate with: an OAuth client, an API key, or a browser session on our own pages. */
+export const credentialTypes = ['client', 'key', 'person'] as const;
+export type CredentialType = (typeof credentialTypes)[number];
+
 /** What a call was sent to the MCP server with. */
 export const upstreamAccounts = ['none', 'fixed_headers', 'oauth_account'] as const;
 
@@ -54,7 +58,7 @@ export interface EndedCall {
   readonly endpoint: { readonly id: string; readonly organization: string; readonly name: string };
   /** The server whose tool, prompt or resource it was. */
   readonly target: { readonly id: string; readonly name: string };
-  readonly credential: { readonly type: 'client' | 'key' | 'person'; readonly id: string };
+  readonly credential: { readonly type: CredentialType; readonly id: string };
   /** The person who calls, or for whom an application calls. */
   readonly userId: string | undefined;
   readonly application: AnnouncedApplication | undefined;
@@ -89,7 +93,7 @@ export interface CallRecord extends Omit<
   readonly endpoint: { readonly id: string; readonly name: string };
   readonly target: { readonly id: string; readonly name: string };
   readonly credential: {
-    readonly type: 'client' | 'key' | 'person';
+    readonly type: CredentialType;
     readonly id: string;
     readonly name: string;
   };

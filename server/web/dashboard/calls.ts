@@ -1,6 +1,12 @@
 import { endWords, failureOf } from '#activity/sentences';
 import { notFound } from '#admin/refusal';
-import { type CallFilter, type CallSearch, type FoundCalls, searchCalls } from '#db/find-calls';
+import {
+  type CallFilter,
+  type CallSearch,
+  type FoundCalls,
+  searchCalls,
+  watermarkAt,
+} from '#db/find-calls';
 import { findOrganization } from '#db/organizations';
 import { findServerTitles } from '#db/servers';
 import type { CallRecord } from '#model/calls';
@@ -15,9 +21,6 @@ import type { DashboardPorts } from './ports.ts';
 
 // Recorded calls as pages show them: who may see which, sentences, tables.
 
-/** Rows younger than this are left out: another process may still be writing older ones. */
-const settledAfterMs = 3000;
-
 /** Searches the calls that this person may see: all of the organization, or only their own. */
 export async function callsFor(
   visit: DashboardVisit,
@@ -29,7 +32,7 @@ export async function callsFor(
   if (person !== undefined && person !== filter.person) return { calls: [], hasMore: false };
   const organization = await findOrganization(db, visit.organization);
   if (!organization) throw notFound('organization');
-  const watermarkMs = clock.now() * 1000 - settledAfterMs;
+  const watermarkMs = watermarkAt(clock.now());
   return searchCalls(db, { ...search, organizationId: organization.id, filter, watermarkMs });
 }
 
@@ -119,17 +122,17 @@ export function failureSentence(call: CallRecord): string | undefined {
   return `${whose} ${verb} because ${failure.because}.`;
 }
 
-/** What a method does, before and after the name of what it was used on. */
-const verbs: Readonly<Record<string, readonly [did: string, tried: string, after: string]>> = {
-  'tools/call': ['used', 'use', ''],
-  'resources/read': ['read', 'read', ''],
-  'prompts/get': ['used the prompt', 'use the prompt', ''],
-  'tasks/result': ['fetched the result of a task', 'fetch the result of a task', ''],
-  'tasks/cancel': ['cancelled a task', 'cancel a task', ''],
-  'tools/list': ['listed the tools', 'list the tools', ''],
-  'resources/list': ['listed the resources', 'list the resources', ''],
-  'prompts/list': ['listed the prompts', 'list the prompts', ''],
-  initialize: ['connected', 'connect', ''],
+/** What a method does, before the name of what it was used on. */
+const verbs: Readonly<Record<string, readonly [did: string, tried: string]>> = {
+  'tools/call': ['used', 'use'],
+  'resources/read': ['read', 'read'],
+  'prompts/get': ['used the prompt', 'use the prompt'],
+  'tasks/result': ['fetched the result of a task', 'fetch the result of a task'],
+  'tasks/cancel': ['cancelled a task', 'cancel a task'],
+  'tools/list': ['listed the tools', 'list the tools'],
+  'resources/list': ['listed the resources', 'list the resources'],
+  'prompts/list': ['listed the prompts', 'list the prompts'],
+  initialize: ['connected', 'connect'],
 };
 
 /** Turns a value of a sentence into what is shown for it, usually a link. */
