@@ -271,7 +271,11 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     place: 'account',
   },
   unavailable: {
-    because: 'Latchkey could not check access or record the call at that time',
+    because: 'Latchkey could not check access at that time',
+    remedy: 'Check that the database can be reached. Then try again.',
+  },
+  not_recorded: {
+    because: 'Latchkey could not record it, which the operator requires',
     remedy: 'Check that the database can be reached and has space. Then try again.',
   },
   fault: {

@@ -3,7 +3,7 @@ import type { CountedRefusals } from '#audit/counted-refusals';
 import { findServer } from '#db/servers';
 import { EraAdapters } from '#gateway/era-adapters';
 import { Gateway } from '#gateway/gateway';
-import { auditedRefusal } from '#gateway/gateway-refusal';
+import { auditedRefusal, type RefusalCode } from '#gateway/gateway-refusal';
 import type { GatewayPorts } from '#gateway/gateway-parts';
 import { isAllowedOrigin } from '#http/guards';
 import type { Metrics } from '#metrics/metrics';
@@ -83,6 +83,8 @@ export function openGateway(
   return gateway;
 }
 
+const ownFaults: ReadonlySet<RefusalCode> = new Set(['fault', 'unavailable', 'not_recorded']);
+
 /** Counts a refusal, audits it where its kind is audited, and logs it. */
 function noteRefusal(
   { log }: ServeOptions,
@@ -95,7 +97,7 @@ function noteRefusal(
     const { id } = request;
     const denied = auditedRefusal(refusal, request, principal);
     if (denied) refusals.note(denied).catch(notWritten);
-    const level = code === 'fault' || code === 'unavailable' ? 'error' : 'info';
+    const level = ownFaults.has(code) ? 'error' : 'info';
     log[level]({ id, code, detail: details.detail, err: details.cause }, 'call refused');
   };
 }

@@ -227,7 +227,15 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
       return {
         status: 503,
         code: -32000,
-        message: detail || 'access cannot be checked right now; try again later',
+        message: 'access cannot be checked right now; try again later',
+        headers: { 'Retry-After': '1' },
+      };
+    case 'not_recorded':
+      return {
+        status: 503,
+        code: -32000,
+        message:
+          'the call was not sent, because it cannot be recorded right now, as the operator requires; try again later',
         headers: { 'Retry-After': '1' },
       };
     case 'fault':

@@ -43,6 +43,8 @@ export type RefusalCode =
   | 'upstream_scope'
   | 'upstream_token'
   | 'unavailable'
+  /** The operator requires that calls are recorded before they are sent, and this one could not be. */
+  | 'not_recorded'
   | 'fault';
 
 /** A call with a credential that a setting suspends. */

@@ -105,6 +105,7 @@ const unanswered: ReadonlySet<RefusalCode> = new Set([
   'node_unreachable',
   'node_lost',
   'unavailable',
+  'not_recorded',
   'fault',
 ]);
 

@@ -287,9 +287,7 @@ function recordStart(call: MessageCall): Awaitable<MessageCall> {
   return recorded.then(
     () => call,
     (cause: unknown) => {
-      const detail =
-        'the call cannot be recorded right now, as the operator requires; try again later';
-      throw new GatewayRefusal('unavailable', { detail, cause });
+      throw new GatewayRefusal('not_recorded', { cause });
     },
   );
 }

@@ -50,6 +50,7 @@ const gatewayCodes = {
   upstream_scope: true,
   upstream_token: true,
   unavailable: true,
+  not_recorded: true,
   fault: true,
 } as const satisfies All<RefusalCode>;
 
