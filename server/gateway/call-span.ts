@@ -85,8 +85,7 @@ export function refusedError(
 }
 
 /**
- * The error that a call was answered with. A code that is no number could be any text of the MCP server, so it is not
- * kept. A failed tool has no code, because JSON-RPC counts it as a result.
+ * The error that a call was answered with. A failed tool has no code, because JSON-RPC counts it as a result.
  */
 export function answeredError(
   outcome: 'ok' | 'tool-error' | 'upstream-error',
@@ -99,8 +98,7 @@ export function answeredError(
       return { type: error ?? 'upstream_error' };
     case 'tool-error': {
       if (end !== 'protocol_error') return { type: 'tool_error' };
-      const rpcCode = error !== undefined && /^-?\d{1,15}$/.test(error) ? error : undefined;
-      return { type: rpcCode ?? '_OTHER', rpcCode };
+      return { type: error ?? '_OTHER', rpcCode: error };
     }
   }
 }

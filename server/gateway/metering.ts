@@ -408,7 +408,7 @@ export function errorIn(message: AnswerMessage): AnsweredError | undefined {
   if (error) {
     const code = memberIn(bytes, error, 'code');
     const text = code && bytes.toString('utf8', code.start, code.end);
-    return { end: 'protocol_error', error: text?.slice(0, maxCodeLength) };
+    return { end: 'protocol_error', error: rpcCode.test(text ?? '') ? text : undefined };
   }
   const result = members.get('result');
   const isError = result && membersIn(bytes, result).get('isError');
@@ -416,7 +416,8 @@ export function errorIn(message: AnswerMessage): AnsweredError | undefined {
   return { end: 'tool_error' };
 }
 
-const maxCodeLength = 24;
+/** A code that is no number could be any text of the MCP server, a secret included, so it is not kept. */
+const rpcCode = /^-?\d{1,15}$/;
 
 /** An error that an MCP server answered with, as it is recorded. */
 export type AnsweredError = Pick<AnswerFacts, 'end' | 'error'>;
