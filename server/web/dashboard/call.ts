@@ -272,7 +272,8 @@ ${fix && html`<p><a class="button" href="${fix.href}">${fix.text}</a></p>`}
 <section class="group" aria-labelledby="facts-heading">
 <h2 id="facts-heading">Details</h2>
 ${factList(facts, data.now)}
-<p><a href="${around.href}" dir="auto">${around.text}</a> ${zoneNote()}</p>
+<p><a href="${around.href}" dir="auto">${around.text}</a></p>
+${zoneNote()}
 </section>
 ${section('rounds', 'Rounds of this call', rounds)}
 ${section('audit', 'Entries of the audit log', audit)}`;
