@@ -117,9 +117,21 @@ interface Reading {
   readonly actor: Actor;
 }
 
-/** The person whose calls are the only ones that the actor may read; `undefined` if these are all. */
-function ownOnly({ role, actor }: Reading): string | undefined {
+/** The person whose calls are the only ones that a reader may see; `undefined` if these are all of the organization. */
+export function ownCallsOnly({ role, actor }: Pick<Reading, 'role' | 'actor'>): string | undefined {
   return mayDo(role, 'activity.read') || actor.type === 'operator' ? undefined : actor.userId;
+}
+
+/** The call with this id. @throws {AdministrationRefusal} `not_found` also for one that the reader may not see */
+export async function findReadableCall(
+  id: string,
+  { organization, ...reader }: Reading,
+  db: Db,
+): Promise<CallRecord> {
+  const call = await findCall(db, organization.id, id);
+  const own = ownCallsOnly(reader);
+  if (!call || (own !== undefined && call.person?.id !== own)) throw notFound('call');
+  return call;
 }
 
 /**
@@ -133,7 +145,7 @@ async function selected(
   db: Db,
 ): Promise<CallFilter> {
   const { organization, role } = reading;
-  const own = ownOnly(reading);
+  const own = ownCallsOnly(reading);
   // An unknown address has no calls, like the id of nobody.
   const wanted = person?.includes('@') ? ((await findUserByEmail(db, person))?.id ?? '') : person;
   if (own !== undefined && wanted !== undefined && wanted !== own) {
@@ -219,10 +231,7 @@ export const callRead = organizationOperation({
   input: z.strictObject({ organization: fields.organization, callId: words(40) }),
   output: callViewSchema,
   async run({ callId }, reading, { db }) {
-    const call = await findCall(db, reading.organization.id, callId);
-    const own = ownOnly(reading);
-    if (!call || (own !== undefined && call.person?.id !== own)) throw notFound('call');
-    return toCallView(call);
+    return toCallView(await findReadableCall(callId, reading, db));
   },
 });
 

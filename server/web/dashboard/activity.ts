@@ -1,4 +1,5 @@
 import { endWords } from '#activity/sentences';
+import { ownCallsOnly } from '#admin/calls';
 import { writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls } from '#db/find-calls';
 import { findUserByEmail } from '#db/people';
@@ -102,9 +103,9 @@ function cursorOf(request: DashboardRequest): CallSearch['from'] {
 }
 
 const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
-  const { organization, may } = visit;
+  const { organization } = visit;
   const typed = typedQuery(request);
-  const isOwn = !may('activity.read');
+  const isOwn = ownCallsOnly(visit) !== undefined;
   const query = isOwn ? { ...typed, person: undefined } : typed;
   const from = cursorOf(request);
   const filter = await filterOf(query, ports);

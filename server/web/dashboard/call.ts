@@ -1,8 +1,8 @@
 import { accountWords, endWords, failureOf, type RemedyPlace } from '#activity/sentences';
+import { findReadableCall } from '#admin/calls';
 import { notFound } from '#admin/refusal';
 import { listAuditEvents } from '#db/audit';
 import { writtenAtMs } from '#db/calls';
-import { findCall } from '#db/find-calls';
 import { findOrganization } from '#db/organizations';
 import { findServer, findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
@@ -22,7 +22,6 @@ import {
   daySeconds,
   endBadge,
   failureSentence,
-  visibleTo,
 } from './calls.ts';
 import type { DashboardVisit, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
@@ -67,10 +66,8 @@ export const showCall: PageHandler = async (visit, request, reply, { ports }) =>
 /** The call with this id, if it is one of this organization that this person may see. */
 async function findVisible(visit: DashboardVisit, id: string, db: Db): Promise<CallRecord> {
   const organization = await findOrganization(db, visit.organization);
-  const call = organization && (await findCall(db, organization.id, id));
-  const { person } = visibleTo(visit);
-  if (!call || (person !== undefined && person !== call.person?.id)) throw notFound('call');
-  return call;
+  if (!organization) throw notFound('organization');
+  return findReadableCall(id, { ...visit, organization }, db);
 }
 
 /** The rows of a call that needed several requests, newest first. */

@@ -1,4 +1,5 @@
 import { endWords, failureOf } from '#activity/sentences';
+import { ownCallsOnly } from '#admin/calls';
 import { notFound } from '#admin/refusal';
 import {
   type CallFilter,
@@ -27,18 +28,14 @@ export async function callsFor(
   search: Pick<CallSearch, 'filter' | 'from' | 'limit' | 'budgetMs'>,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<FoundCalls> {
-  const filter = { ...search.filter, ...visibleTo(visit) };
-  const { person } = search.filter;
-  if (person !== undefined && person !== filter.person) return { calls: [], hasMore: false };
+  const own = ownCallsOnly(visit);
+  const { person = own } = search.filter;
+  if (own !== undefined && person !== own) return { calls: [], hasMore: false };
+  const filter = { ...search.filter, person };
   const organization = await findOrganization(db, visit.organization);
   if (!organization) throw notFound('organization');
   const watermarkMs = watermarkAt(clock.now());
   return searchCalls(db, { ...search, organizationId: organization.id, filter, watermarkMs });
-}
-
-/** The part of a filter that a person without permission to read everyone's calls cannot change. */
-export function visibleTo({ may, person }: DashboardVisit): Pick<CallFilter, 'person'> {
-  return may('activity.read') ? {} : { person: person.user.id };
 }
 
 /** What a link to Activity can select, as query parameters. */
