@@ -56,11 +56,15 @@ export interface ExportedQuery {
   readonly watermarkMs: number;
 }
 
-/** Yields the selected calls, newest first, as pieces of text. Keeps a few hundred calls in memory. */
+/**
+ * Yields the selected calls, newest first, as pieces of text. Keeps a few hundred calls in memory. Once `signal` is aborted, it ends
+ * after at most one query, also while it finds nothing.
+ */
 export async function* exportCalls(
   query: ExportedQuery,
   format: 'csv' | 'jsonl',
   db: Db,
+  { signal }: { readonly signal?: AbortSignal } = {},
 ): AsyncGenerator<string> {
   if (format === 'csv') yield `${callColumns.map(([name]) => name).join(',')}\r\n`;
   let older: string | undefined;
@@ -70,6 +74,6 @@ export async function* exportCalls(
     if (found.calls.length > 0)
       yield found.calls.map(format === 'csv' ? csvLine : callLine).join('');
     older = found.stoppedAt ?? found.calls.at(-1)?.id;
-    if (!found.hasMore || older === undefined) return;
+    if (!found.hasMore || older === undefined || signal?.aborted) return;
   }
 }

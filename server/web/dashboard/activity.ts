@@ -1,5 +1,6 @@
+import { exportCalls } from '#activity/export-calls';
 import { endWords } from '#activity/sentences';
-import { ownCallsOnly } from '#admin/calls';
+import { callExport, ownCallsOnly } from '#admin/calls';
 import { writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls } from '#db/find-calls';
 import { findUserByEmail } from '#db/people';
@@ -8,7 +9,7 @@ import { findOrganization } from '#db/organizations';
 import { type CallRecord, callEnds } from '#model/calls';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
-import { type Frame, layout, pageHeading } from '#web/layout';
+import { type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { queryText } from '#web/page-request';
 import { dataTable, type Table } from '#web/tables';
 import { localTime, zoneNote } from '#web/times';
@@ -24,8 +25,8 @@ import {
   usualDays,
 } from './calls.ts';
 import { showCall } from './call.ts';
-import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
-import { sendDashboardPage } from './page.ts';
+import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
+import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
 /** Everyone sees their own calls; `callsFor` shows those of others only to people who may read them. */
@@ -35,6 +36,7 @@ const rowsAPage = 50;
 /** `/activity`: the calls to an organization's servers, newest first, and the page of each. */
 export function activityRoutes(guard: DashboardGuard): void {
   guard.get('/activity', needs, showActivity);
+  guard.get('/activity/export', needs, exportActivity);
   guard.get('/activity/:callId', needs, showCall);
 }
 
@@ -102,13 +104,22 @@ function cursorOf(request: DashboardRequest): CallSearch['from'] {
   return undefined;
 }
 
+/** What the URL selects. It names no person for a reader who sees only their own calls. */
+async function selectionOf(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  ports: Pick<DashboardPorts, 'db' | 'clock'>,
+) {
+  const isOwn = ownCallsOnly(visit) !== undefined;
+  const typed = typedQuery(request);
+  const query = isOwn ? { ...typed, person: undefined } : typed;
+  return { isOwn, query, filter: await filterOf(query, ports) };
+}
+
 const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
-  const typed = typedQuery(request);
-  const isOwn = ownCallsOnly(visit) !== undefined;
-  const query = isOwn ? { ...typed, person: undefined } : typed;
+  const { isOwn, query, filter } = await selectionOf(visit, request, ports);
   const from = cursorOf(request);
-  const filter = await filterOf(query, ports);
   const found = await callsFor(visit, { filter, limit: rowsAPage, ...(from && { from }) }, ports);
   const isFiltered = names.some((name) => query[name] !== undefined);
   const show: ShowValue = (text, value) =>
@@ -132,9 +143,25 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     chips: chipsOf(organization, query, found.calls),
     table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
     ...pagesOf(organization, query, found, from),
+    exports: found.calls.length === 0 ? [] : exportLinks(organization, query),
     isFiltered,
   };
   return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }] });
+};
+
+/** Sends everything that the filter of the URL selects, not only one page of it. */
+const exportActivity: PageHandler = async (visit, request, reply, { ports }) => {
+  const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
+  const { filter } = await selectionOf(visit, request, ports);
+  const { query } = await visit.perform(callExport, { format });
+  const { person = filter.person } = query.filter;
+  const selected = { ...query, filter: { ...filter, person } };
+  return sendExport(reply, {
+    name: `activity-${visit.organization}`,
+    format,
+    now: ports.clock.now(),
+    pieces: (signal) => exportCalls(selected, format, ports.db, { signal }),
+  });
 };
 
 /** The servers of the organization, and the one that is chosen. */
@@ -246,6 +273,19 @@ function pagesOf(
   };
 }
 
+function exportLinks(organization: string, query: ActivityQuery): readonly Link[] {
+  return [
+    {
+      text: 'Export as CSV',
+      href: activityPath(organization, { ...query, format: 'csv' }, '/export'),
+    },
+    {
+      text: 'Export as JSON lines',
+      href: activityPath(organization, { ...query, format: 'jsonl' }, '/export'),
+    },
+  ];
+}
+
 interface ActivityPageData extends ReturnType<typeof pagesOf> {
   readonly heading: string;
   readonly lead: string;
@@ -258,6 +298,8 @@ interface ActivityPageData extends ReturnType<typeof pagesOf> {
   readonly servers: readonly Choice[];
   readonly chips: readonly Chip[];
   readonly table: Table;
+  /** Files with everything that the filter selects; none if it selects nothing here. */
+  readonly exports: readonly Link[];
   readonly isFiltered: boolean;
 }
 
@@ -282,10 +324,11 @@ ${
 Searched back to ${localTime('moment', searched.at)}, then stopped because there are many calls. <a href="${searched.href}">Continue the search</a>
 </p>`
 }
-<nav class="pager" aria-label="Pages">
+<nav class="pager" aria-label="Pages and export">
 ${newest && html`<a class="button" href="${newest}">Newest</a>`}
 ${newer && html`<a class="button" rel="prev" href="${newer}">Newer</a>`}
 ${older && html`<a class="button" rel="next" href="${older}">Older</a>`}
+${data.exports.map(({ text, href }) => html`<a class="button" href="${href}">${text}</a>`)}
 ${zoneNote()}
 </nav>`;
   return layout({ title: heading, width: 'table' }, frame, content);

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import { auditExport, auditRead, type AuditEventView } from '#admin/audit';
 import { exportAudit } from '#audit/export-audit';
 import { auditSentence } from '#audit/sentences';
@@ -14,7 +13,7 @@ import { titleMarkup } from '#web/titles';
 import { dataTable, type Table, timeCell } from '#web/tables';
 import { findActorNames } from './actors.ts';
 import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
-import { sendDashboardPage } from './page.ts';
+import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
 const needs = 'audit.read';
@@ -115,16 +114,12 @@ const exportAuditLog: PageHandler = async (visit, request, reply, { ports }) => 
   const format = queryText(request, 'format') === 'csv' ? 'csv' : 'jsonl';
   const filter = await asked(request, ports);
   await visit.perform(auditExport, { ...filter, format });
-  const day = new Date(ports.clock.now() * 1000).toISOString().slice(0, 10);
-  const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
-  return reply
-    .headers({
-      'Content-Type': `${type}; charset=utf-8`,
-      'Content-Disposition': `attachment; filename="audit-${organization}-${day}.${format}"`,
-      'Cache-Control': 'no-store',
-      'X-Content-Type-Options': 'nosniff',
-    })
-    .send(Readable.from(exportAudit({ ...filter, organization }, format, ports)));
+  return sendExport(reply, {
+    name: `audit-${organization}`,
+    format,
+    now: ports.clock.now(),
+    pieces: () => exportAudit({ ...filter, organization }, format, ports),
+  });
 };
 
 /** The parts of an entry that its sentence needs. */

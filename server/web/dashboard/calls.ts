@@ -53,7 +53,8 @@ export type ActivityQuery = Readonly<
       | 'outcome'
       | 'error'
       | 'older'
-      | 'newer',
+      | 'newer'
+      | 'format',
       string | undefined
     >
   >

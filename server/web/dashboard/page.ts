@@ -1,4 +1,7 @@
+import { Readable } from 'node:stream';
 import type { FastifyReply } from 'fastify';
+import type { ExportFormat } from '#audit/export-audit';
+import type { EpochSeconds } from '#model/clock';
 import { pageAssets } from '#web/assets';
 import type { Crumb, Page } from '#web/layout';
 import type { SurroundingsOf } from '#web/page-errors';
@@ -36,6 +39,35 @@ export function sendDashboardPage<Data extends object>(
     live,
     dashboard: { organization: titled, others, mayCreate, navigation, crumbs },
   });
+}
+
+/** A file that is written while it is sent. */
+interface ExportedFile {
+  /** The name of the file, which gets the day and the format. */
+  readonly name: string;
+  readonly format: ExportFormat;
+  readonly now: EpochSeconds;
+  /** Yields the text. Is told when the reader disconnects, and then stops. */
+  readonly pieces: (signal: AbortSignal) => AsyncIterable<string>;
+}
+
+/** Sends a file for download. */
+export function sendExport(
+  reply: FastifyReply,
+  { name, format, now, pieces }: ExportedFile,
+): FastifyReply {
+  const day = new Date(now * 1000).toISOString().slice(0, 10);
+  const type = format === 'csv' ? 'text/csv' : 'application/jsonl';
+  const reading = new AbortController();
+  reply.raw.once('close', () => reading.abort());
+  return reply
+    .headers({
+      'Content-Type': `${type}; charset=utf-8`,
+      'Content-Disposition': `attachment; filename="${name}-${day}.${format}"`,
+      'Cache-Control': 'no-store',
+      'X-Content-Type-Options': 'nosniff',
+    })
+    .send(Readable.from(pieces(reading.signal)));
 }
 
 /** Paths of the ES modules behind every page of the dashboard. */

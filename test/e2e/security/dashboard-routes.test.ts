@@ -30,6 +30,7 @@ const forViewers = [
   'GET /servers/:server/account',
   'GET /servers/:server/account/disconnect',
   'GET /activity',
+  'GET /activity/export',
 ];
 
 /** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */

@@ -240,6 +240,24 @@ test('an export escapes formulas, control characters and quotes, and has the sel
   expect(lines.map((line) => JSON.parse(line).tool)).toEqual([evil, ...all]);
 });
 
+test('an export stops once its reader has left', async () => {
+  const { at } = await withCalls();
+  await using _ = at;
+  const many = new Array<Partial<EndedCall>>(600).fill({ subject: 'search' });
+  await recordCalls(at.stores.db, at.clock.now() * 1000, many);
+  at.clock.advance(10);
+  const { query } = await at.perform(callExport, { ...acme, format: 'jsonl' });
+  const reader = new AbortController();
+  const pieces = exportCalls(query, 'jsonl', at.stores.db, { signal: reader.signal });
+  const first = await pieces.next();
+
+  reader.abort();
+  const second = await pieces.next();
+
+  expect(first.done).toBe(false);
+  expect(second).toEqual({ done: true, value: undefined });
+});
+
 async function commandWithCalls(): Promise<Administration> {
   const admin = await administrationWithServer();
   await recordCalls(admin.stores.db, admin.clock.now() * 1000, [

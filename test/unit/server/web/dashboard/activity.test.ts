@@ -6,7 +6,8 @@ import type { Role } from '#server/model/roles';
 import type { EndedCall } from '#server/model/calls';
 import { recordCalls } from '#support/made-calls';
 import { newKey } from '#support/made-records';
-import { pageApp } from '#support/page-app';
+import { newestEvents } from '#support/newest-events';
+import { pageApp, type PageApp } from '#support/page-app';
 
 /** A person of this role in `acme`, whose calls these are, an hour ago. */
 async function recorded(role: Role, calls: readonly Partial<EndedCall>[]) {
@@ -146,6 +147,58 @@ test.each(['member', 'viewer'] as const)(
     expect(statuses).toEqual([200, 404, 404]);
   },
 );
+
+/** The lines of an export of Activity, without the head of CSV. */
+async function exported(app: PageApp, cookie: string, query: string) {
+  const path = `/dashboard/acme/activity/export${query}`;
+  const { status, headers, text } = await app.api({ method: 'GET', path, headers: { cookie } });
+  return { status, headers, lines: text.split(/\r?\n/).filter((line) => line !== '') };
+}
+
+test('activity: an export has everything that the filter selects, and is recorded in the audit log', async () => {
+  const tools = Array.from({ length: 60 }, (_, index) => ({ subject: `tool_${index}` }));
+  const { app, cookie, look } = await recorded('admin', [
+    ...tools,
+    { userId: 'user_eli', subject: '=1+1', end: 'tool_error' },
+  ]);
+  const { text } = await look('?outcome=ok');
+  const links = [...text.matchAll(/href="([^"]+)">Export as/g)].map(([, href = '']) => href);
+
+  const csv = await exported(app, cookie, '?format=csv');
+  const lines = await exported(app, cookie, '?outcome=ok&format=jsonl');
+  const empty = await look('?tool=nothing');
+  const events = await newestEvents(app.server.stores.db, 2);
+
+  const path = '/dashboard/acme/activity/export?outcome=ok&amp;format=';
+  expect(links).toEqual([`${path}csv`, `${path}jsonl`]);
+  expect(empty.text).not.toContain('Export as');
+  expect(csv.lines).toHaveLength(62);
+  expect(csv.lines[1]).toContain(`"'=1+1"`);
+  expect(csv.headers['content-disposition']).toMatch(
+    /^attachment; filename="activity-acme-\d{4}-\d\d-\d\d\.csv"$/,
+  );
+  expect(lines.lines.map((line) => JSON.parse(line).tool)).toEqual(
+    tools.map(({ subject }) => subject).toReversed(),
+  );
+  expect(events.map(({ actor, action, target }) => ({ actor, action, target }))).toEqual([
+    { actor: 'user:user_dora', action: 'call.export', target: 'jsonl' },
+    { actor: 'user:user_dora', action: 'call.export', target: 'csv' },
+  ]);
+});
+
+test('activity: a member exports only their own calls', async () => {
+  const { app, cookie } = await recorded('member', [
+    { userId: 'user_dora', subject: 'mine' },
+    { userId: 'user_eli', subject: 'theirs' },
+  ]);
+
+  const all = await exported(app, cookie, '');
+  const others = await exported(app, cookie, '?person=user_eli');
+
+  for (const { lines } of [all, others]) {
+    expect(lines.map((line) => JSON.parse(line).tool)).toEqual(['mine']);
+  }
+});
 
 test('activity: a call of another organization is not found', async () => {
   const { app, cookie, look } = await recorded('owner', [
