@@ -96,7 +96,7 @@ export class CallLog {
    */
   begin(call: EndedCall): Promise<CallRecord> {
     return new Promise((resolve, reject) => {
-      this.#beginning.push({ call: { ...call, end: 'unknown' }, resolve, reject });
+      this.#beginning.push({ call: { ...shortened(call), end: 'unknown' }, resolve, reject });
       if (!this.#isCommitting) void this.#commitAll();
     });
   }
@@ -129,13 +129,14 @@ export class CallLog {
   }
 
   /** Records a call, or the end of one that began. Neither waits nor throws. */
-  note(call: EndedCall, begun?: CallRecord): void {
+  note(ended: EndedCall, begun?: CallRecord): void {
     if (begun) {
-      const { callId = begun.callId, durationMs, end, error, status, bytesOut } = call;
+      const { callId = begun.callId, durationMs, end, error, status, bytesOut } = ended;
       this.#ended.push({ ...begun, callId, durationMs, end, error, status, bytesOut });
       if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
       return;
     }
+    const call = shortened(ended);
     const principal = `${call.credential.type}:${call.credential.id}`;
     if (call.end === 'refused') this.#noteRefusal(call, principal);
     else this.#add(call, principal);
@@ -173,7 +174,7 @@ export class CallLog {
     }
     const { endpoint, error, method, subject } = call;
     const common = [principal, endpoint.id, error];
-    const whole = JSON.stringify([...common, method, subject?.slice(0, maxLengths.uri)]);
+    const whole = JSON.stringify([...common, method, subject]);
     const kinds = this.#refusalKinds.get(principal) ?? 0;
     const isMore = kinds >= maxRefusalKinds && !this.#refusals.has(whole);
     const key = isMore ? JSON.stringify(common) : whole;
@@ -318,9 +319,8 @@ export class CallLog {
       },
       address: call.address?.slice(0, maxLengths.other),
       requestId: call.requestId.slice(0, maxLengths.other),
-      method:
-        call.method === undefined ? undefined : this.#texts.text(call.method, maxLengths.method),
-      subject: call.subject === undefined ? undefined : this.#texts.subject(call.subject),
+      method: call.method && this.#texts.text(call.method, maxLengths.method),
+      subject: call.subject && this.#texts.text(call.subject, maxLengths.uri),
       times,
     };
   }
@@ -332,27 +332,48 @@ export class CallLog {
   }
 }
 
-/** Texts from outside as they are stored: cut, and without secrets. Most calls have texts that earlier ones had, too. */
+/** The call with its texts at the lengths that are stored: calls wait, and refusals are remembered for a minute. */
+function shortened(call: EndedCall): EndedCall {
+  const { method, subject, application } = call;
+  return {
+    ...call,
+    method: method && cut(method, maxLengths.method),
+    subject: subject && subjectOf(subject),
+    application: application && {
+      ...application,
+      text: cut(application.text, maxLengths.application),
+    },
+  };
+}
+
+/** The name of a tool or prompt; or a URI without its query, which can hold anything. */
+function subjectOf(subject: string): string {
+  if (!subject.includes(':')) return cut(subject, maxLengths.name);
+  const end = subject.search(/[?#]/);
+  const whole = end < 0 ? subject : `${subject.slice(0, end + 1)}…`;
+  return own(whole, maxLengths.uri);
+}
+
+function cut(text: string, maxLength: number): string {
+  return text.length > maxLength ? own(text, maxLength) : text;
+}
+
+/** The beginning of a text in memory of its own. `slice` alone keeps the whole text. */
+function own(text: string, maxLength: number): string {
+  return Buffer.from(text.slice(0, maxLength)).toString();
+}
+
+/** Texts from outside as they are stored: without secrets. Most calls have texts that earlier ones had, too. */
 class StoredTexts {
   readonly #stored = new LimitedMap<string, string>(maxStoredTexts);
 
-  /** A name, or what else callers chose. */
   text(text: string, maxLength: number): string {
-    const cut = text.slice(0, maxLength);
-    const known = this.#stored.get(cut);
+    const known = this.#stored.get(text);
     if (known !== undefined) return known;
     // PostgreSQL refuses the character NUL, and with it all rows of a batch.
-    const stored = redact(cut.replaceAll('\0', '\uFFFD')).slice(0, maxLength);
-    this.#stored.set(cut, stored);
+    const stored = redact(text.replaceAll('\0', '\uFFFD')).slice(0, maxLength);
+    this.#stored.set(text, stored);
     return stored;
-  }
-
-  /** The name of a tool or prompt, or a URI without its query, which can hold anything. */
-  subject(subject: string): string {
-    if (!subject.includes(':')) return this.text(subject, maxLengths.name);
-    const uri = subject.slice(0, maxLengths.uri);
-    const query = uri.search(/[?#]/);
-    return this.text(query < 0 ? uri : `${uri.slice(0, query + 1)}…`, maxLengths.uri);
   }
 }
 

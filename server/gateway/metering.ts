@@ -350,7 +350,7 @@ function applicationOf(
   const text = (info && announcedIn(message.received, info)) ?? session?.application;
   if (text !== undefined) return { text, source: 'client_info' };
   const agent = headers['user-agent'];
-  return agent === undefined ? undefined : { text: agent.slice(0, 200), source: 'user_agent' };
+  return agent === undefined ? undefined : { text: agent, source: 'user_agent' };
 }
 
 /**
