@@ -338,7 +338,7 @@ function shortened(call: EndedCall): EndedCall {
   return {
     ...call,
     method: method && cut(method, maxLengths.method),
-    subject: subject && subjectOf(subject),
+    subject: subject && subjectOf(subject, method),
     application: application && {
       ...application,
       text: cut(application.text, maxLengths.application),
@@ -346,13 +346,17 @@ function shortened(call: EndedCall): EndedCall {
   };
 }
 
-/** The name of a tool or prompt; or a URI without its query, which can hold anything. */
-function subjectOf(subject: string): string {
-  if (!subject.includes(':')) return cut(subject, maxLengths.name);
+/** The name of a tool or prompt; or a URI without its query, which can hold anything, and without user and password. */
+function subjectOf(subject: string, method: string | undefined): string {
+  const isUri = subject.includes(':') || method?.startsWith('resources/') === true;
+  if (!isUri) return cut(subject, maxLengths.name);
   const end = subject.search(/[?#]/);
   const whole = end < 0 ? subject : `${subject.slice(0, end + 1)}…`;
-  return own(whole, maxLengths.uri);
+  return own(whole.replace(userOfUri, '$1…@'), maxLengths.uri);
 }
+
+/** RFC 3986 §3.2.1. Some programs also accept `@` in a password. */
+const userOfUri = /^([a-z][\w+.-]*:\/\/)[^/?#]*@/i;
 
 function cut(text: string, maxLength: number): string {
   return text.length > maxLength ? own(text, maxLength) : text;
