@@ -10,7 +10,6 @@ import {
   jsonFrame,
   readCredit,
   readFrame,
-  writeFrame,
   type Frame,
 } from 'latchkey-mcp/tunnel-frames';
 import { type BufferedBytes, LinkStream, NodeLinkError } from './link-stream.ts';
@@ -46,7 +45,8 @@ export interface LinkOptions {
  * An encrypted connection between two nodes, over a bus that could read, drop, change or repeat messages. A message is a
  * sequence number followed by sealed frames of the agent tunnel, each preceded by its length. The link ignores a message that the
  * other node did not send in this link, or that it has read before. The link ends if a message is missing, which the next one
- * reveals, or after 2.5 seconds of silence. A link that has ended is never reopened: its calls fail and are not sent again.
+ * reveals, or after 2.5 seconds of silence. A link that has ended is never reopened: its calls fail and are not sent again. A node
+ * that closes a link says which call it read last, so that the other node can tell a call that never began from one that broke off.
  */
 export class Link {
   readonly #options: LinkOptions;
@@ -59,6 +59,7 @@ export class Link {
   #opened: { readonly opening: unknown; readonly stream: LinkStream }[] = [];
   #lastId = 0;
   #isEnded = false;
+  #isClosedByOther = false;
   #lastReceivedAtMs: number;
   #lastSentAtMs: number;
 
@@ -86,8 +87,9 @@ export class Link {
     return this.#streams.size;
   }
 
-  /** @throws {NodeLinkError} `unreachable` @throws {RangeError} when the opening is longer than a frame may be */
+  /** @throws {NodeLinkError} `gone`, `unreachable` @throws {RangeError} when the opening is longer than a frame may be */
   open(opening: object): LinkStream {
+    if (this.#isClosedByOther) throw new NodeLinkError('gone', 'the other node stops');
     if (this.#isEnded) throw new NodeLinkError('unreachable', 'the link has ended');
     if (this.#streams.size >= maxStreams) throw new NodeLinkError('unreachable', 'too many calls');
     const id = this.#lastId + 1;
@@ -128,7 +130,7 @@ export class Link {
 
   /** Ends the link on both sides; calls in progress fail. */
   close(): void {
-    this.#send(writeFrame(frameType.drain, 0));
+    this.#send(jsonFrame(frameType.drain, 0, { last: this.#lastId }));
     this.#flush();
     this.end('the node stops');
   }
@@ -169,7 +171,7 @@ export class Link {
 
   #handle({ type, stream: id, payload }: Frame): boolean {
     if (type === frameType.drain && id === 0) {
-      this.end('the other node closed it');
+      this.#onClosed(payload);
       return true;
     }
     if (type === frameType.open) return this.#onOpen(id, payload);
@@ -196,6 +198,20 @@ export class Link {
       default:
         return false;
     }
+  }
+
+  /** The other node closes the link. Calls that it had not read when it did so never began. */
+  #onClosed(payload: Buffer): void {
+    this.#isClosedByOther = true;
+    const last = memberOf(readJson(payload), 'last');
+    // Only the calls of this side are numbered by it. A node of an older version does not say what it read.
+    if (this.#options.isOpener && typeof last === 'number') {
+      const stopping = { code: 'stopping', detail: '' };
+      for (const [id, stream] of this.#streams) {
+        if (id > last) stream.fail(new NodeLinkError('reset', 'the other node stops', stopping));
+      }
+    }
+    this.end('the other node closed it');
   }
 
   #onOpen(id: number, payload: Buffer): boolean {

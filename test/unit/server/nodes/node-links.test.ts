@@ -396,6 +396,15 @@ test('link: a node that left is removed, and calls to it fail', async () => {
   await expect(one.open(instances.two, {})).rejects.toMatchObject({ code: 'gone' });
 });
 
+test('link: a node that stops right after it accepted one is gone', async () => {
+  const opening = one.open(instances.two, {});
+
+  await two.close();
+
+  await expect(opening).rejects.toMatchObject({ code: 'gone' });
+  expect(accepted).toEqual([]);
+});
+
 test('link: without NATS no call is sent', async () => {
   const connection = bus.connect();
   connection.isConnected = false;

@@ -22,13 +22,14 @@ const claims = {
 let answer: (request: GatewayRequest) => Promise<GatewayAnswer>;
 let openings: unknown[];
 let isStopping: boolean;
+let bus: MemoryBus;
 let one: NodeLinks;
 let two: NodeLinks;
 
 beforeEach(() => {
   openings = [];
   isStopping = false;
-  const bus = new MemoryBus();
+  bus = new MemoryBus();
   const common = {
     masterKey: masterKey(randomBytes(32)),
     nowMs: () => 0,
@@ -173,5 +174,24 @@ test('call of another node: a node that is lost during a call leaves its outcome
   await two.close();
 
   await expect(calling).rejects.toMatchObject({ code: 'node_lost' });
+  expect(openings).toHaveLength(1);
+});
+
+test('call of another node: one that stops before it has read a call never began it, and the session is not found', async () => {
+  const begun = Promise.withResolvers<void>();
+  answer = () => {
+    begun.resolve();
+    return new Promise(() => {});
+  };
+  const read = send();
+  await begun.promise;
+  bus.onMessage = (subject, data) => (subject.endsWith('.there') ? [] : [data]);
+  const unread = send();
+  for (let turn = 0; turn < 5; turn += 1) await nextTurn();
+
+  await two.close();
+
+  await expect(unread).rejects.toMatchObject({ code: 'unknown_session' });
+  await expect(read).rejects.toMatchObject({ code: 'node_lost' });
   expect(openings).toHaveLength(1);
 });
