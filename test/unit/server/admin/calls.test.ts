@@ -243,7 +243,7 @@ test('an export escapes formulas, control characters and quotes, and has the sel
 test('an export stops once its reader has left', async () => {
   const { at } = await withCalls();
   await using _ = at;
-  const many = new Array<Partial<EndedCall>>(600).fill({ subject: 'search' });
+  const many = Array.from({ length: 600 }, (): Partial<EndedCall> => ({ subject: 'search' }));
   await recordCalls(at.stores.db, at.clock.now() * 1000, many);
   at.clock.advance(10);
   const { query } = await at.perform(callExport, { ...acme, format: 'jsonl' });
