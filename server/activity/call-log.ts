@@ -131,8 +131,8 @@ export class CallLog {
   /** Records a call, or the end of one that began. Neither waits nor throws. */
   note(ended: EndedCall, begun?: CallRecord): void {
     if (begun) {
-      const { callId = begun.callId, durationMs, end, error, status, bytesOut } = ended;
-      this.#ended.push({ ...begun, callId, durationMs, end, error, status, bytesOut });
+      const { callId = begun.callId, durationMs, account, end, error, status, bytesOut } = ended;
+      this.#ended.push({ ...begun, callId, durationMs, account, end, error, status, bytesOut });
       if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
       return;
     }

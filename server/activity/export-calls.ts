@@ -2,7 +2,7 @@ import { csvCell } from '#audit/export-audit';
 import { type CallFilter, searchCalls } from '#db/find-calls';
 import type { Db } from '#db/transaction';
 import { printable } from '#log/printable';
-import type { CallRecord } from '#model/calls';
+import { accountOwnerOf, type CallRecord } from '#model/calls';
 
 const atOnce = 500;
 /** For one query; a search that takes longer continues where it stopped. */
@@ -29,6 +29,8 @@ const callColumns = [
   ['bytes_in', ({ bytesIn }) => bytesIn],
   ['bytes_out', ({ bytesOut }) => bytesOut],
   ['account', ({ account }) => account],
+  ['account_owner', (call) => accountOwnerOf(call)?.name],
+  ['account_owner_id', (call) => accountOwnerOf(call)?.id],
   ['address', ({ address }) => address],
   ['era', ({ era }) => era],
   ['node', ({ node }) => node],

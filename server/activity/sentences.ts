@@ -16,6 +16,8 @@ export const endWords: Readonly<Record<CallEnd, string>> = {
 export const accountWords: Readonly<Record<UpstreamAccount, string>> = {
   none: 'No credentials',
   fixed_headers: 'The headers that an administrator entered',
+  server_account: 'The account of the server',
+  person_account: 'The account of the person who called',
   oauth_account: 'An account at the upstream',
 };
 
@@ -42,9 +44,9 @@ export interface Failure {
 
 /** The probable cause of a failed call, and what to do about it; `undefined` if the call did not fail. */
 export function failureOf(
-  call: Pick<CallRecord, 'end' | 'error' | 'account'>,
+  call: Pick<CallRecord, 'end' | 'error' | 'account' | 'person'>,
 ): Failure | undefined {
-  const { end, error = '', account } = call;
+  const { end, error = '' } = call;
   switch (end) {
     case 'ok':
     case 'cancelled':
@@ -64,7 +66,7 @@ export function failureOf(
       };
     case 'refused':
     case 'upstream_error':
-      return isRefusalCode(error) ? refusalFailure(error, account) : unexplained;
+      return isRefusalCode(error) ? refusalFailure(error, call) : unexplained;
   }
 }
 
@@ -77,14 +79,48 @@ function isRefusalCode(code: string): code is RefusalCode {
   return Object.hasOwn(refusals, code);
 }
 
-/** How a call failed that was sent with what an administrator entered or connected. */
-function refusalFailure(code: RefusalCode, account: UpstreamAccount): Failure {
-  if (code === 'upstream_failed' && account !== 'none') {
-    const remedy =
-      'Test the connection in the settings of the server. If the server rejects its credentials, replace them under Upstream authentication.';
-    return { because: refusals[code].because, remedy, place: 'upstream' };
+type Account = Pick<CallRecord, 'account' | 'person'>;
+
+/** How a call failed, where that depends on the account that it was sent with. */
+function refusalFailure(code: RefusalCode, call: Account): Failure {
+  if (code === 'upstream_refused_credentials') return refusedAccount(call);
+  if (code === 'upstream_token' && call.account !== 'none') return refusedAccount(call);
+  if (code === 'upstream_failed' && call.account !== 'none') {
+    return { ...refusals[code], place: 'upstream' };
   }
   return refusals[code];
+}
+
+/** The upstream answered 401 or 403 to the account that it was called with. */
+function refusedAccount({ account, person }: Account): Failure {
+  switch (account) {
+    case 'none':
+      return refusals.upstream_refused_credentials;
+    case 'fixed_headers':
+      return {
+        because: 'the upstream refused the shared key',
+        remedy:
+          'Replace it under Upstream authentication. It may have expired, or it may lack a permission.',
+        place: 'upstream',
+      };
+    case 'server_account':
+      return {
+        because: 'the upstream refused the account of the server',
+        remedy:
+          'Test the connection under Upstream authentication. The account may have been disabled, or it may lack a permission.',
+        place: 'upstream',
+      };
+    case 'person_account':
+    case 'oauth_account': {
+      const whose = person?.name ? `the account of ${person.name}` : 'the connected account';
+      return {
+        because: `the upstream refused ${whose}`,
+        remedy:
+          'Connect it again under Your servers. It may have been disabled, or it may lack a permission.',
+        place: 'account',
+      };
+    }
+  }
 }
 
 /** JSON-RPC 2.0 §5.1, MCP 2025-11-25 and 2026-07-28 */
@@ -189,8 +225,18 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
   },
   unknown_method: { because: 'there is no such MCP method', remedy: sender },
   unknown_tool: {
-    because: 'the tool is hidden, or the server has no such tool',
+    because: 'the server has no such tool',
+    remedy: 'Reload the list of tools in the application.',
+    place: 'tools',
+  },
+  hidden_tool: {
+    because: 'an administrator has hidden the tool',
     remedy: 'Reload the list of tools in the application, or show the tool to callers again.',
+    place: 'tools',
+  },
+  withheld_tool: {
+    because: 'the tool is new or has changed, and nobody has accepted it yet',
+    remedy: 'An administrator reviews and accepts it under Tools. Then the same call works.',
     place: 'tools',
   },
   bad_params: { because: 'its parameters are invalid', remedy: sender },
@@ -225,13 +271,81 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'Check that the MCP server runs, then test the connection in its settings.',
     place: 'settings',
   },
-  upstream_failed: {
-    because: 'the upstream failed, did not answer in time, or refused the request',
-    remedy:
-      'Test the connection in the settings of the server. If the upstream requires a key, enter it under Upstream authentication.',
+  upstream_unknown_host: {
+    because: 'the host name of the upstream was not found',
+    remedy: 'Check the URL in the settings of the server, and the name servers of Latchkey.',
     place: 'settings',
   },
+  upstream_not_public: {
+    because: 'the address of the upstream is not on the public internet, or not known',
+    remedy:
+      'Check the URL. Only the operator can allow a private address; an agent can reach it, too.',
+    place: 'settings',
+  },
+  upstream_tls_failed: {
+    because: 'the TLS certificate of the upstream is not valid',
+    remedy: 'Renew the certificate of the MCP server, or correct the host name in the URL.',
+    place: 'settings',
+  },
+  upstream_timeout: {
+    because: 'the upstream did not answer in time',
+    remedy:
+      'The call may have taken effect. Check at the server before you repeat it, and ask for less at once.',
+  },
+  upstream_broke_off: {
+    because: 'the answer of the upstream ended early',
+    remedy: 'The call may have taken effect. Check at the server before you repeat it.',
+  },
+  upstream_refused_credentials: {
+    because: 'the upstream asks for credentials, and none are set',
+    remedy: 'Enter them under Upstream authentication, or in the configuration of the agent.',
+    place: 'upstream',
+  },
+  upstream_not_found: {
+    because: 'the upstream answered 404, as if its URL were wrong or the session had ended',
+    remedy:
+      'Try again. If it keeps failing, check the path of the URL in the settings of the server.',
+    place: 'settings',
+  },
+  upstream_method_not_allowed: {
+    because: 'the upstream does not take MCP requests at this URL',
+    remedy: 'Enter its URL for Streamable HTTP. The older transport HTTP+SSE is not supported.',
+    place: 'settings',
+  },
+  upstream_redirected: {
+    because: 'the upstream redirects to another URL, which Latchkey does not follow',
+    remedy: 'Enter the final URL in the settings of the server.',
+    place: 'settings',
+  },
+  upstream_rate_limited: {
+    because: 'the upstream allows no more calls at the moment',
+    remedy: 'Wait, and call less often. The account at the upstream may have a limit of its own.',
+  },
   upstream_busy: { because: 'the upstream was busy', remedy: again },
+  upstream_server_error: {
+    because: 'the upstream had an error of its own',
+    remedy: 'Look at the log of the MCP server at this time.',
+  },
+  upstream_not_json: {
+    because: 'the upstream answered with something else than JSON',
+    remedy: 'Check that the URL in the settings of the server is that of an MCP server.',
+    place: 'settings',
+  },
+  upstream_unreadable: {
+    because: 'the answer of the upstream is no MCP message, or answers another request',
+    remedy: 'Update or mend the MCP server.',
+  },
+  upstream_too_large: {
+    because: 'the answer of the upstream was larger than this server allows',
+    remedy: 'Ask for less at once, or raise the limit in the settings of the server.',
+    place: 'settings',
+  },
+  upstream_failed: {
+    because: 'the upstream failed',
+    remedy:
+      'Test the connection in the settings of the server. The log of Latchkey says more under the request ID.',
+    place: 'settings',
+  },
   unreadable_tools: {
     because: 'the upstream sent a list of tools that cannot be read',
     remedy: 'Update or mend the MCP server. Until then its tools cannot be shown or hidden.',

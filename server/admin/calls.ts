@@ -2,6 +2,7 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 
 import { type ExportedQuery, exportCalls } from '#activity/export-calls';
+import { failureOf } from '#activity/sentences';
 import { json } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
@@ -17,7 +18,13 @@ import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
 import { findServer } from '#db/servers';
 import type { Db } from '#db/transaction';
-import { callEnds, type CallRecord, credentialTypes, upstreamAccounts } from '#model/calls';
+import {
+  accountOwnerOf,
+  callEnds,
+  type CallRecord,
+  credentialTypes,
+  upstreamAccounts,
+} from '#model/calls';
 import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
 import { administer, type Command } from './command.ts';
@@ -65,10 +72,15 @@ export const callViewSchema = z
     endpoint: named,
     server: named.describe('The server whose tool it was; the ID is that of its target'),
     account: z.enum(upstreamAccounts).describe('What the server was called with'),
+    accountOwner: named
+      .nullable()
+      .describe('Whose that was: the server, or the person who called; at the time of the call'),
     method: z.string().nullable(),
     tool: z.string().nullable().describe('The tool, prompt or resource'),
     outcome: z.enum(callEnds),
     error: z.string().nullable(),
+    reason: z.string().nullable().describe('Why it failed; follows “the call failed because”'),
+    remedy: z.string().nullable().describe('What to do next'),
     status: z.int().nullable(),
     bytesIn: z.int(),
     bytesOut: z.int(),
@@ -82,6 +94,7 @@ export const callViewSchema = z
 
 function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
   const { id, callId, startedAtMs, durationMs, person, credential, application, target } = call;
+  const failure = failureOf(call);
   return {
     id,
     callId,
@@ -95,10 +108,13 @@ function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
     endpoint: call.endpoint,
     server: target,
     account: call.account,
+    accountOwner: accountOwnerOf(call) ?? null,
     method: call.method ?? null,
     tool: call.subject ?? null,
     outcome: call.end,
     error: call.error ?? null,
+    reason: failure?.because ?? null,
+    remedy: failure?.remedy ?? null,
     status: call.status ?? null,
     bytesIn: call.bytesIn,
     bytesOut: call.bytesOut,
@@ -415,6 +431,10 @@ const showCommand: Command = {
       application_source: call.applicationSource,
       address: call.address,
       account: call.account,
+      account_owner: call.accountOwner?.name ?? null,
+      account_owner_id: call.accountOwner?.id ?? null,
+      reason: call.reason,
+      remedy: call.remedy,
       status: call.status,
       bytes_in: call.bytesIn,
       bytes_out: call.bytesOut,

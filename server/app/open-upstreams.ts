@@ -184,6 +184,7 @@ function callUpstreams(routes: Routes): GatewayPorts['upstreamOf'] {
     ];
     return {
       send: throughSteps(steps, (request) => upstream.send(request)),
+      account: required?.account,
       ...(required?.isConnected && { isConnected: required.isConnected }),
     };
   };

@@ -132,6 +132,7 @@ export async function writeCalls(
         .set({
           call_id: call.callId,
           duration_ms: call.durationMs ?? null,
+          account: call.account,
           outcome: call.end,
           error: call.error ?? null,
           status: call.status ?? null,

@@ -3,7 +3,7 @@ import { legacyHeaders } from 'latchkey-mcp/headers';
 import { scanMessage } from 'latchkey-mcp/message';
 import { type SseEvent, sseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import type { Awaitable } from '#model/awaitable';
-import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
+import { answerBrokeOff, GatewayRefusal, type UpstreamFailure } from './gateway-refusal.ts';
 import {
   type Upstream,
   type UpstreamAnswer,
@@ -36,19 +36,25 @@ export function sent<Next>(
 function throwAbsence(cause: unknown): never {
   const late = { detail: 'it did not answer in time', cause };
   if (cause instanceof DOMException && cause.name === 'TimeoutError') {
-    throw new GatewayRefusal('upstream_failed', late);
+    throw new GatewayRefusal('upstream_timeout', late);
   }
   if (cause instanceof UpstreamRefusal) throw accessRefusal(cause);
   if (!(cause instanceof UpstreamError)) throw cause;
   switch (cause.code) {
     case 'unreachable':
       throw new GatewayRefusal('upstream_unreachable', { cause });
+    case 'unknown_host':
+      throw new GatewayRefusal('upstream_unknown_host', { cause });
+    case 'not_public':
+      throw new GatewayRefusal('upstream_not_public', { cause });
+    case 'tls':
+      throw new GatewayRefusal('upstream_tls_failed', { cause });
     case 'timeout':
-      throw new GatewayRefusal('upstream_failed', late);
+      throw new GatewayRefusal('upstream_timeout', late);
     case 'broken':
       throw answerBrokeOff(cause);
     case 'encoded':
-      throw new GatewayRefusal('upstream_failed', {
+      throw new GatewayRefusal('upstream_unreadable', {
         detail: 'it sent a compressed response, although the request did not allow one',
         cause,
       });
@@ -78,15 +84,39 @@ const maxRetryAfterSeconds = 3600;
 
 /** The refusal for an answer that cannot be relayed. */
 export function failure({ status, mediaType, retryAfterSeconds }: UpstreamAnswer): GatewayRefusal {
-  if (status === 429 || status === 503) {
+  const code = failureOfStatus(status);
+  if (code === 'upstream_rate_limited' || code === 'upstream_busy') {
     const wait = Math.min(retryAfterSeconds ?? 0, maxRetryAfterSeconds);
-    return new GatewayRefusal('upstream_busy', wait > 0 ? { retryAfterSeconds: wait } : {});
+    return new GatewayRefusal(code, wait > 0 ? { retryAfterSeconds: wait } : {});
   }
   const detail =
     status === 401 || status === 403
       ? `it refused the request (HTTP ${status})`
       : `it answered HTTP ${status}${mediaType && ` with ${mediaType.slice(0, 60)}`}`;
-  return new GatewayRefusal('upstream_failed', { detail });
+  return new GatewayRefusal(code, { detail });
+}
+
+/** What the HTTP status of an answer that cannot be relayed says. */
+export function failureOfStatus(status: number): UpstreamFailure {
+  if (status >= 300 && status < 400) return 'upstream_redirected';
+  switch (status) {
+    case 200:
+      return 'upstream_not_json';
+    case 401:
+    case 403:
+      return 'upstream_refused_credentials';
+    case 404:
+    case 410:
+      return 'upstream_not_found';
+    case 405:
+      return 'upstream_method_not_allowed';
+    case 429:
+      return 'upstream_rate_limited';
+    case 503:
+      return 'upstream_busy';
+    default:
+      return status >= 500 ? 'upstream_server_error' : 'upstream_failed';
+  }
 }
 
 /** Reads a body to its end, so that its connection can be used again. A long one is cut off. */
@@ -125,7 +155,7 @@ export async function* eventsIn(body: Body, maxBytes = maxEventBytes): AsyncGene
 export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
     const detail = `its response is too large: more than ${cause.limit}`;
-    return new GatewayRefusal('upstream_failed', { detail, cause });
+    return new GatewayRefusal('upstream_too_large', { detail, cause });
   }
   const isOurs = cause instanceof GatewayRefusal;
   if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;
@@ -135,7 +165,7 @@ export function unfinished(cause: unknown): Error {
 /**
  * The bytes of the one response in an answer: the whole body, or, in an event stream, the response among its messages.
  *
- * @throws {GatewayRefusal} `upstream_failed` if it breaks off, or has more than `maxBytes`
+ * @throws {GatewayRefusal} `upstream_broke_off`, `upstream_too_large` for more than `maxBytes`
  */
 export async function responseBytes(
   { mediaType, body }: Pick<UpstreamAnswer, 'mediaType' | 'body'>,
@@ -148,13 +178,15 @@ export async function responseBytes(
       return Buffer.from(data.buffer, data.byteOffset, data.byteLength);
     }
   }
-  throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
+  throw new GatewayRefusal('upstream_broke_off', {
+    detail: 'its response ended before the result',
+  });
 }
 
 /**
  * All of a body, up to `maxBytes`.
  *
- * @throws {GatewayRefusal} `upstream_failed`
+ * @throws {GatewayRefusal} `upstream_broke_off`, `upstream_too_large`
  */
 export async function wholeBody(body: Body, maxBytes = maxEventBytes): Promise<Buffer> {
   if (body instanceof Uint8Array) {
@@ -183,7 +215,7 @@ export interface LongBody {
 /**
  * All of a body of up to `maxBytes`, or the beginning of a longer one.
  *
- * @throws {GatewayRefusal} `upstream_failed`
+ * @throws {GatewayRefusal} `upstream_broke_off`
  */
 export async function bodyWithin(body: Body, maxBytes: number): Promise<Buffer | LongBody> {
   if (body instanceof Uint8Array) return Buffer.from(body.buffer, body.byteOffset, body.byteLength);

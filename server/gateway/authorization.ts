@@ -10,7 +10,7 @@ import { GatewayRefusal } from './gateway-refusal.ts';
  * Refuses what the caller's scopes do not cover, and what an upstream could read as a different request from the one
  * that was checked. Only the body counts, not the headers.
  *
- * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `unknown_tool`, `bad_params`, `not_a_message`
+ * @throws {GatewayRefusal} `unknown_method`, `insufficient_scope`, `hidden_tool`, `withheld_tool`, `bad_params`, `not_a_message`
  */
 export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }: Admission): void {
   const { method = '', name, params } = envelope;
@@ -24,11 +24,12 @@ export function authorize(envelope: Envelope, body: Buffer, { scopes, endpoint }
   if (method === 'subscriptions/listen') {
     require(listenedScopes(params && body.subarray(params.start, params.end)), scopes);
   }
+  if (method !== 'tools/call' || name === undefined) return;
   const { hiddenTools, withheldTools, openTools } = endpoint.target;
-  const isOpen = (tool: string) => openTools?.includes(tool) ?? true;
-  const isClosed = (tool: string) => hiddenTools.includes(tool) || withheldTools.includes(tool);
-  if (method === 'tools/call' && name !== undefined && (isClosed(name) || !isOpen(name))) {
-    throw new GatewayRefusal('unknown_tool', { detail: name });
+  if (hiddenTools.includes(name)) throw new GatewayRefusal('hidden_tool', { detail: name });
+  const isOpen = openTools?.includes(name) ?? true;
+  if (withheldTools.includes(name) || !isOpen) {
+    throw new GatewayRefusal('withheld_tool', { detail: name });
   }
 }
 

@@ -145,6 +145,8 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
         message: `method not found${because}`,
       };
     case 'unknown_tool':
+    case 'hidden_tool':
+    case 'withheld_tool':
       return { status: 200, code: -32602, message: `unknown tool${because}` };
     case 'bad_params':
       return { status: request.era === 'modern' ? 400 : 200, code: -32602, message: detail };
@@ -182,19 +184,33 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'too_slow':
       return { status: 504, code: -32000, message: `the call was stopped${because}` };
     case 'upstream_unreachable':
+    case 'upstream_unknown_host':
+    case 'upstream_not_public':
+    case 'upstream_tls_failed':
       return {
         status: 502,
         code: -32000,
         message: 'the MCP server behind this endpoint cannot be reached',
       };
-    case 'upstream_failed':
+    case 'upstream_timeout':
+    case 'upstream_broke_off':
+    case 'upstream_refused_credentials':
+    case 'upstream_not_found':
+    case 'upstream_method_not_allowed':
+    case 'upstream_redirected':
+    case 'upstream_server_error':
+    case 'upstream_not_json':
+    case 'upstream_unreadable':
+    case 'upstream_too_large':
     case 'unreadable_tools':
+    case 'upstream_failed':
       return {
         status: 502,
         code: -32000,
         message: `the MCP server behind this endpoint failed${because}`,
         ...(details.isOutcomeUnknown && { data: { outcome: 'unknown' } }),
       };
+    case 'upstream_rate_limited':
     case 'upstream_busy':
       return { status: 503, code: -32000, message: 'the MCP server behind this endpoint is busy' };
     case 'agent_offline':

@@ -153,7 +153,7 @@ function resultOf(bytes: Buffer, { kind, root }: Envelope) {
  * request without having passed its filters. In a stream it is dropped; a JSON answer is refused. Errors pass,
  * because no filter looks at them.
  *
- * @throws {GatewayRefusal} `upstream_failed`, also for an answer that could be read in more than one way
+ * @throws {GatewayRefusal} `upstream_unreadable`, also for an answer that could be read in more than one way
  */
 export function ownResponse(id: string | undefined): Filter {
   return (message) => {
@@ -191,7 +191,7 @@ export function underId(id: string): Filter {
   return (message) => {
     const { scan } = message;
     if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
-      throw new GatewayRefusal('upstream_failed', {
+      throw new GatewayRefusal('upstream_unreadable', {
         detail: 'its response is not a JSON-RPC response',
       });
     }
@@ -206,12 +206,12 @@ export function noResponses(message: AnswerMessage): AnswerMessage | undefined {
 }
 
 export function unreadable(reason: string): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', {
+  return new GatewayRefusal('upstream_unreadable', {
     detail: `its response could not be read: ${reason}`,
   });
 }
 
 export function answeredAnother(): GatewayRefusal {
   const detail = 'its response belongs to another request';
-  return new GatewayRefusal('upstream_failed', { detail });
+  return new GatewayRefusal('upstream_unreadable', { detail });
 }

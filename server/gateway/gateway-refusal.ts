@@ -2,8 +2,47 @@ import type { RepeatableRefusal } from '#audit/counted-refusals';
 import type { ServerRecord } from '#model/endpoints';
 import type { Scope } from '#model/scopes';
 
+/** Why an MCP server did not answer, or what it answered could not be used. */
+const upstreamFailures = [
+  /** There is no connection. */
+  'upstream_unreachable',
+  'upstream_unknown_host',
+  /** The address may be in a private network, or the host name is unknown: no error says which. */
+  'upstream_not_public',
+  'upstream_tls_failed',
+  /** No answer in time, or the answer ended early. */
+  'upstream_timeout',
+  'upstream_broke_off',
+  /** HTTP 401 or 403. The recorded account says whose credentials it refused. */
+  'upstream_refused_credentials',
+  /** HTTP 404 or 410, and 405. */
+  'upstream_not_found',
+  'upstream_method_not_allowed',
+  'upstream_redirected',
+  /** HTTP 429, and 503. */
+  'upstream_rate_limited',
+  'upstream_busy',
+  /** Any other HTTP status of 500 and more. */
+  'upstream_server_error',
+  'upstream_not_json',
+  /** JSON that is no MCP message, or not the answer to this request; or a compressed answer. */
+  'upstream_unreadable',
+  'upstream_too_large',
+  'unreadable_tools',
+  /** All else, such as a handshake that it refuses. */
+  'upstream_failed',
+] as const;
+
+/** The code of a failure of the MCP server. To its caller, nearly all of them are the same. */
+export type UpstreamFailure = (typeof upstreamFailures)[number];
+
+export function isUpstreamFailure(code: RefusalCode): code is UpstreamFailure {
+  return upstreamFailures.some((failure) => failure === code);
+}
+
 /** Why the gateway refuses a request. `errors.ts` maps each code to a status and a message. */
 export type RefusalCode =
+  | UpstreamFailure
   | 'no_credential'
   | 'bad_credential'
   /** Valid, but suspended by a setting that an administrator can change back. */
@@ -22,6 +61,10 @@ export type RefusalCode =
   | 'unsupported_version'
   | 'unknown_method'
   | 'unknown_tool'
+  /** To its caller, the tool is unknown. */
+  | 'hidden_tool'
+  /** Closed until an administrator accepts its changed definition. To its caller, the tool is unknown. */
+  | 'withheld_tool'
   | 'bad_params'
   | 'bad_meta'
   | 'not_theirs'
@@ -31,10 +74,6 @@ export type RefusalCode =
   | 'cancelled'
   | 'too_many_requests'
   | 'too_slow'
-  | 'upstream_unreachable'
-  | 'upstream_failed'
-  | 'upstream_busy'
-  | 'unreadable_tools'
   | 'agent_offline'
   | 'node_unreachable'
   | 'node_lost'
@@ -92,7 +131,7 @@ export class GatewayRefusal extends Error {
 
 /** The connection to the MCP server, or to its agent, was lost during the answer. */
 export function answerBrokeOff(cause: unknown): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', {
+  return new GatewayRefusal('upstream_broke_off', {
     detail: 'its response ended early, so it is unknown whether the request took effect',
     isOutcomeUnknown: true,
     cause,
@@ -110,6 +149,8 @@ const denials: ReadonlySet<RefusalCode> = new Set<RefusalCode>([
   'insufficient_scope',
   'foreign_origin',
   'unknown_tool',
+  'hidden_tool',
+  'withheld_tool',
   'not_theirs',
   'too_many_requests',
   'not_connected',
@@ -139,10 +180,11 @@ export function auditedRefusal(
   principal: string | undefined,
 ): RepeatableRefusal | undefined {
   if (!denials.has(code) && code !== 'unreadable_tools') return undefined;
+  const isClosedTool = code === 'hidden_tool' || code === 'withheld_tool';
   return {
     actor: principal ?? details.principal ?? 'anonymous',
     organization,
-    action: `call.${code.replaceAll('_', '-')}`,
+    action: isClosedTool ? 'call.unknown-tool' : `call.${code.replaceAll('_', '-')}`,
     target: `${organization}/${server}`,
     address,
     requestId: id,

@@ -20,11 +20,13 @@ import { answeredError, CallSpan, refusedError, type SpanError } from './call-sp
 import {
   type GatewayRefusal,
   isDenial,
+  isUpstreamFailure,
   type RefusalCode,
   type SuspendedCall,
 } from './gateway-refusal.ts';
 import type { AnswerMessage } from './filters.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
+import type { Upstream } from './upstream.ts';
 
 /** How a call ended, as usage counts it. */
 export type CallOutcome =
@@ -95,11 +97,10 @@ const recordedMethods: ReadonlySet<string> = new Set([
   'tasks/cancel',
 ]);
 
+/** Codes of calls that failed without an answer, besides the failures of the MCP server. */
 const unanswered: ReadonlySet<RefusalCode> = new Set([
-  'upstream_unreachable',
-  'upstream_failed',
-  'upstream_busy',
-  'unreadable_tools',
+  'upstream_scope',
+  'upstream_token',
   'too_slow',
   'agent_offline',
   'node_unreachable',
@@ -125,6 +126,8 @@ export class Metering {
   #begun: CallRecord | undefined;
   #callId: string | undefined;
   #taskEnd: CallEnd | undefined;
+  /** Set once the call is sent. */
+  #upstream: Pick<Upstream, 'account'> | undefined;
   /** Set until the span begins. */
   #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
@@ -201,6 +204,11 @@ export class Metering {
     if (this.#envelope?.method === 'tasks/get') this.#taskEnd = taskEnds.get(status ?? '');
   }
 
+  /** It is sent to the MCP server. The upstream knows by its end whose account it was sent with. */
+  sentThrough(upstream: Pick<Upstream, 'account'>): void {
+    this.#upstream = upstream;
+  }
+
   /** Another node answers it, and counts it. */
   passedOn(): void {
     this.#admission = undefined;
@@ -215,7 +223,8 @@ export class Metering {
     this.#spanOver(error);
     if (details.suspended) this.#suspended(details.suspended, { ...facts, error: code });
     if (code === 'cancelled') this.#over('ok', { ...facts, end: 'cancelled' }, error);
-    else if (unanswered.has(code)) this.#over('upstream-error', { ...facts, error: code }, error);
+    else if (unanswered.has(code) || isUpstreamFailure(code))
+      this.#over('upstream-error', { ...facts, error: code }, error);
     else {
       const outcome = isDenial(refusal) ? 'refused' : 'tool-error';
       this.#over(outcome, { ...facts, end: 'refused', error: code }, error);
@@ -273,6 +282,14 @@ export class Metering {
     return method === undefined || recordedMethods.has(method) || this.#ports.recordsAll === true;
   }
 
+  /** A call that ended before it was sent used no account. One that begins is about to. */
+  #account(target: Target, { end, error }: AnswerFacts): UpstreamAccount {
+    const isSent = this.#upstream !== undefined && !withoutAccount.has(error);
+    if (!isSent && end !== 'unknown') return 'none';
+    const account = accountOf(target);
+    return account === 'oauth_account' ? (this.#upstream?.account?.() ?? account) : account;
+  }
+
   #record(
     { endpoint, credential, userId }: SuspendedCall,
     { end, error, status, bytes = 0 }: AnswerFacts & { readonly end: CallEnd },
@@ -293,7 +310,7 @@ export class Metering {
       userId,
       application: applicationOf(this.#request, this.#message, this.#envelope, this.#session),
       address,
-      account: accountOf(endpoint.target),
+      account: this.#account(endpoint.target, { end, error }),
       method,
       subject: method?.startsWith('tasks/') ? undefined : (name ?? uri),
       end,
@@ -373,12 +390,18 @@ function traceIdIn({ traceparent }: GatewayRequest['headers']): string | undefin
     : undefined;
 }
 
-/** With what credentials calls are sent to a target. */
+/** With what credentials calls are sent to a target, as far as its settings say. */
 function accountOf({ upstream }: Target): UpstreamAccount {
   if (!takesCredentials(upstream)) return 'none';
   if (upstream.accessId !== undefined) return 'oauth_account';
   return upstream.headers && upstream.headers.length > 0 ? 'fixed_headers' : 'none';
 }
+
+/** Codes of calls that were not sent because there was no account to send them with. */
+const withoutAccount: ReadonlySet<string | undefined> = new Set<RefusalCode>([
+  'not_connected',
+  'no_person',
+]);
 
 /**
  * Whether a message is a request whose answer has an end. A message that was refused unread counts as one, because most

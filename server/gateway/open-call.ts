@@ -1,7 +1,7 @@
 import { type Admission, ownerOf } from './admission.ts';
 import type { Admitted, Arrived, Call, Caller, MessageCall } from './call.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
-import { GatewayRefusal } from './gateway-refusal.ts';
+import { GatewayRefusal, isUpstreamFailure } from './gateway-refusal.ts';
 import { HeldAnswers } from './held-answers.ts';
 import type { AnsweredOutcome, AnswerFacts } from './metering.ts';
 import { countedFor } from './open-answers.ts';
@@ -111,7 +111,7 @@ function endOpen({ ending, finish }: Call, error: unknown): unknown {
 
 /** Whether the error only says that the answer broke off, as it does when the call was ended. */
 function isBreak(error: unknown): boolean {
-  return !(error instanceof GatewayRefusal) || error.code === 'upstream_failed';
+  return !(error instanceof GatewayRefusal) || isUpstreamFailure(error.code);
 }
 
 /** The caller of a request, as far as its steps have found out. */

@@ -296,11 +296,10 @@ function recordStart(call: MessageCall): Awaitable<MessageCall> {
  * Forwards the message, in its session or with the handshake that the upstream needs. A caller without an account at
  * the upstream is asked to connect one.
  */
-function forward(
-  call: MessageCall,
-  { legacy }: GatewayParts,
-): Awaitable<ForwardedCall | GatewayAnswer> {
+function forward(call: MessageCall, parts: GatewayParts): Awaitable<ForwardedCall | GatewayAnswer> {
   const { era } = call;
+  const { legacy } = parts;
+  call.metering.sentThrough(callerWith(call.admission, parts).upstream);
   const askOrThrow = (error: unknown): GatewayAnswer => {
     if (!(error instanceof GatewayRefusal) || error.code !== 'not_connected') throw error;
     const inSession = era === 'legacy' && sessionOf(call, legacy.sessions)?.showsUrls;

@@ -143,7 +143,7 @@ function passed(
 /**
  * The one response in a stream of messages; notifications on the way to it are dropped.
  *
- * @throws {GatewayRefusal} `upstream_failed` when the stream ends without it, or holds too large an event.
+ * @throws {GatewayRefusal} `upstream_broke_off` when the stream ends without it, `upstream_too_large` for too large an event.
  */
 async function responseIn(
   events: AsyncIterable<SseEvent>,
@@ -156,7 +156,9 @@ async function responseIn(
     const kept = isResponse ? filtered(message, filters) : undefined;
     if (kept) return kept;
   }
-  throw new GatewayRefusal('upstream_failed', { detail: 'its response ended before the result' });
+  throw new GatewayRefusal('upstream_broke_off', {
+    detail: 'its response ended before the result',
+  });
 }
 
 /** Turns the events of one answer into what its caller gets. */
@@ -279,7 +281,7 @@ function ended(cause: unknown, { signal, finish }: ReplyOptions, facts: AnswerFa
 }
 
 function codeOf(error: unknown): RefusalCode {
-  return error instanceof GatewayRefusal ? error.code : 'upstream_failed';
+  return error instanceof GatewayRefusal ? error.code : 'upstream_broke_off';
 }
 
 /** The refusal by which a call was ended for taking too long. */
@@ -289,7 +291,7 @@ export function slownessIn({ aborted, reason }: AbortSignal): GatewayRefusal | u
 
 function tooLarge(maxBytes: number): GatewayRefusal {
   const detail = `its response is larger than the ${maxBytes} bytes that this server allows`;
-  return new GatewayRefusal('upstream_failed', { detail });
+  return new GatewayRefusal('upstream_too_large', { detail });
 }
 
 /** A long JSON answer, with the top-level members that show which request it answers. */

@@ -7,7 +7,7 @@ import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, stringAt, valueAt } from 'latchkey-mcp/message';
 import { type ClientDescription, metaOf, modernVersion } from 'latchkey-mcp/translation';
 import { carriesMessages, maxKeptBytes, messagesOf, modernPost } from './adapter-messages.ts';
-import { discardAnswer, endFailedHandshake, failure } from './answers.ts';
+import { discardAnswer, endFailedHandshake, failure, failureOfStatus } from './answers.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 
@@ -75,7 +75,7 @@ export type Initialized =
  * MCP 2025-11-25 lifecycle
  *
  * @throws {UpstreamError} if it cannot be reached
- * @throws {GatewayRefusal} `upstream_busy`, `upstream_failed` if the answer says nothing about the era, or is too long
+ * @throws {GatewayRefusal} the failure of an answer that says nothing about the era, or is too long
  */
 export async function initialize(
   upstream: Upstream,
@@ -101,7 +101,8 @@ export async function initialize(
     await endFailedHandshake(upstream, answer);
     const isRefused = initialized !== undefined || answer.status !== 200;
     const detail = isRefused ? 'it refused the MCP handshake' : 'its response is not JSON-RPC';
-    return { outcome: 'refused', refusal: new GatewayRefusal('upstream_failed', { detail }) };
+    const code = initialized ? 'upstream_failed' : failureOfStatus(answer.status);
+    return { outcome: 'refused', refusal: new GatewayRefusal(code, { detail }) };
   } catch (error) {
     await endFailedHandshake(upstream, answer);
     throw error;
@@ -130,7 +131,7 @@ async function initializedIn(answer: UpstreamAnswer): Promise<Message | undefine
   }
   const response = await responseIn(answer);
   if (!response || response.body.length <= maxKeptBytes) return response;
-  throw new GatewayRefusal('upstream_failed', {
+  throw new GatewayRefusal('upstream_too_large', {
     detail: `its answer to initialize has more than ${maxKeptBytes} bytes`,
   });
 }

@@ -1,4 +1,5 @@
 import { type Message, readMessage } from 'latchkey-mcp/message';
+import type { UpstreamAccount } from '#model/calls';
 import type { GiveUp, HeldBody } from './body-memory.ts';
 
 /** A request to an upstream MCP server over Streamable HTTP. Never carries a credential of a caller. */
@@ -68,6 +69,9 @@ export interface Upstream {
   /** Ends the call that the upstream belongs to, and cuts off what the caller does not read. */
   readonly giveUp?: GiveUp | undefined;
 
+  /** Whose account requests are sent with, where that turns out with the first of them. */
+  readonly account?: (() => UpstreamAccount | undefined) | undefined;
+
   /** Whether open answers may go on. Checked as often as the caller's credential. */
   readonly isConnected?: () => Promise<boolean>;
 }
@@ -94,7 +98,16 @@ export function throughSteps(
 
 export class UpstreamError extends Error {
   override readonly name = 'UpstreamError';
-  readonly code: 'unreachable' | 'timeout' | 'broken' | 'encoded' | 'offline';
+  readonly code:
+    | 'unreachable'
+    | 'unknown_host'
+    /** It may be in a private network, or its host name is unknown. */
+    | 'not_public'
+    | 'tls'
+    | 'timeout'
+    | 'broken'
+    | 'encoded'
+    | 'offline';
   /** The reason that an agent gave, for administrators: `connection refused at 127.0.0.1:3000`. */
   readonly detail: string | undefined;
 

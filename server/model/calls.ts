@@ -25,12 +25,20 @@ export const credentialTypes = ['client', 'key', 'person'] as const;
 export type CredentialType = (typeof credentialTypes)[number];
 
 /** What a call was sent to the MCP server with. */
-export const upstreamAccounts = ['none', 'fixed_headers', 'oauth_account'] as const;
+export const upstreamAccounts = [
+  'none',
+  'fixed_headers',
+  'server_account',
+  'person_account',
+  'oauth_account',
+] as const;
 
 /**
- * - `none`: without credentials;
+ * - `none`: without credentials, or not sent at all;
  * - `fixed_headers`: with headers that an administrator entered;
- * - `oauth_account`: with a token, either of the server itself or of the person who called, as the server is set up.
+ * - `server_account`: with a token of the OAuth account that the server has for all callers;
+ * - `person_account`: with a token of the OAuth account that the person who called has connected;
+ * - `oauth_account`: with a token of one of these two. The process was killed before it wrote down which.
  */
 export type UpstreamAccount = (typeof upstreamAccounts)[number];
 
@@ -75,6 +83,24 @@ export interface EndedCall {
   readonly status: number | undefined;
   readonly bytesIn: number;
   readonly bytesOut: number;
+}
+
+/** Whose credentials a call was sent with, by the names at the time of the call; `undefined` for nobody's. */
+export function accountOwnerOf({
+  account,
+  person,
+  target,
+}: Pick<CallRecord, 'account' | 'person' | 'target'>): CallRecord['person'] {
+  switch (account) {
+    case 'none':
+    case 'oauth_account':
+      return undefined;
+    case 'fixed_headers':
+    case 'server_account':
+      return target;
+    case 'person_account':
+      return person;
+  }
 }
 
 /** A stored call. Names are those at the time of the call, and stay when what they name is renamed or deleted. */

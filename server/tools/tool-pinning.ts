@@ -64,7 +64,7 @@ export function pinnedTools({ watch, failed }: PinnedToolsPorts): PinTools {
     }
     // The caller must not continue on another stream, where nothing is checked.
     if (!isAnswered) {
-      throw new GatewayRefusal('upstream_failed', {
+      throw new GatewayRefusal('upstream_broke_off', {
         detail: 'its response ended before the result',
       });
     }

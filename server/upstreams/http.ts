@@ -125,7 +125,7 @@ export function httpUpstream(url: string, guard: OutboundGuard): HttpUpstream {
       const name = `${request.method} ${origin}`;
       if (!isForbidden) return new Exchange(request, name).begin(pool, path);
       const cause = new OutboundError('forbidden', `${hostname} is not on the public internet`);
-      return Promise.reject(new UpstreamError('unreachable', name, { cause }));
+      return Promise.reject(new UpstreamError('not_public', name, { cause }));
     },
 
     isBusy: () => pool.stats.size > 0,
@@ -268,9 +268,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#settle();
     if (this.#stream) return void this.#stream.destroy(error);
     if (this.#request.signal.aborted) return this.#reject(error);
-    const isLate = error instanceof errors.HeadersTimeoutError;
     // With a status, the connection broke within a short answer.
-    const code = this.#status > 0 ? 'broken' : isLate ? 'timeout' : 'unreachable';
+    const code = this.#status > 0 ? 'broken' : absenceOf(error);
     this.#reject(new UpstreamError(code, this.#name, { cause: error }));
   }
 
@@ -316,6 +315,19 @@ class Exchange implements Dispatcher.DispatchHandler {
     const value = this.#headers[name];
     return typeof value === 'object' ? value[0] : value;
   }
+}
+
+/** Why there was no answer at all, by the error of the network. */
+function absenceOf(error: unknown): UpstreamError['code'] {
+  if (error instanceof errors.HeadersTimeoutError) return 'timeout';
+  if (error instanceof OutboundError) {
+    if (error.code === 'forbidden' || error.code === 'not_public') return 'not_public';
+    return 'unknown_host';
+  }
+  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
+  // Node.js has no list of them: OpenSSL names the causes for which it rejects a certificate.
+  if (/CERT|SELF_SIGNED|^ERR_TLS|^ERR_SSL|^EPROTO$/.test(code)) return 'tls';
+  return 'unreachable';
 }
 
 function ended(): DOMException {

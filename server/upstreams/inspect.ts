@@ -3,7 +3,7 @@ import { readMessage } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { z } from 'zod';
 import { discard, failure, responseBytes } from '#gateway/answers';
-import { GatewayRefusal } from '#gateway/gateway-refusal';
+import { GatewayRefusal, type RefusalCode } from '#gateway/gateway-refusal';
 import { forwardPlain, type LinkAsked, type PlainLinks } from '#gateway/plain-calls';
 import { toolsIn } from '#gateway/tool-list';
 import { type Upstream, type UpstreamAnswer, UpstreamError } from '#gateway/upstream';
@@ -214,19 +214,27 @@ function problemOf(error: unknown, context: ProblemContext): Inspection {
     const reason = `${name} did not answer within ${timeoutMs / 1000} seconds.`;
     return { outcome: 'offline', reason };
   }
-  if (code === 'upstream_unreachable') {
+  if (code !== undefined && absences.has(code)) {
     return { outcome: 'offline', reason: networkReason(chain, name) };
   }
   if (last && last.status === 404) {
     return { outcome: 'error', reason: `${name} has no MCP server at this URL (HTTP 404).` };
   }
-  if (code === 'upstream_busy') {
+  if (code === 'upstream_busy' || code === 'upstream_rate_limited') {
     return { outcome: 'error', reason: `${name} is overloaded (HTTP ${last?.status ?? 503}).` };
   }
   const detail = refusal?.details.detail;
   if (detail) return { outcome: 'error', reason: `${name}: ${detail}.` };
   return { outcome: 'error', reason: `${name} does not respond as an MCP server.` };
 }
+
+/** Codes of a server that no connection leads to. */
+const absences: ReadonlySet<RefusalCode> = new Set([
+  'upstream_unreachable',
+  'upstream_unknown_host',
+  'upstream_not_public',
+  'upstream_tls_failed',
+]);
 
 function* causesOf(error: unknown): Generator {
   let one = error;

@@ -20,6 +20,7 @@ import { UpstreamAccessError, type CredentialedTarget } from './access.ts';
 import { callerHeader } from '#model/fixed-headers';
 import { accountPath, clientsOf } from './authorization-client.ts';
 import { PersonTokens, ServerTokens, type EndedTokens } from './tokens.ts';
+import type { UpstreamAccount } from '#model/calls';
 import type { Target } from '#model/endpoints';
 
 /** The credentials that an upstream requires for one caller. */
@@ -30,6 +31,8 @@ export interface UpstreamCredentials {
   readonly assertion?: () => Promise<string | undefined>;
   /** Whether a fixed header sets `Authorization`. */
   readonly isAuthorizationFixed?: boolean;
+  /** Whose account the tokens are of, once there was one. */
+  readonly account?: () => UpstreamAccount | undefined;
   /** Whether the caller's account is still connected; absent when no account is used. */
   readonly isConnected?: () => Promise<boolean>;
   /** The URL of the page where the person connects their account. */
@@ -42,7 +45,7 @@ export interface UpstreamCredentials {
  * server's token, not the caller's, so the caller gets another error.
  */
 export function authorizationStep(
-  credentials: Omit<UpstreamCredentials, 'isConnected'>,
+  credentials: Omit<UpstreamCredentials, 'isConnected' | 'account'>,
 ): UpstreamStep {
   const { token, assertion, page, isAuthorizationFixed = false } = credentials;
   const sendWith = async (
@@ -209,13 +212,16 @@ export class UpstreamAuthorizations {
     { accessId, url, page, target }: AccessOfServer,
     { userId }: UpstreamCaller,
   ): Omit<UpstreamCredentials, 'page'> {
+    let account: UpstreamAccount | undefined;
     return {
+      account: () => account,
       token: async (rejected) => {
         const access = await findUpstreamAccess(this.#options.db, accessId);
         // A token is sent only to the URL that it was issued for, even if the server's URL has changed.
         if (access?.url !== url) throw new UpstreamRefusal('no_token', page);
-        if (access.kind === 'client_credentials')
-          return this.#servers.token(access, target, rejected);
+        const isOfServer = access.kind === 'client_credentials';
+        account = isOfServer ? 'server_account' : 'person_account';
+        if (isOfServer) return this.#servers.token(access, target, rejected);
         if (userId === undefined) throw new UpstreamRefusal('no_person', page);
         return this.#persons.token(access, userId, rejected);
       },

@@ -36,7 +36,7 @@ export const lists: Readonly<Record<string, ListKind>> = {
  *
  * MCP 2025-11-25 pagination
  *
- * @throws {GatewayRefusal} `bad_params` for an unknown cursor, `upstream_failed`
+ * @throws {GatewayRefusal} `bad_params` for an unknown cursor, `upstream_unreadable`
  */
 export async function listWithSkills(
   next: UpstreamSend,
@@ -145,7 +145,7 @@ function pageMessage(
  * Puts the entries of `ours` before those of an upstream's page; of two with the same key ours stays. All other bytes
  * stay, except that the page must not be cached, as ours may change at any time.
  *
- * @throws {GatewayRefusal} `upstream_failed`
+ * @throws {GatewayRefusal} `upstream_unreadable`
  */
 function mergeList(
   theirs: ResponseMessage,
@@ -209,7 +209,7 @@ function withWrappedCursor(theirs: ResponseMessage) {
 }
 
 function unreadable(): GatewayRefusal {
-  return new GatewayRefusal('upstream_failed', { detail: 'its list could not be read' });
+  return new GatewayRefusal('upstream_unreadable', { detail: 'its list could not be read' });
 }
 
 const skillsPrefix = 'latchkey-skills:';

@@ -23,7 +23,7 @@ export interface ResponseMessage {
  * Reads the response in an answer; `undefined` when its status or media type says that there is none, and the body is
  * not read then. `wholeAnswer` makes an answer of a response that was read.
  *
- * @throws {GatewayRefusal} `upstream_failed` for ambiguous JSON
+ * @throws {GatewayRefusal} `upstream_unreadable` for ambiguous JSON
  */
 export async function readResponse({
   status,
@@ -37,7 +37,7 @@ export async function readResponse({
   const scan = scanMessage(message);
   if (scan.outcome === 'refused' && !isError(message)) {
     const detail = `its response could not be read: ${scan.reason}`;
-    throw new GatewayRefusal('upstream_failed', { detail });
+    throw new GatewayRefusal('upstream_unreadable', { detail });
   }
   if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') {
     return { message, result: undefined, code: undefined };

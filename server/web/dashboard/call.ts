@@ -6,7 +6,7 @@ import { writtenAtMs } from '#db/calls';
 import { findOrganization } from '#db/organizations';
 import { findServer, findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
-import type { CallRecord } from '#model/calls';
+import { accountOwnerOf, type CallRecord } from '#model/calls';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { msWords } from '#web/plots';
@@ -214,6 +214,7 @@ function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefin
       ? []
       : [linked(subjectLabel(call.method), call.subject, activityPath(organization, tool))]),
     ...plain('Sent to the upstream', accountWords[call.account]),
+    ...plain('Account of', call.account === 'none' ? undefined : accountOwnerOf(call)?.name),
     ...plain('Size of request', bytesWords(call.bytesIn)),
     ...plain('Size of answer', bytesWords(call.bytesOut)),
     ...plain('Repetitions', call.times > 1 ? `${call.times} within a minute` : undefined),

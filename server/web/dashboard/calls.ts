@@ -89,6 +89,8 @@ export function callPath(organization: string, { id }: Pick<CallRecord, 'id'>): 
 }
 
 const longestText = 60;
+/** It may contain an address. */
+const longestReason = 400;
 
 /** A text that a caller chose, short enough for a sentence. */
 function words(text: string, limit = longestText): string {
@@ -117,7 +119,7 @@ export function failureSentence(call: CallRecord): string | undefined {
   const whose = call.person
     ? `The call of ${callerName(call)}`
     : `The call with the ${callerName(call)}`;
-  return `${whose} ${verb} because ${failure.because}.`;
+  return `${whose} ${verb} because ${displayName(failure.because, longestReason)}.`;
 }
 
 /** What a method does, before the name of what it was used on. */
@@ -218,7 +220,7 @@ function reasonLine(call: CallRecord, hasRemedy: boolean): Html | undefined {
   const failure = failureOf(call);
   if (!failure) return undefined;
   if (hasRemedy) return html`<p class="note">${failureSentence(call)} ${failure.remedy}</p>`;
-  const { because } = failure;
+  const because = displayName(failure.because, longestReason);
   return html`<p class="note">${because.charAt(0).toUpperCase()}${because.slice(1)}.</p>`;
 }
 

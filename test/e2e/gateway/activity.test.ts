@@ -88,7 +88,7 @@ test('activity: each outcome of a call is one row that says who called what', as
     ['tools/call', 'echo', 'ok', undefined, 200],
     ['tools/call', 'failing', 'tool_error', undefined, 200],
     ['tools/call', 'unknown', 'protocol_error', '-32602', 200],
-    ['tools/call', 'broken', 'upstream_error', 'upstream_failed', 502],
+    ['tools/call', 'broken', 'upstream_error', 'upstream_server_error', 502],
     ['resources/read', 'file:///a.txt?…', 'ok', undefined, 200],
     [undefined, undefined, 'refused', 'not_json', 400],
   ]);

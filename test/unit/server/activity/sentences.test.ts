@@ -4,7 +4,7 @@ import { failureOf } from '#server/activity/sentences';
 import { callEnds } from '#server/model/calls';
 
 const of = (end: (typeof callEnds)[number], error?: string, account = 'none' as const) =>
-  failureOf({ end, error, account });
+  failureOf({ end, error, account, person: undefined });
 
 test('failure of a call: one that went well or that its caller cancelled has none, any other has', () => {
   const without = callEnds.filter((end) => of(end) === undefined);
@@ -15,7 +15,7 @@ test('failure of a call: one that went well or that its caller cancelled has non
 test.each([
   ['refused', 'insufficient_scope', 'the credential lacks the scope for it', 'credential'],
   ['refused', 'suspended', 'a setting suspends this caller', 'access'],
-  ['refused', 'unknown_tool', 'the tool is hidden, or the server has no such tool', 'tools'],
+  ['refused', 'unknown_tool', 'the server has no such tool', 'tools'],
   [
     'refused',
     'too_many_requests',
@@ -31,7 +31,7 @@ test.each([
   ['upstream_error', 'upstream_unreachable', 'the upstream cannot be reached', 'settings'],
   ['upstream_error', 'agent_offline', 'the agent that reaches the server is offline', 'settings'],
   ['upstream_error', 'too_slow', 'it took longer than this server allows', 'settings'],
-  ['refused', 'upstream_token', 'the upstream rejected the connected account', 'account'],
+  ['upstream_error', 'upstream_token', 'the upstream rejected the connected account', 'account'],
   [
     'protocol_error',
     '-32602',
@@ -54,6 +54,7 @@ test('failure of a call: an upstream that fails with shared headers leads to its
     end: 'upstream_error',
     error: 'upstream_failed',
     account: 'fixed_headers',
+    person: undefined,
   });
 
   expect(failure?.place).toBe('upstream');

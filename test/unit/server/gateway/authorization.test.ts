@@ -20,7 +20,7 @@ describe('authorize', () => {
       'one that is withheld of those that are compared',
       { withheldTools: ['drop'], openTools: ['drop', 'query'] },
     ],
-  ])('calling a hidden or forbidden tool is refused like calling an unknown one: %s', (_, but) => {
+  ])('a tool whose definition nobody has accepted is not called: %s', (_, but) => {
     const callOf = (name: string) => {
       const { envelope, body } = scannedRequest('tools/call', { name });
       return () =>
@@ -28,7 +28,7 @@ describe('authorize', () => {
     };
 
     expect(callOf('query')).not.toThrow();
-    expect(callOf('drop')).toThrow(expect.objectContaining({ code: 'unknown_tool' }));
+    expect(callOf('drop')).toThrow(expect.objectContaining({ code: 'withheld_tool' }));
   });
 
   test('a credential without any scope may still send the handshake', () => {
@@ -140,7 +140,7 @@ describe('authorize', () => {
     test('is unknown to its caller, however its name is escaped', () => {
       const escaped =
         '{"jsonrpc":"2.0","id":1,"method":"tools\\/call","params":{"name":"dr\\u006fp"}}';
-      const unknown = expect.objectContaining({ code: 'unknown_tool' });
+      const unknown = expect.objectContaining({ code: 'hidden_tool' });
 
       expect(() => allow(scannedRequest('tools/call', { name: 'drop' }), scopes, ['drop'])).toThrow(
         unknown,

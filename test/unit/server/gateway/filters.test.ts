@@ -25,7 +25,7 @@ test('an answer whose body was replaced is scanned, whatever the former body was
     replied({ text: text?.body ?? '', ...(message && { message }) }, options);
 
   expect(await bodyText(await answered(own, own))).toBe(own?.body.toString());
-  await expect(answered(other, own)).rejects.toMatchObject({ code: 'upstream_failed' });
+  await expect(answered(other, own)).rejects.toMatchObject({ code: 'upstream_unreadable' });
 });
 
 describe('a response to another request', () => {
@@ -58,7 +58,7 @@ describe('a response to another request', () => {
     ['a batch', `[${result('7')}]`],
   ])('%s is refused where it is the whole answer', async (_, text) => {
     await expect(passed({ text }, '7')).rejects.toMatchObject({
-      code: 'upstream_failed',
+      code: 'upstream_unreadable',
     } satisfies Partial<GatewayRefusal>);
   });
 
@@ -83,7 +83,7 @@ describe('a response to another request', () => {
 
     expect([refused.status, refused.body]).toEqual([404, error('7')]);
     await expect(passed({ status: 404, text: result('7') }, '7')).rejects.toMatchObject({
-      code: 'upstream_failed',
+      code: 'upstream_not_found',
       details: { detail: 'it answered HTTP 404' },
     });
   });
@@ -129,7 +129,7 @@ describe('a response to another request', () => {
         text += Buffer.from(chunk).toString();
     })();
 
-    await expect(reading).rejects.toMatchObject({ code: 'upstream_failed' });
+    await expect(reading).rejects.toMatchObject({ code: 'upstream_unreadable' });
     expect(() => JSON.parse(text)).toThrow(SyntaxError);
   });
 });
@@ -270,7 +270,7 @@ describe('the presentation of a server', () => {
     ['a result twice', json('{"instructions":"a"}').replace('}}', '},"result":{}}')],
     ['data behind it', `${json('{}')} {}`],
   ])('an answer that a client could read differently is refused: %s', async (_, text) => {
-    const refused = { code: 'upstream_failed' };
+    const refused = { code: 'upstream_unreadable' };
     const event = { mediaType: 'text/event-stream', text: `data: ${text}\n\n` };
 
     await expect(present({ text }, { instructions: 'b' })).rejects.toMatchObject(refused);

@@ -16,6 +16,8 @@ const actionOf = (code: RefusalCode) =>
 test.each<[RefusalCode, string]>([
   ['insufficient_scope', 'call.insufficient-scope'],
   ['unknown_tool', 'call.unknown-tool'],
+  ['hidden_tool', 'call.unknown-tool'],
+  ['withheld_tool', 'call.unknown-tool'],
   ['too_many_requests', 'call.too-many-requests'],
   ['not_connected', 'call.not-connected'],
   ['no_person', 'call.no-person'],

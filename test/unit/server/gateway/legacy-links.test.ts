@@ -76,6 +76,6 @@ test('107: handshake: an answer over the size limit is refused', async () => {
   const upstream = upstreamThat({ initialize: () => ({ text: longHandshake }) });
   const answer = eraCaller(upstream, { eras }).modern('tools/list');
 
-  await expect(answer).rejects.toMatchObject({ code: 'upstream_failed' });
+  await expect(answer).rejects.toMatchObject({ code: 'upstream_too_large' });
   await eras.close();
 });

@@ -113,7 +113,7 @@ describe('the end of a stream', () => {
   }
 
   const broken = new UpstreamError('broken', 'gone');
-  const told = 'event: message\ndata: {"lost":"upstream_failed"}\n\n';
+  const told = 'event: message\ndata: {"lost":"upstream_broke_off"}\n\n';
 
   test.each([
     ['before the first event', [], ''],
@@ -137,7 +137,7 @@ describe('the end of a stream', () => {
 
   test('an answer that is no event stream is refused when it is interrupted', async () => {
     await expect(read(['{}\n\n'], broken, 'application/json')).rejects.toMatchObject({
-      code: 'upstream_failed',
+      code: 'upstream_broke_off',
       cause: broken,
     });
   });

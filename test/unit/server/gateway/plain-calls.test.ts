@@ -118,7 +118,7 @@ describe('a plain request', () => {
       return { ...rest, text: body };
     });
 
-    await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_failed' });
+    await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_not_found' });
     expect(
       upstream.sent.map(messageOf).filter(({ method }) => method === 'tools/list'),
     ).toHaveLength(2);
@@ -155,19 +155,22 @@ describe('a plain request', () => {
       return { ...rest, text: body };
     });
 
-    await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_failed' });
+    await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_unreadable' });
   });
 
-  test.each(['x'.repeat(1 << 20), '1999-01-01'])(
+  test.each([
+    ['1999-01-01', 'upstream_failed'],
+    ['x'.repeat(1 << 20), 'upstream_too_large'],
+  ])(
     '107: an upstream that names an unknown revision is given up, and none is kept',
-    async (protocolVersion) => {
+    async (protocolVersion, code) => {
       const upstream = fakeUpstream((request): ScriptedAnswer => {
         const { id, method } = messageOf(request);
         if (method === 'server/discover') return { status: 404 };
         return { text: JSON.stringify({ jsonrpc: '2.0', id, result: { protocolVersion } }) };
       });
 
-      await expect(ask(upstream, list)).rejects.toMatchObject({ code: 'upstream_failed' });
+      await expect(ask(upstream, list)).rejects.toMatchObject({ code });
       expect(links.keeps('key:a srv_1')).toBe(false);
     },
   );
@@ -389,8 +392,8 @@ describe('a handshake that fails', () => {
     const refusing = (answer: ScriptedAnswer) => (request: { text: string }) =>
       messageOf(request).method === 'server/discover' ? { status: 404 } : answer;
     test.each<[string, string, (request: { text: string }) => ScriptedAnswer]>([
-      ['it refuses the gateway', 'upstream_failed', () => ({ status: 401 })],
-      ['it is broken', 'upstream_failed', () => ({ status: 500 })],
+      ['it refuses the gateway', 'upstream_refused_credentials', () => ({ status: 401 })],
+      ['it is broken', 'upstream_server_error', () => ({ status: 500 })],
       ['it is busy', 'upstream_busy', () => ({ status: 503 })],
       ['it refused the MCP handshake', 'upstream_failed', refusing({ status: 400 })],
       [
@@ -403,13 +406,13 @@ describe('a handshake that fails', () => {
         'upstream_failed',
         refusing({ text: '{"jsonrpc":"2.0","id":1,"error":{}}' }),
       ],
-      ['its answer is no JSON', 'upstream_failed', refusing({ text: 'hello' })],
+      ['its answer is no JSON', 'upstream_not_json', refusing({ text: 'hello' })],
       [
         'its stream ends too soon',
-        'upstream_failed',
+        'upstream_not_json',
         refusing({ mediaType: 'text/event-stream', text: eventStream() }),
       ],
-      ['its answer breaks off', 'upstream_failed', refusing({ text: brokenOff('{') })],
+      ['its answer breaks off', 'upstream_broke_off', refusing({ text: brokenOff('{') })],
     ])('%s', async (_, code, script) => {
       await expect(
         links.link({ key: 'key:a srv_1', place, upstream: fakeUpstream(script) }),
@@ -426,7 +429,7 @@ describe('a handshake that fails', () => {
 
       await expect(links.link({ key: 'key:a srv_1', place, upstream })).rejects.toMatchObject({
         name: 'GatewayRefusal',
-        code: 'upstream_failed',
+        code: 'upstream_timeout',
         details: { detail: 'it did not answer in time' },
       });
     });

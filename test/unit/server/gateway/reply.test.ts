@@ -108,7 +108,12 @@ describe('an unusable answer', () => {
   describe('an upstream without an answer is refused with a message of the gateway', () => {
     test.each([
       ['unreachable', 'upstream_unreachable'],
-      ['timeout', 'upstream_failed'],
+      ['unknown_host', 'upstream_unknown_host'],
+      ['not_public', 'upstream_not_public'],
+      ['tls', 'upstream_tls_failed'],
+      ['timeout', 'upstream_timeout'],
+      ['broken', 'upstream_broke_off'],
+      ['encoded', 'upstream_unreadable'],
       ['offline', 'agent_offline'],
     ] as const)('%s: %s', async (fault, code) => {
       const upstream = fakeUpstream(() => Promise.reject(new UpstreamError(fault, 'POST')));
@@ -129,28 +134,43 @@ describe('an unusable answer', () => {
 
     await expect(replying).rejects.toSatisfy(
       ({ code, details }: GatewayRefusal) =>
-        code === 'upstream_failed' && details.retryAfterSeconds === undefined,
+        code === 'upstream_server_error' && details.retryAfterSeconds === undefined,
     );
   });
 
   describe('an unusable answer is refused', () => {
     test.each<[string, ScriptedAnswer, object]>([
       ['upstream_busy', { status: 503, retryAfterSeconds: 7 }, { retryAfterSeconds: 7 }],
-      ['upstream_busy', { status: 429 }, {}],
-      ['upstream_busy', { status: 429, retryAfterSeconds: 900_000 }, { retryAfterSeconds: 3600 }],
-      ['upstream_failed', { status: 401 }, { detail: 'it refused the request (HTTP 401)' }],
-      ['upstream_failed', { status: 403 }, { detail: 'it refused the request (HTTP 403)' }],
+      ['upstream_rate_limited', { status: 429 }, {}],
       [
-        'upstream_failed',
+        'upstream_rate_limited',
+        { status: 429, retryAfterSeconds: 900_000 },
+        { retryAfterSeconds: 3600 },
+      ],
+      [
+        'upstream_refused_credentials',
+        { status: 401 },
+        { detail: 'it refused the request (HTTP 401)' },
+      ],
+      [
+        'upstream_refused_credentials',
+        { status: 403 },
+        { detail: 'it refused the request (HTTP 403)' },
+      ],
+      [
+        'upstream_server_error',
         { status: 500 },
         { detail: 'it answered HTTP 500 with application/json' },
       ],
-      ['upstream_failed', { status: 307, mediaType: '' }, { detail: 'it answered HTTP 307' }],
+      ['upstream_redirected', { status: 307, mediaType: '' }, { detail: 'it answered HTTP 307' }],
       [
-        'upstream_failed',
+        'upstream_not_json',
         { mediaType: 'text/html' },
         { detail: 'it answered HTTP 200 with text/html' },
       ],
+      ['upstream_not_found', { status: 404, mediaType: 'text/html' }, {}],
+      ['upstream_not_found', { status: 410, mediaType: '' }, {}],
+      ['upstream_method_not_allowed', { status: 405, mediaType: '' }, {}],
       ['upstream_failed', { status: 400, mediaType: 'text/html' }, {}],
     ])('%s: %j', async (code, answer, details) => {
       await expect(
@@ -162,7 +182,7 @@ describe('an unusable answer', () => {
     });
   });
 
-  describe('an answer that is interrupted before its response is upstream_failed', () => {
+  describe('an answer that is interrupted before its response is upstream_broke_off', () => {
     test.each<[string, ScriptedAnswer, typeof json]>([
       [
         'in an event stream that ends',
@@ -178,7 +198,7 @@ describe('an unusable answer', () => {
     ])('%s', async (_, answer, accepts) => {
       await expect(replied(answer, { accepts })).rejects.toMatchObject({
         name: 'GatewayRefusal',
-        code: 'upstream_failed',
+        code: 'upstream_broke_off',
       });
     });
   });
@@ -230,7 +250,7 @@ describe('the limits of an answer', () => {
     'an answer %s of one byte over the limit is an error that names the limit',
     async (_, body) => {
       await expect(limited(body, 6)).rejects.toMatchObject({
-        code: 'upstream_failed',
+        code: 'upstream_too_large',
         message: 'its response is larger than the 6 bytes that this server allows',
       });
     },
@@ -255,7 +275,7 @@ describe('the limits of an answer', () => {
       for await (const chunk of rest) passed += chunk.length;
     })();
 
-    await expect(read).rejects.toMatchObject({ code: 'upstream_failed' });
+    await expect(read).rejects.toMatchObject({ code: 'upstream_too_large' });
     expect(passed).toBe(2_100_000);
     expect(cut).toHaveBeenCalledOnce();
     expect(ended).toHaveBeenCalledOnce();
@@ -270,7 +290,7 @@ describe('the limits of an answer', () => {
       for await (const chunk of rest) text += Buffer.from(chunk).toString();
     })();
 
-    await expect(read).rejects.toMatchObject({ code: 'upstream_failed' });
+    await expect(read).rejects.toMatchObject({ code: 'upstream_too_large' });
     expect(text).toBe('data: 1\n\ndata: 2\n\n');
   });
 

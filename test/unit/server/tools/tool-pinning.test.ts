@@ -246,7 +246,9 @@ describe('a list of tools', () => {
       const text = `id: 7\ndata: ${progress}\n\n`;
       const { ask } = watched({ mediaType: 'text/event-stream', text }, rule);
 
-      await expect(ask(request('tools/list'))).rejects.toMatchObject({ code: 'upstream_failed' });
+      await expect(ask(request('tools/list'))).rejects.toMatchObject({
+        code: 'upstream_broke_off',
+      });
     });
 
     test.each([202, 204])('an HTTP %i instead of a list is refused', async (status) => {

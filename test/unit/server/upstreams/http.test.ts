@@ -242,7 +242,7 @@ describe('an upstream that was not named by the operator', () => {
     async (host) => {
       const { upstream, calls } = await guarded(host, []);
 
-      await expect(upstream.send(post())).rejects.toMatchObject({ code: 'unreachable' });
+      await expect(upstream.send(post())).rejects.toMatchObject({ code: 'not_public' });
       expect(calls()).toBe(0);
     },
   );
@@ -264,7 +264,7 @@ describe('an upstream that was not named by the operator', () => {
   ])('is not reached at another port of %s than the operator named', async (host, place) => {
     const { upstream, calls } = await guarded(host, [place]);
 
-    await expect(upstream.send(post())).rejects.toMatchObject({ code: 'unreachable' });
+    await expect(upstream.send(post())).rejects.toMatchObject({ code: 'not_public' });
     expect(calls()).toBe(0);
   });
 });

@@ -31,7 +31,7 @@ test.each([
   const upstream = fakeUpstream(() => ({ text }));
   const behindOurs = pages(upstream, 'resources/list');
 
-  await expect(behindOurs).rejects.toMatchObject({ code: 'upstream_failed' });
+  await expect(behindOurs).rejects.toMatchObject({ code: 'upstream_unreadable' });
 });
 
 type Method = 'resources/list' | 'skills/list';

@@ -242,7 +242,7 @@ test('a call: its page has every fact, the cause with its remedy, and links to w
       userId: 'user_eli',
       application: claude,
       end: 'upstream_error',
-      error: 'upstream_failed',
+      error: 'upstream_refused_credentials',
       account: 'fixed_headers',
       status: 502,
       traceId: 'a'.repeat(32),
@@ -254,7 +254,7 @@ test('a call: its page has every fact, the cause with its remedy, and links to w
   const { text } = await app.get(`/dashboard/acme/activity/${call?.id}`, cookie);
 
   expect(text).toContain(
-    'The call of user_eli@example.com failed because the upstream failed, did not answer in time, or refused the request.',
+    'The call of user_eli@example.com failed because the upstream refused the shared key.',
   );
   expect(text).toContain('href="/dashboard/acme/servers/sales/upstream">Check upstream');
   expect(text).toContain('Application, as it calls itself');
