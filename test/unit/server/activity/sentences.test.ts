@@ -1,7 +1,57 @@
 import { expect, test } from 'vitest';
 
-import { failureOf } from '#server/activity/sentences';
-import { callEnds } from '#server/model/calls';
+import { readFileSync } from 'node:fs';
+
+import { endWords, failureOf } from '#server/activity/sentences';
+import { callEnds, upstreamAccounts } from '#server/model/calls';
+
+const documentation = readFileSync(
+  new URL('../../../../docs/activity.md', import.meta.url),
+  'utf8',
+);
+
+/** The rows of the table below a heading of the documentation, each as the texts of its cells. */
+function documented(heading: string): readonly string[][] {
+  const [, section = ''] = documentation.split(`\n## ${heading}\n`);
+  const [own = ''] = section.split('\n## ');
+  const rows = own.split('\n').filter((line) => line.startsWith('|'));
+  return rows.slice(2).map((row) =>
+    row
+      .slice(1, -1)
+      .split('|')
+      .map((cell) => cell.trim().replaceAll('`', '')),
+  );
+}
+
+test('outcomes: the documentation lists all of them, with the words of the page', () => {
+  const rows = documented('Outcomes');
+
+  expect(rows.map(([end, words]) => [end, words])).toEqual(
+    callEnds.map((end) => [end, endWords[end]]),
+  );
+});
+
+const reasons = documented('Why a server did not answer');
+
+test('reasons of a server error: the documentation has a table of them', () => {
+  expect(reasons.length).toBeGreaterThan(15);
+});
+
+test.each(reasons)(
+  'reason of a server error: %s with the account %s',
+  (error, account, because) => {
+    const known = upstreamAccounts.find((one) => one === account);
+    const failure = failureOf({
+      end: 'upstream_error',
+      error,
+      account: known ?? 'oauth_account',
+      person: { id: 'user_dana', name: 'dana@example.com' },
+    });
+
+    expect(known).toBe(account);
+    expect(failure?.because).toBe(because);
+  },
+);
 
 const of = (end: (typeof callEnds)[number], error?: string, account = 'none' as const) =>
   failureOf({ end, error, account, person: undefined });
