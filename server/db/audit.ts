@@ -44,6 +44,7 @@ export interface AuditQuery {
   readonly action?: string | undefined;
   readonly target?: string | undefined;
   readonly outcome?: 'done' | 'refused' | undefined;
+  readonly requestId?: string | undefined;
   /** Inclusive. */
   readonly from?: EpochSeconds | undefined;
   /** Exclusive. */
@@ -86,7 +87,18 @@ export async function insertAuditEvent(db: Db, event: AuditEvent): Promise<void>
 /** The selected events, newest first. Later pages of a long audit log are as fast as the first. */
 export async function listAuditEvents(
   db: Db,
-  { organization, actor, action, target, outcome, from, until, after, limit }: AuditQuery,
+  {
+    organization,
+    actor,
+    action,
+    target,
+    outcome,
+    requestId,
+    from,
+    until,
+    after,
+    limit,
+  }: AuditQuery,
 ): Promise<StoredAuditEvent[]> {
   let query = db
     .selectFrom('audit_event')
@@ -99,6 +111,7 @@ export async function listAuditEvents(
     const value = equal[name];
     if (value !== undefined) query = query.where(name, '=', value);
   }
+  if (requestId !== undefined) query = query.where('request_id', '=', requestId);
   if (from !== undefined) query = query.where('at', '>=', from);
   if (until !== undefined) query = query.where('at', '<', until);
   if (after) query = query.where(sql<boolean>`(at, id) < (${after.at}, ${after.id})`);

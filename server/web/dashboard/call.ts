@@ -93,10 +93,16 @@ async function auditTable(
 ): Promise<Table | undefined> {
   const from = Math.floor(call.startedAtMs / 1000) - 1;
   const until = from + Math.ceil((call.durationMs ?? 0) / 1000) + 60;
-  const near = await listAuditEvents(db, { organization, from, until, limit: 200 });
-  const events = near.flatMap(({ id, at, actor, action, target = null, outcome, requestId }) =>
-    requestId === call.requestId ? [{ id, at, actor, action, target, outcome }] : [],
-  );
+  const { requestId } = call;
+  const found = await listAuditEvents(db, { organization, requestId, from, until, limit: 50 });
+  const events = found.map(({ id, at, actor, action, target = null, outcome }) => ({
+    id,
+    at,
+    actor,
+    action,
+    target,
+    outcome,
+  }));
   if (events.length === 0) return undefined;
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {

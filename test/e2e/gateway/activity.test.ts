@@ -109,6 +109,24 @@ test('activity: each outcome of a call is one row that says who called what', as
   expect(JSON.stringify(rows)).not.toContain('kept out');
 });
 
+test.each([
+  [401, 'upstream_refused_credentials'],
+  [403, 'upstream_refused_credentials'],
+  [405, 'upstream_method_not_allowed'],
+  [307, 'upstream_redirected'],
+  [429, 'upstream_rate_limited'],
+  [503, 'upstream_busy'],
+  [500, 'upstream_server_error'],
+])('activity: a server that answers HTTP %i is a failure of its own', async (status, code) => {
+  const { key, id } = await gateway.newKey('acme/fixture');
+  upstream.answer = (_, response) => void response.writeHead(status).end();
+  await mcpCall(gateway.endpoint, { key, ...modern('tools/call', { name: 'echo' }) });
+
+  expect(await recordedOf(id, 1)).toMatchObject([
+    { end: 'upstream_error', error: code, account: 'none', subject: 'echo' },
+  ]);
+});
+
 test('activity: a caller without the scope is refused in one row a minute, with the number of calls', async () => {
   const { key, id } = await gateway.newKey('acme/fixture', '--scope', 'mcp:tools:read');
   for (let times = 0; times < 5; times += 1) {
