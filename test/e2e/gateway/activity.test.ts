@@ -1,8 +1,11 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { afterAll, expect, onTestFinished, test, vi } from 'vitest';
 
+import { failureOf } from '#server/activity/sentences';
 import { searchCalls } from '#server/db/find-calls';
 import type { CallRecord } from '#server/model/calls';
 import { gatewayUnderTest } from '#support/gateway-under-test';
@@ -125,6 +128,26 @@ test.each([
   expect(await recordedOf(id, 1)).toMatchObject([
     { end: 'upstream_error', error: code, account: 'none', subject: 'echo' },
   ]);
+});
+
+test('activity: a refused shared key is told from a call that was refused before it was sent', async () => {
+  const file = join(gateway.dataDir, 'shared-key');
+  writeFileSync(file, 'a-shared-key-of-the-organization\n');
+  const header = ['--http-header-file', `x-api-key=${file}`];
+  await gateway.command('server', 'create', 'acme/shared', '--http-url', upstream.url, ...header);
+  const { key, id } = await gateway.newKey('acme/shared', '--scope', 'mcp:tools:execute');
+  const url = `${gateway.base}/mcp/acme/shared`;
+  upstream.answer = (_, response) => void response.writeHead(401).end();
+  await mcpCall(url, { key, ...modern('tools/call', { name: 'echo' }) });
+  await mcpCall(url, { key, ...modern('prompts/get', { name: 'greet' }) });
+
+  const rows = await recordedOf(id, 2);
+
+  expect(rows.map(({ end, error, account }) => [end, error, account])).toEqual([
+    ['upstream_error', 'upstream_refused_credentials', 'fixed_headers'],
+    ['refused', 'insufficient_scope', 'none'],
+  ]);
+  expect(rows[0] && failureOf(rows[0])?.because).toBe('the upstream refused the shared key');
 });
 
 test('activity: a caller without the scope is refused in one row a minute, with the number of calls', async () => {
