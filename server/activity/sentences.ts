@@ -188,10 +188,10 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     place: 'credential',
   },
   suspended: {
-    because: 'a setting suspends this caller',
+    because: 'the server is disabled, or the organization does not accept this application',
     remedy:
-      'The organization may be disabled, or require a second factor, or the person may have lost access. Change that, and the credential works again.',
-    place: 'access',
+      'An administrator can enable the server, or accept the application. Then the same credential works again.',
+    place: 'settings',
   },
   two_credentials: {
     because: 'it carried two credentials',
@@ -337,7 +337,8 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
   },
   upstream_too_large: {
     because: 'the answer of the upstream was larger than this server allows',
-    remedy: 'Ask for less at once, or raise the limit in the settings of the server.',
+    remedy:
+      'Ask for less at once, or raise the limit in the settings of the server. An agent has a limit of its own.',
     place: 'settings',
   },
   upstream_failed: {
@@ -365,7 +366,7 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'The call may have taken effect. Check at the server before you repeat it.',
   },
   not_connected: {
-    because: 'the person has not connected an account of their own at the upstream',
+    because: 'the person has not connected an account at the upstream, or its sign-in has expired',
     remedy: 'The person opens the page of the server here and connects their account.',
     place: 'account',
   },

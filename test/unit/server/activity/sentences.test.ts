@@ -64,7 +64,12 @@ test('failure of a call: one that went well or that its caller cancelled has non
 
 test.each([
   ['refused', 'insufficient_scope', 'the credential lacks the scope for it', 'credential'],
-  ['refused', 'suspended', 'a setting suspends this caller', 'access'],
+  [
+    'refused',
+    'suspended',
+    'the server is disabled, or the organization does not accept this application',
+    'settings',
+  ],
   ['refused', 'unknown_tool', 'the server has no such tool', 'tools'],
   [
     'refused',
@@ -75,7 +80,7 @@ test.each([
   [
     'refused',
     'not_connected',
-    'the person has not connected an account of their own at the upstream',
+    'the person has not connected an account at the upstream, or its sign-in has expired',
     'account',
   ],
   ['upstream_error', 'upstream_unreachable', 'the upstream cannot be reached', 'settings'],
