@@ -275,6 +275,8 @@ const resetCodes = [
   'cancelled',
   'unknown_server',
   'unreachable',
+  'unknown_host',
+  'tls',
   'timeout',
   'too_large',
   'broken',

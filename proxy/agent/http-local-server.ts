@@ -93,10 +93,10 @@ export class HttpLocalServer implements LocalServer {
       return await http.request({ url, method, headers: sent, signal, ...(body && { body }) });
     } catch (error) {
       if (!(error instanceof HttpError)) throw error;
-      const { code, remedy } = error;
+      const { remedy } = error;
       const message = problemOf(error, url);
       throw new LocalServerError(
-        code === 'aborted' ? 'aborted' : 'unreachable',
+        absenceOf(error),
         remedy === undefined ? message : `${message}; ${remedy}`,
         { cause: error },
       );
@@ -115,17 +115,20 @@ export class HttpLocalServer implements LocalServer {
   }
 }
 
+function absenceOf({ code, cause }: HttpError): LocalServerError['code'] {
+  if (code === 'aborted') return 'aborted';
+  if (code === 'certificate') return 'tls';
+  return isUnknownHost(cause) ? 'unknown_host' : 'unreachable';
+}
+
+function isUnknownHost(cause: unknown): boolean {
+  return ['ENOTFOUND', 'EAI_AGAIN'].includes(platformCode(cause));
+}
+
 /** Why there is no connection, in words: `connection refused at 127.0.0.1:3000`. */
 function problemOf({ message, cause }: HttpError, { host, hostname }: URL): string {
-  switch (platformCode(cause)) {
-    case 'ECONNREFUSED':
-      return `connection refused at ${host}`;
-    case 'ENOTFOUND':
-    case 'EAI_AGAIN':
-      return `host ${hostname} not found`;
-    default:
-      return message;
-  }
+  if (platformCode(cause) === 'ECONNREFUSED') return `connection refused at ${host}`;
+  return isUnknownHost(cause) ? `host ${hostname} not found` : message;
 }
 
 /** The body, if all of it arrived together with the head, as that of most answers does. */

@@ -52,13 +52,21 @@ export interface LocalServer {
 }
 
 /**
- * `unreachable`: no connection, or the command does not start. `broken`: the response ended early or is not MCP.
+ * `unreachable`: no connection, or the command does not start. `unknown_host`: the host name was not found. `tls`: one side
+ * does not trust the other's certificate. `broken`: the response ended early or is not MCP.
  * `too_large`: a message over the limit. `busy`: too many sessions. `aborted`: the caller disconnected.
  * Messages contain no secrets.
  */
 export class LocalServerError extends Error {
   override readonly name = 'LocalServerError';
-  readonly code: 'unreachable' | 'broken' | 'too_large' | 'busy' | 'aborted';
+  readonly code:
+    | 'unreachable'
+    | 'unknown_host'
+    | 'tls'
+    | 'broken'
+    | 'too_large'
+    | 'busy'
+    | 'aborted';
 
   constructor(code: LocalServerError['code'], message: string, options?: ErrorOptions) {
     super(message, options);

@@ -287,6 +287,12 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
     remedy: 'Renew the certificate of the MCP server, or correct the host name in the URL.',
     place: 'settings',
   },
+  upstream_not_served: {
+    because: 'the agent is connected, but does not serve this server',
+    remedy:
+      'Add the server to the configuration of the agent, under the name that its settings show.',
+    place: 'settings',
+  },
   upstream_timeout: {
     because: 'the upstream did not answer in time',
     remedy:

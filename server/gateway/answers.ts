@@ -49,10 +49,13 @@ function throwAbsence(cause: unknown): never {
       throw new GatewayRefusal('upstream_not_public', { cause });
     case 'tls':
       throw new GatewayRefusal('upstream_tls_failed', { cause });
+    case 'not_served':
+      throw new GatewayRefusal('upstream_not_served', { cause });
     case 'timeout':
       throw new GatewayRefusal('upstream_timeout', late);
+    case 'too_large':
     case 'broken':
-      throw answerBrokeOff(cause);
+      throw unfinished(cause);
     case 'encoded':
       throw new GatewayRefusal('upstream_unreadable', {
         detail: 'it sent a compressed response, although the request did not allow one',
@@ -156,6 +159,10 @@ export function unfinished(cause: unknown): Error {
   if (cause instanceof SseEventTooLarge) {
     const detail = `its response is too large: more than ${cause.limit}`;
     return new GatewayRefusal('upstream_too_large', { detail, cause });
+  }
+  if (cause instanceof UpstreamError && cause.code === 'too_large') {
+    const detail = 'a message is larger than its agent allows';
+    return new GatewayRefusal('upstream_too_large', { detail, isOutcomeUnknown: true, cause });
   }
   const isOurs = cause instanceof GatewayRefusal;
   if (isOurs || (cause instanceof Error && cause.name === 'AbortError')) return cause;

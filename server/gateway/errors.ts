@@ -187,6 +187,7 @@ function words({ code, details }: GatewayRefusal, request: FailedRequest): Words
     case 'upstream_unknown_host':
     case 'upstream_not_public':
     case 'upstream_tls_failed':
+    case 'upstream_not_served':
       return {
         status: 502,
         code: -32000,

@@ -10,6 +10,8 @@ const upstreamFailures = [
   /** The address may be in a private network, or the host name is unknown: no error says which. */
   'upstream_not_public',
   'upstream_tls_failed',
+  /** Its agent is connected, but its configuration does not have this server. */
+  'upstream_not_served',
   /** No answer in time, or the answer ended early. */
   'upstream_timeout',
   'upstream_broke_off',

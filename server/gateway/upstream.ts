@@ -104,8 +104,12 @@ export class UpstreamError extends Error {
     /** It may be in a private network, or its host name is unknown. */
     | 'not_public'
     | 'tls'
+    /** Its agent does not serve it. */
+    | 'not_served'
     | 'timeout'
     | 'broken'
+    /** A message is larger than its agent allows. */
+    | 'too_large'
     | 'encoded'
     | 'offline';
   /** The reason that an agent gave, for administrators: `connection refused at 127.0.0.1:3000`. */

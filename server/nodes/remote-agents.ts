@@ -50,7 +50,17 @@ const answerSchema = z.object({
   bytes: z.number().optional(),
 });
 
-const errorCodes = z.enum(['unreachable', 'timeout', 'broken', 'encoded', 'offline']);
+const errorCodes = z.enum([
+  'unreachable',
+  'unknown_host',
+  'tls',
+  'not_served',
+  'timeout',
+  'broken',
+  'too_large',
+  'encoded',
+  'offline',
+]);
 
 /** A call's agent, the server behind that agent, and the caller. */
 interface AgentCall {

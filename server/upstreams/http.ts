@@ -325,9 +325,17 @@ function absenceOf(error: unknown): UpstreamError['code'] {
     return 'unknown_host';
   }
   const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  // Node.js has no list of them: OpenSSL names the causes for which it rejects a certificate.
-  if (/CERT|SELF_SIGNED|^ERR_TLS|^ERR_SSL|^EPROTO$/.test(code)) return 'tls';
-  return 'unreachable';
+  return isTlsError(code) ? 'tls' : 'unreachable';
+}
+
+/**
+ * Whether the code of an error says that no TLS connection can be made. Node.js has no list of them: OpenSSL names the causes for
+ * which it rejects a certificate. Node.js documentation, "X509 certificate error codes"
+ */
+export function isTlsError(code: string): boolean {
+  return /CERT|LEAF_SIGNATURE|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$|^HOSTNAME_MISMATCH$|^ERR_(?:TLS|SSL)|^EPROTO$/.test(
+    code,
+  );
 }
 
 function ended(): DOMException {

@@ -11,6 +11,7 @@ import { OutboundError } from '#outbound/checked-addresses';
 import { type ToolDefinition } from '#db/tool-definitions';
 import { toolDefinition } from '#tools/tool-definition';
 import { exactJson } from '#tools/exact-json';
+import { isTlsError } from './http.ts';
 
 const toolSchema = z.object({
   name: z.string(),
@@ -234,6 +235,7 @@ const absences: ReadonlySet<RefusalCode> = new Set([
   'upstream_unknown_host',
   'upstream_not_public',
   'upstream_tls_failed',
+  'upstream_not_served',
 ]);
 
 function* causesOf(error: unknown): Generator {
@@ -259,7 +261,7 @@ function networkReason(chain: readonly unknown[], name: string): string {
   }
   if (code === 'ECONNREFUSED') return `Connection refused at ${name}.`;
   if (/TIMEOUT|ETIMEDOUT/.test(code)) return `No connection to ${name}: it does not respond.`;
-  if (/CERT|SELF_SIGNED|ERR_TLS|ERR_SSL/.test(code)) {
+  if (isTlsError(code)) {
     return `The TLS certificate of ${name} is not valid (${code}).`;
   }
   return code ? `No connection to ${name} (${code}).` : `No connection to ${name}.`;

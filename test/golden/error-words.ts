@@ -44,6 +44,7 @@ const gatewayCodes = {
   upstream_unknown_host: true,
   upstream_not_public: true,
   upstream_tls_failed: true,
+  upstream_not_served: true,
   upstream_timeout: true,
   upstream_broke_off: true,
   upstream_refused_credentials: true,

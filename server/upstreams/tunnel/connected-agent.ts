@@ -254,7 +254,7 @@ export class ConnectedAgent {
     if (!this.takesCalls) throw new UpstreamError('offline', 'the agent is not connected');
     const able = ready.filter((tunnel) => tunnel.serves(server));
     if (able.length === 0) {
-      throw new UpstreamError('unreachable', `the agent does not serve '${server}'`);
+      throw new UpstreamError('not_served', `the agent does not serve '${server}'`);
     }
     const listens = isListening(request);
     const inSession = this.#at(

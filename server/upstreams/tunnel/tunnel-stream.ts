@@ -240,12 +240,14 @@ function answerOf(head: Head): Omit<UpstreamAnswer, 'body'> {
 function errorCode(code: ResetCode): UpstreamError['code'] {
   switch (code) {
     case 'unknown_server':
+      return 'not_served';
     case 'unreachable':
-      return 'unreachable';
+    case 'unknown_host':
+    case 'tls':
     case 'timeout':
-      return 'timeout';
-    case 'cancelled':
     case 'too_large':
+      return code;
+    case 'cancelled':
     case 'broken':
     case 'busy':
       return 'broken';

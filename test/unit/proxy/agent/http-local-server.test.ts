@@ -5,8 +5,10 @@ import { agentStatus } from '#proxy/agent/agent-status';
 import { HttpLocalServer } from '#proxy/agent/http-local-server';
 import { ServedServers } from '#proxy/agent/run-agent';
 import { httpClient } from '#proxy/transport/http-client';
+import { selfSigned } from '#support/certificates';
 import { fakeClock } from '#support/fake-clock';
 import { freePort, listen } from '#support/loopback';
+import { tlsServer } from '#support/tls-server';
 
 const request = () => ({
   server: 'crm',
@@ -18,14 +20,14 @@ const request = () => ({
 });
 
 /** An agent that serves `crm` at a port, and what it prints for a journal. */
-function agentFor(port: number, host = '127.0.0.1') {
+function agentFor(port: number, host = '127.0.0.1', scheme = 'http') {
   let printed = '';
   const status = agentStatus(
     'plain',
     (text) => (printed += text),
     () => 0,
   );
-  const url = new URL(`http://${host}:${port}/mcp`);
+  const url = new URL(`${scheme}://${host}:${port}/mcp`);
   const servers = new ServedServers(new Map([['crm', { kind: 'http', url }]]), {
     open: () =>
       new HttpLocalServer({ url, headerSecrets: {}, http: httpClient(() => ({ env: {} })) }),
@@ -63,7 +65,21 @@ test('agent: a server that refuses connections is reported once, with its addres
 test('agent: an error of name resolution names the unknown host', async () => {
   const { servers } = agentFor(3000, 'crm.invalid');
 
-  await expect(servers.respond(request())).rejects.toThrow('host crm.invalid not found');
+  await expect(servers.respond(request())).rejects.toMatchObject({
+    code: 'unknown_host',
+    message: 'host crm.invalid not found',
+  });
+  await servers.close();
+});
+
+test('agent: a certificate that is not trusted is told from a server that cannot be reached', async () => {
+  await using server = await tlsServer(await selfSigned());
+  const { servers } = agentFor(server.port, '127.0.0.1', 'https');
+
+  await expect(servers.respond(request())).rejects.toMatchObject({
+    code: 'tls',
+    message: expect.stringContaining('its certificate is self-signed'),
+  });
   await servers.close();
 });
 

@@ -63,6 +63,7 @@ describe('a refusal has its HTTP status and its JSON-RPC code', () => {
     ['upstream_unknown_host', 502, -32000],
     ['upstream_not_public', 502, -32000],
     ['upstream_tls_failed', 502, -32000],
+    ['upstream_not_served', 502, -32000],
     ['upstream_timeout', 502, -32000],
     ['upstream_broke_off', 502, -32000],
     ['upstream_refused_credentials', 502, -32000],

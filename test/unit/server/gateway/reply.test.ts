@@ -111,8 +111,10 @@ describe('an unusable answer', () => {
       ['unknown_host', 'upstream_unknown_host'],
       ['not_public', 'upstream_not_public'],
       ['tls', 'upstream_tls_failed'],
+      ['not_served', 'upstream_not_served'],
       ['timeout', 'upstream_timeout'],
       ['broken', 'upstream_broke_off'],
+      ['too_large', 'upstream_too_large'],
       ['encoded', 'upstream_unreadable'],
       ['offline', 'agent_offline'],
     ] as const)('%s: %s', async (fault, code) => {

@@ -137,6 +137,12 @@ describe('inspection: a server that cannot be used', () => {
       'The TLS certificate of mcp.example.com is not valid (CERT_HAS_EXPIRED).',
     ],
     [
+      'certificate without its chain',
+      unreachable('UNABLE_TO_VERIFY_LEAF_SIGNATURE'),
+      'offline',
+      'The TLS certificate of mcp.example.com is not valid (UNABLE_TO_VERIFY_LEAF_SIGNATURE).',
+    ],
+    [
       'server of an agent',
       failing(new UpstreamError('unreachable', 'the agent ended the call', { detail })),
       'error',

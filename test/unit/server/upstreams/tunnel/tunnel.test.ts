@@ -213,10 +213,12 @@ test('a caller that stops reading an answer resets its stream', async () => {
 });
 
 test.each([
-  ['unknown_server', 'unreachable'],
+  ['unknown_server', 'not_served'],
   ['unreachable', 'unreachable'],
+  ['unknown_host', 'unknown_host'],
+  ['tls', 'tls'],
   ['timeout', 'timeout'],
-  ['too_large', 'broken'],
+  ['too_large', 'too_large'],
   ['something new', 'broken'],
 ])('the reason %s of an agent becomes %s', async (code, expected) => {
   using server = handTunnels();
@@ -339,7 +341,7 @@ test('a server that was suspended does not blame the agents', () => {
 test('a second HELLO changes what the agent can serve', async () => {
   using server = handTunnels();
   const agent = server.connect();
-  await expect(server.send({ server: 'stock' })).rejects.toMatchObject({ code: 'unreachable' });
+  await expect(server.send({ server: 'stock' })).rejects.toMatchObject({ code: 'not_served' });
   agent.say(hello(['stock']));
   const answer = server.send({ server: 'stock' });
   agent.answer(1);
