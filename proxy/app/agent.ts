@@ -103,7 +103,10 @@ function tracedServer(
   kind: LocalServerSettings['kind'],
   tracing: Tracing,
 ): LocalServer {
-  const attributes = { 'latchkey.upstream.kind': kind };
+  const attributes = {
+    'latchkey.upstream.kind': kind,
+    'network.transport': kind === 'http' ? 'tcp' : 'pipe',
+  };
   return {
     ...server,
     send: (request) =>

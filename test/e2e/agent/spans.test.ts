@@ -44,6 +44,10 @@ test('spans: one trace leads from the caller through the gateway and the tunnel 
     ['latchkey-server', 'tools/call echo'],
     ['latchkey-agent', 'tools/call echo'],
   ]);
+  expect([tunnel, atAgent].map((span) => span?.attributes)).toMatchObject([
+    { 'latchkey.upstream.kind': 'agent', 'network.transport': 'tcp' },
+    { 'latchkey.upstream.kind': 'http', 'network.transport': 'tcp' },
+  ]);
   expect(spans).toHaveLength(3);
   const continued = `00-${traceId}-${atAgent?.spanId}-01`;
   expect(reached?.headers['traceparent']).toBe(continued);
