@@ -284,19 +284,40 @@ export async function findDocumentedClient(
   return { client, fetchedAt: row.fetched_at ?? 0 };
 }
 
-/** Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. */
+/**
+ * Stores the content of a metadata document in place of the earlier one. A revoked client stays revoked. If nothing but the
+ * time has changed, only that is written, so that nodes on PostgreSQL do not read their admissions again.
+ */
 export async function putDocumentedClient(
   db: Db,
   { id, name, redirectUris, jwks, isLatchkeyProxy }: DocumentedClient,
   fetchedAt: EpochSeconds,
 ): Promise<void> {
-  const described = {
+  const described: Omit<DocumentColumns, 'id'> = {
     name,
     redirect_uris: JSON.stringify(redirectUris),
     jwks: jwks ?? null,
     is_latchkey_proxy: isLatchkeyProxy ? 1 : 0,
-    fetched_at: fetchedAt,
   };
+  const { numUpdatedRows } = await db
+    .updateTable('oauth_client')
+    .set({ fetched_at: fetchedAt })
+    .where('id', '=', id)
+    .where('name', '=', described.name)
+    .where('redirect_uris', '=', described.redirect_uris)
+    .where('jwks', 'is not distinct from', described.jwks)
+    .where('is_latchkey_proxy', '=', described.is_latchkey_proxy)
+    .executeTakeFirst();
+  if (numUpdatedRows === 0n) await replaceDocumentedClient(db, { id, ...described }, fetchedAt);
+  await deleteIdleClients(db, fetchedAt);
+}
+
+async function replaceDocumentedClient(
+  db: Db,
+  { id, ...document }: DocumentColumns,
+  fetchedAt: EpochSeconds,
+): Promise<void> {
+  const described = { ...document, fetched_at: fetchedAt };
   await db
     .insertInto('oauth_client')
     .values({
@@ -311,7 +332,14 @@ export async function putDocumentedClient(
     })
     .onConflict((conflict) => conflict.column('id').doUpdateSet(described))
     .execute();
-  await deleteIdleClients(db, fetchedAt);
+}
+
+interface DocumentColumns {
+  readonly id: string;
+  readonly name: string;
+  readonly redirect_uris: string;
+  readonly jwks: string | null;
+  readonly is_latchkey_proxy: 0 | 1;
 }
 
 const idleSeconds = 30 * 24 * 3600;

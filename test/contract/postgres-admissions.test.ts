@@ -12,7 +12,9 @@ import {
 import {
   callingClientColumns,
   findCallingClient,
+  findDocumentedClient,
   insertClient,
+  putDocumentedClient,
   revokeClient,
   updateClient,
 } from '#server/db/clients';
@@ -321,6 +323,27 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
       expect((await read()).fetched - before.fetched).toBeLessThanOrEqual(1000);
     },
   );
+
+  test('a metadata document changes the epoch only if it says something else', async () => {
+    await using database = await opened();
+    const document = {
+      id: 'https://app.example/client.json',
+      name: 'App',
+      redirectUris: ['https://app.example/callback'],
+      jwks: undefined,
+    };
+    await putDocumentedClient(database.db, document, now);
+    const before = await epochOf(database);
+    await putDocumentedClient(database.db, document, now + 3600);
+    const afterSame = await epochOf(database);
+    await putDocumentedClient(database.db, { ...document, jwks: '{"keys":[]}' }, now + 7200);
+
+    expect([afterSame, await epochOf(database)]).toEqual([before, before + 1]);
+    expect(await findDocumentedClient(database.db, document.id)).toMatchObject({
+      client: { jwks: '{"keys":[]}' },
+      fetchedAt: now + 7200,
+    });
+  });
 
   test('a use, and a credential that is added, leave the epoch as it is', async () => {
     await using database = await opened();
