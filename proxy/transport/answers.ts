@@ -202,7 +202,8 @@ export async function streamedAnswer(
       attempt = (await readEvents(stream, position, taking, options)) ? 0 : attempt + 1;
     }
   } finally {
-    linger.abort();
+    // Without a reason, Node makes a `DOMException`, with a stack, for each stream.
+    linger.abort('the stream has ended');
   }
 }
 
