@@ -20,11 +20,13 @@ export const proxyRows: readonly ProxyRow[] = [
     ...row('start-name', 'start by name, key in the keychain', 'key', {}, starts),
     async ours(setting, build) {
       const { proxy } = setting.build(build);
-      const add = [proxy, 'add', 'bench', `${setting.origin}/mcp`];
+      // All builds share one registry and one keychain, so each has a connection of its own.
+      const connection = `bench-${build}`;
+      const add = [proxy, 'add', connection, `${setting.origin}/mcp`, '--api-key'];
       const { command, args, env } = setting.command(add, `${build}-by-name`, 'key');
       const { code, stderr } = await runProgram(command, { args, env });
       if (code !== 0) throw new Error(`latchkey add: ${stderr}`);
-      return starts(setting.command([proxy, 'bench'], `${build}-by-name`));
+      return starts(setting.command([proxy, connection], `${build}-by-name`));
     },
   },
   row('calls-key', '64 calls at once, key', 'key', { cpu: 1.3, rate: 0.85 }, calls('json')),
