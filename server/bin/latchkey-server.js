@@ -21,6 +21,12 @@ if (
   process.execve(execPath, [execPath, `${youngGeneration}=8`, ...execArgv, ...argv.slice(1)]);
 }
 
+// By default, V8 collects long-lived objects only when their memory is several times what was in use. This lets it grow by
+// three quarters. It is set here because a Node that does not know an option on its command line does not start.
+const oldGeneration = '--heap-growing-percent';
+if (process.argv[2] === 'start' && !given.includes(oldGeneration))
+  process.getBuiltinModule('node:v8').setFlagsFromString(`${oldGeneration}=75`);
+
 // `import` reads all exports of a module of Node, and so loads the half of Node that they lead to.
 const { existsSync, lstatSync, mkdirSync, statSync } = process.getBuiltinModule('node:fs');
 const { homedir } = process.getBuiltinModule('node:os');

@@ -126,6 +126,29 @@ test.skipIf(process.platform !== 'linux').each([
 );
 
 test.each([
+  ['by three quarters', [], ['--heap-growing-percent=75']],
+  ['as the operator says', ['--heap-growing-percent=50'], []],
+])('start: memory for long-lived objects grows %s', async (_, options, set) => {
+  await using place = await temporaryFolder('memory');
+  const spy = join(place.path, 'spy.mjs');
+  await writeFile(
+    spy,
+    `import v8 from 'node:v8';
+     const set = v8.setFlagsFromString;
+     v8.setFlagsFromString = (flag) => { process.stdout.write('set ' + flag + '\\n'); set(flag); };`,
+  );
+  await using server = startProgram(process.execPath, {
+    args: [...options, launcher, 'start', '--port', '0'],
+    cwd: place.path,
+    env: { LATCHKEY_DATA_DIR: undefined, NODE_OPTIONS: `--import=${spy}` },
+  });
+  await server.line(/^listening on /m);
+
+  expect([...server.stdout.matchAll(/^set (.*)$/gm)].map(([, flag]) => flag)).toEqual(set);
+  expect(await server.end()).toMatchObject({ code: 0 });
+});
+
+test.each([
   [['server', '--help'], 0, 'server create ORG/SERVER'],
   [['server', '-h'], 0, 'server create ORG/SERVER'],
   [['server', 'list', '--help'], 0, 'usage: latchkey-server server list ORG'],
