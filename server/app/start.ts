@@ -1,3 +1,4 @@
+import { flushCompileCache } from 'node:module';
 import { createServer } from 'node:net';
 import { resolve as absolute } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -90,6 +91,8 @@ export async function start(argv: readonly string[], program: StartHost): Promis
   if (server.metricsUrl !== undefined) out(`metrics: ${server.metricsUrl}`);
   if (worker) worker.ready();
   else out(listening);
+  // Otherwise the compiled code is written only at a clean exit, so that a server that is always killed compiles at every start.
+  flushCompileCache();
 }
 
 function removeAtExit(

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 
 import { afterAll, beforeAll, expect, test } from 'vitest';
 
+import { patient } from '#support/patient';
 import { runProgram, startProgram } from '#support/processes';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 import { serverLauncher } from '#support/programs';
@@ -124,6 +125,20 @@ test.skipIf(process.platform !== 'linux').each([
     expect(await server.end()).toMatchObject({ code: 0 });
   },
 );
+
+test('start: compiled code is written while the server runs', async () => {
+  await using place = await temporaryFolder('compile-cache');
+  const cache = join(place.path, 'compile-cache');
+  await using server = startProgram(process.execPath, {
+    args: [launcher, 'start', '--port', '0'],
+    cwd: place.path,
+    env: { LATCHKEY_DATA_DIR: undefined, NODE_COMPILE_CACHE: cache },
+  });
+  await server.line(/^listening on /m);
+
+  const written = async () => (await readdir(cache, { recursive: true })).length;
+  await expect.poll(written, patient).toBeGreaterThan(10);
+});
 
 test.each([
   ['by three quarters', [], ['--heap-growing-percent=75']],
