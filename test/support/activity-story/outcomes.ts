@@ -1,0 +1,46 @@
+import { z } from 'zod';
+
+const message = z.object({
+  id: z.union([z.string(), z.number()]).optional(),
+  method: z.string().optional(),
+  params: z.looseObject({ name: z.string().optional() }).optional(),
+});
+
+/** What an MCP server does with a message: it answers with JSON, it waits without end, or it fails as a whole. */
+export type Reaction = { readonly json: string } | 'accepts' | 'waits' | 'fails';
+
+/** An MCP server of the legacy era whose tools end in every way: `echo`, `failing`, `missing`, `slow` and `crashing`. */
+export function reactionTo(text: string): Reaction {
+  const { id, method, params } = message.parse(JSON.parse(text));
+  if (id === undefined || method === undefined) return 'accepts';
+  const reply = (outcome: object): Reaction => ({
+    json: JSON.stringify({ jsonrpc: '2.0', id, ...outcome }),
+  });
+  const words = [{ type: 'text', text: 'what the tool answered' }];
+  if (method === 'initialize') {
+    const serverInfo = { name: 'story', version: '1' };
+    return reply({
+      result: { protocolVersion: '2025-06-18', capabilities: { tools: {} }, serverInfo },
+    });
+  }
+  if (method === 'ping') return reply({ result: {} });
+  if (method === 'tools/list') return reply({ result: { tools } });
+  if (method !== 'tools/call') return reply({ error: { code: -32_601, message: 'no' } });
+  switch (params?.name ?? '') {
+    case 'echo':
+      return reply({ result: { content: words } });
+    case 'failing':
+      return reply({ result: { content: words, isError: true } });
+    case 'slow':
+      return 'waits';
+    case 'crashing':
+      return 'fails';
+    default:
+      return reply({ error: { code: -32_602, message: 'no such tool' } });
+  }
+}
+
+const tools = ['echo', 'failing', 'missing', 'slow', 'crashing'].map((name) => ({
+  name,
+  inputSchema: { type: 'object' },
+}));
