@@ -1,68 +1,39 @@
-import { setTimeout as pause } from 'node:timers/promises';
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
 
-import { type GatewayUnderTest, gatewayUnderTest } from '#support/gateway-under-test';
-import { mcpCall, rpc } from '#support/mcp-call';
-import { recordingUpstream, sendJson } from '#support/upstreams/recording-upstream';
+import { killedWhileRecording, lost, twice } from '#support/killed-recording';
 
-const versions = { 'mcp-protocol-version': '2025-06-18' };
-
-/** An upstream that answers every call, and a server in front of it that is sent calls until it is gone. */
-async function calledUntilGone(
-  end: (gateway: GatewayUnderTest) => Promise<unknown>,
-  calls: number,
-) {
-  const upstream = await recordingUpstream();
-  onTestFinished(() => upstream[Symbol.asyncDispose]());
-  upstream.answer = ({ body }, response) => {
-    const id = /"id":(\d+)/.exec(body.toString())?.[1] ?? 'null';
-    sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":{"content":[]}}`);
-  };
-  const gateway = await gatewayUnderTest({ upstreamUrl: upstream.url });
-  onTestFinished(() => gateway[Symbol.asyncDispose]());
-  const { endpoint, key } = gateway;
-  let ended: Promise<unknown> | undefined;
-  /** When each call was answered. */
-  const answeredAtMs = new Map<string, number>();
-  let sent = 0;
-  const caller = async () => {
-    for (;;) {
-      const tool = `tool-${(sent += 1)}`;
-      const body = rpc('tools/call', { name: tool });
-      const answer = await mcpCall(endpoint, { key, body, headers: versions }).catch(
-        () => undefined,
-      );
-      if (answer?.status !== 200) return;
-      answeredAtMs.set(tool, Date.now());
-      if (answeredAtMs.size === calls) ended = end(gateway);
-    }
-  };
-  await Promise.all(Array.from({ length: 8 }, caller));
-  const goneAtMs = Date.now();
-  // It goes on writing after it has stopped listening.
-  await ended;
-  const stores = await gateway.openStores();
-  onTestFinished(() => stores.close());
-  const rows = await stores.db.selectFrom('call_record').select('subject').execute();
-  return { answeredAtMs, goneAtMs, recorded: rows.map(({ subject }) => subject ?? '') };
-}
+/** How long the server lives each time, in milliseconds. */
+const lives = [4000, 1500, 300];
 
 test('activity: a server that is stopped has recorded every call that it answered, once', async () => {
-  const { answeredAtMs, recorded } = await calledUntilGone(({ program }) => program.end(), 500);
+  const recording = await killedWhileRecording(lives, { signal: 'SIGTERM' });
 
-  expect(recorded).toHaveLength(new Set(recorded).size);
-  expect([...answeredAtMs.keys()].filter((tool) => !recorded.includes(tool))).toEqual([]);
+  expect(recording.answered.size).toBeGreaterThan(lives.length);
+  expect(twice(recording)).toEqual([]);
+  expect(lost(recording, recording.answered.keys())).toEqual([]);
 });
 
 test('activity: a server that is killed loses no call but those of its last seconds, and records none twice', async () => {
-  const { answeredAtMs, goneAtMs, recorded } = await calledUntilGone(async ({ pid }) => {
-    await pause(4000);
-    process.kill(pid, 'SIGKILL');
-  }, 1);
-  const lost = [...answeredAtMs].filter(([tool]) => !recorded.includes(tool));
+  const recording = await killedWhileRecording(lives);
+  const { answered, rows } = recording;
 
-  expect(recorded.length).toBeGreaterThan(0);
-  expect(recorded).toHaveLength(new Set(recorded).size);
+  expect(rows.length).toBeGreaterThan(0);
+  expect(twice(recording)).toEqual([]);
   // A second until they are written, and what a busy machine adds.
-  for (const [, atMs] of lost) expect(goneAtMs - atMs).toBeLessThan(3000);
+  const old = [...answered].filter(([, { atMs, killedAtMs }]) => killedAtMs - atMs > 3000);
+  expect(old.length).toBeGreaterThan(0);
+  expect(lost(recording, new Map(old).keys())).toEqual([]);
+});
+
+test('activity: where calls must be recorded, a server that is killed loses none, and one without an end is unknown', async () => {
+  const args = ['--call-log', 'required'];
+  const recording = await killedWhileRecording(lives, { args });
+  const { answered, executed, rows } = recording;
+
+  expect(answered.size).toBeGreaterThan(lives.length);
+  expect(twice(recording)).toEqual([]);
+  expect(lost(recording, executed)).toEqual([]);
+  expect(lost(recording, answered.keys())).toEqual([]);
+  const outcomes = new Set(rows.map(({ outcome }) => outcome));
+  expect([...outcomes].toSorted()).toEqual(['ok', 'unknown']);
 });

@@ -1,0 +1,109 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { onTestFinished } from 'vitest';
+
+import { openStores } from '#server/app/stores';
+import { freePort } from './loopback.ts';
+import { mcpCall, rpc } from './mcp-call.ts';
+import { startProgram } from './processes.ts';
+import { serverLauncher } from './programs.ts';
+import { runCommandInProcess } from './run-command-in-process.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+import { recordingUpstream, sendJson } from './upstreams/recording-upstream.ts';
+
+/** A server that is killed again and again while it is called, and what it has recorded at the end. */
+export interface KilledRecording {
+  /** When each call was answered, by the name of its tool, and when the server was killed after that. */
+  readonly answered: ReadonlyMap<string, { readonly atMs: number; readonly killedAtMs: number }>;
+  /** The names of the tools that reached the MCP server. */
+  readonly executed: ReadonlySet<string>;
+  readonly rows: readonly { readonly subject: string; readonly outcome: string }[];
+}
+
+const callers = 4;
+/** With it, no call waits for a handshake of the gateway. */
+const versions = { 'mcp-protocol-version': '2025-06-18' };
+
+/** Starts a server, calls it with numbered tools, and ends it by `signal` after each of `livesMs`. */
+export async function killedWhileRecording(
+  livesMs: readonly number[],
+  { args = [], signal = 'SIGKILL' }: { args?: readonly string[]; signal?: NodeJS.Signals } = {},
+): Promise<KilledRecording> {
+  const upstream = await recordingUpstream();
+  onTestFinished(() => upstream[Symbol.asyncDispose]());
+  const executed = new Set<string>();
+  upstream.answer = ({ body }, response) => {
+    const text = body.toString();
+    const name = /"name":"(tool-\d+)"/.exec(text)?.[1];
+    if (name !== undefined) executed.add(name);
+    const id = /"id":(\d+)/.exec(text)?.[1] ?? 'null';
+    sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":{"content":[]}}`);
+  };
+  const folder = await temporaryFolder('killed');
+  onTestFinished(() => folder[Symbol.asyncDispose]());
+  const place = ['--data-dir', folder.path];
+  const command = (...words: string[]) => runCommandInProcess([...words, ...place]);
+  await command('organization', 'create', 'acme');
+  await command('server', 'create', 'acme/fixture', '--http-url', upstream.url);
+  const made = await command('key', 'create', 'acme/fixture', '--name', 'k', '--json');
+  const { key } = JSON.parse(made);
+  const port = await freePort();
+  const endpoint = `http://127.0.0.1:${port}/mcp/acme/fixture`;
+  const answered = new Map<string, { readonly atMs: number; readonly killedAtMs: number }>();
+  let sent = 0;
+
+  for (const lifeMs of livesMs) {
+    const program = startProgram(process.execPath, {
+      args: [serverLauncher, 'start', '--port', String(port), ...place, ...args],
+    });
+    onTestFinished(async () => void (await program.end()));
+    await program.line(/^listening on /m);
+    const inThisLife = new Map<string, number>();
+    const caller = async () => {
+      for (;;) {
+        const name = `tool-${(sent += 1)}`;
+        const body = rpc('tools/call', { name });
+        const answer = await mcpCall(endpoint, { key, body, headers: versions }).catch(
+          () => undefined,
+        );
+        if (answer?.status !== 200) return;
+        inThisLife.set(name, Date.now());
+      }
+    };
+    const calling = Promise.all(Array.from({ length: callers }, caller));
+    await pause(lifeMs);
+    const killedAtMs = Date.now();
+    program.kill(signal);
+    await calling;
+    await program.exited;
+    for (const [name, atMs] of inThisLife) answered.set(name, { atMs, killedAtMs });
+  }
+  const stores = await openStores(folder.path);
+  const rows = await stores.db.selectFrom('call_record').select(['subject', 'outcome']).execute();
+  await stores.close();
+  return {
+    answered,
+    executed,
+    rows: rows.map(({ subject, outcome }) => ({ subject: subject ?? '', outcome })),
+  };
+}
+
+/** Lengths of lives from one to 4,500 ms that follow no pattern and are the same in each run. */
+export function moments(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, at) => 1 + ((at * 1_103 + 617) % 4500));
+}
+
+/** The calls that were recorded more than once. */
+export function twice({ rows }: KilledRecording): readonly string[] {
+  const seen = new Set<string>();
+  return rows.flatMap(({ subject }) => {
+    if (seen.has(subject)) return [subject];
+    seen.add(subject);
+    return [];
+  });
+}
+
+/** Those of these calls that are not recorded. */
+export function lost({ rows }: KilledRecording, of: Iterable<string>): readonly string[] {
+  const recorded = new Set(rows.map(({ subject }) => subject));
+  return [...of].filter((name) => !recorded.has(name));
+}
