@@ -7,13 +7,7 @@ import { json } from '#config/option';
 import type { Input } from '#config/read-options';
 import { UsageError } from '#config/usage-error';
 import { callIdAt, writtenAtMs } from '#db/calls';
-import {
-  type CallFilter,
-  findCall,
-  listCalledNames,
-  searchCalls,
-  watermarkAt,
-} from '#db/find-calls';
+import { type CallFilter, findCall, searchCalls, watermarkAt } from '#db/find-calls';
 import type { Organization } from '#db/organizations';
 import { findUserByEmail } from '#db/people';
 import { findServer } from '#db/servers';
@@ -41,7 +35,9 @@ const cursor = z.string().regex(/^[\da-f]{12,24}$/, 'is not a value from an earl
 /** The filters of recorded calls. */
 const callFilter = {
   person: words(320).optional().describe('The ID or the e-mail address of a person'),
-  application: words(200).optional().describe('The application, as it calls itself'),
+  application: words(200)
+    .optional()
+    .describe('The application, as it calls itself; `*` stands for any text'),
   credential: words(2000).optional().describe('The ID of a key or client'),
   server: fields.server.optional(),
   tool: words(500).optional().describe('A tool, prompt or resource; `*` stands for any text'),
@@ -176,28 +172,11 @@ async function selected(
     error,
     person: own ?? wanted,
     target: found?.target.id,
-    names: tool === undefined ? undefined : await namesLike(tool, organization, db),
+    names: tool === undefined ? undefined : [tool],
     end: outcome,
     fromMs: from === undefined ? undefined : from * 1000,
     untilMs: until === undefined ? undefined : until * 1000,
   };
-}
-
-const mostNames = 200;
-
-/** The names that a pattern stands for. @throws {AdministrationRefusal} `invalid` if there are too many */
-async function namesLike(
-  pattern: string,
-  { id }: Pick<Organization, 'id'>,
-  db: Db,
-): Promise<readonly string[]> {
-  if (!pattern.includes('*')) return [pattern];
-  const names = await listCalledNames(db, id, pattern, mostNames + 1);
-  if (names.length <= mostNames) return names;
-  throw new AdministrationRefusal(
-    'invalid',
-    `tool: more than ${mostNames} names match ${pattern}; use a longer pattern`,
-  );
 }
 
 export const callList = organizationOperation({
@@ -285,7 +264,11 @@ const filterOptions: readonly Option[] = [
   },
   { name: 'until', value: 'WHEN', doc: 'the end, in the same form; a day includes all of it' },
   { name: 'person', value: 'EMAIL', doc: 'the e-mail address or the ID of a person' },
-  { name: 'application', value: 'NAME', doc: 'the application, as it calls itself' },
+  {
+    name: 'application',
+    value: 'NAME',
+    doc: "the application, as it calls itself, for example 'claude*'",
+  },
   { name: 'credential', value: 'ID', doc: 'the ID of a key or client' },
   { name: 'tool', value: 'NAME', doc: "a tool, prompt or resource, for example 'refund*'" },
   { name: 'outcome', value: 'O', doc: `the outcome: ${callEnds.join(', ')}, or failed` },

@@ -20,7 +20,7 @@ import {
   writtenAtMs,
 } from './calls.ts';
 import type { Schema } from './schema.ts';
-import type { Db } from './transaction.ts';
+import { type Db, isPostgres } from './transaction.ts';
 
 // Finding recorded calls: a search reads the rows of those periods only in which all subjects of its filter have calls.
 
@@ -30,11 +30,11 @@ export interface CallFilter {
   readonly person?: string | undefined;
   /** The id of a key or client. */
   readonly credential?: string | undefined;
-  /** The application, as it calls itself. */
+  /** The application, as it calls itself; `*` stands for any text. */
   readonly application?: string | undefined;
   readonly endpoint?: string | undefined;
   readonly target?: string | undefined;
-  /** Names of tools or prompts, or URIs of resources. */
+  /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
   readonly names?: readonly string[] | undefined;
   readonly error?: string | undefined;
   /** `failed`: all ends but `ok` and `cancelled`. */
@@ -118,7 +118,7 @@ export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCall
       .where('organization_id', '=', organizationId)
       .where('id', '>=', low)
       .where('id', '<', high)
-      .where(matches(filter))
+      .where(matches(db, filter))
       .orderBy('id', isUp ? 'asc' : 'desc')
       .limit(limit + 1 - found.length)
       .execute();
@@ -162,7 +162,7 @@ async function spansOf(db: Db, search: CallSearch, range: IdRange): Promise<read
       .select('period')
       .where('organization_id', '=', search.organizationId)
       .where('kind', '=', kind)
-      .where('subject', 'in', [...subjects, anySubject])
+      .where(isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind)))
       .where('period', '>=', first)
       .where('period', '<=', last),
   );
@@ -218,13 +218,42 @@ function wantedPeriods(filter: CallFilter) {
   return [...wanted, { kind: periodKind('end', end === 'failed'), subjects: ofEnd }];
 }
 
+/** The kinds whose subjects a filter may name with `*`. */
+const patternKinds: ReadonlySet<string> = new Set(
+  (['application', 'name'] as const).flatMap((kind) => [
+    periodKind(kind, false),
+    periodKind(kind, true),
+  ]),
+);
+
+/**
+ * Whether a column has one of these texts. In patterns, `*` stands for any text; upper and lower case differ on both databases.
+ *
+ * SQLite "The GLOB operator"; PostgreSQL §9.7.1
+ */
+function isOneOf(
+  db: Db,
+  column: string,
+  texts: readonly string[],
+  arePatterns: boolean,
+): Expression<SqlBool> {
+  const isPattern = (text: string) => arePatterns && text.includes('*');
+  const plain = texts.filter((text) => !isPattern(text));
+  const parts = texts.filter(isPattern).map((text) => {
+    if (!isPostgres(db)) return sql`${sql.ref(column)} glob ${text.replaceAll(/[?[]/g, '[$&]')}`;
+    const like = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
+    return sql`${sql.ref(column)} like ${like} escape '\\'`;
+  });
+  if (plain.length > 0) parts.push(sql`${sql.ref(column)} in (${sql.join(plain)})`);
+  return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
+}
+
 /** Whether a row is what a filter selects. */
-function matches(filter: CallFilter): Expression<SqlBool> {
-  const { names, end } = filter;
+function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
+  const { names, application, end } = filter;
   const equal: readonly (readonly [string, string | undefined])[] = [
     ['person_id', filter.person],
     ['credential_id', filter.credential],
-    ['application', filter.application],
     ['endpoint_id', filter.endpoint],
     ['target_id', filter.target],
     ['error', filter.error],
@@ -234,33 +263,11 @@ function matches(filter: CallFilter): Expression<SqlBool> {
   const parts = equal.flatMap(([column, value]) =>
     value === undefined ? [] : [sql`${sql.ref(column)} = ${value}`],
   );
-  if (names) parts.push(names.length > 0 ? sql`subject in (${sql.join(names)})` : sql`1 = 0`);
+  if (application !== undefined)
+    parts.push(sql`${isOneOf(db, 'application', [application], true)}`);
+  if (names) parts.push(sql`${isOneOf(db, 'subject', names, true)}`);
   if (end === 'failed') parts.push(sql`outcome not in ('ok', 'cancelled')`);
   return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
-}
-
-/**
- * The names of tools, prompts and resources that match a pattern with `*` for any text, in alphabetical order; at most `limit`.
- */
-export async function listCalledNames(
-  db: Db,
-  organizationId: string,
-  pattern: string,
-  limit = 200,
-): Promise<readonly string[]> {
-  const like = pattern.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
-  const rows = await db
-    .selectFrom('call_period')
-    .select('subject')
-    .distinct()
-    .where('organization_id', '=', organizationId)
-    .where('kind', '=', 'name')
-    .where(sql<SqlBool>`subject like ${like} escape '\\'`)
-    .where('subject', '!=', anySubject)
-    .orderBy('subject')
-    .limit(limit)
-    .execute();
-  return rows.map(({ subject }) => subject);
 }
 
 function readCall(row: Selectable<Schema['call_record']>): CallRecord {

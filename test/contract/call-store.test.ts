@@ -2,13 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 
 import { CallLog } from '#server/activity/call-log';
 import { deleteOldCalls, writeCalls } from '#server/db/calls';
-import {
-  findCall,
-  listCalledNames,
-  searchCalls,
-  type CallFilter,
-  type CallSearch,
-} from '#server/db/find-calls';
+import { findCall, searchCalls, type CallFilter, type CallSearch } from '#server/db/find-calls';
 import type { EndedCall } from '#server/model/calls';
 import { onEachDatabase, type TestDatabase } from '#support/databases';
 import { madeCall as call } from '#support/made-calls';
@@ -73,8 +67,6 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(subjects(await search({ application: 'Claude' }))).toEqual(['write']);
     expect(subjects(await search({ person: 'nobody' }))).toEqual([]);
     expect(subjects(await search({ names: [] }))).toEqual([]);
-    expect(await listCalledNames(stores.db, organizationId, 'wr*')).toEqual(['write']);
-    expect(await listCalledNames(stores.db, organizationId, 'r_ad')).toEqual([]);
     await log.close();
   });
 
@@ -127,6 +119,66 @@ await onEachDatabase('recorded calls', ({ open }) => {
     const { calls } = await search({ credential: 'throttled' });
 
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
+  });
+
+  test('patterns find tools and applications, and upper and lower case differ', async () => {
+    const log = logTo('patterns');
+    const names = ['Refund_order', 'refund_list', 'refund[1]', 'refund%', 'refund\\x'];
+    for (const subject of names) {
+      const application = { text: `Claude for ${subject}`, source: 'client_info' } as const;
+      log.note(call({ credential: { type: 'key', id: 'patterns' }, subject, application }));
+    }
+    await log.close();
+    const found = async (filter: CallFilter) =>
+      subjects(await search({ credential: 'patterns', ...filter })).toReversed();
+
+    expect(await found({ names: ['refund*'] })).toEqual(names.slice(1));
+    expect(await found({ names: ['*_o*'] })).toEqual(['Refund_order']);
+    expect(await found({ names: ['refund?*'] })).toEqual([]);
+    expect(await found({ names: ['refund_*t'] })).toEqual(['refund_list']);
+    expect(await found({ names: ['*[1]'] })).toEqual(['refund[1]']);
+    expect(await found({ names: ['*d%*'] })).toEqual(['refund%']);
+    expect(await found({ names: ['*\\x'] })).toEqual(['refund\\x']);
+    expect(await found({ names: ['refund%', 'R*'] })).toEqual(['Refund_order', 'refund%']);
+    expect(await found({ application: 'Claude*list' })).toEqual(['refund_list']);
+    expect(await found({ application: 'claude*' })).toEqual([]);
+    expect(await found({ application: '*', names: ['*'], end: 'failed' })).toEqual([]);
+  });
+
+  test('a pattern also finds names of a period that has more names than are written down', async () => {
+    const log = logTo('many names');
+    const credential = { type: 'key', id: 'many_names' } as const;
+    for (let place = 0; place < 2600; place += 1) {
+      log.note(call({ credential, subject: `many_${place}` }));
+      if (place % 500 === 499) await log.flush();
+    }
+    await log.close();
+
+    const found = await search({ names: ['many_*'] }, { limit: 3000, budgetMs: 60_000 });
+
+    expect(found.calls).toHaveLength(2600);
+  });
+
+  test('the URI of a resource is stored without user information, query and fragment', async () => {
+    const log = logTo('uris');
+    const credential = { type: 'key', id: 'uris' } as const;
+    const uris = [
+      'https://dana:p@ss@host/a@b?c=d',
+      'postgres://dana@host/orders',
+      'mailto:dana@example.com',
+      'https://host/@dana',
+      `https://${'x'.repeat(600)}:secret@host/long`,
+    ];
+    for (const subject of uris) log.note(call({ credential, subject }));
+    await log.close();
+
+    expect(subjects(await search({ credential: 'uris' })).toReversed()).toEqual([
+      'https://host/a@b?…',
+      'postgres://host/orders',
+      'mailto:dana@example.com',
+      'https://host/@dana',
+      'https://host/long',
+    ]);
   });
 
   test('a NUL character in a name does not keep other calls from being recorded', async () => {
