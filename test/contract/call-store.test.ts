@@ -173,11 +173,11 @@ await onEachDatabase('recorded calls', ({ open }) => {
     await log.close();
 
     expect(subjects(await search({ credential: 'uris' })).toReversed()).toEqual([
-      'https://host/a@b?…',
-      'postgres://host/orders',
+      'https://…@host/a@b?…',
+      'postgres://…@host/orders',
       'mailto:dana@example.com',
       'https://host/@dana',
-      'https://host/long',
+      'https://…@host/long',
     ]);
   });
 
