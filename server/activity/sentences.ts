@@ -147,7 +147,7 @@ const protocolErrors: ReadonlyMap<string, Failure> = new Map(
     },
     '-32603': {
       because: 'the server had an internal error',
-      remedy: 'Look at the log of the MCP server at this time.',
+      remedy: 'Read what the log of the MCP server says at this time.',
     },
     '-32002': {
       because: 'the server has no such resource',
@@ -330,16 +330,16 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
   upstream_busy: { because: 'the upstream was busy', remedy: again },
   upstream_server_error: {
     because: 'the upstream had an error of its own',
-    remedy: 'Look at the log of the MCP server at this time.',
+    remedy: 'Read what the log of the MCP server says at this time.',
   },
   upstream_not_json: {
-    because: 'the upstream answered with something else than JSON',
+    because: 'the upstream answered with something other than JSON',
     remedy: 'Check that the URL in the settings of the server is that of an MCP server.',
     place: 'settings',
   },
   upstream_unreadable: {
-    because: 'the answer of the upstream is no MCP message, or answers another request',
-    remedy: 'Update or mend the MCP server.',
+    because: 'the answer of the upstream is not an MCP message, or belongs to another request',
+    remedy: 'Update or repair the MCP server.',
   },
   upstream_too_large: {
     because: 'the answer of the upstream was larger than this server allows',
@@ -355,7 +355,7 @@ const refusals: Readonly<Record<RefusalCode, Failure>> = {
   },
   unreadable_tools: {
     because: 'the upstream sent a list of tools that cannot be read',
-    remedy: 'Update or mend the MCP server. Until then its tools cannot be shown or hidden.',
+    remedy: 'Update or repair the MCP server. Until then its tools cannot be shown or hidden.',
     place: 'tools',
   },
   agent_offline: {

@@ -27,7 +27,7 @@ const upstreamFailures = [
   /** Any other HTTP status of 500 and more. */
   'upstream_server_error',
   'upstream_not_json',
-  /** JSON that is no MCP message, or not the answer to this request; or a compressed answer. */
+  /** JSON that is not an MCP message, or not the answer to this request; or a compressed answer. */
   'upstream_unreadable',
   'upstream_too_large',
   'unreadable_tools',
