@@ -7,6 +7,9 @@ import { GatewayRefusal } from '#gateway/gateway-refusal';
 /** A body may have this many chunks, and one more for each 64 bytes. Parsing a chunk costs as much as parsing a thousand bytes. */
 const freeChunks = 1024;
 const leastChunkBytes = 64;
+/** How much of a refused body is read, and how long, before the connection is closed. */
+const mostDroppedBytes = 4 * 1024 * 1024;
+const mostDroppingMs = 2000;
 
 /**
  * The whole body of a request, at most `maxBytes`. Returned directly if it has already arrived. A longer body is
@@ -97,8 +100,32 @@ export function takeRawBodies(app: FastifyInstance, maxBytes: number): void {
     try {
       return await readBody(payload, maxBytes);
     } catch (error) {
-      throw error instanceof GatewayRefusal ? new BodyRefusal(error) : error;
+      if (!(error instanceof GatewayRefusal)) throw error;
+      await dropRest(payload);
+      throw new BodyRefusal(error);
     }
+  });
+}
+
+/**
+ * Reads and drops the rest of a body that was refused, for a limited time and up to a limit. Fastify closes the connection with the
+ * answer; if bytes were still arriving then, the client would see a reset instead of the answer. RFC 9112 §9.6
+ */
+async function dropRest(request: IncomingMessage): Promise<void> {
+  if (request.complete || request.destroyed) return;
+  await new Promise<void>((resolve) => {
+    let dropped = 0;
+    const drop = (chunk: Buffer) => {
+      dropped += chunk.length;
+      if (dropped > mostDroppedBytes) stop();
+    };
+    const stop = () => {
+      clearTimeout(timer);
+      request.off('data', drop).off('end', stop).off('error', stop).off('close', stop);
+      resolve();
+    };
+    const timer = setTimeout(stop, mostDroppingMs);
+    request.on('data', drop).on('end', stop).on('error', stop).on('close', stop);
   });
 }
 

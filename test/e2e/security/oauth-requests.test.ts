@@ -1,3 +1,8 @@
+import { connect } from 'node:net';
+import { text as textOf } from 'node:stream/consumers';
+import { setTimeout } from 'node:timers/promises';
+import { promisify } from 'node:util';
+
 import { afterAll, describe, expect, test } from 'vitest';
 import { acmeServer, basic } from '#support/acme-server';
 import { rawHttp } from '#support/raw-http';
@@ -69,6 +74,22 @@ describe.each(['/api/oauth/token', '/api/oauth/revoke'])('42: requests to %s', (
     expect((await send(padded(16 * 1024 + 1), formType)).status).toBe(413);
     expect((await send(padded(1024 * 1024), formType)).status).toBe(413);
     expect((await chunked).statuses).toEqual([413]);
+  });
+
+  test('a client may send all of a body over 16 KiB, and then reads the 413', async () => {
+    const { hostname, port } = new URL(server.base);
+    const bytes = 512 * 1024;
+    const socket = connect({ host: hostname, port: Number(port) });
+    const head = `POST ${path} HTTP/1.1\r\nHost: ${hostname}:${port}\r\nContent-Length: ${bytes}`;
+    socket.write(`${head}\r\nContent-Type: ${formType}\r\n\r\n`);
+
+    for (let sent = 0; sent < bytes; sent += bytes / 8) {
+      await setTimeout(20);
+      // Rejects if the server has closed the connection.
+      await promisify(socket.write.bind(socket))(Buffer.alloc(bytes / 8, 'x'));
+    }
+
+    expect(await textOf(socket)).toMatch(/^HTTP\/1\.1 413 /);
   });
 
   test('1,000 parameters are refused, even empty and nameless ones', async () => {
