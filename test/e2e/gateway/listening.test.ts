@@ -131,7 +131,7 @@ test.each(['gateway', 'upstream'] as const)(
     upstream.forget();
     await heard('four', text);
 
-    expect(upstream.sessions()).toBe(1);
+    expect(upstream.listened()).toBe(1);
     expect(text().match(/"data":"(one|two|three|four)"/g)).toHaveLength(4);
   },
 );

@@ -10,8 +10,8 @@ export interface TalkingUpstream extends AsyncDisposable {
   /** The streams that are open, and how many were asked for in all. */
   readonly open: () => number;
   readonly asked: () => number;
-  /** The sessions that are known. */
-  readonly sessions: () => number;
+  /** How many of the known sessions somebody listened to. Health checks open sessions too, but never listen. */
+  readonly listened: () => number;
   /** Says that to everybody who listens, as a log message. */
   readonly say: (text: string) => void;
   /** Tells them that a list has changed. */
@@ -29,6 +29,7 @@ const json = { 'content-type': 'application/json' };
 
 export async function talkingUpstream(): Promise<TalkingUpstream> {
   const sessions = new Set<string>();
+  const listened = new Set<string>();
   let streams: ServerResponse[] = [];
   let asked = 0;
   let refusal: number | undefined;
@@ -38,6 +39,7 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
     const { 'mcp-session-id': id } = request.headers;
     const status = refusal ?? (sessions.has(String(id)) ? 200 : 404);
     if (status !== 200) return void response.writeHead(status).end();
+    listened.add(String(id));
     response.writeHead(200, events).flushHeaders();
     streams.push(response);
     response.on('close', () => (streams = streams.filter((one) => one !== response)));
@@ -82,12 +84,13 @@ export async function talkingUpstream(): Promise<TalkingUpstream> {
     url: `http://127.0.0.1:${port}/mcp`,
     open: () => streams.length,
     asked: () => asked,
-    sessions: () => sessions.size,
+    listened: () => listened.size,
     say: (data) => tell('message', { level: 'info', data }),
     changed: (...lists) => lists.forEach((list) => tell(`${list}/list_changed`)),
     end,
     forget(left = 'end') {
       sessions.clear();
+      listened.clear();
       if (left === 'end') end();
       else streams = [];
     },
