@@ -18,7 +18,9 @@ export async function runClientScenarios(
 ): Promise<{ failures: number; total: number }> {
   let failures = 0;
   let total = 0;
-  await using compiled = await temporaryFolder('compiled');
+  await using stack = new AsyncDisposableStack();
+  const compiled =
+    process.env['NODE_COMPILE_CACHE'] ?? stack.use(await temporaryFolder('compiled')).path;
   console.log('| scenario | revision | assistant | result | checks |');
   console.log('| --- | --- | --- | --- | --- |');
   for (const revision of revisions)
@@ -27,7 +29,7 @@ export async function runClientScenarios(
         if (wanted.length > 0 && !wanted.includes(scenario)) continue;
         const { passed, checks, said } = await run(
           { scenario, revision, assistant },
-          { out, compiled: compiled.path },
+          { out, compiled },
         );
         total += 1;
         if (!passed) failures += 1;
