@@ -26,17 +26,100 @@ describe('a secret is masked wherever it is', () => {
       'Authorization: Bearer [redacted]',
     ],
     ['Basic credentials in any case', 'basic dXNlcjpwYXNzd29yZA==', 'basic [redacted]'],
+    ['an encrypted JWT', `t ${jwt}.aXY.dGFn!`, 't [redacted]!'],
+    ['an AWS key ID', 'key AKIAIOSFODNN7EXAMPLE.', 'key AKIA[redacted].'],
+    [
+      'an AWS key by its name',
+      'aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY',
+      'aws_secret_access_key = [redacted]',
+    ],
+    ['a GitHub token', `ghp_${random}`, 'ghp_[redacted]'],
+    ['a fine-grained GitHub token', `github_pat_${random}_${random}`, 'github_pat_[redacted]'],
+    ['a Slack token', 'xoxb-123456789012-abcDEF', 'xoxb-[redacted]'],
+    [
+      'a Slack webhook',
+      'https://hooks.slack.com/services/T000/B000/XXXXXXXX',
+      'https://hooks.slack.com/services/[redacted]',
+    ],
+    ['a GitLab token', 'glpat-abcdefghij0123456789', 'glpat-[redacted]'],
+    ['a Stripe key', `sk_live_${random}`, 'sk_live_[redacted]'],
+    ['an npm token', `//r/:_authToken=npm_${random}`, '//r/:_authToken=npm_[redacted]'],
+    ['a Google API key', `AIza${random.slice(0, 35)}`, 'AIza[redacted]'],
+    ['a Google access token', `ya29.a0${random}`, 'ya29.[redacted]'],
+    ['a key of a language model', `"sk-ant-api03-${random}"`, '"sk-[redacted]"'],
+    ['the same behind a line feed in JSON', `a\\nsk-proj-${random}`, 'a\\nsk-[redacted]'],
+    [
+      'a password in a URL',
+      'postgres://dana:hunter2@db:5432/orders',
+      'postgres://dana:[redacted]@db:5432/orders',
+    ],
+    ['a password without a user', 'redis://:hunter2@cache', 'redis://:[redacted]@cache'],
+    [
+      'a password in a connection string',
+      'Server=db;User Id=sa;Password=hunter2;Encrypt=yes',
+      'Server=db;User Id=sa;Password=[redacted];Encrypt=yes',
+    ],
   ])('%s', (_, text, redacted) => {
     expect(redact(text)).toBe(redacted);
   });
 });
 
-test('ordinary text stays', () => {
-  const text =
-    'client_abcdefghijklmnopqrstuvwx called acme/sales with mcp_…wKZM, key_0123456789abcdef';
+describe('a private key is masked', () => {
+  const lines = ['MIIEvQIBADANBgkqhkiG9w0BAQEFAASC', 'BKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj'];
+  const begin = '-----BEGIN PRIVATE KEY-----';
+  const end = '-----END PRIVATE KEY-----';
 
+  test.each([
+    ['with its lines', ['a', begin, ...lines, end, 'b'].join('\n'), 'a\n[redacted private key]\nb'],
+    [
+      'with escaped line feeds',
+      JSON.stringify({ key: [begin, ...lines, end].join('\n'), next: 1 }),
+      '{"key":"[redacted private key]","next":1}',
+    ],
+    ['cut off', JSON.stringify([[begin, ...lines].join('\n')]), '["[redacted private key]"]'],
+    [
+      'that contains the form of another secret',
+      [begin, `a AKIA${'A'.repeat(16)} b`, end].join('\n'),
+      '[redacted private key]',
+    ],
+    [
+      'of OpenSSH, among others',
+      `-----BEGIN OPENSSH PRIVATE KEY-----\n${lines[0]}\n-----END OPENSSH PRIVATE KEY-----, then ${begin}${lines[0]}${end}.`,
+      '[redacted private key], then [redacted private key].',
+    ],
+  ])('%s', (_, text, redacted) => {
+    expect(redact(text)).toBe(redacted);
+  });
+
+  test('and a public key stays', () => {
+    const text = `-----BEGIN PUBLIC KEY-----\n${lines.join('\n')}\n-----END PUBLIC KEY-----`;
+
+    expect(redact(text)).toBe(text);
+  });
+});
+
+test.each([
+  'client_abcdefghijklmnopqrstuvwx called acme/sales with mcp_…wKZM, key_0123456789abcdef',
+  'https://latchkey.example:8443/mcp/acme/sales?a=b@c, http://127.0.0.1:8080/x@y',
+  'mailto:dana@example.com and git@github.com:acme/site.git at 10:30@noon',
+  'risk-assessment-of-2026-and-more-words task-management-2026-configuration disk-0123456789abcdefghij',
+  'npm_lifecycle_event npm_config_registry AKIAS ghost_writer ghp_short xoxo eyJ sk-learn-and-other-libraries',
+  '-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----',
+  'set a password, then pwd= and password=""',
+])('ordinary text stays: %s', (text) => {
   expect(redact(text)).toBe(text);
 });
+
+// A pattern that searched every rest of the text again would take minutes, and the test would time out.
+test.each(['-----BEGIN PRIVATE KEY-----', '://', '://a:', 'sk-', 'eyJ', 'aws_secret_access_key'])(
+  'a long text of nothing but %s is read once',
+  (start) => {
+    const text = `${start.repeat(300_000 / start.length)} mcp_${random}`;
+
+    expect(redact(text)).toMatch(/redacted.*\]$/);
+    expect(redact(text)).not.toContain(random.slice(0, 8));
+  },
+);
 
 describe('a line of the log shows no secret', () => {
   const logged = (log: (line: ReturnType<typeof jsonLog>) => void) => {
