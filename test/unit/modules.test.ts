@@ -163,7 +163,10 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['latchkey-mcp', 'undici', 'zod'],
   },
   'server/console': { imports: ['gateway', 'tools'], packages: ['latchkey-mcp', 'zod'] },
-  'server/activity': { imports: ['model', 'log', 'db', 'audit', 'gateway'] },
+  'server/activity': {
+    imports: ['model', 'secrets', 'log', 'db', 'audit', 'gateway'],
+    packages: ['latchkey-mcp'],
+  },
   'server/usage': { imports: ['model', 'log', 'db', 'gateway'] },
   'server/metrics': { imports: ['gateway'] },
   'server/download': { imports: ['model'], packages: ['fflate', 'zod'] },

@@ -1,0 +1,311 @@
+// What is stored of the arguments and the result of a call. Members are chosen by name, so that nothing is stored that the protocol
+// may add: neither `_meta` nor task ids. The work for a value depends on the limit, and not on the length of the value.
+import { blankEnd, stringEnd } from 'latchkey-mcp/json';
+import { redact } from '#log/redact';
+import type { ContentKind, KeptValue } from '#model/call-contents';
+
+/** The members of a result or an error that are stored. MCP 2025-11-25 `CallToolResult` and others; JSON-RPC 2.0 §5.1 */
+const ofResults: ReadonlySet<string> = new Set([
+  'content',
+  'structuredContent',
+  'isError',
+  'contents',
+  'description',
+  'messages',
+  'code',
+  'message',
+  'data',
+]);
+
+/** Members that are never stored, wherever they are. MCP 2026-07-28 "Multi Round-Trip Requests" */
+const neverStored: ReadonlySet<string> = new Set([
+  '_meta',
+  'requestState',
+  'inputRequests',
+  'inputResponses',
+]);
+
+const secretNames = [
+  String.raw`(?:access|refresh|id|auth|bearer|session|api|subject|actor|security)?[_-]?token`,
+  String.raw`pass(?:word|wd|phrase)|pwd`,
+  String.raw`(?:client|api|app|shared)?[_-]?secret(?:[_-]?access)?(?:[_-]?key)?`,
+  String.raw`(?:x[_-]?)?api[_-]?key|(?:private|access|encryption|signing)[_-]?key`,
+  String.raw`(?:proxy[_-]?)?authorization|(?:set[_-]?)?cookie|(?:client[_-]?)?assertion|saml[_-]?response`,
+].join('|');
+/** Members whose values are secrets, whatever their form. */
+const secretName = new RegExp(`^(?:${secretNames})$`, 'i');
+/** The same in a text that contains JSON, as the texts of many tools do. */
+const secretInText = new RegExp(
+  String.raw`("(?:${secretNames})"\s{0,20}:\s{0,20})"(?:[^"\\]|\\[\s\S])*(?:"|$)`,
+  'gi',
+);
+
+const redacted = '[redacted]';
+/** The characters of a text that are read beyond the limit, so that a secret is recognized that the limit would cut. */
+const margin = 8192;
+const maxDepth = 64;
+const longestName = 256;
+/** From this length on, a text of nothing but base64 is an image, a sound or a file. */
+const leastBase64 = 512;
+const ellipsis = '…';
+
+const [quote, comma, openBrace, closeBrace, openBracket, closeBracket] = [
+  0x22, 0x2c, 0x7b, 0x7d, 0x5b, 0x5d,
+];
+
+/** A JSON text of at most `limitBytes`. */
+export interface CleanedContents {
+  readonly text: string;
+  /** Whether something at its end is missing. */
+  readonly isCut: boolean;
+}
+
+/**
+ * What is stored of the arguments or of the result of a call: without secrets and without what the protocol keeps between rounds, as
+ * valid JSON within the limit. `undefined` if nothing is left.
+ */
+export function cleanedContents(
+  kind: ContentKind,
+  { bytes, isWhole }: KeptValue,
+  limitBytes: number,
+): CleanedContents | undefined {
+  const only = kind === 'result' ? ofResults : undefined;
+  const cleaned = new Cleaner(bytes, isWhole, limitBytes).clean(only);
+  return cleaned.text === '' || cleaned.text === '{}' ? undefined : cleaned;
+}
+
+/** Reads the beginning of a JSON value, which was checked before, and writes what is stored of it. */
+class Cleaner {
+  readonly #bytes: Buffer;
+  readonly #isWhole: boolean;
+  readonly #out: string[] = [];
+  #at = 0;
+  #left: number;
+
+  constructor(bytes: Buffer, isWhole: boolean, limitBytes: number) {
+    this.#bytes = bytes;
+    this.#isWhole = isWhole;
+    this.#left = limitBytes;
+  }
+
+  clean(only: ReadonlySet<string> | undefined): CleanedContents {
+    const isComplete = this.#value(0, only);
+    return { text: this.#out.join(''), isCut: !isComplete };
+  }
+
+  /** Each of these returns `false` once the limit or the end of the bytes is reached. Then what was written is closed, and no more follows. */
+  #value(depth: number, only?: ReadonlySet<string>): boolean {
+    const first = this.#next();
+    if (first === quote) return this.#string();
+    if (first === openBrace) return this.#members(depth, only);
+    if (first === openBracket) return this.#elements(depth);
+    return this.#write(this.#word());
+  }
+
+  /** The next byte that is no blank. 0 at the end. */
+  #next(): number {
+    this.#at = blankEnd(this.#bytes, this.#at);
+    return this.#bytes[this.#at] ?? 0;
+  }
+
+  #write(text: string | undefined): boolean {
+    if (text === undefined) return false;
+    const length = Buffer.byteLength(text);
+    if (length > this.#left) return false;
+    this.#left -= length;
+    this.#out.push(text);
+    return true;
+  }
+
+  /** A number, `true`, `false` or `null`; `undefined` if it may go on after the end. */
+  #word(): string | undefined {
+    const start = this.#at;
+    while (wordBytes.has(this.#bytes[this.#at] ?? 0)) this.#at += 1;
+    const isSure = this.#at < this.#bytes.length || this.#isWhole;
+    return isSure && this.#at > start ? this.#bytes.toString('utf8', start, this.#at) : undefined;
+  }
+
+  #members(depth: number, only: ReadonlySet<string> | undefined): boolean {
+    if (depth === maxDepth || this.#left < 2) return false;
+    this.#left -= 2;
+    this.#out.push('{');
+    this.#at += 1;
+    const isComplete = this.#eachMember(depth, only);
+    this.#out.push('}');
+    return isComplete;
+  }
+
+  #eachMember(depth: number, only: ReadonlySet<string> | undefined): boolean {
+    let isFirst = true;
+    for (;;) {
+      const next = this.#next();
+      if (next === closeBrace) return this.#passed();
+      if (next === comma) this.#at += 1;
+      if (this.#next() !== quote) return false;
+      const name = this.#text(longestName);
+      if (name.isCut) return false;
+      this.#at = blankEnd(this.#bytes, this.#at) + 1;
+      const isStored = !neverStored.has(name.text) && (only?.has(name.text) ?? true);
+      if (!isStored) {
+        if (!this.#skip()) return false;
+        continue;
+      }
+      const [before, left] = [this.#out.length, this.#left];
+      if (!this.#write(`${isFirst ? '' : ','}${JSON.stringify(withoutSecrets(name.text))}:`))
+        return false;
+      const isDone = secretName.test(name.text) ? this.#secret() : this.#value(depth + 1);
+      if (!isDone) {
+        // A name without a value is no JSON.
+        if (this.#out.length === before + 1) {
+          this.#out.length = before;
+          this.#left = left;
+        }
+        return false;
+      }
+      isFirst = false;
+    }
+  }
+
+  #elements(depth: number): boolean {
+    if (depth === maxDepth || this.#left < 2) return false;
+    this.#left -= 2;
+    this.#out.push('[');
+    this.#at += 1;
+    const isComplete = this.#eachElement(depth);
+    this.#out.push(']');
+    return isComplete;
+  }
+
+  #eachElement(depth: number): boolean {
+    let isFirst = true;
+    for (;;) {
+      const next = this.#next();
+      if (next === closeBracket) return this.#passed();
+      if (next === comma) this.#at += 1;
+      const [before, left] = [this.#out.length, this.#left];
+      if (!isFirst && !this.#write(',')) return false;
+      if (!this.#value(depth + 1)) {
+        if (!isFirst && this.#out.length === before + 1) {
+          this.#out.length = before;
+          this.#left = left;
+        }
+        return false;
+      }
+      isFirst = false;
+    }
+  }
+
+  #passed(): true {
+    this.#at += 1;
+    return true;
+  }
+
+  /** `true`, `false` and `null` tell nothing. */
+  #secret(): boolean {
+    const isWord = 'tfn'.includes(String.fromCharCode(this.#next()));
+    return isWord
+      ? this.#write(this.#word())
+      : this.#skip() && this.#write(JSON.stringify(redacted));
+  }
+
+  #string(): boolean {
+    const { text, isCut, isOpen, length } = this.#text(this.#left + margin);
+    if (length >= leastBase64 && isBase64(text)) {
+      const note = isOpen ? '[base64]' : `[base64, ${length} characters]`;
+      return this.#write(JSON.stringify(note)) && !isOpen;
+    }
+    const clean = withoutSecrets(text);
+    if (!isCut && this.#write(JSON.stringify(clean))) return true;
+    this.#write(beginning(clean, this.#left));
+    return false;
+  }
+
+  /**
+   * The string that begins here, decoded, and the number of its bytes. Of a longer one than `most` bytes, or of one that goes on
+   * after the end (`isOpen`), the beginning.
+   */
+  #text(most: number): { text: string; isCut: boolean; isOpen: boolean; length: number } {
+    const start = this.#at + 1;
+    const end = stringEnd(this.#bytes, this.#at, false);
+    const isOpen = end < 0;
+    const last = isOpen ? this.#bytes.length : end - 1;
+    this.#at = isOpen ? this.#bytes.length : end;
+    const isCut = isOpen || last - start > most;
+    const raw = this.#bytes.toString('utf8', start, Math.min(last, start + most));
+    const whole = isCut ? withoutBrokenEnd(raw) : raw;
+    return { text: decoded(whole), isCut, isOpen, length: last - start };
+  }
+
+  /** Passes over a value. */
+  #skip(): boolean {
+    let depth = 0;
+    for (;;) {
+      const next = this.#next();
+      if (next === 0) return false;
+      if (next === quote) {
+        const end = stringEnd(this.#bytes, this.#at, false);
+        if (end < 0) return false;
+        this.#at = end;
+      } else if (next === openBrace || next === openBracket) {
+        depth += 1;
+        this.#at += 1;
+      } else if (next === closeBrace || next === closeBracket) {
+        depth -= 1;
+        this.#at += 1;
+      } else if (wordBytes.has(next)) {
+        if (this.#word() === undefined) return false;
+      } else {
+        // A comma or a colon.
+        this.#at += 1;
+      }
+      if (depth === 0) return true;
+    }
+  }
+}
+
+/** The bytes of numbers, `true`, `false` and `null`. RFC 8259 §3, §6 */
+const wordBytes: ReadonlySet<number> = new Set(Buffer.from('+-.0123456789Eaeflnrstu'));
+
+/** Without what cutting a string may leave at its end: a part of a character, or of an escape. RFC 3629 §3; RFC 8259 §7 */
+function withoutBrokenEnd(raw: string): string {
+  const text = raw.slice(0, -3) + raw.slice(-3).replace(/\uFFFD+$/, '');
+  const escape = /\\(?:u[\da-fA-F]{0,3})?$/.exec(text.slice(-5))?.[0];
+  if (escape === undefined) return text;
+  const before = text.slice(0, -escape.length);
+  let slashes = 0;
+  while (before.at(-1 - slashes) === '\\') slashes += 1;
+  // After an odd number, the backslash is itself escaped.
+  return slashes % 2 === 0 ? before : text;
+}
+
+/** No known secret is shorter. */
+const shortestSecret = 8;
+
+function withoutSecrets(text: string): string {
+  if (text.length < shortestSecret) return text;
+  const clean = redact(text);
+  return clean.includes('"') ? clean.replaceAll(secretInText, `$1"${redacted}"`) : clean;
+}
+
+function decoded(raw: string): string {
+  return raw.includes('\\') ? String(JSON.parse(`"${raw}"`)) : raw;
+}
+
+function isBase64(text: string): boolean {
+  return /^[\w+/-]+={0,2}$/.test(text) && /\d/.test(text) && /[A-Z]/.test(text);
+}
+
+/** The longest beginning of a text that is, as JSON with an ellipsis, within the limit; `undefined` if none is. */
+function beginning(text: string, limitBytes: number): string | undefined {
+  const json = (length: number) => JSON.stringify(`${text.slice(0, length)}${ellipsis}`);
+  let [fits, exceeds] = [-1, Math.min(text.length, limitBytes) + 1];
+  while (exceeds - fits > 1) {
+    const middle = (fits + exceeds) >> 1;
+    if (Buffer.byteLength(json(middle)) <= limitBytes) fits = middle;
+    else exceeds = middle;
+  }
+  if (fits < 0) return undefined;
+  // Not between the halves of a character.
+  const isSplit = /[\uD800-\uDBFF]/.test(text.charAt(fits - 1));
+  return json(isSplit ? fits - 1 : fits);
+}

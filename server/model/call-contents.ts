@@ -1,0 +1,144 @@
+import { z } from 'zod';
+
+/** What of the arguments and results of the calls to a server is stored, chosen by an owner of its organization. */
+export interface ContentSettings {
+  readonly arguments: boolean;
+  readonly results: boolean;
+  /** The longest JSON text that is stored of either; the rest is cut off. */
+  readonly limitBytes: number;
+  /** How many days they are kept. */
+  readonly days: number;
+  /** Those stored before this time were deleted by an owner, in milliseconds since 1970. */
+  readonly deletedBeforeMs?: number | undefined;
+}
+
+export const contentBounds = {
+  limitBytes: { least: 256, most: 65_536, default: 16_384 },
+  days: { least: 1, most: 365, default: 7 },
+} as const;
+
+/** Nothing is stored unless an owner wants it. */
+export const noContents: ContentSettings = {
+  arguments: false,
+  results: false,
+  limitBytes: contentBounds.limitBytes.default,
+  days: contentBounds.days.default,
+};
+
+/** The settings as they are in the database. */
+export const contentSettingsSchema = z.object({
+  arguments: z.boolean(),
+  results: z.boolean(),
+  limitBytes: z.int(),
+  days: z.int(),
+  deletedBeforeMs: z.int().optional(),
+});
+
+/** The parts of a call that are stored: what the caller sent, and what the server answered. */
+export const contentKinds = ['arguments', 'result'] as const;
+export type ContentKind = (typeof contentKinds)[number];
+
+/**
+ * A sentence for the people whose calls are concerned; `undefined` if nothing is stored.
+ *
+ * @param organization its name or title
+ */
+export function storedSentence(
+  organization: string,
+  settings: ContentSettings | undefined,
+): string | undefined {
+  const what = storedWords(settings);
+  if (!settings || what === undefined) return undefined;
+  return `${organization} stores ${what} of the calls to this server for ${daysWords(settings.days)}. Only people there with the right Auditor can read them.`;
+}
+
+/** What is stored, as the object of a sentence; `undefined` if nothing is. */
+function storedWords(settings: ContentSettings | undefined): string | undefined {
+  if (settings?.arguments && settings.results) return 'the arguments and results';
+  if (settings?.arguments) return 'the arguments';
+  return settings?.results ? 'the results' : undefined;
+}
+
+function daysWords(days: number): string {
+  return days === 1 ? '1 day' : `${days} days`;
+}
+
+/** Room for what is not stored of a value, such as `_meta`, before the part that is. */
+const spareBytes = 16_384;
+
+/** The beginning of a JSON value, in memory of its own. */
+export interface KeptValue {
+  readonly bytes: Buffer;
+  /** Whether it is the whole value. */
+  readonly isWhole: boolean;
+}
+
+/** Bounds the memory of arguments and results that wait to be written. When it is full, they are not stored, but calls go on. */
+export class ContentMemory {
+  readonly #maxBytes: number;
+  #bytes = 0;
+  #refused = 0;
+
+  constructor(maxBytes = 32 * 1024 * 1024) {
+    this.#maxBytes = maxBytes;
+  }
+
+  take(bytes: number): boolean {
+    if (this.#bytes + bytes > this.#maxBytes) {
+      this.#refused += 1;
+      return false;
+    }
+    this.#bytes += bytes;
+    return true;
+  }
+
+  letGo(bytes: number): void {
+    this.#bytes -= bytes;
+  }
+
+  get heldBytes(): number {
+    return this.#bytes;
+  }
+
+  /** How many arguments and results found no room so far. */
+  get refused(): number {
+    return this.#refused;
+  }
+}
+
+/** The arguments and the result of one call, from the call until they are written. Their memory counts until `letGo`. */
+export class CallContents {
+  readonly settings: ContentSettings;
+  readonly #memory: ContentMemory;
+  readonly #values = new Map<ContentKind, KeptValue>();
+
+  constructor(settings: ContentSettings, memory: ContentMemory) {
+    this.settings = settings;
+    this.#memory = memory;
+  }
+
+  /** Copies the beginning of the value between two places of a message. */
+  keep(
+    kind: ContentKind,
+    message: Buffer,
+    { start, end }: { readonly start: number; readonly end: number },
+  ): void {
+    const most = 2 * this.settings.limitBytes + spareBytes;
+    const length = Math.min(end - start, most);
+    if (this.#values.has(kind) || !this.#memory.take(length)) return;
+    // `Buffer.from` would keep a part of a pool, and with it all of the pool.
+    const bytes = Buffer.allocUnsafeSlow(length);
+    message.copy(bytes, 0, start, start + length);
+    this.#values.set(kind, { bytes, isWhole: length === end - start });
+  }
+
+  get values(): readonly (readonly [ContentKind, KeptValue])[] {
+    return [...this.#values];
+  }
+
+  /** They were written, or are not going to be. */
+  letGo(): void {
+    for (const { bytes } of this.#values.values()) this.#memory.letGo(bytes.length);
+    this.#values.clear();
+  }
+}
