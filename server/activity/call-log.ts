@@ -3,8 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { callPeriodOf, isFailed, newCallRecordId, periodKind, subjectsOf } from '#db/calls';
 import type { CallPeriod, CallRepetitions, CallWrites } from '#db/calls';
 import { redact } from '#log/redact';
+import type { CallContents } from '#model/call-contents';
 import type { CallRecord, EndedCall } from '#model/calls';
 import { LimitedMap } from '#model/limited-map';
+import type { ContentLog } from './content-log.ts';
 
 const flushEveryMs = 1000;
 const rowsAtOnce = 500;
@@ -39,6 +41,8 @@ export interface CallLogPorts {
   readonly nowMs: () => number;
   /** Called when writing fails. The rows are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
+  /** Stores arguments and results, once the rows of their calls are written. */
+  readonly contents?: Pick<ContentLog, 'add' | 'flush'> | undefined;
   /** Called with the number of calls that were dropped since it was called last, at most once a minute. */
   readonly dropped?: ((count: number) => void) | undefined;
 }
@@ -47,6 +51,7 @@ export interface CallLogPorts {
 interface Queued {
   readonly call: EndedCall;
   readonly principal: string;
+  readonly contents?: CallContents | undefined;
   times: number;
   /** The row, once it is written, with the number that it has. */
   row?: CallRepetitions;
@@ -66,6 +71,8 @@ export class CallLog {
   readonly #ports: CallLogPorts;
   #queue: Queued[] = [];
   readonly #ended: CallRecord[] = [];
+  /** Arguments and results of calls whose rows were written when they began. */
+  readonly #endedContents = new Map<CallRecord, CallContents>();
   readonly #beginning: Beginning[] = [];
   #isCommitting = false;
   readonly #queuedOf = new Map<string, number>();
@@ -129,27 +136,32 @@ export class CallLog {
   }
 
   /** Records a call, or the end of one that began. Neither waits nor throws. */
-  note(ended: EndedCall, begun?: CallRecord): void {
+  note(ended: EndedCall, begun?: CallRecord, contents?: CallContents): void {
     if (begun) {
       const { callId = begun.callId, durationMs, account, end, error, status, bytesOut } = ended;
-      this.#ended.push({ ...begun, callId, durationMs, account, end, error, status, bytesOut });
+      const row = { ...begun, callId, durationMs, account, end, error, status, bytesOut };
+      this.#ended.push(row);
+      if (contents) this.#endedContents.set(row, contents);
       if (this.#ended.length >= rowsAtOnce && !this.#isWriting) void this.flush();
       return;
     }
     const call = shortened(ended);
     const principal = `${call.credential.type}:${call.credential.id}`;
-    if (call.end === 'refused') this.#noteRefusal(call, principal);
-    else this.#add(call, principal);
+    if (call.end === 'refused') {
+      contents?.letGo();
+      this.#noteRefusal(call, principal);
+    } else this.#add(call, principal, contents);
     if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
   }
 
   /** `undefined` if there is no room for it. */
-  #add(call: EndedCall, principal: string): Queued | undefined {
+  #add(call: EndedCall, principal: string, contents?: CallContents): Queued | undefined {
     if (!this.#hasRoom(principal)) {
+      contents?.letGo();
       this.#dropped += 1;
       return undefined;
     }
-    const queued: Queued = { call, principal, times: 1 };
+    const queued: Queued = { call, principal, contents, times: 1 };
     this.#queue.push(queued);
     this.#queuedOf.set(principal, (this.#queuedOf.get(principal) ?? 0) + 1);
     return queued;
@@ -208,6 +220,7 @@ export class CallLog {
         // Calls that arrived meanwhile come first.
         await pause(0);
       }
+      await this.#ports.contents?.flush();
     } catch (error) {
       this.#ports.failed(error);
     } finally {
@@ -243,6 +256,7 @@ export class CallLog {
     await this.#learnNames(waiting.map(({ call }) => call));
     const written = waiting.flatMap((queued) => {
       const record = this.#recordOf(queued);
+      if (!record) queued.contents?.letGo();
       return record ? [{ queued, record }] : [];
     });
     const calls = written.map(({ record }) => record);
@@ -251,10 +265,28 @@ export class CallLog {
     this.#ended.splice(0, ended.length);
     this.#queue.splice(0, waiting.length);
     for (const { principal } of waiting) this.#leaves(principal);
+    this.#passContents(written, ended);
     for (const { queued, record } of written) {
       const { organizationId, id, times } = record;
       queued.row = { organizationId, id, times };
       if (queued.times > times) this.#repeated.add(queued);
+    }
+  }
+
+  /** Passes on what is to be stored of calls whose rows are written. */
+  #passContents(
+    written: readonly { readonly queued: Queued; readonly record: CallRecord }[],
+    ended: readonly CallRecord[],
+  ): void {
+    const { contents: log } = this.#ports;
+    for (const { queued, record } of written) {
+      if (queued.contents) log?.add(record, queued.contents);
+    }
+    if (this.#endedContents.size === 0) return;
+    for (const record of ended) {
+      const contents = this.#endedContents.get(record);
+      if (contents) log?.add(record, contents);
+      this.#endedContents.delete(record);
     }
   }
 

@@ -1,5 +1,6 @@
 import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
+import { deleteOldContents, nextStoringTarget, type StoringTarget } from '#db/call-contents';
 import { deleteCallPeriods, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
@@ -12,6 +13,21 @@ export interface CallRetentionPorts {
   readonly db: Db;
   readonly clock: Clock;
   readonly failed: (error: unknown) => void;
+}
+
+/** Deletes the arguments and results of a target that are too old, or that an owner deleted, in small steps. */
+export async function deleteContentsOf(
+  { organizationId, targetId, days, deletedBeforeMs }: StoringTarget,
+  { db, clock }: Pick<CallRetentionPorts, 'db' | 'clock'>,
+  isStopped: () => boolean = () => false,
+): Promise<void> {
+  const beforeMs = Math.max((clock.now() - days * 86_400) * 1000, deletedBeforeMs);
+  const limit = batch / 5;
+  let deleted = limit;
+  while (deleted === limit && !isStopped()) {
+    deleted = await deleteOldContents(db, { organizationId, targetId, beforeMs, limit });
+    await afterOtherWork();
+  }
 }
 
 /** Deletes the old calls of each organization, at the start and every hour. Several nodes may do so at the same time. */
@@ -29,7 +45,8 @@ export class CallRetention {
 
   /** Deletes all calls that are old now, and all calls of organizations that no longer exist. */
   delete(): Promise<void> {
-    this.#deleting ??= this.#deleteAll()
+    this.#deleting ??= this.#deleteContents()
+      .then(() => this.#deleteAll())
       .catch((error: unknown) => this.#ports.failed(error))
       .finally(() => {
         this.#deleting = undefined;
@@ -41,6 +58,15 @@ export class CallRetention {
     this.#isClosed = true;
     clearInterval(this.#timer);
     await this.#deleting;
+  }
+
+  /** Arguments and results are kept for a time of their own. */
+  async #deleteContents(): Promise<void> {
+    let target = this.#isClosed ? undefined : await nextStoringTarget(this.#ports.db, undefined);
+    while (target && !this.#isClosed) {
+      await deleteContentsOf(target, this.#ports, () => this.#isClosed);
+      target = await nextStoringTarget(this.#ports.db, target);
+    }
   }
 
   async #deleteAll(): Promise<void> {

@@ -3,6 +3,8 @@ import type { z } from 'zod';
 import { type Organization, findOrganization } from '#db/organizations';
 import { type Role, roles } from '#model/roles';
 import type { EpochSeconds, Clock } from '#model/clock';
+import type { MasterKey } from '#secrets/master-key';
+import { isAuditor } from '#db/call-contents';
 import { hashSecret, isWellFormedSecret } from '#secrets/secrets';
 import { usePersonalToken, lockPersonalToken } from '#db/personal-tokens';
 import { transaction, type Db } from '#db/transaction';
@@ -46,6 +48,8 @@ export interface OrganizationOperation<
 > extends OperationFacts<Input, Output> {
   readonly within: 'organization';
   readonly permission: Permission;
+  /** Whether it also requires the right Auditor, which no role implies. */
+  readonly isForAuditors?: boolean;
   /**
    * Sends slow requests to other servers before the transaction of `run` begins, once the actor is known to be authorized.
    * Returns ports for `run` that contain the responses.
@@ -178,6 +182,8 @@ export interface AdministrationPorts {
   readonly db: Db;
   readonly upstreamSetup: UpstreamSetup;
   readonly webhookSetup: WebhookSetup;
+  /** Opens stored arguments and results of calls. */
+  readonly contentKey: Pick<MasterKey, 'open'>;
   /** Records refusals that can be caused without limit. */
   readonly refusals: RefusalLog;
   readonly clock: Clock;
@@ -284,7 +290,10 @@ async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
 
 /** The organization and role, if the actor may perform the operation there. @throws {AdministrationRefusal} */
 async function entitled(
-  { permission }: { readonly permission: Permission },
+  {
+    permission,
+    isForAuditors = false,
+  }: { readonly permission: Permission; readonly isForAuditors?: boolean },
   { actor, place }: { actor: Actor; place: Place | undefined },
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<Place> {
@@ -292,6 +301,13 @@ async function entitled(
   if (actor.type === 'person' && actor.factors < 2) {
     const rules = await findSettings(ports.db, place.organization.name);
     if (rules?.secondFactorRequired) throw secondFactorMissing(place.organization.name);
+  }
+  if (isForAuditors && actor.type === 'person') {
+    const { id, name } = place.organization;
+    if (!(await isAuditor(ports.db, id, actor.userId))) {
+      const words = `reading arguments and results requires the right Auditor in ${name}, which an owner grants`;
+      throw new AdministrationRefusal('forbidden', words);
+    }
   }
   if (mayDo(place.role, permission)) return place;
   const words = `your role in ${place.organization.name} (${place.role}) does not allow this`;

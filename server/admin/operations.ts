@@ -1,5 +1,6 @@
 import { agentOperations } from './agents.ts';
 import { auditOperations } from './audit.ts';
+import { contentOperations } from './call-contents.ts';
 import { callOperations } from './calls.ts';
 import { clientSecretOperations } from './client-secrets.ts';
 import { clientOperations } from './clients.ts';
@@ -74,6 +75,7 @@ export const operations: readonly Operation[] = [
   ...grantOperations,
   ...auditOperations,
   ...callOperations,
+  ...contentOperations,
   ...webhookOperations,
   ...userOperations,
 ];

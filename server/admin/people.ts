@@ -11,6 +11,7 @@ import {
   unlinkIdentities,
   type MembershipChange,
 } from '#db/people';
+import { setAuditor } from '#db/call-contents';
 import { roles, type Role } from '#model/roles';
 import { emailKey } from '#model/email';
 import {
@@ -42,19 +43,21 @@ export const personViewSchema = z
     role: z.enum(roles),
     groups: z.array(z.object({ id: z.string(), name: z.string() })),
     secondFactor: z.boolean().describe('Whether they can sign in with two factors'),
+    auditor: z.boolean().describe('Whether they can read stored arguments and results of calls'),
     seenAt: fields.maybeAt,
   })
   .meta({ id: 'Person' });
 
 /** Converts a stored member to their view. */
 export function toPersonView(member: Member): z.output<typeof personViewSchema> {
-  const { userId, email, role, groups, hasSecondFactor, seenAt } = member;
+  const { userId, email, role, groups, hasSecondFactor, isAuditor, seenAt } = member;
   return {
     id: userId,
     email,
     role,
     groups: groups.map(({ id, name }) => ({ id, name })),
     secondFactor: hasSecondFactor,
+    auditor: isAuditor,
     seenAt: seenAt ?? null,
   };
 }
@@ -290,6 +293,40 @@ export const sessionsEnd = organizationOperation({
   },
 });
 
+/** A right beside the role. An owner who gives it to themselves is reported to all owners; see the overview. */
+function auditorChange(verb: 'grant' | 'revoke', doc: string, isOne: boolean) {
+  return organizationOperation({
+    name: `person.${verb}-auditor`,
+    doc,
+    permission: 'owners.manage',
+    input: z.strictObject(ofPerson),
+    output: personViewSchema,
+    target,
+    async run({ userId }, { organization, actor }, ports) {
+      await ownMember(organization.id, userId, ports);
+      checkRecent(actor, ports.clock.now());
+      if (!(await setAuditor(ports.db, organization.id, userId, isOne))) {
+        const why = isOne
+          ? 'this person already has the right'
+          : 'this person does not have the right';
+        throw new AdministrationRefusal('conflict', why);
+      }
+      return toPersonView(await ownMember(organization.id, userId, ports));
+    },
+  });
+}
+
+export const auditorGrant = auditorChange(
+  'grant',
+  'Let a person read the stored arguments and results of calls (Auditor)',
+  true,
+);
+export const auditorRevoke = auditorChange(
+  'revoke',
+  'Remove the right of a person to read stored arguments and results (Auditor)',
+  false,
+);
+
 /** Irreversible changes require a recent sign-in. @throws {AdministrationRefusal} `proof_old` */
 function checkRecent(actor: Actor, now: EpochSeconds): void {
   if (actor.type === 'operator') return;
@@ -323,6 +360,8 @@ export const personOperations: readonly Operation[] = [
   ownershipTransfer,
   secondFactorReset,
   sessionsEnd,
+  auditorGrant,
+  auditorRevoke,
 ];
 
 /** A member of the organization that an option names. */
@@ -372,6 +411,16 @@ export const personCommands: readonly Command[] = [
     personRemove,
   ),
   memberCommand('user end-sessions', 'sign a person out of every browser', sessionsEnd),
+  memberCommand(
+    'user grant-auditor',
+    'let a person read the stored arguments and results of calls',
+    auditorGrant,
+  ),
+  memberCommand(
+    'user revoke-auditor',
+    'remove the right of a person to read stored arguments and results',
+    auditorRevoke,
+  ),
   memberCommand(
     'user reset-second-factor',
     'remove a person’s authenticator app, recovery codes, passkeys and linked accounts',

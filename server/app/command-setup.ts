@@ -28,7 +28,11 @@ export async function commandSetup(
   db: Db,
   { dataDir, masterKeyFile, outboundHosts, baseUrl }: CommandPlace,
   clock: Clock,
-): Promise<{ upstreamSetup: UpstreamSetup; webhookSetup: WebhookSetup }> {
+): Promise<{
+  upstreamSetup: UpstreamSetup;
+  webhookSetup: WebhookSetup;
+  contentKey: Pick<Sealing, 'open'>;
+}> {
   const mayCreate = (await listSigningKeys(db)).length === 0;
   const file = masterKeyFile ?? join(dataDir, 'master.key');
   const masterKey = () => readMasterKey(file, { mayCreate });
@@ -45,5 +49,6 @@ export async function commandSetup(
   return {
     upstreamSetup: upstreamSetup({ base, sealing, guard }),
     webhookSetup: webhookSetup({ sealing, guard, clock }),
+    contentKey: sealing,
   };
 }

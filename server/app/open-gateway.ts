@@ -1,4 +1,3 @@
-import type { CallLog } from '#activity/call-log';
 import type { CountedRefusals } from '#audit/counted-refusals';
 import { findServer } from '#db/servers';
 import { EraAdapters } from '#gateway/era-adapters';
@@ -12,7 +11,7 @@ import type { MasterKey } from '#secrets/master-key';
 import type { CallMeter } from '#usage/call-meter';
 import type { UsageRecorder } from '#usage/last-uses';
 import type { RemoteNodes } from './open-nodes.ts';
-import { refusalNotWritten } from './open-records.ts';
+import { type openActivity, refusalNotWritten } from './open-records.ts';
 import type { OpenUpstreams } from './open-upstreams.ts';
 import type { Closers } from './closers.ts';
 import type { ServeOptions } from './serve-options.ts';
@@ -36,7 +35,7 @@ export interface SharedParts {
 interface GatewayDependencies extends SharedParts {
   readonly meter: CallMeter;
   /** Absent if calls are not recorded. */
-  readonly callLog: CallLog | undefined;
+  readonly activity: ReturnType<typeof openActivity>;
   readonly metrics: Metrics | undefined;
   /** Names this process; `undefined` where no other one shares the database. */
   readonly instance: string | undefined;
@@ -48,7 +47,8 @@ export function openGateway(
   closers: Closers,
 ): Gateway {
   const { base, clock, allowedOrigins } = options;
-  const { stores, masterKey, tokens, upstreams, meter, callLog, metrics, remote, instance } = parts;
+  const { stores, masterKey, tokens, upstreams, meter, activity, metrics, remote, instance } =
+    parts;
   const gateway = new Gateway({
     base,
     maxBodyBytes: options.maxBodyBytes,
@@ -61,9 +61,12 @@ export function openGateway(
       upstreams.health.noteCall(call.targetId, call.outcome);
       metrics?.countCall(call);
     },
-    ended: callLog && ((call, begun) => callLog.note(call, begun)),
+    ended: activity && ((call, begun, contents) => activity.calls.note(call, begun, contents)),
+    contentMemory: activity?.contentMemory,
     begins:
-      callLog && options.callLog?.mode === 'required' ? (call) => callLog.begin(call) : undefined,
+      activity && options.callLog?.mode === 'required'
+        ? (call) => activity.calls.begin(call)
+        : undefined,
     recordsAll: options.callLog?.recordsAll,
     admissions: stores.admissions,
     mac: (text) => masterKey.mac('gateway', text),

@@ -1,14 +1,18 @@
 import { CallLog } from '#activity/call-log';
+import { ContentLog } from '#activity/content-log';
 import { CallRetention } from '#activity/call-retention';
 import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
+import { findContentSettings, insertContents } from '#db/call-contents';
 import { writeCalls } from '#db/calls';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findListedTools } from '#db/tool-definitions';
 import { findCallNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
+import { ContentMemory } from '#model/call-contents';
+import type { MasterKey } from '#secrets/master-key';
 import { CallMeter } from '#usage/call-meter';
 import { UsageRecorder } from '#usage/last-uses';
 import type { Closers } from './closers.ts';
@@ -43,25 +47,38 @@ export async function openUsage(
 /** Opens the deletion of old calls, and the record of calls unless the operator wants none. */
 export function openActivity(
   { clock, log, callLog, isOwner }: Pick<RecordOptions, 'clock' | 'log' | 'callLog' | 'isOwner'>,
-  db: Db,
+  { db, masterKey: sealing }: { readonly db: Db; readonly masterKey: MasterKey },
   closers: Closers,
-): CallLog | undefined {
+): { readonly calls: CallLog; readonly contentMemory: ContentMemory } | undefined {
   if (isOwner) {
     const failed = (err: unknown) => log.error({ err }, 'old calls not deleted');
     const retention = new CallRetention({ db, clock, failed });
     closers.push(() => retention.close());
   }
   if (!callLog || callLog.mode === 'off') return undefined;
+  const nowMs = () => Date.now();
+  const contentMemory = new ContentMemory();
+  const contents = new ContentLog({
+    memory: contentMemory,
+    sealing,
+    settingsOf: (targetIds) => findContentSettings(db, targetIds),
+    write: (rows) => insertContents(db, rows),
+    nowMs,
+    failed: (err) => log.error({ err }, 'arguments and results not stored yet'),
+    dropped: (count) =>
+      log.warn({ count }, 'arguments or results not stored: too many waited to be written'),
+  });
   const calls = new CallLog({
     write: (writes) => writeCalls(db, writes),
+    contents,
     namesOf: (kind, ids) => findCallNames(db, kind, ids),
     node: callLog.node,
-    nowMs: () => Date.now(),
+    nowMs,
     failed: (err) => log.error({ err }, 'calls not recorded yet'),
     dropped: (count) => log.warn({ count }, 'calls not recorded: too many waited to be written'),
   });
   closers.push(() => calls.close());
-  return calls;
+  return { calls, contentMemory };
 }
 
 /** Opens the record of refusals, and the removal of old audit entries where the operator limits how long they are kept. */

@@ -30,7 +30,8 @@ import type { Stores } from './stores.ts';
 const drainMs = 10_000;
 
 export interface RunningServer {
-  readonly stores: Stores & Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup'>;
+  readonly stores: Stores &
+    Pick<AdministrationPorts, 'upstreamSetup' | 'webhookSetup' | 'contentKey'>;
   readonly metricsUrl: string | undefined;
   /** The link that creates the first owner; `undefined` if there already is a person who can sign in. */
   firstLink(): Promise<HandedOutLink | undefined>;
@@ -61,7 +62,8 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const { masterKey, keys, tokens } = await openKeys(options, stores.db, closers);
   const remote = await openNodeLinks(options, { instance, nodes, masterKey }, closers);
   const { usage, meter } = await openUsage({ ...options, isOwner }, stores.db, closers);
-  const callLog = openActivity({ ...options, isOwner }, stores.db, closers);
+  const recorded = { db: stores.db, masterKey };
+  const activity = openActivity({ ...options, isOwner }, recorded, closers);
   const guard = openGuard(options, closers);
 
   const basics = { stores, masterKey, tokens, guard, endpointUrl };
@@ -77,12 +79,13 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   const setup = {
     upstreamSetup: upstreamSetup({ base, sealing: masterKey, guard }),
     webhookSetup: webhookSetup({ sealing: masterKey, guard, clock }),
+    contentKey: masterKey,
   };
   const metrics = options.metrics && new Metrics();
   closers.push(async () => metrics?.close());
 
   const shared = { ...basics, usage, upstreams, refusals, remote, isOwner };
-  const gateway = openGateway(options, { ...shared, meter, callLog, metrics, instance }, closers);
+  const gateway = openGateway(options, { ...shared, meter, activity, metrics, instance }, closers);
   const attempts = attemptsAt(remote, clock);
   remote?.answerWith({ gateway, attempts });
   const proxyDownload = openDownload(options, { isOwner }, closers);

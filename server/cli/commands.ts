@@ -1,5 +1,6 @@
 import { agentCommands } from '#admin/agents';
 import { auditCommands } from '#admin/audit';
+import { contentCommands } from '#admin/call-contents';
 import { callCommands } from '#admin/calls';
 import { clientSecretCommands } from '#admin/client-secrets';
 import { clientCommands, clientRevokeCommand } from '#admin/clients';
@@ -54,6 +55,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   serverDisableCommand,
   serverEnableCommand,
   serverSetGroups,
+  contentCommands.server,
   serverSetAccess,
   serverShowAccess,
   serverSetHeader,
@@ -79,6 +81,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...tokenCommands,
   ...auditCommands,
   ...callCommands,
+  contentCommands.call,
   ...webhookCommands,
   signingKeyRotate,
   backup,

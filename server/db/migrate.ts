@@ -4,6 +4,7 @@ import { Migrator } from 'kysely/migration';
 import { up as initial } from './migrations/0001-initial.ts';
 import { up as nodes } from './migrations/0002-nodes.ts';
 import { up as auditRetention } from './migrations/0003-audit-retention.ts';
+import { up as callContents } from './migrations/0005-call-contents.ts';
 import { up as calls } from './migrations/0004-calls.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
 
@@ -22,6 +23,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0002-nodes': { up: nodes },
   '0003-audit-retention': { up: auditRetention },
   '0004-calls': { up: calls, isAdditive: true },
+  '0005-call-contents': { up: callContents, isAdditive: true },
 };
 
 /** What a database at the newest schema has in `kysely_migration`, oldest first. */

@@ -33,6 +33,8 @@ export interface Member {
   readonly groups: readonly { readonly id: string; readonly name: string }[];
   /** Whether they have a passkey or a confirmed authenticator app. */
   readonly hasSecondFactor: boolean;
+  /** Whether they may read stored arguments and results. No role implies it. */
+  readonly isAuditor: boolean;
   /** When one of their sessions was last used. */
   readonly seenAt: EpochSeconds | undefined;
 }
@@ -296,7 +298,7 @@ const membersOfPeople = preparedQuery((db, organizationId: string, people: reado
   db
     .selectFrom('membership')
     .innerJoin('person', 'person.id', 'membership.person_id')
-    .select(['person.id', 'person.email', 'membership.role'])
+    .select(['person.id', 'person.email', 'membership.role', 'membership.is_auditor'])
     .select((select) => [
       select
         .selectFrom('browser_session')
@@ -337,6 +339,7 @@ async function withGroups(
     role: readRole(row.role),
     groups: (ofPerson.get(row.id) ?? []).map(({ id, name }) => ({ id, name })),
     hasSecondFactor: Boolean(row.second_factor),
+    isAuditor: row.is_auditor === 1,
     seenAt: row.seen_at ?? undefined,
   }));
 }

@@ -52,6 +52,8 @@ export interface Schema {
     withheld_tools: Generated<string>;
     /** JSON; null: all that are not hidden or withheld. */
     open_tools: Generated<string | null>;
+    /** JSON: what is stored of the arguments and results of its calls; null if that was never chosen. */
+    call_contents: Generated<string | null>;
   };
   tool_definition: {
     target_id: string;
@@ -238,7 +240,13 @@ export interface Schema {
     retired_at: number | null;
   };
   person: { id: string; email: string; email_key: string; created_at: number };
-  membership: { person_id: string; organization_id: string; role: string };
+  membership: {
+    person_id: string;
+    organization_id: string;
+    role: string;
+    /** 1 if the person may read stored arguments and results. */
+    is_auditor: Generated<number>;
+  };
   person_group: { id: string; organization_id: string; name: string; created_at: number };
   group_member: { group_id: string; organization_id: string; person_id: string };
   /** A view: the current members of groups, added by hand or mapped from their OpenID provider. */
@@ -384,6 +392,16 @@ export interface Schema {
     subject: string;
     /** The number of the period since 1970. */
     period: number;
+  };
+  /** Stored arguments and results of calls. */
+  call_content: {
+    organization_id: string;
+    target_id: string;
+    /** The id of the call. */
+    id: string;
+    kind: string;
+    sealed: string;
+    is_cut: number;
   };
   webhook: {
     id: string;

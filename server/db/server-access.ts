@@ -1,5 +1,7 @@
 import { sql } from 'kysely';
 
+import type { ContentSettings } from '#model/call-contents';
+import { readContentSettings } from './call-contents.ts';
 import { lockGroups } from './groups.ts';
 import { transaction, type Db } from './transaction.ts';
 
@@ -165,6 +167,8 @@ export interface UsableServer {
   readonly name: string;
   readonly title: string;
   readonly description: string;
+  /** What is stored of the arguments and results of its calls. */
+  readonly contents: ContentSettings | undefined;
 }
 
 /** At most `limit` enabled servers of an organization that a person may use, by name. */
@@ -175,17 +179,20 @@ export async function listUsableServers(
   limit: number,
 ): Promise<UsableServer[]> {
   const rows = await selectUsable(db, userId)
+    .innerJoin('target', 'target.endpoint_id', 'endpoint.id')
     .select(['endpoint.id', 'endpoint.name', 'endpoint.title', 'endpoint.description'])
+    .select('target.call_contents')
     .where('organization.name', '=', organization)
     .where('endpoint.disabled_at', 'is', null)
     .orderBy('endpoint.name')
     .limit(limit)
     .execute();
-  return rows.map(({ id, name, title, description }) => ({
+  return rows.map(({ id, name, title, description, call_contents: contents }) => ({
     id,
     name,
     title: title || name,
     description,
+    contents: contents === null ? undefined : readContentSettings(contents),
   }));
 }
 

@@ -17,6 +17,7 @@ import {
   type UpstreamKind,
 } from '#model/upstream-kinds';
 import { preparedQuery } from './prepared-query.ts';
+import { readContentSettings } from './call-contents.ts';
 import { containsText, readStrings } from './columns.ts';
 import type { Schema } from './schema.ts';
 import { lockTools, renewClosedTools } from './tool-definitions.ts';
@@ -103,6 +104,7 @@ export const targetColumns = [
   'changed_tools',
   'withheld_tools',
   'open_tools',
+  'call_contents',
 ] as const;
 
 const ofTarget = targetColumns.map((column) => `target.${column}` as const);
@@ -455,6 +457,7 @@ function readTarget(row: ServerRow): Target {
     changedTools: row.changed_tools === 'withhold' ? 'withhold' : 'flag',
     withheldTools: readStrings(row.withheld_tools),
     ...(row.open_tools && { openTools: readStrings(row.open_tools) }),
+    ...(row.call_contents && { contents: readContentSettings(row.call_contents) }),
   };
 }
 

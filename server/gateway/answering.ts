@@ -60,6 +60,7 @@ function answerFilters(
     ownId && ownResponse(ownId.id),
     restore,
     sealed(seal, metering),
+    metering.resultFilter,
   ];
   return filters.filter((filter) => filter !== undefined);
 }

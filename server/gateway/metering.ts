@@ -6,6 +6,7 @@ import { membersOf } from 'latchkey-mcp/json-value';
 import type { Era } from 'latchkey-mcp/headers';
 import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { Tracing } from 'latchkey-mcp/tracing';
+import { CallContents, type ContentMemory, type ContentSettings } from '#model/call-contents';
 import type {
   AnnouncedApplication,
   CallEnd,
@@ -24,7 +25,7 @@ import {
   type RefusalCode,
   type SuspendedCall,
 } from './gateway-refusal.ts';
-import type { AnswerMessage } from './filters.ts';
+import type { AnswerMessage, Filter } from './filters.ts';
 import type { GatewayAnswer, GatewayRequest } from './request.ts';
 import type { Upstream } from './upstream.ts';
 
@@ -81,9 +82,13 @@ export interface MeteringPorts {
    * Records a call for Activity, or its end if it was recorded when it began; absent if calls are not recorded. Neither
    * waits nor throws.
    */
-  readonly ended?: ((call: EndedCall, begun?: CallRecord) => void) | undefined;
+  readonly ended?:
+    | ((call: EndedCall, begun?: CallRecord, contents?: CallContents) => void)
+    | undefined;
   /** Records a call that begins. Absent unless calls that cannot be recorded must not be sent. */
   readonly begins?: ((call: EndedCall) => Promise<CallRecord>) | undefined;
+  /** Bounds the arguments and results that wait to be stored; absent if calls are not recorded. */
+  readonly contentMemory?: ContentMemory | undefined;
   /** Whether lists, `initialize`, completion and all other requests are recorded too. */
   readonly recordsAll?: boolean | undefined;
 }
@@ -95,6 +100,14 @@ const recordedMethods: ReadonlySet<string> = new Set([
   'prompts/get',
   'tasks/result',
   'tasks/cancel',
+]);
+
+/** The methods with arguments or results that a server may store. Those of lists say nothing about what was done. */
+const methodsWithContents: ReadonlySet<string> = new Set([
+  'tools/call',
+  'resources/read',
+  'prompts/get',
+  'tasks/result',
 ]);
 
 /** Codes of calls that failed without an answer, besides the failures of the MCP server. */
@@ -126,6 +139,8 @@ export class Metering {
   #begun: CallRecord | undefined;
   #callId: string | undefined;
   #taskEnd: CallEnd | undefined;
+  /** Set for a call to a server that stores arguments or results. */
+  #contents: CallContents | undefined;
   /** Set once the call is sent. */
   #upstream: Pick<Upstream, 'account'> | undefined;
   /** Set until the span begins. */
@@ -207,6 +222,35 @@ export class Metering {
   /** It is sent to the MCP server. The upstream knows by its end whose account it was sent with. */
   sentThrough(upstream: Pick<Upstream, 'account'>): void {
     this.#upstream = upstream;
+    const settings = this.#admission?.endpoint.target.contents;
+    if (settings) this.#keepArguments(settings);
+  }
+
+  /** Keeps the arguments of a call that is sent, if the server stores them. */
+  #keepArguments(settings: ContentSettings): void {
+    const { contentMemory } = this.#ports;
+    const message = this.#message;
+    if (!contentMemory || !message || !(settings.arguments || settings.results)) return;
+    const { kind, method = '', params } = message.envelope;
+    if (kind !== 'request' || !methodsWithContents.has(method)) return;
+    this.#contents = new CallContents(settings, contentMemory);
+    if (!settings.arguments || !params) return;
+    const given = memberIn(message.received, params, 'arguments');
+    if (given) this.#contents.keep('arguments', message.received, given);
+  }
+
+  /** Passes the messages of an answer on and keeps the result; `undefined` if the server stores none. */
+  get resultFilter(): Filter | undefined {
+    const contents = this.#contents;
+    if (!contents?.settings.results) return undefined;
+    return (message) => {
+      const { bytes, scan } = message;
+      if (scan.outcome === 'refused' || scan.envelope.kind !== 'response') return message;
+      const { result, root } = scan.envelope;
+      const kept = result ?? memberIn(bytes, root, 'error');
+      if (kept) contents.keep('result', bytes, kept);
+      return message;
+    };
   }
 
   /** Another node answers it, and counts it. */
@@ -247,8 +291,10 @@ export class Metering {
 
   #over(outcome: CallOutcome, facts: AnswerFacts, error: SpanError | undefined): void {
     const admission = this.#admission;
+    const contents = this.#contents;
     this.#admission = undefined;
-    if (!admission || !isCall(this.#envelope)) return;
+    this.#contents = undefined;
+    if (!admission || !isCall(this.#envelope)) return contents?.letGo();
     const { method, name } = this.#envelope ?? {};
     const durationMs = performance.now() - this.#startedAt;
     this.#ports.note({
@@ -266,8 +312,9 @@ export class Metering {
     const end = facts.end ?? this.#taskEnd ?? endOf[outcome];
     const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
     if (this.#ports.ended && isRecorded) {
-      this.#ports.ended(this.#record(admission, { ...facts, end }, durationMs), this.#begun);
-    }
+      const record = this.#record(admission, { ...facts, end }, durationMs);
+      this.#ports.ended(record, this.#begun, contents);
+    } else contents?.letGo();
   }
 
   /** Usage counts only calls that were admitted. A call that is admitted again, because its body was late, is one of them. */

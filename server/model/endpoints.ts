@@ -1,3 +1,4 @@
+import type { ContentSettings } from './call-contents.ts';
 import type { EpochSeconds } from './clock.ts';
 import type { ServerLimits } from './server-limits.ts';
 import type { UpstreamKind } from './upstream-kinds.ts';
@@ -20,6 +21,8 @@ export interface Target {
   readonly withheldTools: readonly string[];
   /** The only callable tools; set for a server that lists as many tools as are remembered. */
   readonly openTools?: readonly string[] | undefined;
+  /** What is stored of the arguments and results of its calls; nothing by default. */
+  readonly contents?: ContentSettings | undefined;
 }
 
 /**

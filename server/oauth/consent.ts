@@ -1,4 +1,5 @@
 import { insertAuditEvent, type AuditEvent, type RequestSource } from '#db/audit';
+import type { ContentSettings } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import {
   findConsent,
@@ -291,6 +292,8 @@ export interface ConsentTerms {
   readonly scopes: readonly Scope[];
   /** Requested, but beyond the person's role. */
   readonly withheld: readonly Scope[];
+  /** What the server stores of the arguments and results of calls. */
+  readonly contents: ContentSettings | undefined;
 }
 
 export type ConsentTermsOutcome =
@@ -333,5 +336,6 @@ export async function consentTerms(
   const { scopes } = permitted;
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));
   const titles = { organization: organization?.title ?? '', server: server.title ?? '' };
-  return { outcome: 'terms', terms: { serverId: server.id, titles, scopes, withheld } };
+  const { contents } = server.target;
+  return { outcome: 'terms', terms: { serverId: server.id, titles, scopes, withheld, contents } };
 }

@@ -1,5 +1,6 @@
 import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import { type AnswerTarget } from '#model/authorization-request';
 import { authorizationRequest } from '#oauth/authorization-request';
@@ -63,6 +64,8 @@ interface ConsentPageData {
   /** Where the answer goes: a site, a program on this computer, or the program registered for a scheme. */
   readonly place: { readonly kind: 'site' | 'loopback' | 'program'; readonly host: string };
   readonly until: EpochSeconds;
+  /** Says that arguments or results of calls are stored; `undefined` if they are not. */
+  readonly stored: string | undefined;
   readonly requestId: string;
   /** This page's own path, for people who sign in with a different account. */
   readonly back: string;
@@ -99,6 +102,7 @@ ${risk && html`<span class="badge care">Sensitive</span>`}
 ${withheld.map(({ text }) => html`<p class="help">The application also requested the following, which your role does not allow: ${text.charAt(0).toLowerCase()}${text.slice(1)}.</p>`)}
 </section>
 <p>It acts as <strong dir="auto">${email}</strong> until <time datetime="${until.toISOString()}">${until.toUTCString().slice(5, 16)}</time>, unless you withdraw access earlier on <a href="/account">your account page</a>.</p>
+${data.stored !== undefined && html`<p class="notice" dir="auto">${data.stored}</p>`}
 ${postForm(frame, { action: '/oauth/consent' }, decision)}
 ${postForm(frame, { action: '/sign-out' }, signOut)}`;
   return layout({ title: `Connect ${name}${via}?`, width: 'form' }, frame, content);
@@ -234,6 +238,7 @@ function pageData(
     withheld: terms.withheld.map(scopeSentence),
     place,
     until,
+    stored: storedSentence(displayName(terms.titles.organization) || organization, terms.contents),
     requestId,
     back,
   };

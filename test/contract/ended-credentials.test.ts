@@ -16,6 +16,7 @@ import { suite } from '#support/suite';
 import { loopbackSetup } from '#support/upstream-setup';
 import { waitedFor } from '#support/waited-for';
 import { loopbackWebhooks } from '#support/webhook-setup';
+import { masterKey } from '#server/secrets/master-key';
 
 const clock = stillClock(madeAt);
 const userId = 'user_dana';
@@ -59,6 +60,7 @@ async function acting(database: Connection, kind: (typeof kinds)[number]) {
     refusals: everyRefusal({ db, clock }),
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
   };
   return {
     actor,

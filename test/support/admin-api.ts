@@ -26,6 +26,7 @@ import { type ApiAnswer, pageApp, type PageApp } from './page-app.ts';
 import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { deadWebhook, loopbackWebhooks } from './webhook-setup.ts';
+import { masterKey } from '#server/secrets/master-key';
 
 const record = z.record(z.string(), z.unknown());
 const texts = z.record(z.string(), z.string());
@@ -60,6 +61,7 @@ export async function adminApi(): Promise<AdminApi> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
   };
   let count = 0;
 

@@ -19,6 +19,7 @@ import { signedIn } from './signed-in.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { loopbackWebhooks } from './webhook-setup.ts';
 import { stillClock, type StillClock } from './still-clock.ts';
+import { masterKey } from '#server/secrets/master-key';
 
 /** Operations over a database of their own, with people who are something in it. */
 export interface Administered extends AsyncDisposable {
@@ -46,6 +47,7 @@ export async function administered(): Promise<Administered> {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
   };
   let people = 0;
   const act: Administered['perform'] = (operation, input, actor = operator) =>

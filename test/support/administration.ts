@@ -4,6 +4,7 @@ import { passwordHashing } from '#server/accounts/passwords';
 import { openStores, type OpenStores } from '#server/app/stores';
 import type { UpstreamSetup } from '#server/upstreams/credentials/setup';
 import type { WebhookSetup } from '#server/webhooks/webhook-setup';
+import { masterKey, type MasterKey } from '#server/secrets/master-key';
 import { stillClock, type StillClock } from './still-clock.ts';
 import { loopbackSetup } from './upstream-setup.ts';
 import { temporaryFolder } from './temporary-folder.ts';
@@ -14,6 +15,7 @@ export interface Administration extends AsyncDisposable {
   readonly stores: OpenStores & {
     readonly upstreamSetup: UpstreamSetup;
     readonly webhookSetup: WebhookSetup;
+    readonly contentKey: Pick<MasterKey, 'open'>;
   };
   readonly clock: StillClock;
   /** Runs a command line without `latchkey-server`; the lines that it printed. */
@@ -28,7 +30,11 @@ const typed = 'correct horse battery staple';
 export async function administration(): Promise<Administration> {
   const folder = await temporaryFolder();
   const clock = stillClock();
-  const setup = { upstreamSetup: loopbackSetup(), webhookSetup: loopbackWebhooks(clock) };
+  const setup = {
+    upstreamSetup: loopbackSetup(),
+    webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
+  };
   const stores = { ...(await openStores(folder.path)), ...setup };
 
   async function run(...argv: string[]): Promise<string[]> {

@@ -11,8 +11,11 @@ export interface CallingPerson {
   readonly email: string;
   /** Signed in. */
   readonly browser: Visitor;
-  /** `GET` of the admin API, below `/organizations`. */
-  readonly ask: (path: string) => Promise<Response>;
+  /** A request to the admin API, below `/organizations`. Default: `GET`. */
+  readonly ask: (
+    path: string,
+    request?: { readonly method?: string; readonly body?: unknown },
+  ) => Promise<Response>;
   /** An access token that they let a client have. */
   readonly allow: (clientId: string) => Promise<string>;
 }
@@ -33,9 +36,14 @@ export async function callingPerson(
   return {
     email,
     browser,
-    ask: (path) =>
+    ask: (path, { method = 'GET', body } = {}) =>
       fetch(`${base}/api/admin/organizations${path}`, {
-        headers: { authorization: `Bearer ${token}` },
+        method,
+        headers: {
+          authorization: `Bearer ${token}`,
+          ...(body !== undefined && { 'content-type': 'application/json' }),
+        },
+        ...(body !== undefined && { body: JSON.stringify(body) }),
       }),
     async allow(clientId) {
       const { challenge, verifier } = pkcePair();

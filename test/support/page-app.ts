@@ -257,6 +257,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       refusals,
       upstreamSetup: loopbackSetup(),
       webhookSetup: loopbackWebhooks(clock),
+      contentKey: masterKey(new Uint8Array(32)),
     },
     agents: {
       directory: stores.agentDirectory,
@@ -285,6 +286,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
             refusals,
             upstreamSetup: loopbackSetup(),
             webhookSetup: loopbackWebhooks(clock),
+            contentKey: masterKey(new Uint8Array(32)),
             sealing: masterKey(randomBytes(32)),
             authorizationClientOf: () => {
               throw new Error('no test comes here');

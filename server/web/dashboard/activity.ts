@@ -24,7 +24,7 @@ import {
   type ShowValue,
   usualDays,
 } from './calls.ts';
-import { showCall } from './call.ts';
+import { showCall, showContents } from './call.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
@@ -38,6 +38,7 @@ export function activityRoutes(guard: DashboardGuard): void {
   guard.get('/activity', needs, showActivity);
   guard.get('/activity/export', needs, exportActivity);
   guard.get('/activity/:callId', needs, showCall);
+  guard.post('/activity/:callId', needs, showContents);
 }
 
 const names = [

@@ -1,12 +1,17 @@
 import { accountWords, endWords, failureOf, type RemedyPlace } from '#activity/sentences';
+import type { FastifyReply } from 'fastify';
+import type { z } from 'zod';
+import { callContent } from '#admin/call-contents';
 import { findReadableCall } from '#admin/calls';
 import { notFound } from '#admin/refusal';
 import { listAuditEvents } from '#db/audit';
+import { isAuditor } from '#db/call-contents';
 import { writtenAtMs } from '#db/calls';
 import { findOrganization } from '#db/organizations';
 import { findServer, findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
 import { accountOwnerOf, type CallRecord } from '#model/calls';
+import { postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
 import { msWords } from '#web/plots';
@@ -16,6 +21,7 @@ import { auditSentencesOf } from './audit.ts';
 import {
   activityPath,
   callerName,
+  callPath as callPathOf,
   callsFor,
   callSentence,
   callTable,
@@ -23,7 +29,7 @@ import {
   endBadge,
   failureSentence,
 } from './calls.ts';
-import type { DashboardVisit, PageHandler } from './guard.ts';
+import type { DashboardRequest, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { serverPath } from './servers.ts';
@@ -33,7 +39,24 @@ const mostRounds = 20;
 const aroundSeconds = 600;
 
 /** One call: everything that is known about it. */
-export const showCall: PageHandler = async (visit, request, reply, { ports }) => {
+export const showCall: PageHandler = (visit, request, reply, { ports }) =>
+  sendCall(visit, request, reply, { ports });
+
+/** The same with its arguments and its result. Each reading is an entry in the audit log. */
+export const showContents: FormHandler = async (visit, _form, request, reply, { ports }) => {
+  const { id } = await findVisible(visit, request.params['callId'] ?? '', ports.db);
+  const contents = await visit.perform(callContent, { callId: id });
+  return sendCall(visit, request, reply, { ports, contents });
+};
+
+type Contents = z.output<typeof callContent.output>;
+
+async function sendCall(
+  visit: DashboardVisit,
+  request: DashboardRequest,
+  reply: FastifyReply,
+  { ports, contents }: { readonly ports: DashboardPorts; readonly contents?: Contents },
+) {
   const { organization } = visit;
   const call = await findVisible(visit, request.params['callId'] ?? '', ports.db);
   const servers = await findServerTitles(ports.db, organization, [call.target.name]);
@@ -57,11 +80,16 @@ export const showCall: PageHandler = async (visit, request, reply, { ports }) =>
         : undefined,
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
     around: aroundOf(organization, call),
+    contents,
+    read: (await isAuditor(ports.db, call.organizationId, visit.person.user.id))
+      ? callPathOf(organization, call)
+      : undefined,
     now: ports.clock.now(),
   };
   const crumbs = [{ text: 'Activity', href: activityPath(organization) }, { text: heading }];
+  void reply.header('Cache-Control', 'no-store');
   return sendDashboardPage(reply, visit, callPage, data, { crumbs });
-};
+}
 
 /** The call with this id, if it is one of this organization that this person may see. */
 async function findVisible(visit: DashboardVisit, id: string, db: Db): Promise<CallRecord> {
@@ -258,6 +286,10 @@ interface CallPageData {
   readonly rounds: Table | undefined;
   readonly audit: Table | undefined;
   readonly around: Link;
+  /** The arguments and the result, once the reader asked for them. */
+  readonly contents: Contents | undefined;
+  /** Where to ask for them; `undefined` for people who may not read them. */
+  readonly read: string | undefined;
   readonly now: number;
 }
 
@@ -279,9 +311,33 @@ ${factList(facts, data.now)}
 <p><a href="${around.href}" dir="auto">${around.text}</a></p>
 ${zoneNote()}
 </section>
+${contentsSection(data, frame)}
 ${section('rounds', 'Rounds of this call', rounds)}
 ${section('audit', 'Entries of the audit log', audit)}`;
   return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+function contentsSection({ contents, read }: CallPageData, frame: Frame): Html | undefined {
+  if (read === undefined) return undefined;
+  const button = html`<p>They are read only when you ask for them. Each reading is an entry in the audit log.</p>
+<div class="actions"><button>Show arguments and result</button></div>`;
+  return html`<section class="section" aria-labelledby="contents-heading">
+<h2 id="contents-heading">Arguments and result</h2>
+${contents ? html`${partOf('Arguments', contents.arguments)}${partOf('Result', contents.result)}` : postForm(frame, { action: read }, button)}
+</section>`;
+}
+
+function partOf(heading: string, part: Contents['arguments']): Html {
+  const text = part
+    ? html`<pre class="contents" tabindex="0" dir="auto"><code>${formatted(part.text)}</code></pre>
+${part.isCut && html`<p class="help">The rest was longer than the limit of this server and is not stored.</p>`}`
+    : html`<p class="lead">Nothing is stored.</p>`;
+  return html`<h3>${heading}</h3>
+${text}`;
+}
+
+function formatted(json: string): string {
+  return JSON.stringify(JSON.parse(json), null, 2);
 }
 
 function section(id: string, heading: string, table: Table | undefined): Html | undefined {

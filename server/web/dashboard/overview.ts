@@ -5,6 +5,7 @@ import { invitationList } from '#admin/invitations';
 import { keyList, type KeyView } from '#admin/keys';
 import { personList } from '#admin/people';
 import { serverList, type ServerView } from '#admin/servers';
+import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
 import { hasGrants } from '#db/grants';
 import { listUsableServers } from '#db/server-access';
@@ -66,6 +67,7 @@ const showOverview =
           ? { text: `All ${total} servers`, href: `${home}/servers` }
           : undefined,
       failures: facts.failures,
+      auditors: facts.auditors,
       activity: activityPath(organization, { outcome: 'failed' }),
       keys: oldKeyTable(organization, facts, now),
       moreKeys: hasMoreOldKeys ? 'These are the oldest keys. There are more.' : undefined,
@@ -116,6 +118,7 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     hasMoreOldKeys: oldKeys.length > mostKeys,
     failures: await readFailures(visit, ports),
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
+    auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
   };
 }
 
@@ -147,6 +150,50 @@ async function readRefusals(
   });
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return events.map((event) => ({ at: event.at, sentence: sentenceOf(event) }));
+}
+
+const auditorDays = 30;
+
+/**
+ * Who got the right Auditor lately, for all owners. From the audit log, so that neither giving the right back nor removing the person
+ * hides it.
+ */
+async function readAuditors(
+  organization: string,
+  { db, clock }: AdministrationPorts,
+): Promise<Table | undefined> {
+  const now = clock.now();
+  const found = await listAuditEvents(db, {
+    organization,
+    action: 'person.grant-auditor',
+    outcome: 'done',
+    from: now - auditorDays * daySeconds,
+    limit: 50,
+  });
+  if (found.length === 0) return undefined;
+  const events = found.map(({ at, actor, action, target = null, outcome }) => {
+    return { at, actor, action, target, outcome };
+  });
+  const sentenceOf = await auditSentencesOf(organization, events, db);
+  return {
+    caption: 'Who was given the right Auditor',
+    columns: ['What happened', 'When'].map((text) => ({ text })),
+    rows: events.map((event, place) => ({
+      id: `auditor-${place}`,
+      cells: [
+        {
+          kind: 'sentence',
+          sentence: sentenceOf(event),
+          badges:
+            event.actor === event.target ? [{ text: 'To themselves', tone: 'bad' } as const] : [],
+          facts: [],
+        },
+        timeCell(event.at),
+      ],
+    })),
+    empty: { text: '' },
+    now,
+  };
 }
 
 /** Servers with their calls of the last 24 hours. */
@@ -245,7 +292,7 @@ function refusalTable(events: readonly RefusedEvent[], now: EpochSeconds): Table
 const mostOwnServers = 100;
 
 /** The servers that the person may use, each with its status. */
-async function ownServers({ organization, person }: DashboardVisit, ports: DashboardPorts) {
+async function ownServers({ organization, titled, person }: DashboardVisit, ports: DashboardPorts) {
   const servers = await listUsableServers(ports.db, person.user.id, organization, mostOwnServers);
   const health = await healthOfAll(servers, ports);
   const applications = await applicationsOf(person.user.id, ports.clock.now(), ports);
@@ -257,6 +304,7 @@ async function ownServers({ organization, person }: DashboardVisit, ports: Dashb
         href: serverPath(organization, server.name),
         status: status && serverBadge(status),
         applications: applications.get(`${organization}/${server.name}`),
+        stored: storedSentence(titleText(titled), server.contents),
       };
     }),
   };
@@ -274,13 +322,14 @@ function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
   const content = html`${pageHeading({ heading, lead })}
 <ul class="cards" id="servers" data-row>
 ${servers.map(
-  ({ server, href, status, applications }) => html`<li class="card">
+  ({ server, href, status, applications, stored }) => html`<li class="card">
 <div class="card-head">
 <h2>${titleMarkup(server)}</h2>
 ${status && badge(status)}
 </div>
 ${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
 <p class="soft" dir="auto">${applications === undefined ? 'You do not use it yet.' : `You use it with ${applications}.`}</p>
+${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}
 <p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a></p>
 </li>`,
 )}
@@ -357,6 +406,8 @@ interface OverviewPageData {
   readonly servers: Link | undefined;
   /** For people who may see all calls. */
   readonly failures: Table | undefined;
+  /** Who was given the right Auditor lately; for owners. */
+  readonly auditors: Table | undefined;
   /** The page with all failed calls. */
   readonly activity: string;
   readonly keys: Table;
@@ -370,6 +421,14 @@ interface OverviewPageData {
 function overviewPage(data: OverviewPageData, frame: Frame): Html {
   const { heading, lead, action, plots, usage, endpoints, servers, keys, moreKeys } = data;
   const content = html`${pageHeading({ heading, lead, action })}
+${
+  data.auditors &&
+  html`<section class="section" aria-labelledby="auditors-heading">
+<h2 id="auditors-heading">New auditors</h2>
+<p class="notice warning">In the last ${auditorDays} days, these people were given the right to read stored arguments and results of calls. Every owner sees this.</p>
+${dataTable(data.auditors)}
+</section>`
+}
 ${data.steps.length > 0 && firstStepList(data.steps)}
 <section class="group" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last 24 hours</h2>

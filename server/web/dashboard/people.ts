@@ -5,6 +5,8 @@ import { invitationList, invitationRevoke } from '#admin/invitations';
 import { type Operation } from '#admin/operation';
 import {
   ownershipTransfer,
+  auditorGrant,
+  auditorRevoke,
   personList,
   personRead,
   personRemove,
@@ -78,7 +80,7 @@ const showPeople =
         id: person.id,
         cells: [
           { kind: 'name', text: person.email, href: `${path}/${person.id}` },
-          { kind: 'text', text: person.role },
+          { kind: 'text', text: person.auditor ? `${person.role}, auditor` : person.role },
           { kind: 'text', text: person.groups.map(({ name }) => name).join(', ') },
           { kind: 'text', text: person.secondFactor ? 'Set up' : 'None' },
           timeCell(person.seenAt, 'Never'),
@@ -205,6 +207,8 @@ interface PersonQuestion {
   readonly needs: 'people.manage' | 'owners.manage';
   /** The notice shown afterwards. */
   readonly done: string;
+  /** Whether it makes sense for a person. Default: for all. */
+  readonly isFor?: (person: { readonly auditor: boolean }) => boolean;
 }
 
 const personQuestions: readonly PersonQuestion[] = [
@@ -233,6 +237,31 @@ const personQuestions: readonly PersonQuestion[] = [
     operation: secondFactorReset,
     needs: 'people.manage',
     done: 'Second factor reset.',
+  },
+  {
+    path: 'grant-auditor',
+    text: 'Make auditor',
+    help: 'Let this person read the stored arguments and results of calls.',
+    heading: (email) => `Let ${email} read arguments and results?`,
+    consequences: [
+      'They can read what is stored of every call that they see under Activity. Each reading is an entry in the audit log.',
+      'All owners see for 30 days that this person was given the right.',
+    ],
+    operation: auditorGrant,
+    needs: 'owners.manage',
+    done: 'This person can now read stored arguments and results.',
+    isFor: ({ auditor }) => !auditor,
+  },
+  {
+    path: 'revoke-auditor',
+    text: 'Remove auditor',
+    help: 'Stop this person from reading stored arguments and results of calls.',
+    heading: (email) => `Remove the right Auditor of ${email}?`,
+    consequences: ['They can no longer read stored arguments and results.'],
+    operation: auditorRevoke,
+    needs: 'owners.manage',
+    done: 'This person can no longer read stored arguments and results.',
+    isFor: ({ auditor }) => auditor,
   },
   {
     path: 'make-owner',
@@ -283,7 +312,9 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
       done === 'role' ? notices.role : personQuestions.find(({ path }) => path === done)?.done,
     roles: mayChange ? roleChoices(may('owners.manage'), person.role) : undefined,
     home: personPath(organization, userId),
-    questions: personQuestions.filter(({ needs }) => may(needs)),
+    questions: personQuestions.filter(
+      ({ needs, isFor }) => may(needs) && (isFor?.(person) ?? true),
+    ),
     calls: await lastCalls(visit, { person: userId }, { person: userId }, ports),
   };
   const crumbs = personCrumbs(organization, person.email);
@@ -324,6 +355,8 @@ interface PersonPageData {
   readonly role: Role;
   readonly groups: readonly string[];
   readonly secondFactor: boolean;
+  /** Whether they can read stored arguments and results. */
+  readonly auditor: boolean;
   /** When they were last seen; `null` for never. */
   readonly seenAt: EpochSeconds | null;
   readonly now: EpochSeconds;
@@ -344,7 +377,10 @@ interface PersonPageData {
 /** One member of an organization: their state, their role, and what else can be changed. */
 function personPage(data: PersonPageData, frame: Frame): Html {
   const { email, role, groups, secondFactor, seenAt, now } = data;
-  const badges = [{ text: role, tone: 'plain' } as const];
+  const badges = [
+    { text: role, tone: 'plain' } as const,
+    ...(data.auditor ? [{ text: 'Auditor', tone: 'care' } as const] : []),
+  ];
   const content = html`${pageHeading({ heading: email, badges })}
 ${statusNotice(data.notice)}
 <dl class="facts beside">

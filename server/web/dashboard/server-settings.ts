@@ -1,5 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import { agentList } from '#admin/agents';
+import { serverContents, serverDeleteContents, serverSetContents } from '#admin/call-contents';
 import { checkedInput, isConflict } from '#admin/refusal';
 import {
   serverCreate,
@@ -11,6 +12,7 @@ import {
 } from '#admin/servers';
 import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
+import { html } from '#web/html';
 import { dashboardPath } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { titleWithName } from '#web/titles';
@@ -21,6 +23,8 @@ import {
   testUrl,
   testSaved,
 } from './connection-test.ts';
+import { formFor } from './forms.ts';
+import { formRoutes, type FormRoutes } from './form-routes.ts';
 import type { DashboardGuard, DashboardVisit, FormHandler, PageHandler } from './guard.ts';
 import { queryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
@@ -44,6 +48,13 @@ export function serverSettingsRoutes(guard: DashboardGuard, { ports }: Dashboard
   guard.post('/new-server', toManage, createServer(agentsFor));
   guard.get('/servers/:server/settings', toManage, showSettings(agentsFor));
   guard.post('/servers/:server/settings', toManage, saveSettings(agentsFor));
+  formRoutes(guard, '/servers/:server/contents', 'organization.manage', contentsForm);
+  questionRoutes(
+    guard,
+    '/servers/:server/contents/delete',
+    'organization.manage',
+    contentsDeletion,
+  );
   questionRoutes(guard, '/servers/:server/disable', toManage, disabling);
   questionRoutes(guard, '/servers/:server/enable', toManage, enabling);
   questionRoutes(guard, '/servers/:server/delete', toManage, deletion);
@@ -119,6 +130,7 @@ const createServer =
 
 const notices: Readonly<Record<string, string>> = {
   saved: 'Saved.',
+  deleted: 'The stored arguments and results are deleted.',
   'without-headers':
     'Saved. The fixed headers of the previous upstream were removed. Enter new ones under Upstream authentication if they are needed.',
 };
@@ -164,6 +176,16 @@ async function sendSettings(
     test,
     isDisabled,
     dangers: [
+      ...(visit.may('organization.manage')
+        ? [
+            {
+              text: 'Arguments and results',
+              help: 'Choose whether the arguments and results of calls are stored.',
+              href: `${home}/contents`,
+              isHarmless: true,
+            },
+          ]
+        : []),
       isDisabled
         ? {
             text: 'Enable',
@@ -223,6 +245,51 @@ const saveSettings =
     }
     return seeOther(reply, `${serverPath(organization, server.name)}/settings?done=${done}`);
   };
+
+const contentsForm: FormRoutes = {
+  form: formFor(serverSetContents),
+  async page(visit, request) {
+    const { name } = await serverOf(visit, request);
+    const home = serverPath(visit.organization, name);
+    const before = html`<p class="help"><a href="${home}/contents/delete">Delete what is stored now</a></p>`;
+    return {
+      heading: 'Arguments and results',
+      lead: 'They are stored encrypted and without known secrets. Only people with the right Auditor can read them, and each reading is an entry in the audit log. People who use the server are told. If you turn this off, what is stored is kept for its days.',
+      refused: 'Not saved yet',
+      verb: 'Save',
+      cancel: `${home}/settings`,
+      record: await visit.perform(serverContents, { server: name }),
+      shownFields: { focus: false, here: { limitBytes: { before } } },
+      crumbs: serverCrumbs(visit, { text: 'Arguments and results' }),
+    };
+  },
+  async act({ organization, perform }, input, { params }, reply) {
+    const { server = '' } = params;
+    await perform(serverSetContents, { ...input, server });
+    return seeOther(reply, `${serverPath(organization, server)}/settings?done=saved`);
+  },
+};
+
+const contentsDeletion: Question = {
+  async ask(visit, request) {
+    const { name } = await serverOf(visit, request);
+    return {
+      heading: `Delete the stored arguments and results of ${titleWithName(visit.server)}?`,
+      consequences: [
+        'Nobody can read them from now on, and they are removed within an hour. This cannot be undone.',
+        'The calls themselves stay under Activity.',
+      ],
+      verb: 'Delete arguments and results',
+      cancel: `${serverPath(visit.organization, name)}/contents`,
+      crumbs: serverCrumbs(visit, { text: 'Delete arguments and results' }),
+    };
+  },
+  async act({ organization, perform }, { params }) {
+    const { server = '' } = params;
+    await perform(serverDeleteContents, { server });
+    return `${serverPath(organization, server)}/settings?done=deleted`;
+  },
+};
 
 const disabling: Question = {
   async ask(visit, request) {

@@ -41,7 +41,7 @@ const ownOfViewers = [
 ];
 
 /** What somebody else did: to a viewer, it does not exist. */
-const ofOthers = ['GET /activity/:callId'];
+const ofOthers = ['GET /activity/:callId', 'POST /activity/:callId'];
 
 let app: PageApp;
 let routes: string[];

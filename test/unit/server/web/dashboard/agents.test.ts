@@ -11,6 +11,7 @@ import { changesWithHealth } from '#server/web/dashboard/live';
 import { handedOut, pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
+import { masterKey } from '#server/secrets/master-key';
 
 const here = {
   ...offlineAgent,
@@ -119,6 +120,7 @@ test('offline agent: its page explains to administrators how to run it, with the
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
   };
   const agent = 'oslo';
   await perform(agentCreate, { organization: 'acme', name: agent }, operator, ports);

@@ -7,6 +7,7 @@ import { newestEvents } from '#support/newest-events';
 import { pageApp, type PageApp } from '#support/page-app';
 import { loopbackSetup } from '#support/upstream-setup';
 import { loopbackWebhooks } from '#support/webhook-setup';
+import { masterKey } from '#server/secrets/master-key';
 
 const keys = '/dashboard/acme/servers/sales/keys';
 
@@ -23,6 +24,7 @@ beforeAll(async () => {
     refusals,
     upstreamSetup: loopbackSetup(),
     webhookSetup: loopbackWebhooks(clock),
+    contentKey: masterKey(new Uint8Array(32)),
   };
   const scopes = ['mcp:tools:read', 'mcp:tools:execute'];
   const input = { organization: 'acme', server: 'sales', name: 'nightly', scopes };
