@@ -81,6 +81,7 @@ const openJson: Route = { guard: 'browser', body: 'json' };
 
 /** The forms of an organization, by their paths below `/dashboard/:organization`. Whose ids they name: see dashboard-routes.test.ts. */
 const dashboardForms = [
+  '/activity/:callId',
   '/single-sign-on/test',
   '/servers/:server/access',
   '/servers/:server/access/review',
@@ -100,6 +101,8 @@ const dashboardForms = [
   '/people/:userId/role',
   '/people/:userId/sign-out',
   '/people/:userId/reset-second-factor',
+  '/people/:userId/grant-auditor',
+  '/people/:userId/revoke-auditor',
   '/people/:userId/make-owner',
   '/people/:userId/remove',
   '/groups',
@@ -119,6 +122,8 @@ const dashboardForms = [
   '/settings/webhooks/:webhookId/remove',
   '/new-server',
   '/servers/:server/settings',
+  '/servers/:server/contents',
+  '/servers/:server/contents/delete',
   '/servers/:server/disable',
   '/servers/:server/enable',
   '/servers/:server/delete',

@@ -55,8 +55,9 @@ beforeAll(async () => {
     await server.command(['server', 'create', path, '--http-url', upstream.url]);
     const limit = ['--limit', '1KB', '--days', '3'];
     await server.command(['server', 'set-contents', path, '--arguments', '--results', ...limit]);
-    for (const role of ['owner', 'admin', 'member']) {
-      const email = `${role}@${organization}.example`;
+    for (const name of ['owner', 'second', 'admin', 'member']) {
+      const email = `${name}@${organization}.example`;
+      const role = name === 'second' ? 'owner' : name;
       people[email] = await callingPerson(server, email, { organization, role });
     }
     const command = ['key', 'create', path, '--name', 'k', '--json'];
@@ -219,6 +220,64 @@ test('126: arguments: a page without the right has no button, and refuses its fo
 
   expect(page.status).toBe(200);
   expect(await page.text()).not.toContain('Show arguments and result');
+});
+
+test('126: arguments: people are told, on the consent page and in the list of their servers', async () => {
+  const { browser } = person('member@acme.example');
+  const words = [
+    '--redirect-uri',
+    'http://127.0.0.1/callback',
+    '--scope',
+    'mcp:tools:read',
+    '--json',
+  ];
+  const client = await server.command(['client', 'create', 'acme/web', '--name', 'app', ...words]);
+  const query = new URLSearchParams({
+    client_id: z.object({ client_id: z.string() }).parse(JSON.parse(client)).client_id,
+    response_type: 'code',
+    redirect_uri: 'http://127.0.0.1/callback',
+    scope: 'mcp:tools:read',
+    code_challenge: 'E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM',
+    code_challenge_method: 'S256',
+  });
+  const consent = await browser.get(`/oauth/consent?${query.toString()}`);
+  const list = await browser.get('/dashboard/acme');
+  const sentence =
+    /stores the arguments and results of the calls to this server for 3 days. Only people there with the right Auditor can read them/;
+
+  expect(consent.status).toBe(200);
+  expect(await consent.text()).toMatch(sentence);
+  expect(await list.text()).toMatch(sentence);
+});
+
+test('126: arguments: an owner who takes the right is reported to all owners, also after giving it back', async () => {
+  const owner = person('owner@acme.example');
+  const found = await owner.ask('/acme/people?limit=200');
+  const listedPeople = z.object({
+    items: z.array(z.object({ id: z.string(), email: z.string() })),
+  });
+  const { items } = listedPeople.parse(await found.json());
+  const userId = items.find(({ email }) => email === owner.email)?.id;
+  const home = `/dashboard/acme/people/${userId}`;
+  const byAdmin = await person('admin@acme.example').browser.post(`${home}/grant-auditor`, {
+    csrf_token: await person('admin@acme.example').browser.csrfToken('/account'),
+  });
+  const granted = await owner.browser.submit(`${home}/grant-auditor`, {});
+  const own = await read(owner.email, `/acme/calls/${id}/content`);
+  const revoked = await owner.browser.submit(`${home}/revoke-auditor`, {});
+  const after = await read(owner.email, `/acme/calls/${id}/content`);
+  const overview = await (
+    await person('second@acme.example').browser.get('/dashboard/acme')
+  ).text();
+  const forAdmins = await (
+    await person('admin@acme.example').browser.get('/dashboard/acme')
+  ).text();
+
+  expect([byAdmin.status, granted.status, own.status]).toEqual([403, 303, 200]);
+  expect([revoked.status, after.status]).toEqual([303, 403]);
+  expect(overview).toContain('New auditors');
+  expect(overview).toContain('To themselves');
+  expect(forAdmins).not.toContain('New auditors');
 });
 
 test('127: secrets in arguments and results are not stored, nor what the protocol keeps', async () => {
