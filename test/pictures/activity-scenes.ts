@@ -1,4 +1,6 @@
-import { dashboardVisitor, signInAs } from '#support/dashboard-visitor';
+import { dashboardVisitor, email, signInAs } from '#support/dashboard-visitor';
+import { mcpCall, rpc } from '#support/mcp-call';
+
 import type { Scene } from './scene.ts';
 
 /** Activity: all calls, some, none, one of each kind, and what a member sees. */
@@ -20,8 +22,51 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await album.take(page, 'activity-filter-none');
   await open('');
   await album.take(page, 'overview-failed');
+  await storedContents(dana, furnished, album);
   const mark = await dashboardVisitor(browser, furnished.server);
   await signInAs(mark, furnished.server, 'mark@example.com');
   await mark.open('/activity');
   await album.take(mark.page, 'activity-own');
+  await mark.open('');
+  await album.take(mark.page, 'your-servers-stored');
 };
+
+/** A server that stores arguments and results, a call that has some, and who may read them. */
+async function storedContents(
+  { page, open }: Parameters<Scene>[0]['dana'],
+  { server }: Parameters<Scene>[0]['furnished'],
+  album: Parameters<Scene>[0]['album'],
+) {
+  const command = (words: string) => server.command(words.split(' '));
+  await command('server set-contents acme/library --arguments --results --limit 1KB');
+  await command(`user grant-auditor ${email} --organization acme`);
+  const made = await command('key create acme/library --name stored --json');
+  const query = 'select name from employees where office = 7 -- '.repeat(30);
+  const called = {
+    sql: query,
+    token: 'hidden',
+    tags: ['a', 1, null],
+    note: 'ghp_0123456789abcdefghij',
+  };
+  await mcpCall(`${server.base}/mcp/acme/library`, {
+    key: String(JSON.parse(made).key),
+    body: rpc('tools/call', { name: 'stored_call', arguments: called }),
+  });
+  for (;;) {
+    await open('/activity?tool=stored_call');
+    if ((await page.getByRole('link', { name: 'View the call' }).count()) > 0) break;
+  }
+  await page.getByRole('link', { name: 'View the call' }).first().click();
+  await album.take(page, 'call-contents-asked');
+  await page.getByRole('button', { name: 'Show arguments and result' }).click();
+  await album.take(page, 'call-contents');
+  await open('/servers/library/settings');
+  await album.take(page, 'server-settings-contents');
+  await open('/servers/library/contents');
+  await album.take(page, 'server-contents');
+  await open('/people');
+  await page.getByRole('region', { name: 'People' }).getByRole('link', { name: email }).click();
+  await album.take(page, 'person-auditor');
+  await open('');
+  await album.take(page, 'overview-auditors');
+}

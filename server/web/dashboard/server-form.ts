@@ -57,7 +57,6 @@ interface ServerFormData {
   readonly errors: readonly FieldError[];
   /** What the test of the connection found, if there was one. */
   readonly test: ConnectionTest | undefined;
-  readonly isDisabled: boolean;
   /** Other actions on the server, each with a confirmation page. */
   readonly dangers: readonly {
     readonly text: string;
@@ -175,10 +174,10 @@ ${fields}
 </fieldset>`;
 }
 
-function dangersSection({ dangers, isDisabled }: ServerFormData): Html | undefined {
+function dangersSection({ dangers }: ServerFormData): Html | undefined {
   if (dangers.length === 0) return undefined;
   return html`<section class="section" aria-labelledby="dangers-heading">
-<h2 id="dangers-heading">${isDisabled ? 'Enable or delete' : 'Disable or delete'}</h2>
+<h2 id="dangers-heading">More</h2>
 <ul class="rows">
 ${dangers.map(
   ({ text, help, href, isHarmless }) =>

@@ -12,7 +12,6 @@ import {
 } from '#admin/servers';
 import type { ServerDependents } from '#db/servers';
 import type { FieldError } from '#web/forms';
-import { html } from '#web/html';
 import { dashboardPath } from '#web/layout';
 import { queryChoice, queryText, seeOther } from '#web/page-request';
 import { titleWithName } from '#web/titles';
@@ -83,7 +82,6 @@ async function sendNewServer(
     newAgent: `${home}/new-agent`,
     errors,
     test,
-    isDisabled: false,
     dangers: [],
   };
   const crumbs = [{ text: 'Servers', href: `${home}/servers` }, { text: 'Create server' }];
@@ -174,7 +172,6 @@ async function sendSettings(
     agents: await agentsFor(visit),
     newAgent: `${dashboardPath(organization)}/new-agent`,
     test,
-    isDisabled,
     dangers: [
       ...(visit.may('organization.manage')
         ? [
@@ -183,6 +180,12 @@ async function sendSettings(
               help: 'Choose whether the arguments and results of calls are stored.',
               href: `${home}/contents`,
               isHarmless: true,
+            },
+            {
+              text: 'Delete arguments and results',
+              help: 'Delete what is stored of the calls so far. This cannot be undone.',
+              href: `${home}/contents/delete`,
+              isHarmless: false,
             },
           ]
         : []),
@@ -251,7 +254,6 @@ const contentsForm: FormRoutes = {
   async page(visit, request) {
     const { name } = await serverOf(visit, request);
     const home = serverPath(visit.organization, name);
-    const before = html`<p class="help"><a href="${home}/contents/delete">Delete what is stored now</a></p>`;
     return {
       heading: 'Arguments and results',
       lead: 'They are stored encrypted and without known secrets. Only people with the right Auditor can read them, and each reading is an entry in the audit log. People who use the server are told. If you turn this off, what is stored is kept for its days.',
@@ -259,7 +261,7 @@ const contentsForm: FormRoutes = {
       verb: 'Save',
       cancel: `${home}/settings`,
       record: await visit.perform(serverContents, { server: name }),
-      shownFields: { focus: false, here: { limitBytes: { before } } },
+      shownFields: { focus: false },
       crumbs: serverCrumbs(visit, { text: 'Arguments and results' }),
     };
   },
@@ -280,7 +282,7 @@ const contentsDeletion: Question = {
         'The calls themselves stay under Activity.',
       ],
       verb: 'Delete arguments and results',
-      cancel: `${serverPath(visit.organization, name)}/contents`,
+      cancel: `${serverPath(visit.organization, name)}/settings`,
       crumbs: serverCrumbs(visit, { text: 'Delete arguments and results' }),
     };
   },

@@ -211,7 +211,7 @@ export const tryStyle = `
 .result h3 { margin: 0; font-size: var(--size-2); }
 .result .failed { border-left-color: var(--bad); }
 .fine { font-size: var(--size-1); }
-.result pre { max-height: 420px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
+.result pre, .contents { max-height: 420px; overflow: auto; white-space: pre-wrap; overflow-wrap: anywhere; }
 @media (min-width: 900px) {
   .trying { grid-template-columns: 220px minmax(0, 1fr); }
   .tools { max-height: 70vh; }
