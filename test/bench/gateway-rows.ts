@@ -11,15 +11,15 @@ import { numberHere, type Shot } from './shot.ts';
 import type { Reading, Row, Slot } from './slots.ts';
 import { socketLoad } from './socket-load.ts';
 
-const plain = (tool: string) => ({
+export const plain = (tool: string) => ({
   body: `{"jsonrpc":"2.0","id":${numberHere},"method":"tools/call","params":{"name":"${tool}","arguments":{"text":"hello"}}}`,
 });
 const made = modern('tools/call', { name: 'json', arguments: {} });
-const modernCall = { ...made, body: made.body.replace('"id":1,', `"id":${numberHere},`) };
+export const modernCall = { ...made, body: made.body.replace('"id":1,', `"id":${numberHere},`) };
 const connections = 64;
 const tokenConnections = 16;
 /** So many calls until V8 has compiled what they need, but no longer than this on a slow machine. */
-const warming = { calls: 15_000, seconds: 10 };
+export const warming = { calls: 15_000, seconds: 10 };
 
 type GatewayRow = Row<Setting>;
 
@@ -139,7 +139,7 @@ export const gatewayRows: readonly GatewayRow[] = [
   },
 ];
 
-function called(
+export function called(
   name: string,
   title: string,
   aims: GatewayRow['aims'],

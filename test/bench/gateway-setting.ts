@@ -98,14 +98,17 @@ export class Setting implements AsyncDisposable {
     return { origin, program };
   }
 
-  /** One installation on SQLite with one process, or with as many as `processes` says; another one for another `use`. */
-  async sqlite(name: string, processes = 1, use = 'calls') {
+  /**
+   * One installation on SQLite with one process, or with as many as `processes` says; another one for another `use`. `more` are
+   * options of `start`.
+   */
+  async sqlite(name: string, processes = 1, use = 'calls', more: readonly string[] = []) {
     const own = `${name}-${processes}-${use}`;
     return this.once(own, async () => {
       const place = await this.#place(own);
       const env = { HOME: place.home, LATCHKEY_DATA_DIR: join(place.home, 'data') };
       const furniture = await this.#furnished(name, place.base, env);
-      const args = ['--processes', String(processes)];
+      const args = ['--processes', String(processes), ...more];
       const running = await this.startServer(name, { ...place, env, args });
       return { ...furniture, ...running, home: place.home };
     });

@@ -10,6 +10,7 @@ import { benchGateway } from './gateway.ts';
 import { benchNodes } from './nodes.ts';
 import { benchProcesses } from './processes.ts';
 import { benchProxy } from './proxy.ts';
+import { benchRecording } from './recording.ts';
 import { benchGatewayRows, benchProxyRows, rowOptions } from './rows.ts';
 
 const log = (line: string) => console.error(line);
@@ -23,6 +24,7 @@ const benches = {
   agents: [() => benchAgents(log)],
   admissions: [() => benchAdmissions(log)],
   activity: [() => benchActivity(log)],
+  recording: [() => benchRecording(options, log)],
   nodes: [() => benchNodes(log)],
   processes: [() => benchProcesses(log)],
 };

@@ -32,12 +32,12 @@ type Contender = 'floor' | 'ours' | 'before';
  * Takes slots in turn: floor, ours, before, and the next time in the other order, so that neither a machine that gets slower nor the place
  * after another is to anybody's advantage. The slots of one turn are a pair: what else the machine does falls on both.
  */
-export async function inSlots(
-  slots: readonly (readonly [Contender, Slot])[],
+export async function inSlots<Name extends string>(
+  slots: readonly (readonly [Name, Slot])[],
   turns: number,
   seconds: number,
-): Promise<Measured['readings']> {
-  const readings: Partial<Record<Contender, Reading[]>> = {};
+): Promise<Readonly<Partial<Record<Name, readonly Reading[]>>>> {
+  const readings: Partial<Record<Name, Reading[]>> = {};
   for (let turn = 0; turn < turns; turn += 1) {
     for (const [name, slot] of turn % 2 === 0 ? slots : slots.toReversed())
       (readings[name] ??= []).push(await slot(seconds));
@@ -83,20 +83,24 @@ export function tableOf(measured: readonly Measured[]): string {
   return [head, rule, ...rows].map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 
-function ratiosOf(ours: readonly number[], others: readonly number[]): number[] {
+export function ratiosOf(ours: readonly number[], others: readonly number[]): number[] {
   return others.map((other, turn) => (ours[turn] ?? Number.NaN) / other);
 }
 
-function valueOf(values: readonly number[]): string {
+export function valueOf(values: readonly number[]): string {
   if (values.length === 0) return '–';
   const value = median(values);
   return value.toFixed(value < 10 ? 2 : value < 100 ? 1 : 0);
 }
 
 function quartilesOf(ratios: readonly number[]): string {
-  if (ratios.length === 0) return '–';
-  const sorted = ratios.toSorted((a, b) => a - b);
+  return ratios.length === 0 ? '–' : `×${withQuartiles(ratios, 2)}`;
+}
+
+/** The median and, in brackets, the quartiles. */
+export function withQuartiles(values: readonly number[], digits: number): string {
+  const sorted = values.toSorted((a, b) => a - b);
   const half = Math.ceil(sorted.length / 2);
   const [low, high] = [median(sorted.slice(0, half)), median(sorted.slice(-half))];
-  return `×${median(ratios).toFixed(2)} [${low.toFixed(2)}–${high.toFixed(2)}]`;
+  return `${median(values).toFixed(digits)} [${low.toFixed(digits)}–${high.toFixed(digits)}]`;
 }
