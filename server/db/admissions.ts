@@ -67,7 +67,7 @@ export interface AdmissionStore {
     userId: string;
   }): Awaitable<AdmittedClient | Suspended | undefined>;
 
-  /** A token that changes whenever any process writes to the database. Very cheap. */
+  /** A token that changes whenever any process writes what admissions depend on. Very cheap. */
   changeToken(): string;
 }
 

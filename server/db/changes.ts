@@ -1,9 +1,12 @@
 /** Change tokens of the database. */
 export interface ChangeStore {
-  /** A token that changes whenever any process writes to the database. Very cheap; on PostgreSQL up to half a second old. */
+  /**
+   * A token that changes whenever any process writes to the database. Very cheap. On PostgreSQL up to half a second old; on SQLite
+   * it does not change with calls that this process records.
+   */
   changeToken(): string;
 
-  /** The same token, read after this call. Costs a query on PostgreSQL. */
+  /** A token of this kind that also changes with every recorded call, read after this call. Costs a query on PostgreSQL. */
   readonly newestChangeToken: () => Promise<string>;
 
   /** A token that changes with the data listed on pages of the organization, or of one server. */

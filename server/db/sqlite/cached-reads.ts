@@ -1,4 +1,5 @@
 import type { DatabaseSync } from 'node:sqlite';
+import type { Schema } from '#db/schema';
 import type { Awaitable } from '#model/awaitable';
 
 const maxCached = 10_000;
@@ -155,10 +156,46 @@ export function sharedChangeToken(connection: DatabaseSync) {
 
 /**
  * Returns a function that reads the change token of the database. The token differs after every write: `data_version`
- * changes when another connection writes, `total_changes` when this one does.
+ * changes when another connection writes, `total_changes` when this one does. Recorded calls that this connection writes do not
+ * change it, because a server writes them all the time, and nothing that is cached depends on them.
  */
 export function changeTokenReader(connection: DatabaseSync): () => string {
+  return tokenReader(connection, () => writtenCallRows.get(connection) ?? 0);
+}
+
+/** Like `changeTokenReader`, but the token also changes with recorded calls. */
+export function wholeChangeTokenReader(connection: DatabaseSync): () => string {
+  return tokenReader(connection, () => 0);
+}
+
+function tokenReader(connection: DatabaseSync, ignored: () => number): () => string {
   const others = connection.prepare('pragma data_version');
   const own = connection.prepare('select total_changes() as count');
-  return () => `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count'])}`;
+  return () =>
+    `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count']) - ignored()}`;
+}
+
+const callTables = ['call_record', 'call_period'] as const satisfies readonly (keyof Schema)[];
+const callTable = new RegExp(String.raw`\b(?:${callTables.join('|')})\b`);
+const callWrite = new RegExp(
+  String.raw`^\s*(?:insert into|update|delete from) "?(?:${callTables.join('|')})\b`,
+  'i',
+);
+
+/** Rows of recorded calls that each connection has inserted, changed or deleted, as `total_changes` counts them. */
+const writtenCallRows = new WeakMap<DatabaseSync, number>();
+
+/** Whether the rows of a statement may be cached: it reads nothing of recorded calls, which do not change the change token. */
+export function isCacheable(sql: string): boolean {
+  return !callTable.test(sql);
+}
+
+/** Whether a statement writes recorded calls and nothing else. */
+export function writesOnlyCalls(sql: string): boolean {
+  return callWrite.test(sql);
+}
+
+/** Notes rows that such a statement has written, by the number that it returned. */
+export function noteCallRows(connection: DatabaseSync, changes: number | bigint): void {
+  writtenCallRows.set(connection, (writtenCallRows.get(connection) ?? 0) + Number(changes));
 }

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { DatabaseSync } from 'node:sqlite';
 import type { ChangeStore } from '#db/changes';
-import { changeTokenReader } from './cached-reads.ts';
+import { changeTokenReader, wholeChangeTokenReader } from './cached-reads.ts';
 
 /**
  * Detects changes in SQLite. Added and removed records are detected by their number and newest times, which an index
@@ -35,10 +35,10 @@ export function sqliteChanges(connection: DatabaseSync): ChangeStore {
      from agent a join organization o on o.id = a.organization_id where o.name = ?1`,
   );
 
-  const changeToken = changeTokenReader(connection);
+  const wholeToken = wholeChangeTokenReader(connection);
   return {
-    changeToken,
-    newestChangeToken: async () => changeToken(),
+    changeToken: changeTokenReader(connection),
+    newestChangeToken: async () => wholeToken(),
     async stateOf(organization, server) {
       const at = [organization, server ?? null] as const;
       const listed = [servers, keys, clients].map((statement) => statement.get(...at));

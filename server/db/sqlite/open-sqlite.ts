@@ -13,7 +13,13 @@ import {
 import { databaseFault } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
-import { cachedRows, sharedChangeToken } from './cached-reads.ts';
+import {
+  cachedRows,
+  isCacheable,
+  noteCallRows,
+  sharedChangeToken,
+  writesOnlyCalls,
+} from './cached-reads.ts';
 import { ImmediateAdapter, type ReadsTogether } from './immediate-adapter.ts';
 
 const busyTimeoutMs = 5000;
@@ -100,13 +106,16 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogeth
     const known = prepared.get(sql);
     if (known) return known;
     const plain = adapt(database.prepare(sql === 'begin' ? 'begin immediate' : sql));
-    const statement = isQuery(sql)
-      ? { ...plain, all: (of: readonly unknown[]) => cached(sql, of, () => plain.all(of)) }
-      : sql === 'begin'
-        ? withoutWaiting(plain, database)
-        : sql === 'rollback'
-          ? unlessRolledBack(plain, database)
-          : plain;
+    const statement =
+      isQuery(sql) && isCacheable(sql)
+        ? { ...plain, all: (of: readonly unknown[]) => cached(sql, of, () => plain.all(of)) }
+        : writesOnlyCalls(sql)
+          ? notingCallRows(plain, database)
+          : sql === 'begin'
+            ? withoutWaiting(plain, database)
+            : sql === 'rollback'
+              ? unlessRolledBack(plain, database)
+              : plain;
     prepared.set(sql, statement);
     return statement;
   };
@@ -124,6 +133,18 @@ export function nodeSqlite(database: DatabaseSync): SqliteDatabase & ReadsTogeth
  */
 function isQuery(sql: string): boolean {
   return /^\s*(select|with)\b/i.test(sql);
+}
+
+/** Tells the change token how many rows of recorded calls were written. */
+function notingCallRows(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
+  return {
+    ...statement,
+    run(parameters) {
+      const result = statement.run(parameters);
+      noteCallRows(database, result.changes);
+      return result;
+    },
+  };
 }
 
 /** Fails immediately if another process has locked the database. */
