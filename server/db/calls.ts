@@ -4,7 +4,8 @@ import { CompiledQuery } from 'kysely';
 
 import { type CallEnd, type CallRecord, callRetentionDays } from '#model/calls';
 import type { Schema } from './schema.ts';
-import { isPostgres, quickTransaction, transaction, type Db } from './transaction.ts';
+import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
+import { quickTransaction, transaction, type Db } from './transaction.ts';
 
 // Recorded calls. A row has no index but its primary key, so that writing it stays cheap. For each subject, such as a person or a
 // tool, `call_period` has the periods of five minutes in which it was called, by which `find-calls.ts` finds rows.
@@ -111,81 +112,137 @@ export async function writeCalls(
   { calls, periods, repeated, ended, isDurable }: CallWrites,
 ): Promise<void> {
   await (isDurable ? transaction : quickTransaction)(db, async (tx) => {
-    await insertRows(tx, 'call_record', recordColumns, calls.map(toRow));
-    await insertRows(
+    await forEachRow(tx, insertCall, calls.map(toRow));
+    await forEachRow(
       tx,
-      'call_period',
-      periodColumns,
+      insertPeriod,
       periods.map((one) => [one.organizationId, one.kind, one.subject, one.period]),
     );
-    for (const { organizationId, id, times } of repeated) {
-      await tx
-        .updateTable('call_record')
-        .set({ times })
-        .where('organization_id', '=', organizationId)
-        .where('id', '=', id)
-        .execute();
-    }
-    for (const call of ended) {
-      await tx
-        .updateTable('call_record')
-        .set({
-          call_id: call.callId,
-          duration_ms: call.durationMs ?? null,
-          account: call.account,
-          outcome: call.end,
-          error: call.error ?? null,
-          status: call.status ?? null,
-          bytes_out: call.bytesOut,
-        })
-        .where('organization_id', '=', call.organizationId)
-        .where('id', '=', call.id)
-        .execute();
-    }
+    await forEachRow(
+      tx,
+      updateTimes,
+      repeated.map(({ times, organizationId, id }) => [times, organizationId, id]),
+    );
+    await forEachRow(
+      tx,
+      updateEnd,
+      ended.map((call) => [
+        call.callId,
+        call.durationMs ?? null,
+        call.account,
+        call.end,
+        call.error ?? null,
+        call.status ?? null,
+        call.bytesOut,
+        call.organizationId,
+        call.id,
+      ]),
+    );
   });
 }
 
 type Value = string | number | null;
+type ColumnType = 'text' | 'bigint' | 'integer';
 
-const recordColumns = [
-  'organization_id',
-  'id',
+const recordColumns = {
+  organization_id: 'text',
+  id: 'text',
+  call_id: 'text',
+  started_at_ms: 'bigint',
+  duration_ms: 'bigint',
+  node: 'text',
+  request_id: 'text',
+  trace_id: 'text',
+  era: 'text',
+  person_id: 'text',
+  person_name: 'text',
+  credential_type: 'text',
+  credential_id: 'text',
+  credential_name: 'text',
+  application: 'text',
+  application_source: 'text',
+  address: 'text',
+  endpoint_id: 'text',
+  endpoint_name: 'text',
+  target_id: 'text',
+  target_name: 'text',
+  account: 'text',
+  method: 'text',
+  subject: 'text',
+  outcome: 'text',
+  error: 'text',
+  status: 'integer',
+  bytes_in: 'bigint',
+  bytes_out: 'bigint',
+  times: 'integer',
+} as const satisfies Record<keyof Schema['call_record'], ColumnType>;
+
+const periodColumns = {
+  organization_id: 'text',
+  kind: 'text',
+  subject: 'text',
+  period: 'bigint',
+} as const satisfies Record<keyof Schema['call_period'], ColumnType>;
+
+/** A statement that writes a row from its values: for SQLite one that is executed for each row, for PostgreSQL one for all rows. */
+interface RowStatement {
+  readonly each: string;
+  /** Each parameter is a list with the values of one column. */
+  readonly all: string;
+}
+
+const insertCall = insertOf('call_record', recordColumns);
+const insertPeriod = insertOf('call_period', periodColumns);
+const updateTimes = updateOf(['times']);
+const updateEnd = updateOf([
   'call_id',
-  'started_at_ms',
   'duration_ms',
-  'node',
-  'request_id',
-  'trace_id',
-  'era',
-  'person_id',
-  'person_name',
-  'credential_type',
-  'credential_id',
-  'credential_name',
-  'application',
-  'application_source',
-  'address',
-  'endpoint_id',
-  'endpoint_name',
-  'target_id',
-  'target_name',
   'account',
-  'method',
-  'subject',
   'outcome',
   'error',
   'status',
-  'bytes_in',
   'bytes_out',
-  'times',
-] as const satisfies readonly (keyof Schema['call_record'])[];
+]);
 
-const periodColumns = [
-  'organization_id',
-  'kind',
-  'subject',
-  'period',
-] as const satisfies readonly (keyof Schema['call_period'])[];
+/** Inserts rows, except those whose key exists. */
+function insertOf(table: string, columns: Readonly<Record<string, ColumnType>>): RowStatement {
+  const names = Object.keys(columns);
+  const into = `insert into ${table} (${names.join(', ')})`;
+  const unlessKnown = 'on conflict do nothing';
+  return {
+    each: `${into} values (${names.map(() => '?').join(', ')}) ${unlessKnown}`,
+    all: `${into} select * from ${unnested(Object.values(columns))} ${unlessKnown}`,
+  };
+}
+
+/** Changes these columns of recorded calls. After their values come those of the primary key. */
+function updateOf(changed: readonly (keyof typeof recordColumns)[]): RowStatement {
+  const key = ['organization_id', 'id'] as const;
+  const columns = [...changed, ...key];
+  const given = `${unnested(columns.map((name) => recordColumns[name]))} as given (${columns.join(', ')})`;
+  const isIt = key.map((name) => `call_record.${name} = given.${name}`).join(' and ');
+  return {
+    each: `update call_record set ${changed.map((name) => `${name} = ?`).join(', ')} where ${key.map((name) => `${name} = ?`).join(' and ')}`,
+    all: `update call_record set ${changed.map((name) => `${name} = given.${name}`).join(', ')} from ${given} where ${isIt}`,
+  };
+}
+
+function unnested(types: readonly ColumnType[]): string {
+  return `unnest(${types.map((type, place) => `$${place + 1}::${type}[]`).join(', ')})`;
+}
+
+async function forEachRow(
+  tx: Db,
+  { each, all }: RowStatement,
+  rows: readonly (readonly Value[])[],
+): Promise<void> {
+  const [first] = rows;
+  if (!first) return;
+  const { adapter } = tx.getExecutor();
+  if (adapter instanceof ImmediateAdapter) return adapter.runEach(each, rows);
+  const columns = first.map((_, place) => rows.map((row) => row[place]));
+  await tx.executeQuery(CompiledQuery.raw(all, columns));
+}
 
 /** The values of `recordColumns`. */
 function toRow(call: CallRecord): Value[] {
@@ -221,43 +278,6 @@ function toRow(call: CallRecord): Value[] {
     call.bytesOut,
     call.times,
   ];
-}
-
-const rowsAtOnce = 128;
-
-/** Inserts rows, except those whose key exists. In chunks whose size is a power of two: few statements, prepared once. */
-async function insertRows(
-  tx: Db,
-  table: string,
-  columns: readonly string[],
-  rows: readonly (readonly Value[])[],
-): Promise<void> {
-  for (let from = 0; from < rows.length;) {
-    const count = 2 ** Math.floor(Math.log2(Math.min(rows.length - from, rowsAtOnce)));
-    const text = insertText(table, columns, count, isPostgres(tx));
-    const values = rows.slice(from, from + count).flat();
-    await tx.executeQuery(CompiledQuery.raw(text, values));
-    from += count;
-  }
-}
-
-const insertTexts = new Map<string, string>();
-
-function insertText(
-  table: string,
-  columns: readonly string[],
-  count: number,
-  numbered: boolean,
-): string {
-  const key = `${table} ${count} ${numbered}`;
-  let text = insertTexts.get(key);
-  if (text === undefined) {
-    let place = 0;
-    const row = () => `(${columns.map(() => (numbered ? `$${(place += 1)}` : '?')).join(',')})`;
-    text = `insert into ${table} (${columns.join(',')}) values ${Array.from({ length: count }, row).join(',')} on conflict do nothing`;
-    insertTexts.set(key, text);
-  }
-  return text;
 }
 
 /** Deletes calls that were written before a time, at most `limit` of them. Returns how many were deleted. */

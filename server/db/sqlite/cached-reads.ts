@@ -160,7 +160,8 @@ export function sharedChangeToken(connection: DatabaseSync) {
  * change it, because a server writes them all the time, and nothing that is cached depends on them.
  */
 export function changeTokenReader(connection: DatabaseSync): () => string {
-  return tokenReader(connection, () => writtenCallRows.get(connection) ?? 0);
+  const calls = callRowsOf(connection);
+  return tokenReader(connection, () => calls.written);
 }
 
 /** Like `changeTokenReader`, but the token also changes with recorded calls. */
@@ -182,8 +183,19 @@ const callWrite = new RegExp(
   'i',
 );
 
-/** Rows of recorded calls that each connection has inserted, changed or deleted, as `total_changes` counts them. */
-const writtenCallRows = new WeakMap<DatabaseSync, number>();
+interface CallRows {
+  /** Rows of recorded calls that a connection has inserted, changed or deleted, as `total_changes` counts them. */
+  written: number;
+}
+
+const callRows = new WeakMap<DatabaseSync, CallRows>();
+
+/** Whoever executes a statement that `writesOnlyCalls` adds the number of rows that it returned. */
+export function callRowsOf(connection: DatabaseSync): CallRows {
+  const known = callRows.get(connection) ?? { written: 0 };
+  callRows.set(connection, known);
+  return known;
+}
 
 /** Whether the rows of a statement may be cached: it reads nothing of recorded calls, which do not change the change token. */
 export function isCacheable(sql: string): boolean {
@@ -193,9 +205,4 @@ export function isCacheable(sql: string): boolean {
 /** Whether a statement writes recorded calls and nothing else. */
 export function writesOnlyCalls(sql: string): boolean {
   return callWrite.test(sql);
-}
-
-/** Notes rows that such a statement has written, by the number that it returned. */
-export function noteCallRows(connection: DatabaseSync, changes: number | bigint): void {
-  writtenCallRows.set(connection, (writtenCallRows.get(connection) ?? 0) + Number(changes));
 }

@@ -15,8 +15,8 @@ import { tableNamesOnly } from '#db/migrate';
 import type { Schema } from '#db/schema';
 import {
   cachedRows,
+  callRowsOf,
   isCacheable,
-  noteCallRows,
   sharedChangeToken,
   writesOnlyCalls,
 } from './cached-reads.ts';
@@ -137,11 +137,12 @@ function isQuery(sql: string): boolean {
 
 /** Tells the change token how many rows of recorded calls were written. */
 function notingCallRows(statement: SqliteStatement, database: DatabaseSync): SqliteStatement {
+  const rows = callRowsOf(database);
   return {
     ...statement,
     run(parameters) {
       const result = statement.run(parameters);
-      noteCallRows(database, result.changes);
+      rows.written += Number(result.changes);
       return result;
     },
   };
