@@ -18,6 +18,7 @@ import {
   answerStream,
   type AnswerStream,
   type LocalAnswer,
+  LocalServerError,
   plainAnswer,
   type Backlog,
 } from './local-server.ts';
@@ -97,13 +98,18 @@ export class ChildSession {
     return this.#child.end();
   }
 
-  /** Sends a request to the child. Returns JSON, or an event stream if other messages precede the answer. */
+  /**
+   * Sends a request to the child. Returns JSON, or an event stream if other messages precede the answer.
+   *
+   * @throws {LocalServerError} `broken` if the child ends first, `too_large`; reading an event stream may throw it, too
+   */
   async request(message: Message, { accept, signal }: RequestOptions): Promise<LocalAnswer> {
     this.#noteUse();
     const streams = accept === '' || /text\/event-stream|\*\/\*/.test(accept);
     const json = accept === '' || /application\/json|\*\/\*/.test(accept);
     const stream = answerStream(this.#backlog, (unread) => this.#hold(unread));
     let answer: Message | undefined;
+    let failure: LocalServerError | undefined;
     let hasStreamed = false;
     let cancel = () => {};
     const answered = Promise.withResolvers<void>();
@@ -122,6 +128,12 @@ export class ChildSession {
         if (answer) stream.push(answer);
         stream.end();
       },
+      onFailure: (error) => {
+        signal.removeEventListener('abort', stop);
+        failure = error;
+        answered.resolve();
+        stream.fail(error);
+      },
     });
     // Also after the answer, which may not have been read.
     signal.addEventListener('abort', () => stream.close(), { once: true });
@@ -130,6 +142,7 @@ export class ChildSession {
     await Promise.race(
       json ? [answered.promise, ...(streams ? [stream.begun] : [])] : [stream.begun],
     );
+    if (failure && !hasStreamed) throw failure;
     if (answer && json && !hasStreamed) {
       stream.close();
       return plainAnswer(statusOf(message, answer), answer.bytes);
@@ -214,6 +227,8 @@ type OpenRequest = {
   onMessage: (message: Message) => void;
   /** Receives the answer, under the caller's id; `undefined` if the request was cancelled. */
   onAnswer: (answer: Message | undefined) => void;
+  /** Called instead of `onAnswer` when there is no answer that could be passed on. */
+  onFailure: (error: LocalServerError) => void;
 };
 
 type ChildLinkOptions = {
@@ -240,7 +255,7 @@ class ChildLink {
   #lastId = 0;
   #ignored = 0;
   #endedHow: string | undefined;
-  /** Resolves when the child has ended and all open requests have an answer. */
+  /** Resolves when the child has ended and all open requests have failed. */
   readonly ended: Promise<void>;
 
   constructor(child: Child, options: ChildLinkOptions) {
@@ -263,11 +278,11 @@ class ChildLink {
   }
 
   /** Sends a request. The returned function cancels it at the child; then no answer follows. */
-  request(request: Message, { onMessage, onAnswer }: OpenRequest): () => void {
+  request(request: Message, open: OpenRequest): () => void {
     this.#lastId += 1;
     const ours = String(this.#lastId);
     const token = textAt(request, 'params', '_meta', 'progressToken');
-    this.#open.set(ours, { onMessage, onAnswer, id: request.id ?? 'null', token });
+    this.#open.set(ours, { ...open, id: request.id ?? 'null', token });
     const line = spliced(request, [
       { span: request.members.get('id'), text: ours },
       { span: spanAt(request, 'params', '_meta', 'progressToken'), text: ours },
@@ -296,8 +311,8 @@ class ChildLink {
     // A child that closes its output has nothing more to send.
     void this.#child.end();
     this.#endedHow = await this.#child.ended;
-    const failure = { code: -32603, message: `the MCP server ${this.#endedHow}` };
-    for (const [ours, { id }] of this.#open) this.#settle(ours, errorAnswer(id, failure));
+    const failure = new LocalServerError('broken', `the MCP server ${this.#endedHow}`);
+    for (const ours of this.#open.keys()) this.#take(ours)?.onFailure(failure);
   }
 
   #takeLine(line: Buffer | LongLine): void {
@@ -314,10 +329,9 @@ class ChildLink {
   #takeLong(line: LongLine): void {
     const limit = `larger than ${this.#options.maxMessageBytes} bytes`;
     const ours = longAnswerId(line) ?? '';
-    const entry = this.#open.get(ours);
+    const entry = this.#take(ours);
     if (!entry) return this.#ignore(`it is ${limit}`);
-    const failure = { code: -32603, message: `the server's response is ${limit}` };
-    this.#settle(ours, errorAnswer(entry.id, failure));
+    entry.onFailure(new LocalServerError('too_large', `the server's response is ${limit}`));
   }
 
   #takeAnswer(message: Message): void {
@@ -325,7 +339,8 @@ class ChildLink {
     const entry = this.#open.get(ours);
     if (!entry) return this.#ignore('it does not respond to a request');
     const span = spanAt(message, 'result', '_meta', subscription);
-    this.#settle(ours, answerTo(entry.id, spliced(message, [{ span, text: entry.id }])));
+    const answer = answerTo(entry.id, spliced(message, [{ span, text: entry.id }]));
+    this.#take(ours)?.onAnswer(answer);
   }
 
   /** Delivers a notification about a request, with the id or token that its caller uses; anything else is unsolicited. */
@@ -356,13 +371,14 @@ class ChildLink {
     this.#write(
       Buffer.from(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":${params}}`),
     );
-    this.#settle(ours, undefined);
+    this.#take(ours)?.onAnswer(undefined);
   }
 
-  #settle(ours: string, answer: Message | undefined): void {
+  /** The open request of that id, which is over now. */
+  #take(ours: string): Entry | undefined {
     const entry = this.#open.get(ours);
     this.#open.delete(ours);
-    entry?.onAnswer(answer);
+    return entry;
   }
 
   #write(line: Buffer): void {

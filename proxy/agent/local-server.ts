@@ -102,6 +102,9 @@ export interface AnswerStream {
   /** Ends the stream after the queued messages. */
   end(): void;
 
+  /** Fails the stream after the queued messages. */
+  fail(error: LocalServerError): void;
+
   /** Drops the queued messages, because the reader has disconnected. */
   close(): void;
 
@@ -182,6 +185,11 @@ export function answerStream(
       return true;
     },
     end() {
+      hasEnded = true;
+      wake();
+    },
+    fail(error) {
+      failure ??= error;
       hasEnded = true;
       wake();
     },

@@ -112,9 +112,14 @@ export class StdioLocalServer implements LocalServer {
   /** @throws {LocalServerError} `unreachable` when the child ends before it has answered */
   async #openSession(message: Message, request: LocalRequest): Promise<LocalAnswer> {
     const session = await this.#running.open(request.caller, true);
-    const answer = await session.request(message, optionsOf(request));
+    const answered = session.request(message, optionsOf(request));
+    const answer = await answered.catch((error: unknown) => {
+      void session.end();
+      if (session.endedHow === undefined) throw error;
+      return undefined;
+    });
     // No session for a child that has ended already.
-    if (session.endedHow !== undefined)
+    if (!answer || session.endedHow !== undefined)
       throw new LocalServerError('unreachable', `the MCP server ${session.endedHow}`);
     if (request.signal.aborted) {
       void session.end();
@@ -173,11 +178,15 @@ export class StdioLocalServer implements LocalServer {
     return plainAnswer(404, refusal(message, -32601, 'Method not found'));
   }
 
-  /** The child's answer in JSON; `undefined` if it does not answer in time. */
+  /** The child's answer in JSON, a refusal if it crashed; `undefined` if it does not answer in time. */
   async #discoverAnswer(session: ChildSession, message: Message, disconnected: AbortSignal) {
     const timeout = new AbortController();
     const signal = AbortSignal.any([disconnected, timeout.signal]);
-    const answered = session.request(message, { accept: 'application/json', signal });
+    const asked = session.request(message, { accept: 'application/json', signal });
+    const answered = asked.catch((error: unknown) => {
+      if (session.endedHow === undefined) throw error;
+      return plainAnswer(404, refusal(message, -32601, 'Method not found'));
+    });
     const expired = this.#clock.sleep(discoverTimeoutMs, timeout.signal).then(() => undefined);
     const answer = await Promise.race([answered, expired]);
     timeout.abort();

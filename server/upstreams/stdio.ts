@@ -88,8 +88,9 @@ async function* translateErrors(chunks: AsyncIterable<Buffer>): AsyncGenerator<U
 function upstreamError(error: unknown): unknown {
   if (!(error instanceof LocalServerError)) return error;
   if (error.code === 'aborted') return new DOMException('the call was ended', 'AbortError');
-  const code = error.code === 'unreachable' ? 'unreachable' : 'broken';
-  return new UpstreamError(code, error.message, { cause: error });
+  const { code, message } = error;
+  const known = code === 'unreachable' || code === 'too_large' ? code : 'broken';
+  return new UpstreamError(known, message, { cause: error });
 }
 
 const busyAnswer = () => ({

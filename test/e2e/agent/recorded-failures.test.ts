@@ -1,3 +1,4 @@
+import { join } from 'node:path';
 import { expect, test, vi } from 'vitest';
 import { z } from 'zod';
 
@@ -9,6 +10,8 @@ import { runningAgent } from '#support/running-agent';
 import { runningServer } from '#support/running-server';
 import { tlsServer } from '#support/tls-server';
 
+/** An MCP server whose tool `crashing` ends the process. */
+const child = join(import.meta.dirname, '../../support/activity-story/story-child.ts');
 const made = z.object({ key: z.string() });
 const listed = z.array(z.object({ outcome: z.string(), error: z.string().nullable() }));
 
@@ -21,6 +24,7 @@ test('activity: why an agent does not reach its server is recorded, as for a ser
     nowhere: { url: 'http://nowhere.invalid/mcp' },
     certificate: { url: `https://127.0.0.1:${tls.port}/mcp` },
     down: { url: `http://127.0.0.1:${await freePort()}/mcp` },
+    crashing: { command: process.execPath, args: [child, join(server.dataDir, 'received')] },
   };
   const names = [...Object.keys(servers), 'unserved'];
   for (const name of names) {
@@ -31,15 +35,16 @@ test('activity: why an agent does not reach its server is recorded, as for a ser
     const { key } = made.parse(
       await server.command('key', 'create', `acme/${name}`, '--name', 'k'),
     );
-    const body = rpc('tools/call', { name: 'echo', arguments: {} });
-    await mcpCall(`${server.base}/mcp/acme/${name}`, { key, body });
+    const body = rpc('tools/call', { name, arguments: {} });
+    const { status } = await mcpCall(`${server.base}/mcp/acme/${name}`, { key, body });
+    expect(status).toBe(502);
   }
 
   const recorded = await vi.waitFor(async () => {
     const rows = await Promise.all(
       names.map(async (name) => listed.parse(await server.command('call', 'list', `acme/${name}`))),
     );
-    expect(rows.map(({ length }) => length)).toEqual([1, 1, 1, 1]);
+    expect(rows.map(({ length }) => length)).toEqual([1, 1, 1, 1, 1]);
     return rows.flat();
   }, patient);
 
@@ -47,6 +52,7 @@ test('activity: why an agent does not reach its server is recorded, as for a ser
     ['upstream_error', 'upstream_unknown_host'],
     ['upstream_error', 'upstream_tls_failed'],
     ['upstream_error', 'upstream_unreachable'],
+    ['upstream_error', 'upstream_broke_off'],
     ['upstream_error', 'upstream_not_served'],
   ]);
 });

@@ -86,24 +86,27 @@ test('stdio server: requests with equal ids share a child without conflict, and 
   expect(texts[1]).toContain('"of":2');
 });
 
-test('stdio server: when a child exits, open requests fail once, and the next session gets a new child', async () => {
+test('stdio server: when a child exits, open requests get no answer, and the next session gets a new child', async () => {
   const { server, child, children } = serverOfFakes();
   const dana = localCaller(server);
   await dana.initialize();
-  const open = [dana.call('one'), dana.call('two')];
+  const params = { name: 'two', _meta: { progressToken: 7 } };
+  const open = [dana.call('one'), dana.ask('tools/call', params)];
   const listening = await dana.send(undefined, { method: 'GET' });
   await child(0).hears('tools/call');
 
   child(0).says({ method: 'notifications/tools/list_changed' });
+  const progressToken = child(0).heard.at(-1)?.params?.['_meta'];
+  child(0).says({ method: 'notifications/progress', params: progressToken });
   child(0).dies('was killed by SIGSEGV');
-  const said = await Promise.all(open);
+  const ends = await Promise.allSettled(open);
   const heard = await saidIn(listening);
   const after = await dana.open('tools/list');
   await localCaller(server).initialize();
 
-  expect(said.map(({ error }) => error?.message)).toEqual(
-    Array(2).fill('the MCP server was killed by SIGSEGV'),
-  );
+  const reason = { code: 'broken', message: 'the MCP server was killed by SIGSEGV' };
+  const failed = { status: 'rejected', reason };
+  expect(ends).toMatchObject([failed, failed]);
   expect(heard.map(({ method }) => method)).toEqual(['notifications/tools/list_changed']);
   expect(after.status).toBe(404);
   expect(children).toHaveLength(2);
@@ -234,7 +237,7 @@ test('stdio server: an idle session ends together with its child, and a busy one
   expect(unknown.status).toBe(404);
   expect([child(0).isEnded, child(1).isEnded]).toEqual([true, false]);
   child(1).dies();
-  await answer;
+  await expect(answer).rejects.toMatchObject({ code: 'broken' });
 });
 
 test('stdio server: beyond the limit, the caller’s least recently used session ends, and no other caller’s', async () => {
