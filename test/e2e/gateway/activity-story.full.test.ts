@@ -1,12 +1,13 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
 import { type StoryPlace, storyPlace } from '#support/activity-story/story-place';
-import { rowsOf, tenCalls, tenRows } from '#support/activity-story/ten-calls';
+import { rowsOf, tenCalls, tenRows as tenRowsOf } from '#support/activity-story/ten-calls';
 import { chromium } from '#support/chromium';
 import { dashboardVisitor, signInAs } from '#support/dashboard-visitor';
 import { patient } from '#support/patient';
 import { suite } from '#support/suite';
 
+const tenRows = tenRowsOf('http');
 let place: StoryPlace;
 beforeAll(async () => {
   place = await storyPlace('SQLite', 'http');

@@ -14,9 +14,11 @@ import { type Answer, recordingUpstream, sendJson } from '../upstreams/recording
 import { reactionTo } from './outcomes.ts';
 
 /** What the server of a story consists of. */
-export type Installation = 'SQLite' | 'two processes' | 'PostgreSQL' | 'three nodes';
+export const installations = ['SQLite', 'two processes', 'PostgreSQL', 'three nodes'] as const;
+export type Installation = (typeof installations)[number];
 /** How the calls of a story reach the MCP server. */
-export type Way = 'http' | 'agent' | 'stdio';
+export const ways = ['http', 'agent', 'agent with a child', 'stdio'] as const;
+export type Way = (typeof ways)[number];
 
 /** A server whose `acme/story` is an MCP server with tools that end in every way. */
 export interface StoryPlace extends AsyncDisposable {
@@ -49,11 +51,18 @@ export async function storyPlace(installation: Installation, way: Way): Promise<
 
   await server.command(['organization', 'create', 'acme']);
   let received = () => readFileSync(sent, 'utf8');
+  const child = join(import.meta.dirname, 'story-child.ts');
+  const command = { command: process.execPath, args: [child, sent] };
+  const throughAgent = async (reached: object) => {
+    const { key } = await created('agent', 'create', 'acme/berlin');
+    await server.command(['server', 'create', 'acme/story', '--agent', 'berlin']);
+    stack.use(await runningAgent(server.base, key, { story: reached }));
+  };
   if (way === 'stdio') {
-    const child = join(import.meta.dirname, 'story-child.ts');
-    const command = { command: process.execPath, args: [child, sent] };
     await writeFile(commands, JSON.stringify({ servers: { 'acme/story': command } }));
     await server.restart();
+  } else if (way === 'agent with a child') {
+    await throughAgent(command);
   } else {
     const upstream = stack.use(await recordingUpstream());
     upstream.answer = answerInASession;
@@ -61,9 +70,7 @@ export async function storyPlace(installation: Installation, way: Way): Promise<
     if (way === 'http') {
       await server.command(['server', 'create', 'acme/story', '--http-url', upstream.url]);
     } else {
-      const { key } = await created('agent', 'create', 'acme/berlin');
-      await server.command(['server', 'create', 'acme/story', '--agent', 'berlin']);
-      stack.use(await runningAgent(server.base, key, { story: { url: upstream.url } }));
+      await throughAgent({ url: upstream.url });
     }
   }
   const dana = await callingPerson(server, 'dana@example.com', {

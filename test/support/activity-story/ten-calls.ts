@@ -12,15 +12,23 @@ import { mcpCall, rpc } from '../mcp-call.ts';
 import { patient } from '../patient.ts';
 import { runProgram } from '../processes.ts';
 import { launcher } from '../proxy-process.ts';
-import type { StoryPlace } from './story-place.ts';
+import type { StoryPlace, Way } from './story-place.ts';
 
 const inspector = join(import.meta.dirname, '../../../node_modules/.bin/mcp-inspector');
+
+/** Why the call of `crashing` failed. An MCP server over HTTP answers 500; one over stdio is gone. */
+const crashes: Readonly<Record<Way, string>> = {
+  http: 'upstream_server_error',
+  agent: 'upstream_server_error',
+  stdio: 'upstream_broke_off',
+  'agent with a child': 'upstream_broke_off',
+};
 
 /**
  * What is recorded of the ten calls: era, person, credential, application, tool, outcome and error. In the order in which
  * `tenCalls` makes them.
  */
-export const tenRows = [
+export const tenRows = (way: Way) => [
   ['legacy', 'dana@example.com', 'Story app', 'Elder 1.0', 'echo', 'ok', null],
   ['legacy', 'dana@example.com', 'Story app', 'Elder 1.0', 'failing', 'tool_error', null],
   ['legacy', 'dana@example.com', 'Story app', 'curl/8.5', 'slow', 'cancelled', null],
@@ -30,8 +38,8 @@ export const tenRows = [
   ['legacy', null, 'laptop', 'inspector-cli 2.12.0', 'echo', 'ok', null],
   ['legacy', null, 'laptop', 'Desk 3.0', 'echo', 'ok', null],
   ['legacy', null, 'reader', 'curl/8.5', 'echo', 'refused', 'insufficient_scope'],
-  ['legacy', null, 'laptop', 'curl/8.5', 'crashing', 'upstream_error', 'upstream_failed'],
-] as const;
+  ['legacy', null, 'laptop', 'curl/8.5', 'crashing', 'upstream_error', crashes[way]],
+];
 
 /**
  * Ten calls with programs that are not ours: both generations of the SDK, the command line of the Inspector, an assistant
