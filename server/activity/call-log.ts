@@ -8,7 +8,8 @@ import type { CallRecord, EndedCall } from '#model/calls';
 import { LimitedMap } from '#model/limited-map';
 import type { ContentLog } from './content-log.ts';
 
-const flushEveryMs = 1000;
+/** Half of the second that a killed process may lose: the other half is for a write that takes long. */
+const flushEveryMs = 500;
 const rowsAtOnce = 500;
 const maxQueued = 20_000;
 /** A caller always has this much of the queue. */
@@ -64,7 +65,7 @@ interface Beginning {
 }
 
 /**
- * Records calls off their path: it collects them and writes them every second, or sooner if many wait. When more wait than it
+ * Records calls off their path: it collects them and writes them twice a second, or sooner if many wait. When more wait than it
  * may keep, it drops and counts those of the callers with the most. Equal refusals of a minute are one row with their number.
  */
 export class CallLog {

@@ -1,9 +1,13 @@
+import { randomBytes } from 'node:crypto';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { onTestFinished } from 'vitest';
 
-import { openStores } from '#server/app/stores';
+import { openStores, type Stores } from '#server/app/stores';
 import { freePort } from './loopback.ts';
 import { mcpCall, rpc } from './mcp-call.ts';
+import { clusterStores, createDatabase } from './node-cluster.ts';
 import { startProgram } from './processes.ts';
 import { serverLauncher } from './programs.ts';
 import { runCommandInProcess } from './run-command-in-process.ts';
@@ -23,10 +27,16 @@ const callers = 4;
 /** With it, no call waits for a handshake of the gateway. */
 const versions = { 'mcp-protocol-version': '2025-06-18' };
 
+export interface Killing {
+  readonly args?: readonly string[];
+  readonly signal?: NodeJS.Signals;
+  readonly database?: 'SQLite' | 'PostgreSQL';
+}
+
 /** Starts a server, calls it with numbered tools, and ends it by `signal` after each of `livesMs`. */
 export async function killedWhileRecording(
   livesMs: readonly number[],
-  { args = [], signal = 'SIGKILL' }: { args?: readonly string[]; signal?: NodeJS.Signals } = {},
+  { args = [], signal = 'SIGKILL', database = 'SQLite' }: Killing = {},
 ): Promise<KilledRecording> {
   const upstream = await recordingUpstream();
   onTestFinished(() => upstream[Symbol.asyncDispose]());
@@ -38,10 +48,9 @@ export async function killedWhileRecording(
     const id = /"id":(\d+)/.exec(text)?.[1] ?? 'null';
     sendJson(response, `{"jsonrpc":"2.0","id":${id},"result":{"content":[]}}`);
   };
-  const folder = await temporaryFolder('killed');
-  onTestFinished(() => folder[Symbol.asyncDispose]());
-  const place = ['--data-dir', folder.path];
-  const command = (...words: string[]) => runCommandInProcess([...words, ...place]);
+  const stack = new AsyncDisposableStack();
+  onTestFinished(() => stack.disposeAsync());
+  const { place, command, open } = await dataPlace(database, stack);
   await command('organization', 'create', 'acme');
   await command('server', 'create', 'acme/fixture', '--http-url', upstream.url);
   const made = await command('key', 'create', 'acme/fixture', '--name', 'k', '--json');
@@ -77,13 +86,42 @@ export async function killedWhileRecording(
     await program.exited;
     for (const [name, atMs] of inThisLife) answered.set(name, { atMs, killedAtMs });
   }
-  const stores = await openStores(folder.path);
+  const stores = await open();
   const rows = await stores.db.selectFrom('call_record').select(['subject', 'outcome']).execute();
   await stores.close();
   return {
     answered,
     executed,
     rows: rows.map(({ subject, outcome }) => ({ subject: subject ?? '', outcome })),
+  };
+}
+
+interface DataPlace {
+  /** Options of `start`. */
+  readonly place: readonly string[];
+  readonly command: (...words: string[]) => Promise<string>;
+  readonly open: () => Promise<Stores>;
+}
+
+async function dataPlace(
+  database: 'SQLite' | 'PostgreSQL',
+  stack: AsyncDisposableStack,
+): Promise<DataPlace> {
+  const { path } = stack.use(await temporaryFolder('killed'));
+  const folder = ['--data-dir', path];
+  if (database === 'SQLite') {
+    const command = (...words: string[]) => runCommandInProcess([...words, ...folder]);
+    return { place: folder, command, open: () => openStores(path) };
+  }
+  const masterKey = join(path, 'master.key');
+  await writeFile(masterKey, randomBytes(32).toString('base64'), { mode: 0o600 });
+  const databaseUrl = await createDatabase(stack);
+  const shared = ['--database-url', databaseUrl];
+  const command = (...words: string[]) => runCommandInProcess([...words, ...shared]);
+  return {
+    place: [...folder, ...shared, '--master-key-file', masterKey],
+    command,
+    open: () => clusterStores({ databaseUrl }),
   };
 }
 
@@ -100,6 +138,20 @@ export function twice({ rows }: KilledRecording): readonly string[] {
     seen.add(subject);
     return [];
   });
+}
+
+/** What docs/activity.md promises: a process that is killed loses at most the rows of the last second. */
+export const promisedMs = 1000;
+
+/** How long before the kill the lost calls were answered, in milliseconds, the longest first. */
+export function agesOfLost(recording: KilledRecording): readonly number[] {
+  const { answered } = recording;
+  return lost(recording, answered.keys())
+    .flatMap((name) => {
+      const times = answered.get(name);
+      return times ? [times.killedAtMs - times.atMs] : [];
+    })
+    .toSorted((one, other) => other - one);
 }
 
 /** Those of these calls that are not recorded. */

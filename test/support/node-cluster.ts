@@ -236,7 +236,8 @@ export function clusterStores({ databaseUrl }: Pick<NodeCluster, 'databaseUrl'>)
   return openPostgresStores(place, { mayAdmit: () => true, failed: () => {} });
 }
 
-async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
+/** A database that is dropped with `stack`, as a connection string. */
+export async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
   const url = new URL(postgresUrl());
   const pool = new Pool({ connectionString: url.href, max: 1 });
   const name = `latchkey_cluster_${randomBytes(6).toString('hex')}`;
