@@ -34,7 +34,8 @@ async function run(argv: readonly string[]): Promise<void> {
   if (first === 'start' && !wantsHelp) {
     const { start } = await import('#app/start');
     const { version } = manifest;
-    return start(argv.slice(1), { own: process, version, here, isBuilt, clock, out, fail });
+    const host = { own: process, version, here, isBuilt, clock, out, tell, fail };
+    return start(argv.slice(1), host);
   }
   const { helpText, nounHelpText, startHelpText } = await import('#cli/help');
   if (first === undefined || first === 'help' || (wantsHelp && first.startsWith('-'))) {

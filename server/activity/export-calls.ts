@@ -43,8 +43,11 @@ function callDocument(call: CallRecord): Record<string, string | number | null> 
 }
 
 /** A call as a line of JSON, safe for terminals and for readers that split at other line separators. */
-function callLine(call: CallRecord): string {
-  return `${printable(JSON.stringify(callDocument(call)))}\n`;
+export function callLine(
+  call: CallRecord,
+  more: Readonly<Record<string, string | null>> = {},
+): string {
+  return `${printable(JSON.stringify({ ...callDocument(call), ...more }))}\n`;
 }
 
 function csvLine(call: CallRecord): string {
@@ -73,8 +76,8 @@ export async function* exportCalls(
   for (;;) {
     const from = older === undefined ? undefined : ({ id: older, side: 'older' } as const);
     const found = await searchCalls(db, { ...query, from, limit: atOnce, budgetMs });
-    if (found.calls.length > 0)
-      yield found.calls.map(format === 'csv' ? csvLine : callLine).join('');
+    const line = format === 'csv' ? csvLine : (call: CallRecord) => callLine(call);
+    if (found.calls.length > 0) yield found.calls.map(line).join('');
     older = found.stoppedAt ?? found.calls.at(-1)?.id;
     if (!found.hasMore || older === undefined || signal?.aborted) return;
   }

@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import type { CallOutput } from '#activity/call-output';
 import type { Gateway } from '#gateway/gateway';
 import type { Log } from '#log/log';
 import type { UsageRecorder } from '#usage/last-uses';
@@ -23,6 +24,7 @@ interface MetricsSources {
   readonly tunnels: AgentTunnels;
   readonly meter: CallMeter;
   readonly usage: UsageRecorder;
+  readonly output: CallOutput | undefined;
   readonly log: Log;
 }
 
@@ -53,7 +55,8 @@ export async function openMetrics(
   return `http://${host}:${served.port}/metrics`;
 }
 
-function gaugesOf({ stores, nodes, gateway, tunnels, meter, usage }: MetricsSources): Gauge[] {
+function gaugesOf(sources: MetricsSources): Gauge[] {
+  const { stores, nodes, gateway, tunnels, meter, usage, output } = sources;
   const gauges: Gauge[] = [
     {
       name: 'latchkey_sessions',
@@ -77,6 +80,21 @@ function gaugesOf({ stores, nodes, gateway, tunnels, meter, usage }: MetricsSour
       read: () => ({ ...stores.waiting(), call_counts: meter.pending, last_uses: usage.pending }),
     },
   ];
+  if (output) {
+    gauges.push(
+      {
+        name: 'latchkey_call_output_dropped_total',
+        help: 'Recorded calls that were not written to --call-log-output.',
+        read: () => output.dropped,
+        isCounter: true,
+      },
+      {
+        name: 'latchkey_call_output_waiting_bytes',
+        help: 'Recorded calls that wait to be written to --call-log-output.',
+        read: () => output.waitingBytes,
+      },
+    );
+  }
   if (!nodes) return gauges;
   return gauges.concat({
     name: 'latchkey_clock_skew_seconds',

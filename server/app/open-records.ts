@@ -1,6 +1,7 @@
 import { CallLog } from '#activity/call-log';
-import { ContentLog } from '#activity/content-log';
+import { CallOutput, type LineDestination } from '#activity/call-output';
 import { CallRetention } from '#activity/call-retention';
+import { ContentLog } from '#activity/content-log';
 import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
@@ -9,7 +10,7 @@ import { writeCalls } from '#db/calls';
 import { updateLastUses } from '#db/last-uses';
 import { deleteOldRollups, listCountedNames, recordCalls } from '#db/rollups';
 import { findListedTools } from '#db/tool-definitions';
-import { findCallNames } from '#db/subject-names';
+import { findCallNames, findOrganizationNames } from '#db/subject-names';
 import type { Db } from '#db/transaction';
 import { ContentMemory } from '#model/call-contents';
 import type { MasterKey } from '#secrets/master-key';
@@ -44,12 +45,19 @@ export async function openUsage(
   return { usage, meter };
 }
 
+/** What records calls. */
+export interface OpenActivity {
+  readonly calls: CallLog;
+  readonly contentMemory: ContentMemory;
+  readonly output: CallOutput | undefined;
+}
+
 /** Opens the deletion of old calls, and the record of calls unless the operator wants none. */
 export function openActivity(
   { clock, log, callLog, isOwner }: Pick<RecordOptions, 'clock' | 'log' | 'callLog' | 'isOwner'>,
   { db, masterKey: sealing }: { readonly db: Db; readonly masterKey: MasterKey },
   closers: Closers,
-): { readonly calls: CallLog; readonly contentMemory: ContentMemory } | undefined {
+): OpenActivity | undefined {
   if (isOwner) {
     const failed = (err: unknown) => log.error({ err }, 'old calls not deleted');
     const retention = new CallRetention({ db, clock, failed });
@@ -68,8 +76,12 @@ export function openActivity(
     dropped: (count) =>
       log.warn({ count }, 'arguments or results not stored: too many waited to be written'),
   });
+  const output = openCallOutput(callLog.output, { log, db }, closers);
   const calls = new CallLog({
-    write: (writes) => writeCalls(db, writes),
+    write: async (writes) => {
+      await writeCalls(db, writes);
+      await output?.add(writes);
+    },
     contents,
     namesOf: (kind, ids) => findCallNames(db, kind, ids),
     node: callLog.node,
@@ -78,7 +90,28 @@ export function openActivity(
     dropped: (count) => log.warn({ count }, 'calls not recorded: too many waited to be written'),
   });
   closers.push(() => calls.close());
-  return { calls, contentMemory };
+  return { calls, contentMemory, output };
+}
+
+/** Opens the output of recorded calls as lines of JSON, if the operator wants one. It closes after the record of calls. */
+function openCallOutput(
+  destination: LineDestination | undefined,
+  { log, db }: Pick<RecordOptions, 'log'> & { readonly db: Db },
+  closers: Closers,
+): CallOutput | undefined {
+  if (!destination) return undefined;
+  const { name: output } = destination;
+  const opened = new CallOutput({
+    destination,
+    organizationNames: (ids) => findOrganizationNames(db, ids),
+    nowMs: () => Date.now(),
+    failed: (reason, dropped) =>
+      log.error({ output, reason, dropped }, 'calls not written to --call-log-output'),
+    recovered: (dropped) =>
+      log.warn({ output, dropped }, 'calls are written to --call-log-output again'),
+  });
+  closers.push(() => opened.close());
+  return opened;
 }
 
 /** Opens the record of refusals, and the removal of old audit entries where the operator limits how long they are kept. */

@@ -1,3 +1,4 @@
+import type { LineDestination } from '#activity/call-output';
 import type { LocalBus } from '#nodes/local-bus';
 import type { OidcOptions } from '#config/oidc-options';
 import type { DocumentedClient } from '#db/clients';
@@ -16,6 +17,8 @@ export interface CallLogOptions {
   readonly recordsAll: boolean;
   /** The name of this process among those that share the database. */
   readonly node: string;
+  /** Where each recorded call is also written as a line of JSON. */
+  readonly output?: LineDestination | undefined;
 }
 
 /** What the operator chose, and the environment of the process. */

@@ -1,5 +1,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { availableParallelism, hostname } from 'node:os';
+import { resolve as absolute } from 'node:path';
+import { OutputFile, OutputStream } from '#activity/call-output';
 import { databasePlace, natsPlace } from '#config/database-place';
 import { readOidcOptions } from '#config/oidc-options';
 import type { Input } from '#config/read-options';
@@ -17,7 +19,7 @@ interface Start extends Pick<ServeOptions, 'host' | 'port' | 'base' | 'clock' | 
   readonly worker: WorkerProcess | undefined;
   /** The absolute path of the data folder. */
   readonly folder: string;
-  readonly own: Pick<NodeJS.Process, 'env' | 'platform' | 'execPath'>;
+  readonly own: Pick<NodeJS.Process, 'env' | 'platform' | 'execPath' | 'stdout'>;
 }
 
 /** Reads the options of a server from those of `start`. @throws {UsageError} */
@@ -50,7 +52,7 @@ export function readServeOptions(start: Start): ServeOptions {
     platform: own.platform,
     maxBodyBytes: wholeNumber('max-body-bytes', input.must('max-body-bytes'), 1024 ** 3),
     auditRetentionDays: retentionDays(input),
-    callLog: callLogOptions(input, worker),
+    callLog: callLogOptions(input, worker, own.stdout),
     proxy,
     shutdownDelayMs: 1000 * wholeNumber('shutdown-delay', input.must('shutdown-delay'), 300),
     nodePath: own.execPath,
@@ -135,8 +137,17 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** @throws {UsageError} if the mode is unknown */
-function callLogOptions(input: Input, worker: WorkerProcess | undefined): CallLogOptions {
+/** Whether recorded calls are written to stdout, where nothing else may be then. */
+export function writesCallsToStdout(input: Input): boolean {
+  return input.text('call-log-output') === '-';
+}
+
+/** @throws {UsageError} if the mode is unknown, or if there is an output but nothing is recorded */
+function callLogOptions(
+  input: Input,
+  worker: WorkerProcess | undefined,
+  stdout: NodeJS.Process['stdout'],
+): CallLogOptions {
   const mode = callLogModes.find((known) => known === input.must('call-log'));
   if (!mode) {
     throw new UsageError(
@@ -144,11 +155,24 @@ function callLogOptions(input: Input, worker: WorkerProcess | undefined): CallLo
       `use ${callLogModes.join(', ')}`,
     );
   }
+  const output = input.text('call-log-output');
+  if (output !== undefined && mode === 'off') {
+    throw new UsageError(
+      '--call-log-output has nothing to write with --call-log off',
+      'leave one of them out',
+    );
+  }
   const name = input.text('node-name') ?? hostname();
   return {
     mode,
     recordsAll: input.flag('call-log-lists'),
     node: worker ? `${name}/${worker.number}` : name,
+    output:
+      output === undefined
+        ? undefined
+        : writesCallsToStdout(input)
+          ? new OutputStream(stdout)
+          : new OutputFile(absolute(output)),
   };
 }
 

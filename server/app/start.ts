@@ -15,7 +15,12 @@ import { greet } from './greeting.ts';
 import { serve } from './serve.ts';
 import type { ServeOptions } from './serve-options.ts';
 import { isInUse } from './stage-backup.ts';
-import { processCount, readServeOptions, wholeNumber } from './start-options.ts';
+import {
+  processCount,
+  readServeOptions,
+  wholeNumber,
+  writesCallsToStdout,
+} from './start-options.ts';
 import { lockDataFolder } from './stores.ts';
 import { Supervisor, WorkerStartError, workerProcess } from './supervisor.ts';
 
@@ -29,6 +34,8 @@ export interface StartHost {
   readonly isBuilt: boolean;
   readonly clock: Clock;
   readonly out: (line: string) => void;
+  /** Writes a line to stderr. */
+  readonly tell: (line: string) => void;
   /** Prints what ended the server, and ends the process. */
   readonly fail: (error: unknown) => void;
 }
@@ -40,8 +47,9 @@ export interface StartHost {
  * @throws {CommandError} when it cannot be done
  */
 export async function start(argv: readonly string[], program: StartHost): Promise<void> {
-  const { own, clock, out, fail } = program;
+  const { own, clock, fail } = program;
   const input = readOptions(startOptions, argv, own.env, 'latchkey-server start --help');
+  const out = writesCallsToStdout(input) ? program.tell : program.out;
   const [extra] = input.positionals;
   if (extra !== undefined) throw new UsageError(`'${extra}' is not an option of start`);
   const level = logLevels.find((known) => known === input.must('log-level'));

@@ -179,6 +179,11 @@ export const startOptions: readonly Option[] = [
     doc: 'also record lists, initialize and all other requests, not only calls of tools, prompts and resources',
   },
   {
+    name: 'call-log-output',
+    value: 'FILE',
+    doc: 'also append each recorded call to this file as a line of JSON; - is stdout, and everything else then goes to stderr; see docs/activity.md',
+  },
+  {
     name: 'skills',
     value: 'ORG/SERVER=DIR',
     repeated: true,

@@ -29,6 +29,19 @@ export async function findCallNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
+const organizationNames = preparedQuery((db, ids: readonly string[]) =>
+  db.selectFrom('organization').select(['id', 'name']).where('id', 'in', ids),
+);
+
+/** The names of organizations, by id. Deleted ones have none. */
+export async function findOrganizationNames(
+  db: Db,
+  ids: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const rows = await organizationNames(db, ids);
+  return new Map(rows.map(({ id, name }) => [id, name]));
+}
+
 /** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
 export async function findSubjectNames(
   db: Db,

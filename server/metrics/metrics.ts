@@ -49,6 +49,8 @@ export interface Gauge {
   /** One value, or one for each value of the label. */
   readonly read: () => number | Readonly<Record<string, number>>;
   readonly label?: string;
+  /** Whether it only grows. */
+  readonly isCounter?: boolean;
 }
 
 export interface MetricsPorts {
@@ -287,13 +289,13 @@ async function timed(probe: Probe): Promise<{ isUp: 0 | 1; seconds: number }> {
   return { isUp, seconds: (performance.now() - startedAt) / 1000 };
 }
 
-function gaugeLines({ name, help, read, label = '' }: Gauge): string[] {
+function gaugeLines({ name, help, read, label = '', isCounter = false }: Gauge): string[] {
   const found = read();
   const samples: Sample[] =
     typeof found === 'number'
       ? [['', {}, found]]
       : Object.entries(found).map(([value, count]) => ['', { [label]: value }, count]);
-  return family(name, 'gauge', help, samples);
+  return family(name, isCounter ? 'counter' : 'gauge', help, samples);
 }
 
 function family(
