@@ -98,6 +98,16 @@ export class CallLog {
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
+  /** How many calls were dropped so far, because too many waited. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  /** How many calls wait to be written. */
+  get pending(): number {
+    return this.#queue.length + this.#ended.length + this.#beginning.length;
+  }
+
   /**
    * Commits the row of a call that begins; its end is `unknown` until `note` gets the row and the end. All calls that begin
    * while others are written share a transaction.

@@ -1,5 +1,4 @@
 import { sql } from 'kysely';
-import type { CallOutput } from '#activity/call-output';
 import type { Gateway } from '#gateway/gateway';
 import type { Log } from '#log/log';
 import type { UsageRecorder } from '#usage/last-uses';
@@ -9,6 +8,7 @@ import type { Gauge, Metrics } from '#metrics/metrics';
 import { type MetricsAddress, serveMetrics } from '#metrics/serve-metrics';
 import type { NodeRegistry } from '#nodes/node-registry';
 import type { RemoteNodes } from './open-nodes.ts';
+import type { OpenActivity } from './open-records.ts';
 import type { Closers } from './closers.ts';
 import type { Stores } from './stores.ts';
 
@@ -24,7 +24,7 @@ interface MetricsSources {
   readonly tunnels: AgentTunnels;
   readonly meter: CallMeter;
   readonly usage: UsageRecorder;
-  readonly output: CallOutput | undefined;
+  readonly activity: OpenActivity | undefined;
   readonly log: Log;
 }
 
@@ -56,7 +56,7 @@ export async function openMetrics(
 }
 
 function gaugesOf(sources: MetricsSources): Gauge[] {
-  const { stores, nodes, gateway, tunnels, meter, usage, output } = sources;
+  const { stores, nodes, gateway, tunnels, meter, usage, activity } = sources;
   const gauges: Gauge[] = [
     {
       name: 'latchkey_sessions',
@@ -77,30 +77,35 @@ function gaugesOf(sources: MetricsSources): Gauge[] {
       name: 'latchkey_queue_length',
       help: 'What waits: questions and queries for the database, counts and last uses to be written.',
       label: 'queue',
-      read: () => ({ ...stores.waiting(), call_counts: meter.pending, last_uses: usage.pending }),
+      read: () => ({
+        ...stores.waiting(),
+        call_counts: meter.pending,
+        last_uses: usage.pending,
+        ...(activity && { calls: activity.calls.pending }),
+      }),
     },
+    ...(activity ? [droppedCalls(activity)] : []),
   ];
-  if (output) {
-    gauges.push(
-      {
-        name: 'latchkey_call_output_dropped_total',
-        help: 'Recorded calls that were not written to --call-log-output.',
-        read: () => output.dropped,
-        isCounter: true,
-      },
-      {
-        name: 'latchkey_call_output_waiting_bytes',
-        help: 'Recorded calls that wait to be written to --call-log-output.',
-        read: () => output.waitingBytes,
-      },
-    );
-  }
   if (!nodes) return gauges;
   return gauges.concat({
     name: 'latchkey_clock_skew_seconds',
     help: 'By how much the clock of this node is ahead of the clock of the database.',
     read: () => nodes.clockSkewMs / 1000,
   });
+}
+
+function droppedCalls({ calls, contentMemory, output }: OpenActivity): Gauge {
+  return {
+    name: 'latchkey_calls_dropped_total',
+    help: 'Calls that Activity lacks, arguments and results that it lacks, and lines that --call-log-output lacks, because too much waited to be written.',
+    label: 'part',
+    isCounter: true,
+    read: () => ({
+      calls: calls.dropped,
+      contents: contentMemory.refused,
+      ...(output && { output: output.dropped }),
+    }),
+  };
 }
 
 /** A scrape must not wait for a database, or for NATS, if it does not answer. */

@@ -104,8 +104,7 @@ async function open(options: ServeOptions, closers: Closers): Promise<RunningSer
   );
 
   const { version } = options.proxy;
-  const counted = { gateway, tunnels, meter, usage, output: activity?.output };
-  const sources = { ...counted, version, stores, nodes, remote, log };
+  const sources = { version, stores, nodes, remote, gateway, tunnels, meter, usage, activity, log };
   const metricsUrl =
     metrics && options.metrics && (await openMetrics(metrics, options.metrics, sources, closers));
   return {
