@@ -256,7 +256,7 @@ await suite('browser', 'dashboard in a browser', () => {
   test('a confirmation works with the keyboard, and Escape returns to where it was opened', async () => {
     const { page, open } = dana;
     await open('/servers/sales/settings');
-    await page.getByRole('link', { name: 'Delete' }).focus();
+    await page.getByRole('link', { name: 'Delete', exact: true }).focus();
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').waitFor();
     await inspect(page);
