@@ -1,4 +1,5 @@
 import { writeSync } from 'node:fs';
+import { connect } from '#app/connect';
 import { openHost } from '#app/open-host';
 import type { NetworkSettings } from '#transport/network-settings';
 import { homedir } from 'node:os';
@@ -130,7 +131,6 @@ const host: CommandHost = {
     });
   },
   async bridge(connection, options) {
-    const { connect } = await import('#app/connect');
     await connect(connection, options, {
       ...host,
       input: process.stdin as AsyncIterable<Buffer>,

@@ -43,6 +43,8 @@ export const bundled = {
   // The oldest Node that package.json accepts does not support all syntax of the sources, such as `await using`.
   transform: { target: 'node22.19' },
   plugins: [lazyBuiltins],
+  // What one program loads on demand, another needs at its start.
+  checks: { ineffectiveDynamicImport: false },
   // The other build of jsonc-parser loads its parts at run time, which a bundle does not contain.
   resolve: { alias: { 'jsonc-parser': 'jsonc-parser/lib/esm/main.js' } },
 } as const satisfies InputOptions;
@@ -52,9 +54,33 @@ const minified = {
   entryFileNames: 'main.js',
 } as const satisfies OutputOptions;
 
+/** Modules that a proxy may need after its start. What these import statically comes with them. */
+const whileCarrying = new RegExp(
+  [
+    String.raw`^\0node:`,
+    String.raw`proxy[\\/](auth|keychain|pipeline|transport)[\\/]`,
+    String.raw`proxy[\\/]status[\\/](publish-status|status-directory)\.`,
+    String.raw`proxy[\\/](connections[\\/]secret-trial|atomic-file|package)\.`,
+  ].join('|'),
+);
+
+/** Modules that a running agent may need. */
+const whileServing =
+  /proxy[\\/](app[\\/]agent\.|agent[\\/])|node_modules[\\/](cross-spawn|ws)[\\/]/;
+
 /** How the files of each published program are written. */
 export const outputOf = {
-  proxy: { ...minified, codeSplitting: false },
+  proxy: {
+    ...minified,
+    codeSplitting: {
+      groups: [
+        { name: 'start', tags: ['$initial'], priority: 2 },
+        { name: 'later', test: whileCarrying, priority: 1 },
+        { name: 'agent', test: whileServing },
+      ],
+    },
+    chunkFileNames: '[name]-[hash].js',
+  },
   server: { ...minified, codeSplitting: true, chunkFileNames: '[name].js' },
 } as const satisfies Record<string, OutputOptions>;
 
@@ -66,10 +92,14 @@ export interface BundledProgram {
 }
 
 /**
- * Bundles a published program in memory; its run-time dependencies stay outside. The proxy becomes one file. The server has one
- * file for each part that `import()` loads on demand, so that a command does not load the running server. Splitting is also
- * what makes `import()` cheap: in one file, a module that is imported on demand becomes a function, as do all that it
- * imports, and their constants become variables, which costs every call a tenth.
+ * Bundles a published program in memory; its run-time dependencies stay outside. The server has one file for each part that
+ * `import()` loads on demand, so that a command does not load the running server. Splitting is also what makes `import()` cheap:
+ * in one file, a module that is imported on demand becomes a function, as do all that it imports, and their constants become
+ * variables, which costs every call a tenth.
+ *
+ * The proxy has a file with what every start needs, one with what a proxy may need later, one for the agent, and the commands. An
+ * upgrade may remove the files of a program that runs for days. So an agent loads its file at its start, and a proxy the second file
+ * soon after its first answer, when it publishes its status. The hash in a name keeps a program from loading a file of another version.
  */
 export async function bundleProgram(folder: 'proxy' | 'server'): Promise<BundledProgram> {
   const { dependencies = {} }: { dependencies?: Record<string, string> } = JSON.parse(

@@ -1,5 +1,5 @@
-// The composition of `latchkey NAME`. `main.ts` loads this file on demand, because assistants start the program many times a
-// day.
+// The composition of `latchkey NAME`. Assistants start it many times a day, so all that it needs until its first answer is
+// imported statically, and the rest on demand.
 import type { Writable } from 'node:stream';
 import type { Connection } from '#config/connection';
 import type { Options } from '#config/options';

@@ -6,7 +6,7 @@ import { wakeWatch } from '#clock/clock';
 import type { Connection } from '#config/connection';
 import type { Options, SignInMode } from '#config/options';
 import { isInKeychain } from '#config/secret';
-import type { SentSecrets } from '#connections/stored-secrets';
+import { sentSecrets, type SentSecrets } from '#connections/stored-secrets';
 import { loginCommand } from '#errors';
 import type { AccountHost, Host } from '#host';
 import { withMemoryFallback } from '#keychain/secret-store';
@@ -78,7 +78,6 @@ export async function secretsOf(
       ...(headers && { headers: Object.fromEntries(texts) }),
       ...(key !== undefined && { apiKeySecret: key }),
     };
-  const { sentSecrets } = await import('#connections/stored-secrets');
   return sentSecrets(connection, await openSecretStore(options, ports));
 }
 

@@ -6,6 +6,7 @@ import { tokenAccount, tokenVault } from '#auth/token-vault';
 import type { Options } from '#config/options';
 import { defaultStateDirectory } from '#config/user-files';
 import type { AccountHost } from '#host';
+import { osSecretStore } from '#keychain/os-secret-store';
 import { lazySecretStore, memorySecretStore, type SecretStore } from '#keychain/secret-store';
 import { findSessionBus } from '#keychain/session-bus';
 
@@ -54,12 +55,11 @@ export async function openAccount(
   };
 }
 
-/** The store that `options` select. Loaded on demand. */
+/** The store that `options` select. */
 export async function openSecretStore(options: Options, host: AccountHost): Promise<SecretStore> {
   const { platform } = host;
   if (options.secretStore === 'os') {
     if (platform === 'linux') findSessionBus(host);
-    const { osSecretStore } = await import('#keychain/os-secret-store');
     const libraries = join(options.stateDir ?? defaultStateDirectory(host), 'libraries');
     const { keyring } = host;
     return osSecretStore({ platform, load: keyring && (async () => keyring(libraries)) });

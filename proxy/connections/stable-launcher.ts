@@ -77,7 +77,10 @@ async function ownFolder(folder: string, platform: NodeJS.Platform): Promise<voi
   );
 }
 
-/** The name of a version. It also depends on the files, because own builds keep the version number. */
+/**
+ * The name of a version. It also depends on the files, because own builds keep the version number. `main.js` names the others
+ * by their hashes.
+ */
 async function copyName(packageFolder: string): Promise<string> {
   const { version }: { version: string } = JSON.parse(
     await readFile(join(packageFolder, 'package.json'), 'utf8'),

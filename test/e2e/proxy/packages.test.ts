@@ -1,4 +1,4 @@
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, readFile, rm, stat } from 'node:fs/promises';
 import { delimiter, dirname, join } from 'node:path';
 import { getMcpConfigForManifest, unpackExtension } from '@anthropic-ai/mcpb';
 import {
@@ -15,6 +15,7 @@ import { oauthFront } from '#support/oauth-front';
 import { builtPackages, filesOf, install, nodeRelease, run } from '#support/packages';
 import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
 import { startProgram, type Program } from '#support/processes';
+import { patient } from '#support/patient';
 import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
@@ -92,7 +93,7 @@ await suite('registry', 'packed npm package', () => {
   afterAll(async () => folder[Symbol.asyncDispose]());
 
   test(
-    'it installs in an empty folder without scripts, and carries a call there',
+    'it installs in an empty folder without scripts, carries a call there, and outlives its files',
     { timeout: 300_000 },
     async () => {
       await using server = await oauthFront(legacyMcp().handle);
@@ -101,9 +102,10 @@ await suite('registry', 'packed npm package', () => {
       await install(empty, [packages.proxy]);
       const launcher = join(empty, 'node_modules/latchkey/bin/latchkey.js');
       const version = await run(process.execPath, [launcher, '--version'], empty);
+      const state = join(folder.path, 'state');
       await using proxy = proxyProcess({
         command: process.execPath,
-        args: [launcher, server.url],
+        args: [launcher, server.url, '--state-dir', state],
         env: { LATCHKEY_API_KEY: apiKey },
       });
       const { result } = await proxy.handshake();
@@ -112,11 +114,17 @@ await suite('registry', 'packed npm package', () => {
         (name) => /^(latchkey|@napi-rs[\\/][^\\/]+)[\\/]package\.json$/.test(name),
       );
       const megabytes = (await bytesIn(join(empty, 'node_modules'))) / 1e6;
+      // An upgrade removes the files of a proxy that runs. It has loaded all of them by the time it publishes its status.
+      await expect.poll(async () => readdir(join(state, 'running')), patient).toHaveLength(1);
+      await rm(join(empty, 'node_modules/latchkey/dist'), { recursive: true });
+      await server[Symbol.asyncDispose]();
+      const remembered = await proxy.request('tools/list');
       console.log(`installed: ${megabytes.toFixed(1)} MB, ${installed.length} packages`);
 
       expect(version).toMatch(/^\d+\.\d+\.\d+\n$/);
       expect(result).toMatchObject({ serverInfo: { name: 'legacy' } });
       expect(tools.error).toBeUndefined();
+      expect(remembered.result).toEqual(tools.result);
       expect(megabytes).toBeLessThan(8);
       expect(installed.length).toBeLessThanOrEqual(10);
       expect(await readdir(join(empty, 'node_modules'))).toEqual(
