@@ -191,7 +191,12 @@ async function runTests(
 /** Runs Node in the copy, with a temporary folder of its own, and nothing that a run around it has prepared. */
 async function run(args: readonly string[]) {
   mkdirSync(temporary, { recursive: true });
-  const env = { TMPDIR: temporary, TEST_PROGRAMS: undefined, TEST_CHROMIUM: undefined };
+  const env = {
+    TMPDIR: temporary,
+    TEST_PROGRAMS: undefined,
+    TEST_PACKAGES: undefined,
+    TEST_CHROMIUM: undefined,
+  };
   const running = startProgram(process.execPath, { args, cwd: copy, env });
   program = running;
   running.endInput();

@@ -11,6 +11,7 @@ import { Client as LegacyClient } from '@modelcontextprotocol/sdk/client/index.j
 import { StdioClientTransport as LegacyTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { ElicitRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { rememberedServer } from '#proxy/pipeline/detect-server';
+import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
 import { temporaryFolder } from '#support/temporary-folder';
 import { scenarioCalls, type ToolCall } from './scenario-calls.ts';
@@ -53,7 +54,7 @@ const server = {
   command: process.execPath,
   args: [launcher, url, '--sign-in', 'always', '--secret-store', 'file'],
   env: {
-    PATH: process.env['PATH'] ?? '',
+    ...inherited,
     HOME: folder.path,
     BROWSER: join(import.meta.dirname, 'browser.mjs'),
     LATCHKEY_SECRET_STORE_KEY_FILE: keyFile,

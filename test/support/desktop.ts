@@ -1,6 +1,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runProgram } from '#support/processes';
+import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { temporaryFolder } from '#support/temporary-folder';
 
@@ -13,7 +14,7 @@ export async function desktop(env: Record<string, string> = {}) {
   const pages = join(folder.path, 'pages');
   writeFileSync(keyFile, 'k'.repeat(44), { mode: 0o600 });
   const all = {
-    PATH: process.env['PATH'] ?? '',
+    ...inherited,
     HOME: folder.path,
     BROWSER: browser,
     FAKE_BROWSER_PAGES: pages,

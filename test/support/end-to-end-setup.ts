@@ -4,13 +4,14 @@
  * It builds the npm packages of both programs and installs them into a temporary folder, from which every test starts
  * them. Their dependencies are links to what the repository has installed already, so that nothing is
  * fetched. `TEST_PROGRAMS` names the folder; one that is set already is used as it is, and `TEST_PROGRAMS=` runs the
- * sources.
+ * sources. `TEST_PACKAGES` names the packages, for tests that install them elsewhere.
  *
  * All programs share a cache of compiled code in a temporary folder, so that they start fast and write none into a home
  * folder. `NODE_COMPILE_CACHE` names it.
  *
  * It also starts the one Chromium of the run, where there is one. `TEST_CHROMIUM` is its WebSocket address.
  */
+import { delimiter } from 'node:path';
 import { chromiumServer } from './chromium.ts';
 import { builtPackages, unpack } from './packages.ts';
 import { lack, requirements } from './requirements.ts';
@@ -23,9 +24,10 @@ export default async function setUp(): Promise<() => Promise<void>> {
   if (process.env['TEST_PROGRAMS'] === '') delete process.env['TEST_PROGRAMS'];
   else if (process.env['TEST_PROGRAMS'] === undefined) {
     const folder = stack.use(await temporaryFolder('programs'));
-    for (const packed of Object.values(await builtPackages(folder.path)))
-      await unpack(packed, folder.path);
+    const { proxy, server } = await builtPackages(folder.path);
+    for (const packed of [proxy, server]) await unpack(packed, folder.path);
     setFor(stack, 'TEST_PROGRAMS', folder.path);
+    setFor(stack, 'TEST_PACKAGES', [proxy, server].join(delimiter));
   }
   if (
     process.env['TEST_CHROMIUM'] === undefined &&

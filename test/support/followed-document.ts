@@ -7,15 +7,15 @@ import {
   readdirSync,
   writeFileSync,
 } from 'node:fs';
-import { chmod } from 'node:fs/promises';
+import { chmod, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { browserHandover } from './browser-handover.ts';
 import { allow } from './consenting-person.ts';
 import { cookieBrowser } from './cookie-browser.ts';
 import { stepsOf, Terminals, type Step } from './documented-commands.ts';
 import { freePort } from './loopback.ts';
-import { temporaryFolder } from './temporary-folder.ts';
+import { inherited } from './programs.ts';
 import { visitor } from './visitor.ts';
 
 const root = join(import.meta.dirname, '../..');
@@ -50,7 +50,7 @@ export interface ReaderOptions {
 }
 
 /**
- * Follows a document in a home of its own; how many commands that took.
+ * Follows a document in an empty home; how many commands that took.
  *
  * @throws {Error} naming document and line, when commands fail or print something else
  */
@@ -58,26 +58,30 @@ export async function followDocument(
   name: string,
   { repository, earlier = [], bus }: ReaderOptions,
 ): Promise<number> {
-  await using home = await temporaryFolder('reader');
+  // The same for every reader of a repository, so that what Node compiled for one serves the next.
+  const home = join(dirname(repository), 'home');
+  await using removed = new AsyncDisposableStack();
+  removed.defer(() => rm(home, { recursive: true, maxRetries: 3 }));
   // The reader uses Claude Desktop.
-  mkdirSync(join(home.path, '.config', 'Claude'), { recursive: true });
+  mkdirSync(join(home, '.config', 'Claude'), { recursive: true });
   await using handover = await browserHandover();
   const [port, otherPort] = [await freePort(), await freePort()];
   const base = `http://127.0.0.1:${port}`;
   const person = { who: dana };
   await using terminals = new Terminals({
-    folder: home.path,
-    stateFolder: join(home.path, '.terminals'),
+    folder: home,
+    stateFolder: join(home, '.terminals'),
     env: {
-      HOME: home.path,
-      PATH: await freshPath(home.path, port),
+      ...inherited,
+      HOME: home,
+      PATH: await freshPath(home, port),
       TMPDIR: tmpdir(),
       LANG: 'C.UTF-8',
-      GIT_CONFIG_GLOBAL: gitConfiguration(home.path, repository),
+      GIT_CONFIG_GLOBAL: gitConfiguration(home, repository),
       npm_config_update_notifier: 'false',
       ...handover.env,
       // A developer's own keychain is not asked.
-      ...(bus ?? { DBUS_SESSION_BUS_ADDRESS: `unix:path=${home.path}/no-bus` }),
+      ...(bus ?? { DBUS_SESSION_BUS_ADDRESS: `unix:path=${home}/no-bus` }),
     },
     hasKeychain: bus !== undefined,
     instead: { '8787': String(port), '3001': String(otherPort) },
@@ -157,8 +161,8 @@ function gitConfiguration(home: string, repository: string): string {
 async function freshPath(home: string, port: number): Promise<string> {
   const folder = join(home, '.bin');
   mkdirSync(folder);
-  const inherited = (process.env['PATH'] ?? '').split(delimiter);
-  const path = inherited.filter((entry) => !entry.includes('node_modules')).join(delimiter);
+  const entries = (process.env['PATH'] ?? '').split(delimiter);
+  const path = entries.filter((entry) => !entry.includes('node_modules')).join(delimiter);
   const packages = ['', 'proxy', 'server', 'tray-app']
     .map((part) => join(part, 'node_modules'))
     .filter((part) => existsSync(join(root, part)));

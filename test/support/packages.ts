@@ -1,5 +1,5 @@
 import { mkdir, symlink } from 'node:fs/promises';
-import { dirname, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { z } from 'zod';
 import { runProgram } from './processes.ts';
 
@@ -7,11 +7,19 @@ const root = join(import.meta.dirname, '../..');
 const timeoutMs = 240_000;
 const manifest = z.object({ name: z.string(), dependencies: z.record(z.string(), z.string()) });
 
+export interface Packages {
+  readonly proxy: string;
+  readonly server: string;
+}
+
 /**
- * The npm packages of both programs, as they are published, made in `folder`: the paths of their files. The bundle in the
- * server's package has the keychain library of this platform only.
+ * The npm packages of both programs, as they are published: the paths of their files, which are those that the run has
+ * built, or else are made in `folder`. The bundle in the server's package has the keychain library of this platform only.
  */
-export async function builtPackages(folder: string): Promise<{ proxy: string; server: string }> {
+export async function builtPackages(folder: string): Promise<Packages> {
+  const [ownProxy, ownServer] = process.env['TEST_PACKAGES']?.split(delimiter) ?? [];
+  if (ownProxy !== undefined && ownServer !== undefined)
+    return { proxy: ownProxy, server: ownServer };
   const build = [join(root, 'scripts/build.ts'), '--installed-only', folder];
   const [proxy = '', server = ''] = (await run(process.execPath, build, root)).split('\n');
   return { proxy, server };

@@ -18,6 +18,17 @@ export const proxyLauncher = launcherOf('latchkey', join(root, 'proxy/bin/latchk
 /** What `node` runs to be `latchkey-server`. */
 export const serverLauncher = launcherOf('latchkey-server', serverSources);
 
+/**
+ * What a program is given although a test writes the rest of its environment itself: where other programs are, and the run's
+ * cache of compiled code, without which every start compiles all of it again.
+ */
+export const inherited: Readonly<Record<string, string>> = Object.fromEntries(
+  ['PATH', 'NODE_COMPILE_CACHE'].flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  }),
+);
+
 function launcherOf(name: string, source: string): string {
   if (installed === undefined) return source;
   const file = join(installed, 'node_modules', name, 'bin', `${name}.js`);

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
-import { proxyLauncher } from './programs.ts';
+import { inherited, proxyLauncher } from './programs.ts';
 
 export const launcher = proxyLauncher;
 
@@ -63,7 +63,7 @@ export function proxyProcess({ args, command, env = {} }: ProxyOptions): ProxyPr
     command === undefined ? [process.execPath, [launcher, ...args]] : [command, args];
   const home = mkdtempSync(join(tmpdir(), 'home-'));
   const child = spawn(...words, {
-    env: { PATH: process.env['PATH'], HOME: home, ...env },
+    env: { ...inherited, HOME: home, ...env },
     stdio: 'pipe',
   });
   // Removed with the process, which not every test disposes of: some only wait until it has ended.

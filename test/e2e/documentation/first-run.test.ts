@@ -11,6 +11,7 @@ import { keychainSession, type KeychainSession } from '#support/keychain-session
 import { everyCommandLine, filesBelow } from '#support/leaks';
 import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
 import { runProgram, startProgram, type Program } from '#support/processes';
+import { inherited } from '#support/programs';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 
@@ -33,7 +34,7 @@ await suite('keychain', 'first run as in the README', () => {
   beforeAll(async () => {
     session = await keychainSession();
     home = await temporaryFolder('home');
-    env = { ...session.env, HOME: home.path, PATH: process.env['PATH'] ?? '' };
+    env = { ...session.env, HOME: home.path, ...inherited };
     server = startProgram(process.execPath, {
       args: [join(root, 'server/bin/latchkey-server.js'), 'start', ...demo, '--port', '0'],
       env: { ...env, LATCHKEY_DATA_DIR: join(home.path, 'server') },

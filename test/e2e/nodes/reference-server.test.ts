@@ -13,6 +13,7 @@ import { z } from 'zod';
 import { everything } from '#support/everything-itinerary';
 import { nodeCluster, type NodeCluster } from '#support/node-cluster';
 import { patient } from '#support/patient';
+import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
 import { natsUrl } from '#support/requirements';
 import { runningAgent } from '#support/running-agent';
@@ -71,7 +72,7 @@ await suite(['postgres', 'nats'], 'MCP reference server behind an agent of anoth
     proxy = {
       command: process.execPath,
       args: [launcher, `${cluster.base}/mcp/acme/everything`],
-      env: { HOME: path, LATCHKEY_API_KEY: key, LATCHKEY_LOG_LEVEL: 'error' },
+      env: { ...inherited, HOME: path, LATCHKEY_API_KEY: key, LATCHKEY_LOG_LEVEL: 'error' },
     };
   }, 60_000);
   afterAll(() => stack.disposeAsync());

@@ -8,6 +8,7 @@ import {
 import { expect, test, vi } from 'vitest';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
+import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { patient } from '#support/patient';
 
@@ -30,7 +31,7 @@ async function connected(server: OAuthFront) {
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [launcher, server.url],
-    env: { LATCHKEY_API_KEY, LATCHKEY_LOG_LEVEL: 'error' },
+    env: { ...inherited, LATCHKEY_API_KEY, LATCHKEY_LOG_LEVEL: 'error' },
   });
   await client.connect(transport);
   return Object.assign(client, { [Symbol.asyncDispose]: async () => client.close() });

@@ -3,6 +3,7 @@ import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { expect, test, vi } from 'vitest';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront, type OAuthFront } from '#support/oauth-front';
+import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { statelessMcp } from '#support/stateless-mcp';
 import { patient } from '#support/patient';
@@ -22,7 +23,7 @@ async function connected(server: OAuthFront) {
     new StdioClientTransport({
       command: process.execPath,
       args: [launcher, server.url],
-      env: { LATCHKEY_API_KEY },
+      env: { ...inherited, LATCHKEY_API_KEY },
     }),
   );
   return Object.assign(client, { [Symbol.asyncDispose]: async () => client.close() });

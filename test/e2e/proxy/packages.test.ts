@@ -16,6 +16,7 @@ import { builtPackages, filesOf, install, nodeRelease, run } from '#support/pack
 import { printedConfiguration, type PrintedConfiguration } from '#support/printed-configuration';
 import { startProgram, type Program } from '#support/processes';
 import { patient } from '#support/patient';
+import { inherited } from '#support/programs';
 import { proxyProcess } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
@@ -178,7 +179,12 @@ await suite('registry', 'packed npm package', () => {
           : await nodeRelease(join(place, 'node'), version);
       // npm and what it installs run on the first Node of PATH.
       const path = [dirname(node), process.env['PATH']].join(delimiter);
-      env = { PATH: path, HOME: join(place, 'home'), LATCHKEY_SECRET_STORE: 'memory' };
+      env = {
+        ...inherited,
+        PATH: path,
+        HOME: join(place, 'home'),
+        LATCHKEY_SECRET_STORE: 'memory',
+      };
       installed = join(place, 'installed');
       await install(installed, [packages.proxy, packages.server], { PATH: path });
       server = startProgram(node, {

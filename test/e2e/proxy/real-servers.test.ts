@@ -13,6 +13,7 @@ import { writeFile } from 'node:fs/promises';
 import { expect, test } from 'vitest';
 import { freePort } from '#support/loopback';
 import { startProgram, type Program } from '#support/processes';
+import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
 import { everything } from '#support/everything-itinerary';
 import { legacySurvey, modernSurvey, type Itinerary } from '#support/server-survey';
@@ -77,7 +78,12 @@ const memory: Itinerary = {
 const throughProxy = (url: string, home: string) => ({
   command: process.execPath,
   args: [launcher, url],
-  env: { HOME: home, LATCHKEY_API_KEY: `mcp_${'k'.repeat(36)}`, LATCHKEY_LOG_LEVEL: 'error' },
+  env: {
+    ...inherited,
+    HOME: home,
+    LATCHKEY_API_KEY: `mcp_${'k'.repeat(36)}`,
+    LATCHKEY_LOG_LEVEL: 'error',
+  },
 });
 
 /** Their types know no absent members, exactly. */

@@ -14,6 +14,7 @@ import { latchkeyHome } from '#support/latchkey-home';
 import { legacyMcp } from '#support/legacy-mcp';
 import { oauthFront } from '#support/oauth-front';
 import { startProgram } from '#support/processes';
+import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { serverProcess } from '#support/server-process';
 import { signInFront } from '#support/sign-in-front';
@@ -352,7 +353,7 @@ await suite(['keychain', 'browser'], 'setup with a real server, keychain and bro
     onTestFinished(async () => engine.close());
     const page = await engine.newPage();
     const url = `${server.base}/mcp/demo/library`;
-    const env = { ...home.env, ...handover.env, PATH: process.env['PATH'] ?? '' };
+    const env = { ...home.env, ...handover.env, ...inherited };
     await using running = startProgram(process.execPath, { args: [launcher, 'setup', url], env });
 
     await page.goto(await handover.next());

@@ -14,6 +14,7 @@ import { keychainSession, type KeychainSession } from '#support/keychain-session
 import { everyCommandLine, filesBelow } from '#support/leaks';
 import { nodesOfTests } from '#support/node-cluster';
 import { runProgram, startProgram } from '#support/processes';
+import { inherited } from '#support/programs';
 import { launcher, proxyProcess } from '#support/proxy-process';
 import { runningServer, type RunningServer } from '#support/running-server';
 import { suite } from '#support/suite';
@@ -49,8 +50,7 @@ await suite(['keychain', 'browser'], 'signing in to the demo, without any prepar
     browser = await browserHandover();
     engine = await chromium();
     dana = await newPage();
-    const { PATH = '' } = process.env;
-    env = { ...session.env, ...browser.env, HOME: home.path, PATH };
+    env = { ...session.env, ...browser.env, HOME: home.path, ...inherited };
   });
   afterAll(async () => {
     await engine.close();

@@ -7,6 +7,7 @@ import { acmeServer, type AcmeServer } from '#support/acme-server';
 import { chromium } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
+import { inherited } from '#support/programs';
 import { launcher } from '#support/proxy-process';
 import { suite } from '#support/suite';
 import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
@@ -43,7 +44,7 @@ await suite(['keychain', 'browser'], 'tray app, killed at every step', () => {
     const app = await trayDesktop({
       browser,
       args: ['--hidden'],
-      env: { ...home.env, PATH: process.env['PATH'] ?? '', npm_node_execpath: process.execPath },
+      env: { ...home.env, ...inherited, npm_node_execpath: process.execPath },
     });
     await app.trayWhere(() => true);
     return app;

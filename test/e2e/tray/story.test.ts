@@ -5,6 +5,7 @@ import { chromium } from '#support/chromium';
 import { keychainSession, type KeychainSession } from '#support/keychain-session';
 import { latchkeyHome, type LatchkeyHome } from '#support/latchkey-home';
 import { filesBelow } from '#support/leaks';
+import { inherited } from '#support/programs';
 import { runningServer, type RunningServer } from '#support/running-server';
 import { suite } from '#support/suite';
 import { trayDesktop, type TrayDesktop } from '#support/tray/tray-desktop';
@@ -60,7 +61,7 @@ await suite(
         browser,
         env: {
           ...home.env,
-          PATH: process.env['PATH'] ?? '',
+          ...inherited,
           npm_node_execpath: process.execPath,
           LATCHKEY_PRIVATE_KEY_PASSPHRASE: 'the passphrase',
         },

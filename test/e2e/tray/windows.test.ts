@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import type { Browser, Locator, Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { accessibilityProblems, chromium, scrollsSideways } from '#support/chromium';
+import { inherited } from '#support/programs';
 import { suite } from '#support/suite';
 import { menuPicture } from '#support/tray/menu-picture';
 import { everyState, seenConnection } from '#support/tray/seen-connections';
@@ -20,7 +21,7 @@ await suite('browser', 'tray app windows', () => {
     browser = await chromium();
     desktop = await trayDesktop({
       browser,
-      env: { HOME: '/home/dana', PATH: process.env['PATH'] ?? '' },
+      env: { ...inherited, HOME: '/home/dana' },
       scripted: true,
     });
   });

@@ -11,6 +11,7 @@ import { vi } from 'vitest';
 import { mcpCall, rpc } from '../mcp-call.ts';
 import { patient } from '../patient.ts';
 import { runProgram } from '../processes.ts';
+import { inherited } from '../programs.ts';
 import { launcher } from '../proxy-process.ts';
 import type { StoryPlace, Way } from './story-place.ts';
 
@@ -99,7 +100,7 @@ export async function tenCalls(place: StoryPlace): Promise<void> {
     new StdioClientTransport({
       command: process.execPath,
       args: [launcher, endpoint],
-      env: { LATCHKEY_API_KEY: keys.laptop, PATH: process.env['PATH'] ?? '' },
+      env: { ...inherited, LATCHKEY_API_KEY: keys.laptop },
       stderr: 'ignore',
     }),
   );

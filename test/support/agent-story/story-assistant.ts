@@ -5,6 +5,7 @@ import {
   LoggingMessageNotificationSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 
+import { inherited } from '../programs.ts';
 import { launcher } from '../proxy-process.ts';
 import type { StoryWorld } from './story-world.ts';
 
@@ -49,7 +50,7 @@ export async function storyAssistant(
   const transport = new StdioClientTransport({
     command: process.execPath,
     args: [launcher, `${server.base}/mcp/acme/${name}`],
-    env: { PATH: process.env['PATH'] ?? '', HOME: folder, LATCHKEY_API_KEY: mcpKeys[name] },
+    env: { ...inherited, HOME: folder, LATCHKEY_API_KEY: mcpKeys[name] },
     stderr: 'ignore',
     maxBufferSize: 64 * 1024 * 1024,
   });

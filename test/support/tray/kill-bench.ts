@@ -6,6 +6,7 @@ import { allow } from '../consenting-person.ts';
 import { cookieBrowser } from '../cookie-browser.ts';
 import { keychainSession, type KeychainSession } from '../keychain-session.ts';
 import { latchkeyHome, type LatchkeyHome } from '../latchkey-home.ts';
+import { inherited } from '../programs.ts';
 import { launcher, type ProxyProcess } from '../proxy-process.ts';
 import { serverProcess, type ServerProcess } from '../server-process.ts';
 import { ledTo } from './led-to.ts';
@@ -137,7 +138,7 @@ async function benchOf(
       browser,
       killable: true,
       args: ['--hidden'],
-      env: { ...home.env, PATH: process.env['PATH'] ?? '', npm_node_execpath: process.execPath },
+      env: { ...home.env, ...inherited, npm_node_execpath: process.execPath },
     });
     await started.trayWhere(() => true);
     return started;
