@@ -5,6 +5,7 @@ import { allowedNotifications, ownResponse, presented, type Filter } from './fil
 import type { GatewayParts } from './gateway-parts.ts';
 import { answerBrokeOff, GatewayRefusal } from './gateway-refusal.ts';
 import { isCall } from './metering.ts';
+import { LongAnswerSeal } from './long-answer-seal.ts';
 import { callerOf } from './open-call.ts';
 import { reply, type ReplyOptions } from './reply.ts';
 import type { GatewayAnswer } from './request.ts';
@@ -27,6 +28,7 @@ export function answerCaller(call: ForwardedCall, parts: GatewayParts): Awaitabl
       : filters,
     ownId: forwarded.ownId,
     isSingle: hides,
+    sealLong: () => new LongAnswerSeal(call.seal, call.metering),
     isHeldWhole: hides || presentation !== undefined || restore !== undefined,
     isAlways200: forwarded.isAlways200,
     stream: forwarded.stream,

@@ -11,6 +11,8 @@ import {
 import { type SseEvent, messageEvent } from 'latchkey-mcp/sse';
 import { GatewayRefusal } from './gateway-refusal.ts';
 
+const longBytes = 1024 * 1024;
+
 /** One message of an answer on its way to the caller. It is scanned at most once, when a filter first needs the scan. */
 export class AnswerMessage {
   readonly bytes: Buffer;
@@ -43,7 +45,8 @@ export class AnswerMessage {
 
   /** Whether `mark`, which is ASCII, occurs anywhere in it. */
   holds(mark: string): boolean {
-    // A string is searched faster than a buffer.
+    // A string is searched faster than a buffer, but takes as much memory again.
+    if (this.bytes.length > longBytes) return this.bytes.includes(mark);
     this.#text ??= this.bytes.toString('latin1');
     return this.#text.includes(mark);
   }

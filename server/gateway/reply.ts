@@ -23,6 +23,7 @@ import { GatewayRefusal, type RefusalCode } from './gateway-refusal.ts';
 import type { HeldAnswers } from './held-answers.ts';
 import { live } from './live-stream.ts';
 import { errorIn, type AnsweredError, type AnsweredOutcome, type AnswerFacts } from './metering.ts';
+import type { LongAnswerSeal } from './long-answer-seal.ts';
 import type { Accepts } from './read-message.ts';
 import type { GatewayAnswer } from './request.ts';
 import type { FollowedStream } from './session-streams.ts';
@@ -39,6 +40,8 @@ export interface ReplyOptions {
   readonly filters: readonly Filter[];
   /** The id, as JSON text, of the request that a result must be for; absent where any result is the right one. */
   readonly ownId?: { readonly id: string | undefined; readonly isRequest: boolean } | undefined;
+  /** Seals what belongs to the caller in a JSON answer that is too long to be held for the filters. */
+  readonly sealLong?: (() => LongAnswerSeal) | undefined;
   /** Whether filters need the whole message, however long. */
   readonly isHeldWhole?: boolean;
   /** Whether the status is always 200, whatever the upstream's. */
@@ -313,17 +316,18 @@ async function checkedStart(long: LongBody, options: ReplyOptions): Promise<Chec
   return { ...long, members };
 }
 
-/** Passes the answer on as it arrives, but withholds the end of a result for another request. */
+/** Passes the answer on as it arrives, sealed, but withholds the end of a result for another request. */
 async function* longJson(
   { held, rest, letGo, members }: CheckedLong,
   options: ReplyOptions,
 ): AsyncGenerator<Uint8Array> {
   const { maxBytes, signal, finish, cut } = options;
+  const sealing = options.sealLong?.();
   let bytes = 0;
   try {
     for (let chunk = held.shift(); chunk; chunk = held.shift()) {
       bytes += chunk.length;
-      yield chunk;
+      yield sealing?.push(chunk) ?? chunk;
     }
     for (;;) {
       letGo?.();
@@ -334,7 +338,7 @@ async function* longJson(
       bytes += next.value.length;
       if (bytes > maxBytes) throw tooLarge(maxBytes);
       if (members) check(members, next.value, options);
-      yield next.value;
+      yield sealing?.push(next.value) ?? next.value;
     }
     if (members && !members.isComplete) throw unreadable('it ends early');
     const slowness = slownessIn(signal);

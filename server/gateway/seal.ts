@@ -82,7 +82,8 @@ export interface OwnedValue {
   readonly isOfAnswer?: boolean;
 }
 
-const relatedTask = 'io.modelcontextprotocol/related-task';
+/** The member of `_meta` that names a task. */
+export const relatedTask = 'io.modelcontextprotocol/related-task';
 
 /**
  * Finds the values in a message that are bound to one caller: ids of tasks, and the state of a request that will
@@ -206,9 +207,6 @@ function nameOf(kind: OwnedValue['kind']): string {
   return kind === 'task' ? 'task' : 'requestState';
 }
 
-// A longer message does not merely hand out an id or a state. It is passed on as it comes, and ids in it are useless
-// because they are not sealed.
-const maxSealedBytes = 1024 * 1024;
 const marks = ['"taskId"', '"requestState"', '"input_required"'];
 
 /** What an answer's call is told of the values in the answer. */
@@ -225,7 +223,7 @@ export type SealedCall = Pick<Metering, 'callId' | 'isOfTask'>;
 export function sealed(seal: PrincipalSeal, call: SealedCall): Filter {
   return (message) => {
     const { bytes } = message;
-    if (bytes.length > maxSealedBytes || !marks.some((mark) => message.holds(mark))) return message;
+    if (!marks.some((mark) => message.holds(mark))) return message;
     const { scan } = message;
     if (scan.outcome === 'refused') return message;
     const { envelope } = scan;
@@ -244,8 +242,8 @@ export function sealed(seal: PrincipalSeal, call: SealedCall): Filter {
 }
 
 /** Restores the caller's own id of a task that the caller keeps. Seals any other value. */
-function sealedValue(
-  { kind, value, keeper }: OwnedValue,
+export function sealedValue(
+  { kind, value, keeper }: Omit<OwnedValue, 'span'>,
   seal: PrincipalSeal,
   call: SealedCall,
 ): string | undefined {

@@ -18,7 +18,7 @@ import {
 } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
 import { modern } from '#support/mcp-call';
-import { discoverAnswer, legacyServer, messageOf } from '#support/mcp-servers';
+import { discoverAnswer, legacyServer, messageOf, modernServer } from '#support/mcp-servers';
 import { someServer } from '#support/some-admission';
 import { stillClock } from '#support/still-clock';
 import { patient } from '#support/patient';
@@ -127,6 +127,39 @@ test('107: a caller whose open bodies take too much memory gets 429, and is serv
   expect([tooMany.status, short.status]).toEqual([429, 200]);
   expect(statuses).toEqual(Array(16).fill(200));
   expect((await ask(list, open)).status).toBe(200);
+});
+
+test.each([
+  ['the task of a plain call', 'taskId', 'tasks/get', legacyServer],
+  ['the state of a modern call', 'requestState', 'tools/call', modernServer],
+] as const)('%s whose answer has megabytes is accepted again', async (_, name, then, serverOf) => {
+  const text = 'x'.repeat(3 * 1024 * 1024);
+  const received: string[] = [];
+  const others = serverOf();
+  byKey.mockResolvedValue({ endpoint: someServer(), keyId: 'key_a', scopes: [...allScopes] });
+  upstream = {
+    send: (request) => {
+      const { method = '', id } = messageOf({ text: Buffer.from(request.body ?? []).toString() });
+      if (method !== 'tools/call' && method !== then) return others.send(request);
+      received.push(Buffer.from(request.body ?? []).toString());
+      const answer = `{"jsonrpc":"2.0","id":${JSON.stringify(id)},"result":{"content":"${text}","${name}":"t-1"}}`;
+      return Promise.resolve(upstreamAnswer({ text: chunksOf(Buffer.from(answer)) }));
+    },
+  };
+  const send = async (method: string, params: Record<string, unknown>) => {
+    if (serverOf === legacyServer)
+      return ask(JSON.stringify({ jsonrpc: '2.0', id: 1, method, params }));
+    const { body, headers } = modern(method, params);
+    return ask(body, { headers: lowerCase(headers) });
+  };
+  const first = await bodyText(await send('tools/call', { name: 'a', arguments: {} }));
+  const value = new RegExp(`"${name}":"([^"]+)"`).exec(first)?.[1];
+  const second = await send(then, { name: 'a', arguments: {}, [name]: value });
+
+  expect(value).toMatch(/^[\w-]{22}\..*t-1$/);
+  expect(second.status).toBe(200);
+  expect(received[1]).toContain(`"${name}":"t-1"`);
+  await bodyText(second);
 });
 
 test('107: responses that callers have not received take 64 MiB of memory, and the rest get 429', async () => {

@@ -10,6 +10,7 @@ import {
   type SealedCall,
   unsealMessage,
 } from '#server/gateway/seal';
+import { LongAnswerSeal } from '#server/gateway/long-answer-seal';
 import { fakeMac } from '#support/fake-mac';
 import type { ScriptedAnswer } from '#support/fake-upstream';
 import { bodyText } from '#support/gateway-answer';
@@ -229,6 +230,18 @@ describe('an answer of the upstream', () => {
     });
   });
 
+  /** What is passed on of a response that is too long to be held and comes in chunks of this length. */
+  const sealedLong = (text: string, length: number) => {
+    const body = Buffer.from(text);
+    const sealing = new LongAnswerSeal(seal, { callId, isOfTask: told });
+    const count = Math.ceil(body.length / length);
+    const chunks = Array.from({ length: count }, (_, index) =>
+      body.subarray(index * length, (index + 1) * length),
+    );
+    return Buffer.concat(chunks.map((chunk) => sealing.push(chunk))).toString();
+  };
+  const cutLengths = [1, 2, 7, 1000];
+
   describe('sealed for its caller, with every other byte unchanged, is', () => {
     test.each([
       [
@@ -261,6 +274,8 @@ describe('an answer of the upstream', () => {
     ])('%s', async (_, came, goes) => {
       expect(await sealedText(json(Buffer.from(came)))).toBe(goes);
       expect(await sealedText(json(inChunks([came.slice(0, 40), came.slice(40)])))).toBe(goes);
+      if (!came.includes('"result"')) return;
+      for (const length of cutLengths) expect(sealedLong(came, length)).toBe(goes);
     });
   });
 
@@ -271,6 +286,11 @@ describe('an answer of the upstream', () => {
     expect(await sealedText(json(Buffer.from(result(asks))))).toBe(
       result(`"requestState":"${added}",${asks}`),
     );
+    for (const length of cutLengths) {
+      expect(sealedLong(result(asks), length)).toBe(result(`${asks},"requestState":"${added}"`));
+      const withNone = result(`${asks},"requestState":null`);
+      expect(sealedLong(withNone, length)).toBe(withNone);
+    }
   });
 
   test('the task that an answer begins or reports is told, sealed and with its status', async () => {
@@ -279,10 +299,12 @@ describe('an answer of the upstream', () => {
     await sealedText(json(Buffer.from(result('"taskId":"t-1","status":"failed"'))));
     await sealedText(json(Buffer.from(result(related('t-2')))));
 
-    expect(told.mock.calls).toEqual([
-      [task, undefined],
-      [task, 'failed'],
-    ]);
+    sealedLong(result('"task":{"taskId":"t-1","status":"working"}'), 3);
+    sealedLong(result('"taskId":"t-1","status":"failed"'), 3);
+    sealedLong(result(related('t-2')), 3);
+
+    const [begun, failed] = [[task, undefined] as const, [task, 'failed'] as const];
+    expect(told.mock.calls).toEqual([begun, failed, begun, failed]);
   });
 
   describe('unchanged is', () => {
@@ -301,8 +323,11 @@ describe('an answer of the upstream', () => {
       ],
       ['a result that only quotes what requires input', result('"a":["input_required"]')],
       ['what is no message', '{"taskId":"t-1"}'],
+      ['what a tool calls a result', result('"a":[{"result":{"taskId":"t-1"}},"\\\\"],"b":{}')],
+      ['a list of messages', `[${result('"taskId":"t-1"')}]`],
     ])('%s', async (_, body) => {
       expect(await sealedText(json(Buffer.from(body)))).toBe(body);
+      for (const length of cutLengths) expect(sealedLong(body, length)).toBe(body);
     });
   });
 
@@ -315,6 +340,32 @@ describe('an answer of the upstream', () => {
 
     expect(await sealedText(events(...stream.split('')))).toBe(goes);
     expect(await sealedText(events(stream))).toBe(goes);
+  });
+
+  const text = 'x'.repeat(3 * 1024 * 1024);
+
+  test('a state and a task after megabytes of text are sealed, in a stream and in JSON', async () => {
+    const came = (id: string, held: string) =>
+      result(`"content":"${text}","requestState":"${held}",${related(id)}`);
+    const goes = came(task, sealing(seal, 'state', 's'));
+    const sealLong = () => new LongAnswerSeal(seal, { callId, isOfTask: told });
+    const long = await replied(json(inChunks([came('t-1', 's')])), { filters, sealLong });
+
+    expect((await bodyText(long)) === goes).toBe(true);
+    const event = (message: string) => `event: message\ndata: ${message}\n\n`;
+    expect((await sealedText(events(event(came('t-1', 's'))))) === event(goes)).toBe(true);
+    expect((await sealedText(json(Buffer.from(came('t-1', 's'))))) === goes).toBe(true);
+  });
+
+  test('107: a long answer with a state that is too long to be held is cut off', async () => {
+    const [cut, finish] = [vi.fn(), vi.fn()];
+    const sealLong = () => new LongAnswerSeal(seal, { callId, isOfTask: told });
+    const answer = json(inChunks([result(`"content":"${text}","requestState":"${text}"`)]));
+    const long = await replied(answer, { filters, sealLong, cut, finish });
+
+    await expect(bodyText(long)).rejects.toMatchObject({ code: 'upstream_too_large' });
+    expect(cut).toHaveBeenCalledOnce();
+    expect(finish.mock.calls[0]).toMatchObject(['upstream-error', { error: 'upstream_too_large' }]);
   });
 
   test('an answer of several megabytes is passed on in its own chunks', async () => {
