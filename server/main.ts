@@ -16,9 +16,15 @@ const print = (text: string) => text.split('\n').forEach(out);
 /** Writes to stderr, so that a program that reads stdout does not get the line. */
 const tell = (line: string) => void process.stderr.write(`${printable(line)}\n`);
 
-// If the reader of stdout disconnects, as `head` does, the server must neither stop nor print a stack.
+const isServer = process.argv[2] === 'start';
+/** Whether the process ends when the reader of stdout disconnects, as `head` does. */
+let endsWithReader = false;
+
+// No failure of stdout stops a server. Most commands finish what they do, even if nobody reads what they print.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  if (error.code !== 'EPIPE') throw error;
+  if (isServer) return;
+  if (error.code !== 'EPIPE') fail(error);
+  if (endsWithReader) process.exit(0);
 });
 
 try {
@@ -54,7 +60,9 @@ async function run(argv: readonly string[]): Promise<void> {
     prompt: (text: string) => void process.stderr.write(text),
   };
   const { env } = process;
-  await runCommand(argv, { env, clock, hashing: passwordHashing(), terminal, out, tell });
+  const endWithReader = () => (endsWithReader = true);
+  const hashing = passwordHashing();
+  await runCommand(argv, { env, clock, hashing, terminal, out, tell, endWithReader });
 }
 
 /** One line that says what failed, one that says what to do, and the exit code. */

@@ -1,3 +1,5 @@
+import { setImmediate as afterOtherWork } from 'node:timers/promises';
+
 import { z } from 'zod';
 
 import { fields, wholeNumber, words } from './fields.ts';
@@ -170,6 +172,7 @@ const exportCommand: Command = {
     { ...json, doc: 'print one JSON document per line (default)' },
   ],
   doc: 'print the audit log of an organization, or a part of it',
+  endsWithReader: true,
   async run(input, { out, ...ports }) {
     const { name: organization } = await namedOrganization(
       input.positionals[0] ?? '',
@@ -181,6 +184,7 @@ const exportCommand: Command = {
     const query = { organization, ...filter };
     for await (const piece of exportAudit(query, format, ports.stores)) {
       piece.trimEnd().split(/\r?\n/).forEach(out);
+      await afterOtherWork();
     }
   },
 };

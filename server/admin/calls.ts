@@ -1,4 +1,4 @@
-import { setTimeout as pause } from 'node:timers/promises';
+import { setImmediate as afterOtherWork, setTimeout as pause } from 'node:timers/promises';
 import { z } from 'zod';
 
 import { type ExportedQuery, exportCalls } from '#activity/export-calls';
@@ -19,6 +19,7 @@ import {
   credentialTypes,
   upstreamAccounts,
 } from '#model/calls';
+import { emailKey } from '#model/email';
 import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
 import { administer, type Command } from './command.ts';
@@ -59,9 +60,10 @@ export const callViewSchema = z
     id: z.string(),
     callId: z.string().describe('The same for all rounds of a call that needed input'),
     at: fields.at,
+    startedAtMs: z.int().describe('The same in milliseconds since 1970'),
     durationMs: z.int().nullable().describe('`null` if it has not ended'),
     person: named.nullable().describe('The name is the e-mail address at the time of the call'),
-    credential: named.extend({ type: z.enum(credentialTypes) }),
+    credential: named.extend({ type: z.enum([...credentialTypes, 'unknown']) }),
     application: z.string().nullable().describe('As it calls itself'),
     applicationSource: z.enum(['client_info', 'user_agent']).nullable(),
     address: z.string().nullable(),
@@ -95,6 +97,7 @@ function toCallView(call: CallRecord): z.output<typeof callViewSchema> {
     id,
     callId,
     at: Math.floor(startedAtMs / 1000),
+    startedAtMs,
     durationMs: durationMs ?? null,
     person: person ?? null,
     credential,
@@ -146,6 +149,16 @@ export async function findReadableCall(
   return call;
 }
 
+/** Selects a person by id or address. An address without an account selects the calls that carry it. */
+export async function selectedPerson(
+  person: string | undefined,
+  db: Db,
+): Promise<Pick<CallFilter, 'person' | 'personName'>> {
+  if (!person?.includes('@')) return { person };
+  const user = await findUserByEmail(db, person);
+  return user ? { person: user.id } : { personName: emailKey(person) };
+}
+
 /**
  * What a filter selects for this reader, with the ids of what it names.
  *
@@ -158,9 +171,8 @@ async function selected(
 ): Promise<CallFilter> {
   const { organization, role } = reading;
   const own = ownCallsOnly(reading);
-  // An unknown address has no calls, like the id of nobody.
-  const wanted = person?.includes('@') ? ((await findUserByEmail(db, person))?.id ?? '') : person;
-  if (own !== undefined && wanted !== undefined && wanted !== own) {
+  const wanted = await selectedPerson(person, db);
+  if (own !== undefined && person !== undefined && wanted.person !== own) {
     const why = `your role in ${organization.name} (${role}) shows you only your own calls`;
     throw new AdministrationRefusal('forbidden', why);
   }
@@ -170,7 +182,8 @@ async function selected(
     application,
     credential,
     error,
-    person: own ?? wanted,
+    ...wanted,
+    ...(own !== undefined && { person: own }),
     target: found?.target.id,
     names: tool === undefined ? undefined : [tool],
     end: outcome,
@@ -324,7 +337,7 @@ type CallView = z.output<typeof callViewSchema>;
 /** What `call list --json` prints of a call. */
 function printedCall(call: CallView) {
   return {
-    at: call.at,
+    at: new Date(call.startedAtMs).toISOString(),
     duration_ms: call.durationMs,
     person: call.person?.name ?? null,
     application: call.application,
@@ -368,6 +381,7 @@ const listCommand: Command = {
     json,
   ],
   doc: 'list the recorded calls of an organization or a server, newest first',
+  endsWithReader: true,
   async run(input, { out, ...ports }) {
     const filter = await filterOf(input, ports);
     const startMs = watermarkAt(ports.clock.now());
@@ -438,12 +452,15 @@ const exportCommand: Command = {
     { ...json, doc: 'print one JSON document per line (default)' },
   ],
   doc: 'print the recorded calls of an organization or a server',
+  endsWithReader: true,
   async run(input, { out, ...ports }) {
     const format = input.flag('csv') ? 'csv' : 'jsonl';
     const wanted = { ...(await filterOf(input, ports)), format };
     const { query } = await administer(callExport, wanted, ports);
     for await (const piece of exportCalls(query, format, ports.stores.db)) {
       piece.trimEnd().split(/\r?\n/).forEach(out);
+      // SQLite answers within the same turn, in which the reader cannot be seen to disconnect.
+      await afterOtherWork();
     }
   },
 };

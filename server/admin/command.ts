@@ -33,6 +33,8 @@ export interface CommandFacts {
 
 /** An administrative command: `latchkey-server client create …`. */
 export interface Command extends CommandFacts {
+  /** Whether it only prints, so that it ends when the reader of stdout disconnects. */
+  readonly endsWithReader?: boolean;
   readonly run: (input: Input, ports: CommandPorts) => Promise<void>;
 }
 

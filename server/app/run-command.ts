@@ -33,6 +33,8 @@ export interface CommandHost {
   readonly out: (line: string) => void;
   /** Writes a line to stderr, so that a program that reads stdout does not get it. */
   readonly tell: (line: string) => void;
+  /** From now on, the process ends when the reader of stdout disconnects. */
+  readonly endWithReader: () => void;
 }
 
 /**
@@ -42,7 +44,7 @@ export interface CommandHost {
  * @throws {CommandError} when it cannot be done
  */
 export async function runCommand(argv: readonly string[], host: CommandHost): Promise<void> {
-  const { env, clock, hashing, terminal, out, tell } = host;
+  const { env, clock, hashing, terminal, out, tell, endWithReader } = host;
   const { command, rest } = findCommand(argv);
   const common = 'runOnFolder' in command ? [] : [dataDir, databaseUrl];
   if (argv.some((word) => word === '--help' || word === '-h'))
@@ -88,6 +90,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
     };
     const setup = await commandSetup(stores.db, place, clock);
     const ports = { stores: { ...stores, ...setup }, clock, out, hashing };
+    if (command.endsWithReader) endWithReader();
     await command.run(input, { ...ports, readPassword: () => readPassword(terminal) });
   } finally {
     await stores.close();

@@ -28,6 +28,8 @@ import { type Db, isPostgres } from './transaction.ts';
 export interface CallFilter {
   /** The id of a person. */
   readonly person?: string | undefined;
+  /** The address that rows carry of a person, as `emailKey` writes it. */
+  readonly personName?: string | undefined;
   /** The id of a key or client. */
   readonly credential?: string | undefined;
   /** The application, as it calls itself; `*` stands for any text. */
@@ -213,7 +215,11 @@ function wantedPeriods(filter: CallFilter) {
     const subjects = values[kind];
     return subjects ? [{ kind: periodKind(kind, failed), subjects }] : [];
   });
-  if (end === undefined) return wanted;
+  if (end === undefined) {
+    // Rows with an address have no periods of their own. With those of all calls, the search can stop between them.
+    const isOfName = wanted.length === 0 && filter.personName !== undefined;
+    return isOfName ? [{ kind: periodKind('end', false), subjects: callEnds }] : wanted;
+  }
   const ofEnd = end === 'failed' ? [] : [end];
   return [...wanted, { kind: periodKind('end', end === 'failed'), subjects: ofEnd }];
 }
@@ -227,9 +233,10 @@ const patternKinds: ReadonlySet<string> = new Set(
 );
 
 /**
- * Whether a column has one of these texts. In patterns, `*` stands for any text; upper and lower case differ on both databases.
+ * Whether a column has one of these texts. In patterns, `*` stands for any text, and upper and lower case of ASCII letters are
+ * the same on both databases.
  *
- * SQLite "The GLOB operator"; PostgreSQL §9.7.1
+ * SQLite "The LIKE, GLOB, REGEXP, MATCH, and extract operators"; PostgreSQL §9.7.1
  */
 function isOneOf(
   db: Db,
@@ -239,10 +246,10 @@ function isOneOf(
 ): Expression<SqlBool> {
   const isPattern = (text: string) => arePatterns && text.includes('*');
   const plain = texts.filter((text) => !isPattern(text));
+  const like = sql.raw(isPostgres(db) ? 'ilike' : 'like');
   const parts = texts.filter(isPattern).map((text) => {
-    if (!isPostgres(db)) return sql`${sql.ref(column)} glob ${text.replaceAll(/[?[]/g, '[$&]')}`;
-    const like = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
-    return sql`${sql.ref(column)} like ${like} escape '\\'`;
+    const pattern = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
+    return sql`${sql.ref(column)} ${like} ${pattern} escape '\\'`;
   });
   if (plain.length > 0) parts.push(sql`${sql.ref(column)} in (${sql.join(plain)})`);
   return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
@@ -265,6 +272,7 @@ function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
   );
   if (application !== undefined)
     parts.push(sql`${isOneOf(db, 'application', [application], true)}`);
+  if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);
   if (names) parts.push(sql`${isOneOf(db, 'subject', names, true)}`);
   if (end === 'failed') parts.push(sql`outcome not in ('ok', 'cancelled')`);
   return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
@@ -283,7 +291,7 @@ function readCall(row: Selectable<Schema['call_record']>): CallRecord {
     era: row.era === 'modern' ? 'modern' : 'legacy',
     person: row.person_id === null ? undefined : { id: row.person_id, name: row.person_name ?? '' },
     credential: {
-      type: credentialTypes.find((known) => known === row.credential_type) ?? 'key',
+      type: credentialTypes.find((known) => known === row.credential_type) ?? 'unknown',
       id: row.credential_id,
       name: row.credential_name,
     },

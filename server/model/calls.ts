@@ -119,7 +119,8 @@ export interface CallRecord extends Omit<
   readonly endpoint: { readonly id: string; readonly name: string };
   readonly target: { readonly id: string; readonly name: string };
   readonly credential: {
-    readonly type: CredentialType;
+    /** `unknown` for a type that a later version has stored. */
+    readonly type: CredentialType | 'unknown';
     readonly id: string;
     readonly name: string;
   };

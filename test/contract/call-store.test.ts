@@ -121,7 +121,7 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(calls.map(({ times }) => times)).toEqual([1, 7]);
   });
 
-  test('patterns find tools and applications, and upper and lower case differ', async () => {
+  test('patterns find tools and applications in upper and lower case', async () => {
     const log = logTo('patterns');
     const names = ['Refund_order', 'refund_list', 'refund[1]', 'refund%', 'refund\\x'];
     for (const subject of names) {
@@ -132,17 +132,50 @@ await onEachDatabase('recorded calls', ({ open }) => {
     const found = async (filter: CallFilter) =>
       subjects(await search({ credential: 'patterns', ...filter })).toReversed();
 
-    expect(await found({ names: ['refund*'] })).toEqual(names.slice(1));
+    expect(await found({ names: ['refund*'] })).toEqual(names);
+    expect(await found({ names: ['refund_order'] })).toEqual([]);
     expect(await found({ names: ['*_o*'] })).toEqual(['Refund_order']);
     expect(await found({ names: ['refund?*'] })).toEqual([]);
     expect(await found({ names: ['refund_*t'] })).toEqual(['refund_list']);
     expect(await found({ names: ['*[1]'] })).toEqual(['refund[1]']);
     expect(await found({ names: ['*d%*'] })).toEqual(['refund%']);
     expect(await found({ names: ['*\\x'] })).toEqual(['refund\\x']);
-    expect(await found({ names: ['refund%', 'R*'] })).toEqual(['Refund_order', 'refund%']);
+    expect(await found({ names: ['refund%', '*LIST'] })).toEqual(['refund_list', 'refund%']);
     expect(await found({ application: 'Claude*list' })).toEqual(['refund_list']);
-    expect(await found({ application: 'claude*' })).toEqual([]);
+    expect(await found({ application: 'claude*' })).toEqual(names);
     expect(await found({ application: '*', names: ['*'], end: 'failed' })).toEqual([]);
+  });
+
+  test('calls are found by the address that they carry, in any number of periods', async () => {
+    const log = logTo('addresses');
+    for (const userId of ['gone', 'other', 'gone']) {
+      log.note(call({ credential: { type: 'key', id: 'addresses' }, userId, subject: userId }));
+      await log.flush();
+      nowMs += 8 * 3_600_000;
+    }
+    await log.close();
+
+    const found = await search({ personName: 'name of gone' });
+    const nothing = await search({ personName: 'name of nobody' }, { budgetMs: -1 });
+
+    expect(subjects(found)).toEqual(['gone', 'gone']);
+    expect(nothing).toMatchObject({ calls: [], hasMore: true });
+  });
+
+  test('a credential of a type that this version does not know is no key', async () => {
+    const log = logTo('later version');
+    const credential = { type: 'key', id: 'later' } as const;
+    log.note(call({ credential }));
+    await log.close();
+    await stores.db
+      .updateTable('call_record')
+      .set({ credential_type: 'passport' })
+      .where('credential_id', '=', 'later')
+      .execute();
+
+    const [found] = (await search({ credential: 'later' })).calls;
+
+    expect(found?.credential.type).toBe('unknown');
   });
 
   test('a pattern also finds names of a period that has more names than are written down', async () => {

@@ -34,6 +34,7 @@ async function run(words: readonly string[], input: string): Promise<string> {
       terminal: { input: Readable.from([input]), prompt: () => undefined },
       out: (line) => void lines.push(line),
       tell: () => undefined,
+      endWithReader: () => undefined,
     });
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);

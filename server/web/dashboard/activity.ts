@@ -1,9 +1,8 @@
 import { exportCalls } from '#activity/export-calls';
 import { endWords } from '#activity/sentences';
-import { callExport, ownCallsOnly } from '#admin/calls';
+import { callExport, ownCallsOnly, selectedPerson } from '#admin/calls';
 import { writtenAtMs } from '#db/calls';
 import { type CallFilter, type CallSearch, type FoundCalls } from '#db/find-calls';
-import { findUserByEmail } from '#db/people';
 import { listServers } from '#db/servers';
 import { findOrganization } from '#db/organizations';
 import { type CallRecord, callEnds } from '#model/calls';
@@ -78,12 +77,11 @@ export async function filterOf(
   query: ActivityQuery,
   { db, clock }: Pick<DashboardPorts, 'db' | 'clock'>,
 ): Promise<CallFilter> {
-  const { person, outcome, tool } = query;
-  const user = person?.includes('@') ? await findUserByEmail(db, person) : undefined;
+  const { outcome, tool } = query;
   const untilMs = momentOf(query.until, true);
   const endMs = untilMs ?? clock.now() * 1000;
   return {
-    person: user?.id ?? person,
+    ...(await selectedPerson(query.person, db)),
     credential: query.credential,
     application: query.application,
     endpoint: query.endpoint,

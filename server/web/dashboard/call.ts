@@ -25,6 +25,7 @@ import {
   callsFor,
   callSentence,
   callTable,
+  credentialWords,
   daySeconds,
   endBadge,
   failureSentence,
@@ -196,8 +197,6 @@ function credentialLink({ credential }: CallRecord, home: string): Link | undefi
   }
   return undefined;
 }
-
-const credentialWords = { key: 'API key', client: 'OAuth client', person: 'Signed in here' };
 
 /** Everything that the row says, under the names that people know. */
 function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefined): Fact[] {

@@ -97,10 +97,18 @@ function words(text: string, limit = longestText): string {
   return displayName(text, limit) || 'unnamed';
 }
 
+/** What a call was authenticated with. */
+export const credentialWords: Readonly<Record<CallRecord['credential']['type'], string>> = {
+  key: 'API key',
+  client: 'OAuth client',
+  person: 'Signed in here',
+  unknown: 'Credential',
+};
+
 /** The person or the credential that called, as the subject of a sentence. */
 export function callerName({ person, credential }: CallRecord): string {
   if (person) return words(person.name || person.id);
-  const kind = credential.type === 'key' ? 'API key' : 'OAuth client';
+  const kind = credentialWords[credential.type];
   return `${kind} ${words(credential.name || credential.id)}`;
 }
 

@@ -2,9 +2,11 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 
 import { patient } from '#support/patient';
+import { openStores } from '#server/app/stores';
+import { recordCalls } from '#support/made-calls';
 import { runProgram, startProgram } from '#support/processes';
 import { temporaryFolder, type TemporaryFolder } from '#support/temporary-folder';
 import { serverLauncher } from '#support/programs';
@@ -174,4 +176,22 @@ test.each([
 
   expect(answer.code).toBe(code);
   expect(answer.stdout + answer.stderr).toContain(told);
+});
+
+test('call list --follow ends quietly when its reader disconnects', async () => {
+  const dataDir = join(folder.path, 'followed');
+  await run('organization', 'create', 'acme', '--data-dir', dataDir);
+  const stores = await openStores(dataDir);
+  const program = `"${process.execPath}" "${launcher}" call list acme --follow --data-dir "${dataDir}"`;
+  const script = `${program} | head -n 1; echo "ended with \${PIPESTATUS[0]}"`;
+  await using following = startProgram('bash', { args: ['-c', script] });
+
+  await vi.waitFor(async () => {
+    await recordCalls(stores.db, Date.now() - 4000, [{}]);
+    expect(following.stdout).toContain('ended with');
+  }, patient);
+  await stores.close();
+
+  expect(following.stdout).toMatch(/^\{"at":"[^"]*Z".*\}\nended with 0\n$/);
+  expect(following.stderr).toBe(`data folder: ${dataDir}\n`);
 });

@@ -4,6 +4,7 @@ import { exportCalls } from '#server/activity/export-calls';
 import { callExport, callList, callRead } from '#server/admin/calls';
 import { findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
+import { deleteUser } from '#server/db/people';
 import { findServer } from '#server/db/servers';
 import { passwordHashing } from '#server/accounts/passwords';
 import type { EndedCall } from '#server/model/calls';
@@ -151,6 +152,18 @@ test.each<[string, Readonly<Record<string, string | number>>, readonly string[]]
   expect(await tools(filter)).toEqual(expected);
 });
 
+test('calls of a deleted account are found by the address that they carry, by those who may see them', async () => {
+  const { at, tools } = await withCalls();
+  await using _ = at;
+  await deleteUser(at.stores.db, 'user_3');
+  const person = 'P3@example.com';
+
+  expect(await tools({ person }, 'admin')).toEqual(['refund_list', 'refund_order']);
+  expect(await tools({ person, tool: 'refund_l*' }, 'owner')).toEqual(['refund_list']);
+  expect(await tools({ organization: 'other', person }, 'other')).toEqual([]);
+  await expect(tools({ person }, 'viewer')).rejects.toMatchObject({ code: 'forbidden' });
+});
+
 test.each([
   ['outcome', 'nope'],
   ['tool', 'x'.repeat(501)],
@@ -291,7 +304,7 @@ test('call list prints the documented members, and a table for people', async ()
 
   expect(refused).toEqual([
     {
-      at: 1_800_000_000,
+      at: '2027-01-15T08:00:00.000Z',
       duration_ms: 12,
       person: null,
       application: null,
