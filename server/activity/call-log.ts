@@ -1,12 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises';
 
-import { callPeriodOf, isFailed, newCallRecordId, periodKind, subjectsOf } from '#db/calls';
-import type { CallPeriod, CallRepetitions, CallWrites } from '#db/calls';
-import { redact } from '#log/redact';
+import type { CallRepetitions, CallWrites } from '#db/calls';
 import type { CallContents } from '#model/call-contents';
 import type { CallRecord, EndedCall } from '#model/calls';
-import { LimitedMap } from '#model/limited-map';
+import { CallRows, type CallRowsPorts, shortened } from './call-rows.ts';
 import type { ContentLog } from './content-log.ts';
+import { KnownPeriods } from './known-periods.ts';
 
 /** Half of the second that a killed process may lose: the other half is for a write that takes long. */
 const flushEveryMs = 500;
@@ -17,29 +16,10 @@ const leastShare = 100;
 const refusalWindowMs = 60_000;
 /** Different refusals of one caller that have rows of their own in a minute; the others share one row for each code. */
 const maxRefusalKinds = 60;
-/** Subjects of one kind and organization that are written down for a period of five minutes. */
-const maxSubjects = 2000;
-const maxNames = 10_000;
-const maxStoredTexts = 2000;
-const namesValidMs = 10_000;
 const tellEveryMs = 60_000;
 
-/** The lengths to which texts that somebody outside chose are cut. */
-const maxLengths = { name: 200, uri: 500, application: 200, method: 100, other: 200 };
-
-/** The names of what calls mention. */
-export type CallNames = (
-  kind: 'organization' | 'key' | 'client' | 'person',
-  ids: readonly string[],
-) => Promise<ReadonlyMap<string, string>>;
-
-export interface CallLogPorts {
+export interface CallLogPorts extends CallRowsPorts {
   readonly write: (writes: CallWrites) => Promise<void>;
-  /** Ids of organizations by name; names of keys and clients and addresses of people by id. */
-  readonly namesOf: CallNames;
-  /** The name of this process among those that share the database. */
-  readonly node: string;
-  readonly nowMs: () => number;
   /** Called when writing fails. The rows are kept for the next attempt. */
   readonly failed: (error: unknown) => void;
   /** Stores arguments and results, once the rows of their calls are written. */
@@ -48,14 +28,19 @@ export interface CallLogPorts {
   readonly dropped?: ((count: number) => void) | undefined;
 }
 
-/** A call that waits to be written, or a refusal that was written and may happen again. */
+/** A call that waits to be written. */
 interface Queued {
   readonly call: EndedCall;
-  readonly principal: string;
-  readonly contents?: CallContents | undefined;
+  readonly contents: CallContents | undefined;
+  /** Set for a refusal, which may happen again, also once it is written. */
+  readonly refusal: Refusal | undefined;
+}
+
+/** A refusal of this minute. */
+interface Refusal {
   times: number;
   /** The row, once it is written, with the number that it has. */
-  row?: CallRepetitions;
+  row: CallRepetitions | undefined;
 }
 
 interface Beginning {
@@ -76,15 +61,13 @@ export class CallLog {
   readonly #endedContents = new Map<CallRecord, CallContents>();
   readonly #beginning: Beginning[] = [];
   #isCommitting = false;
+  /** How many calls wait, by the id of their credential. */
   readonly #queuedOf = new Map<string, number>();
-  readonly #refusals = new Map<string, Queued>();
+  readonly #refusals = new Map<string, Refusal>();
   readonly #refusalKinds = new Map<string, number>();
   #refusalsSinceMs = 0;
-  readonly #repeated = new Set<Queued>();
-  readonly #names = new LimitedMap<string, { readonly name: string; readonly untilMs: number }>(
-    maxNames,
-  );
-  readonly #texts = new StoredTexts();
+  readonly #repeated = new Set<Refusal>();
+  readonly #rows: CallRows;
   readonly #known = new KnownPeriods();
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> = Promise.resolve();
@@ -95,6 +78,7 @@ export class CallLog {
 
   constructor(ports: CallLogPorts) {
     this.#ports = ports;
+    this.#rows = new CallRows(ports);
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
@@ -125,7 +109,7 @@ export class CallLog {
     while (this.#beginning.length > 0) {
       const beginning = this.#beginning.splice(0, rowsAtOnce);
       try {
-        await this.#learnNames(beginning.map(({ call }) => call));
+        await this.#rows.learnNames(beginning);
         const rows = beginning.map(({ call }) => this.#begunRow(call));
         const calls = rows.filter((row) => row !== undefined);
         await this.#write({ calls, isDurable: true });
@@ -142,7 +126,7 @@ export class CallLog {
   }
 
   #begunRow(call: EndedCall): CallRecord | undefined {
-    const row = this.#recordOf({ call, times: 1 });
+    const row = this.#rows.of(call, 1);
     return row && { ...row, durationMs: undefined };
   }
 
@@ -157,48 +141,50 @@ export class CallLog {
       return;
     }
     const call = shortened(ended);
-    const principal = `${call.credential.type}:${call.credential.id}`;
     if (call.end === 'refused') {
       contents?.letGo();
-      this.#noteRefusal(call, principal);
-    } else this.#add(call, principal, contents);
+      this.#noteRefusal(call);
+    } else this.#add({ call, contents, refusal: undefined });
     if (this.#queue.length >= rowsAtOnce && !this.#isWriting) void this.flush();
   }
 
-  /** `undefined` if there is no room for it. */
-  #add(call: EndedCall, principal: string, contents?: CallContents): Queued | undefined {
-    if (!this.#hasRoom(principal)) {
-      contents?.letGo();
+  /** Whether there is room for it. */
+  #add(queued: Queued): boolean {
+    const { id } = queued.call.credential;
+    const own = this.#queuedOf.get(id) ?? 0;
+    if (!this.#hasRoom(own)) {
+      queued.contents?.letGo();
       this.#dropped += 1;
-      return undefined;
+      return false;
     }
-    const queued: Queued = { call, principal, contents, times: 1 };
     this.#queue.push(queued);
-    this.#queuedOf.set(principal, (this.#queuedOf.get(principal) ?? 0) + 1);
-    return queued;
+    this.#queuedOf.set(id, own + 1);
+    return true;
   }
 
-  /** Half of the queue is for whoever comes first; of the rest each waiting caller has an equal share. */
-  #hasRoom(principal: string): boolean {
+  /**
+   * Half of the queue is for whoever comes first; of the rest each waiting caller has an equal share. `own` is how many calls of
+   * the caller wait.
+   */
+  #hasRoom(own: number): boolean {
     const { length } = this.#queue;
     if (length >= maxQueued) return false;
     if (length < maxQueued / 2) return true;
-    const share = Math.max(leastShare, maxQueued / (this.#queuedOf.size + 1));
-    return (this.#queuedOf.get(principal) ?? 0) < share;
+    return own < Math.max(leastShare, maxQueued / (this.#queuedOf.size + 1));
   }
 
   /** Counts a refusal with the equal ones of this minute. Beyond a number of kinds, all of a caller with one code are equal. */
-  #noteRefusal(call: EndedCall, principal: string): void {
+  #noteRefusal(call: EndedCall): void {
     const nowMs = this.#ports.nowMs();
     if (nowMs - this.#refusalsSinceMs >= refusalWindowMs) {
       this.#refusalsSinceMs = nowMs;
       this.#refusals.clear();
       this.#refusalKinds.clear();
     }
-    const { endpoint, error, method, subject } = call;
-    const common = [principal, endpoint.id, error];
+    const { credential, endpoint, error, method, subject } = call;
+    const common = [credential.id, endpoint.id, error];
     const whole = JSON.stringify([...common, method, subject]);
-    const kinds = this.#refusalKinds.get(principal) ?? 0;
+    const kinds = this.#refusalKinds.get(credential.id) ?? 0;
     const isMore = kinds >= maxRefusalKinds && !this.#refusals.has(whole);
     const key = isMore ? JSON.stringify(common) : whole;
     const known = this.#refusals.get(key);
@@ -208,10 +194,10 @@ export class CallLog {
       return;
     }
     const one = isMore ? { ...call, method: undefined, subject: undefined } : call;
-    const queued = this.#add(one, principal);
-    if (!queued) return;
-    this.#refusals.set(key, queued);
-    this.#refusalKinds.set(principal, kinds + 1);
+    const refusal: Refusal = { times: 1, row: undefined };
+    if (!this.#add({ call: one, contents: undefined, refusal })) return;
+    this.#refusals.set(key, refusal);
+    this.#refusalKinds.set(credential.id, kinds + 1);
   }
 
   /** Writes everything that waits. Never rejects. */
@@ -264,39 +250,33 @@ export class CallLog {
 
   async #writeSome(): Promise<void> {
     const waiting = this.#queue.slice(0, rowsAtOnce);
-    await this.#learnNames(waiting.map(({ call }) => call));
-    const written = waiting.flatMap((queued) => {
-      const record = this.#recordOf(queued);
-      if (!record) queued.contents?.letGo();
-      return record ? [{ queued, record }] : [];
-    });
-    const calls = written.map(({ record }) => record);
+    await this.#rows.learnNames(waiting);
+    const rows = waiting.map(({ call, refusal }) => this.#rows.of(call, refusal?.times ?? 1));
     const ended = this.#ended.slice(0, rowsAtOnce);
-    await this.#write({ calls, ended });
+    await this.#write({ calls: rows.filter((row) => row !== undefined), ended });
     this.#ended.splice(0, ended.length);
     this.#queue.splice(0, waiting.length);
-    for (const { principal } of waiting) this.#leaves(principal);
-    this.#passContents(written, ended);
-    for (const { queued, record } of written) {
-      const { organizationId, id, times } = record;
-      queued.row = { organizationId, id, times };
-      if (queued.times > times) this.#repeated.add(queued);
-    }
+    for (const [place, queued] of waiting.entries()) this.#isWritten(queued, rows[place]);
+    this.#passContents(ended);
   }
 
-  /** Passes on what is to be stored of calls whose rows are written. */
-  #passContents(
-    written: readonly { readonly queued: Queued; readonly record: CallRecord }[],
-    ended: readonly CallRecord[],
-  ): void {
-    const { contents: log } = this.#ports;
-    for (const { queued, record } of written) {
-      if (queued.contents) log?.add(record, queued.contents);
-    }
+  /** There is no row if the organization was deleted meanwhile. */
+  #isWritten({ call, contents, refusal }: Queued, row: CallRecord | undefined): void {
+    this.#leaves(call.credential.id);
+    if (!row) return contents?.letGo();
+    if (contents) this.#ports.contents?.add(row, contents);
+    if (!refusal) return;
+    const { organizationId, id, times } = row;
+    refusal.row = { organizationId, id, times };
+    if (refusal.times > times) this.#repeated.add(refusal);
+  }
+
+  /** Passes on what is to be stored of calls that ended, and whose rows were written when they began. */
+  #passContents(ended: readonly CallRecord[]): void {
     if (this.#endedContents.size === 0) return;
     for (const record of ended) {
       const contents = this.#endedContents.get(record);
-      if (contents) log?.add(record, contents);
+      if (contents) this.#ports.contents?.add(record, contents);
       this.#endedContents.delete(record);
     }
   }
@@ -308,161 +288,15 @@ export class CallLog {
     this.#known.add(periods);
   }
 
-  #leaves(principal: string): void {
-    const left = (this.#queuedOf.get(principal) ?? 0) - 1;
-    if (left > 0) this.#queuedOf.set(principal, left);
-    else this.#queuedOf.delete(principal);
-  }
-
-  async #learnNames(calls: readonly EndedCall[]): Promise<void> {
-    const nowMs = this.#ports.nowMs();
-    const wanted = {
-      organization: new Set<string>(),
-      key: new Set<string>(),
-      client: new Set<string>(),
-      person: new Set<string>(),
-    };
-    for (const { endpoint, credential, userId } of calls) {
-      wanted.organization.add(endpoint.organization);
-      wanted[credential.type].add(credential.id);
-      if (userId !== undefined) wanted.person.add(userId);
-    }
-    for (const kind of ['organization', 'key', 'client', 'person'] as const) {
-      const missing = [...wanted[kind]].filter(
-        (id) => (this.#names.get(`${kind} ${id}`)?.untilMs ?? 0) <= nowMs,
-      );
-      if (missing.length === 0) continue;
-      const found = await this.#ports.namesOf(kind, missing);
-      for (const [id, name] of found) {
-        this.#names.set(`${kind} ${id}`, { name, untilMs: nowMs + namesValidMs });
-      }
-    }
-  }
-
-  /** `undefined` if the organization was deleted meanwhile. */
-  #recordOf({ call, times }: Pick<Queued, 'call' | 'times'>): CallRecord | undefined {
-    const { endpoint, target, credential, userId, application, ...rest } = call;
-    const name = (kind: string, id: string) => this.#names.get(`${kind} ${id}`)?.name;
-    const organizationId = name('organization', endpoint.organization);
-    if (organizationId === undefined) return undefined;
-    const id = newCallRecordId(this.#ports.nowMs());
-    return {
-      ...rest,
-      organizationId,
-      id,
-      callId: call.callId ?? id,
-      node: this.#ports.node,
-      endpoint: { id: endpoint.id, name: endpoint.name },
-      target: { id: target.id, name: target.name },
-      credential: { ...credential, name: name(credential.type, credential.id) ?? '' },
-      person: userId === undefined ? undefined : { id: userId, name: name('person', userId) ?? '' },
-      application: application && {
-        ...application,
-        text: this.#texts.text(application.text, maxLengths.application),
-      },
-      address: call.address?.slice(0, maxLengths.other),
-      requestId: call.requestId.slice(0, maxLengths.other),
-      method: call.method && this.#texts.text(call.method, maxLengths.method),
-      subject: call.subject && this.#texts.text(call.subject, maxLengths.uri),
-      times,
-    };
+  #leaves(credentialId: string): void {
+    const left = (this.#queuedOf.get(credentialId) ?? 0) - 1;
+    if (left > 0) this.#queuedOf.set(credentialId, left);
+    else this.#queuedOf.delete(credentialId);
   }
 
   /** Resolves when everything is written. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
     await this.flush();
-  }
-}
-
-/** The call with its texts at the lengths that are stored: calls wait, and refusals are remembered for a minute. */
-function shortened(call: EndedCall): EndedCall {
-  const { method, subject, application } = call;
-  return {
-    ...call,
-    method: method && cut(method, maxLengths.method),
-    subject: subject && subjectOf(subject, method),
-    application: application && {
-      ...application,
-      text: cut(application.text, maxLengths.application),
-    },
-  };
-}
-
-/** The name of a tool or prompt; or a URI without its query, which can hold anything, and without user and password. */
-function subjectOf(subject: string, method: string | undefined): string {
-  const isUri = subject.includes(':') || method?.startsWith('resources/') === true;
-  if (!isUri) return cut(subject, maxLengths.name);
-  const end = subject.search(/[?#]/);
-  const whole = end < 0 ? subject : `${subject.slice(0, end + 1)}…`;
-  return own(whole.replace(userOfUri, '$1…@'), maxLengths.uri);
-}
-
-/** RFC 3986 §3.2.1. Some programs also accept `@` in a password. */
-const userOfUri = /^([a-z][\w+.-]*:\/\/)[^/?#]*@/i;
-
-function cut(text: string, maxLength: number): string {
-  return text.length > maxLength ? own(text, maxLength) : text;
-}
-
-/** The beginning of a text in memory of its own. `slice` alone keeps the whole text. */
-function own(text: string, maxLength: number): string {
-  return Buffer.from(text.slice(0, maxLength)).toString();
-}
-
-/** Texts from outside as they are stored: without secrets. Most calls have texts that earlier ones had, too. */
-class StoredTexts {
-  readonly #stored = new LimitedMap<string, string>(maxStoredTexts);
-
-  text(text: string, maxLength: number): string {
-    const known = this.#stored.get(text);
-    if (known !== undefined) return known;
-    // PostgreSQL refuses the character NUL, and with it all rows of a batch.
-    const stored = redact(text.replaceAll('\0', '\uFFFD')).slice(0, maxLength);
-    this.#stored.set(text, stored);
-    return stored;
-  }
-}
-
-/** Which subjects were written down for which periods, so that each is written once. */
-class KnownPeriods {
-  #known = new Map<string, Set<string>>();
-  #newest = 0;
-
-  /** The periods of calls that are not written down yet. */
-  newOf(calls: readonly CallRecord[]): readonly CallPeriod[] {
-    const found = new Map<string, CallPeriod>();
-    for (const call of calls) {
-      const { organizationId } = call;
-      const period = callPeriodOf(call.id);
-      const note = (kind: string, subject: string) => {
-        const group = `${period} ${organizationId} ${kind}`;
-        const known = this.#known.get(group);
-        if (known?.has(subject)) return;
-        const kept = (known?.size ?? 0) < maxSubjects ? subject : '';
-        if (kept === '' && known?.has('')) return;
-        found.set(`${group} ${kept}`, { organizationId, kind, subject: kept, period });
-      };
-      note('end', call.end);
-      const failed = isFailed(call.end);
-      if (failed) note('end!', '');
-      for (const [kind, subject] of subjectsOf(call)) {
-        note(periodKind(kind, false), subject);
-        if (failed) note(periodKind(kind, true), subject);
-      }
-    }
-    return [...found.values()];
-  }
-
-  add(periods: readonly CallPeriod[]): void {
-    for (const { organizationId, kind, subject, period } of periods) {
-      if (period > this.#newest) {
-        this.#newest = period;
-        this.#known = new Map();
-      }
-      const group = `${period} ${organizationId} ${kind}`;
-      const known = this.#known.get(group) ?? new Set();
-      this.#known.set(group, known.add(subject));
-    }
   }
 }

@@ -196,7 +196,7 @@ export class Metering {
     if (!begins || !admission || !isCall(this.#envelope)) return undefined;
     if (!this.#isRecorded(this.#envelope?.method)) return undefined;
     const durationMs = performance.now() - this.#startedAt;
-    return begins(this.#record(admission, { end: 'unknown' }, durationMs)).then((row) => {
+    return begins(this.#record(admission, 'unknown', {}, durationMs)).then((row) => {
       this.#begun = row;
     });
   }
@@ -311,9 +311,9 @@ export class Metering {
     });
     const end = facts.end ?? this.#taskEnd ?? endOf[outcome];
     const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
-    if (this.#ports.ended && isRecorded) {
-      const record = this.#record(admission, { ...facts, end }, durationMs);
-      this.#ports.ended(record, this.#begun, contents);
+    const { ended } = this.#ports;
+    if (ended && isRecorded) {
+      ended(this.#record(admission, end, facts, durationMs), this.#begun, contents);
     } else contents?.letGo();
   }
 
@@ -321,7 +321,7 @@ export class Metering {
   #suspended(call: SuspendedCall, facts: AnswerFacts): void {
     if (this.#admission || this.#request.method !== 'POST') return;
     const durationMs = performance.now() - this.#startedAt;
-    this.#ports.ended?.(this.#record(call, { ...facts, end: 'refused' }, durationMs));
+    this.#ports.ended?.(this.#record(call, 'refused', facts, durationMs));
   }
 
   /** A request that was refused before its body was read counts as a call. */
@@ -330,7 +330,7 @@ export class Metering {
   }
 
   /** A call that ended before it was sent used no account. One that begins is about to. */
-  #account(target: Target, { end, error }: AnswerFacts): UpstreamAccount {
+  #account(target: Target, end: CallEnd, error: string | undefined): UpstreamAccount {
     const isSent = this.#upstream !== undefined && !withoutAccount.has(error);
     if (!isSent && end !== 'unknown') return 'none';
     const account = accountOf(target);
@@ -339,7 +339,8 @@ export class Metering {
 
   #record(
     { endpoint, credential, userId }: SuspendedCall,
-    { end, error, status, bytes = 0 }: AnswerFacts & { readonly end: CallEnd },
+    end: CallEnd,
+    { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,
   ): EndedCall {
     const { id, address, headers } = this.#request;
@@ -357,7 +358,7 @@ export class Metering {
       userId,
       application: applicationOf(this.#request, this.#message, this.#envelope, this.#session),
       address,
-      account: this.#account(endpoint.target, { end, error }),
+      account: this.#account(endpoint.target, end, error),
       method,
       subject: method?.startsWith('tasks/') ? undefined : (name ?? uri),
       end,
