@@ -1,20 +1,24 @@
 import type { DatabaseSync } from 'node:sqlite';
 import { SqliteAdapter, type SqliteDatabase } from 'kysely';
 
-export interface ReadsTogether {
+/** What our SQLite can do besides what Kysely asks for. */
+export interface ImmediateDatabase extends SqliteDatabase {
   /**
    * Calls `act`. While it runs, only the first read checks whether another process has written. `act` must not write before it
    * returns.
    */
   together(act: () => void): void;
+
+  /** Executes a statement that returns no rows once for each of these lists of values. */
+  runEach(sql: string, rows: readonly (readonly unknown[])[]): void;
 }
 
 /** Tells Kysely what our SQLite can do, and executes statements without waiting for Kysely. */
-export class ImmediateAdapter extends SqliteAdapter implements ReadsTogether {
+export class ImmediateAdapter extends SqliteAdapter {
   readonly #connection: DatabaseSync;
-  readonly #database: SqliteDatabase & ReadsTogether;
+  readonly #database: ImmediateDatabase;
 
-  constructor(connection: DatabaseSync, database: SqliteDatabase & ReadsTogether) {
+  constructor(connection: DatabaseSync, database: ImmediateDatabase) {
     super();
     this.#connection = connection;
     this.#database = database;
@@ -39,8 +43,7 @@ export class ImmediateAdapter extends SqliteAdapter implements ReadsTogether {
    * each costs several times as much as executing it.
    */
   runEach(sql: string, rows: readonly (readonly unknown[])[]): void {
-    const statement = this.#database.prepare(sql);
-    for (const values of rows) statement.run(values);
+    this.#database.runEach(sql, rows);
   }
 
   together(act: () => void): void {
