@@ -1,4 +1,5 @@
 import { CallLog } from '#activity/call-log';
+import { CallIndexing } from '#activity/call-indexing';
 import { CallOutput, type LineDestination } from '#activity/call-output';
 import { CallRetention } from '#activity/call-retention';
 import { ContentLog } from '#activity/content-log';
@@ -52,7 +53,7 @@ export interface OpenActivity {
   readonly output: CallOutput | undefined;
 }
 
-/** Opens the deletion of old calls, and the record of calls unless the operator wants none. */
+/** Opens the deletion and the index of old calls, and the record of calls unless the operator wants none. */
 export function openActivity(
   { clock, log, callLog, isOwner }: Pick<RecordOptions, 'clock' | 'log' | 'callLog' | 'isOwner'>,
   { db, masterKey: sealing }: { readonly db: Db; readonly masterKey: MasterKey },
@@ -62,6 +63,12 @@ export function openActivity(
     const failed = (err: unknown) => log.error({ err }, 'old calls not deleted');
     const retention = new CallRetention({ db, clock, failed });
     closers.push(() => retention.close());
+    const indexing = new CallIndexing({
+      db,
+      nowMs: () => Date.now(),
+      failed: (err) => log.error({ err }, 'calls not indexed yet'),
+    });
+    closers.push(() => indexing.close());
   }
   if (!callLog || callLog.mode === 'off') return undefined;
   const nowMs = () => Date.now();

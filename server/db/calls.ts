@@ -23,6 +23,8 @@ export const callSubjects = [
 export type CallSubjectKind = (typeof callSubjects)[number];
 
 export const callPeriodMs = 300_000;
+/** The index of recorded calls has parts of a quarter of an hour, by the time at which rows were written: `call-index.ts`. */
+export const callQuarterMs = 900_000;
 /** The length of an id. */
 export const callIdLetters = 24;
 
@@ -56,6 +58,11 @@ export function callIdAt(ms: number): string {
 
 export function callPeriodOf(id: string): number {
   return Math.floor(writtenAtMs(id) / callPeriodMs);
+}
+
+/** The number of a quarter of an hour since 1970. */
+export function callQuarterOf(ms: number): number {
+  return Math.floor(ms / callQuarterMs);
 }
 
 /** A subject with a call in a period. */
@@ -140,7 +147,18 @@ export async function writeCalls(
         call.id,
       ]),
     );
+    // A call may end long after its row was written and indexed.
+    await forEachRow(tx, forgetQuarter, quartersOf(ended));
   });
+}
+
+function quartersOf(calls: readonly CallRecord[]): readonly (readonly Value[])[] {
+  const found = new Map<string, readonly Value[]>();
+  for (const { organizationId, id } of calls) {
+    const quarter = callQuarterOf(writtenAtMs(id));
+    found.set(`${organizationId} ${quarter}`, [organizationId, quarter]);
+  }
+  return [...found.values()];
 }
 
 type Value = string | number | null;
@@ -205,6 +223,12 @@ const updateEnd = updateOf([
   'status',
   'bytes_out',
 ]);
+
+const forgetQuarter: RowStatement = {
+  each: 'delete from call_quarter where organization_id = ? and quarter = ?',
+  all: `delete from call_quarter using ${unnested(['text', 'bigint'])} as given (organization_id, quarter)
+    where call_quarter.organization_id = given.organization_id and call_quarter.quarter = given.quarter`,
+};
 
 /** Inserts rows, except those whose key exists. */
 function insertOf(table: string, columns: Readonly<Record<string, ColumnType>>): RowStatement {
@@ -308,6 +332,7 @@ export async function deleteOldCalls(
       .where('organization_id', '=', organizationId)
       .where('period', '<', callPeriodOf(last.id))
       .execute();
+    await deleteCallIndex(tx, organizationId, callQuarterOf(writtenAtMs(last.id)));
   });
   return old.length;
 }
@@ -334,7 +359,19 @@ export async function nextOrganizationWithCalls(
   return { id, retentionDays: row && (row.call_retention_days ?? callRetentionDays.default) };
 }
 
-/** Deletes the periods of an organization that has no calls any more. */
+/** Deletes what finds the calls of an organization that has none any more. */
 export async function deleteCallPeriods(db: Db, organizationId: string): Promise<void> {
   await db.deleteFrom('call_period').where('organization_id', '=', organizationId).execute();
+  await deleteCallIndex(db, organizationId, Number.MAX_SAFE_INTEGER);
+}
+
+/** Deletes the index of the quarters before this one. */
+async function deleteCallIndex(db: Db, organizationId: string, before: number): Promise<void> {
+  for (const table of ['call_quarter', 'call_subject'] as const) {
+    await db
+      .deleteFrom(table)
+      .where('organization_id', '=', organizationId)
+      .where('quarter', '<', before)
+      .execute();
+  }
 }

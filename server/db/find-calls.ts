@@ -1,73 +1,25 @@
-import { sql, type Expression, type Selectable, type SqlBool } from 'kysely';
+import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
-import {
-  type CallEnd,
-  callEnds,
-  type CallRecord,
-  credentialTypes,
-  upstreamAccounts,
-} from '#model/calls';
+import { type Selectable, sql } from 'kysely';
+
+import { callEnds, type CallRecord, credentialTypes, upstreamAccounts } from '#model/calls';
 import type { EpochSeconds } from '#model/clock';
-import {
-  anySubject,
-  callIdAt,
-  callIdLetters,
-  callPeriodMs,
-  callSubjects,
-  isFailed,
-  type CallSubjectKind,
-  periodKind,
-  writtenAtMs,
-} from './calls.ts';
+import { elementsOf } from './call-index.ts';
+import { type CallSearch, isUp, matches, type Part, stepsOf } from './call-parts.ts';
 import type { Schema } from './schema.ts';
 import { type Db, isPostgres } from './transaction.ts';
 
-// Finding recorded calls: a search reads the rows of those periods only in which all subjects of its filter have calls.
+export type { CallFilter, CallSearch } from './call-parts.ts';
 
-/** Selects calls. Absent members select all. */
-export interface CallFilter {
-  /** The id of a person. */
-  readonly person?: string | undefined;
-  /** The address that rows carry of a person, as `emailKey` writes it. */
-  readonly personName?: string | undefined;
-  /** The id of a key or client. */
-  readonly credential?: string | undefined;
-  /** The application, as it calls itself; `*` stands for any text. */
-  readonly application?: string | undefined;
-  readonly endpoint?: string | undefined;
-  readonly target?: string | undefined;
-  /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
-  readonly names?: readonly string[] | undefined;
-  readonly error?: string | undefined;
-  /** `failed`: all ends but `ok` and `cancelled`. */
-  readonly end?: CallEnd | 'failed' | undefined;
-  /** Rows of one call that needed several rounds. */
-  readonly callId?: string | undefined;
-  /** When the row was written, inclusive, in milliseconds since 1970. */
-  readonly fromMs?: number | undefined;
-  /** Exclusive. */
-  readonly untilMs?: number | undefined;
-}
-
-/** A page of calls. */
-export interface CallSearch {
-  readonly organizationId: string;
-  readonly filter: CallFilter;
-  /** Only calls on this side of a call: `older` than it, or `newer`. */
-  readonly from?: { readonly id: string; readonly side: 'older' | 'newer' } | undefined;
-  readonly limit: number;
-  /** Rows written at or after this time are left out: another node may still be writing older ones. */
-  readonly watermarkMs: number;
-  /** Stops searching after this time. */
-  readonly budgetMs?: number | undefined;
-}
+// Finding recorded calls. A search reads in steps of a few thousand rows, after each of which it can stop. `call-parts.ts` decides what
+// it reads.
 
 /** Calls that a search found, newest first. */
 export interface FoundCalls {
   readonly calls: readonly CallRecord[];
   /** Whether there may be more calls beyond the last one that was found, seen in the direction of the search. */
   readonly hasMore: boolean;
-  /** Set if the time was over before the page was full: continue from here. */
+  /** Set if the search stopped before the page was full: continue from here. Everything on this side of it is searched. */
   readonly stoppedAt?: string | undefined;
 }
 
@@ -78,10 +30,7 @@ export function watermarkAt(now: EpochSeconds): number {
   return now * 1000 - settledAfterMs;
 }
 
-/** Periods that one query reads: about two hours. */
-const periodsAtOnce = 24;
 const defaultBudgetMs = 1500;
-
 /** The call with this id, in this organization only. */
 export async function findCall(
   db: Db,
@@ -97,185 +46,71 @@ export async function findCall(
   return row && readCall(row);
 }
 
-/**
- * Searches calls. Goes through the periods in which every subject of the filter has calls, from the newest one (or from the
- * oldest one for `newer`), until the page is full or the time is over.
- */
+/** Searches calls, from the newest one (or from the oldest one for `newer`), until the page is full or the search must stop. */
 export async function searchCalls(db: Db, search: CallSearch): Promise<FoundCalls> {
-  const { organizationId, filter, limit, budgetMs = defaultBudgetMs } = search;
-  const range = rangeOf(search);
-  const isUp = search.from?.side === 'newer';
+  const { limit, signal, budgetMs = defaultBudgetMs } = search;
   const endAt = performance.now() + budgetMs;
   const found: CallRecord[] = [];
+  let hasRead = false;
   let stoppedAt: string | undefined;
-  for (const { low, high } of await spansOf(db, search, range)) {
-    if (performance.now() > endAt) {
-      // Without the letter that `rangeOf` may have added, so that it is the id to go on after.
-      stoppedAt = isUp ? low.slice(0, callIdLetters) : high;
+  for await (const step of stepsOf(db, search)) {
+    if (hasRead && (signal?.aborted === true || performance.now() > endAt)) {
+      stoppedAt = step.cursor;
       break;
     }
-    const rows = await db
-      .selectFrom('call_record')
-      .selectAll()
-      .where('organization_id', '=', organizationId)
-      .where('id', '>=', low)
-      .where('id', '<', high)
-      .where(matches(db, filter))
-      .orderBy('id', isUp ? 'asc' : 'desc')
-      .limit(limit + 1 - found.length)
-      .execute();
+    const rows = await readParts(db, search, step.parts, limit + 1 - found.length);
     found.push(...rows.map(readCall));
+    hasRead = true;
     if (found.length > limit) break;
+    // SQLite answers within the same turn of the event loop.
+    await afterOtherWork();
   }
   const calls = found.slice(0, limit);
   return {
-    calls: isUp ? calls.toReversed() : calls,
+    calls: isUp(search) ? calls.toReversed() : calls,
     hasMore: found.length > limit || stoppedAt !== undefined,
     ...(stoppedAt !== undefined && { stoppedAt }),
   };
 }
 
-/** Ids from `low` (inclusive) to `high` (exclusive). */
-interface IdRange {
-  readonly low: string;
-  readonly high: string;
-}
+type CallRow = Selectable<Schema['call_record']>;
 
-function rangeOf({ filter, from, watermarkMs }: CallSearch): IdRange {
-  const { fromMs = 0, untilMs = Infinity } = filter;
-  let low = callIdAt(fromMs);
-  let high = callIdAt(Math.min(untilMs, watermarkMs));
-  if (from?.side === 'older' && from.id < high) high = from.id;
-  // No id is between an id and the same one with a letter more.
-  if (from?.side === 'newer' && from.id >= low)
-    low = from.id.length < callIdLetters ? from.id : `${from.id}0`;
-  return { low, high };
-}
-
-/** The parts of the range to read, in the order of the search; each is at most `periodsAtOnce` long where subjects are known. */
-async function spansOf(db: Db, search: CallSearch, range: IdRange): Promise<readonly IdRange[]> {
-  const wanted = wantedPeriods(search.filter);
-  if (wanted.length === 0) return range.low < range.high ? [range] : [];
-  const first = Math.floor(writtenAtMs(range.low) / callPeriodMs);
-  const last = Math.floor(writtenAtMs(range.high) / callPeriodMs);
-  const ofEach = wanted.map(({ kind, subjects }) =>
-    db
-      .selectFrom('call_period')
-      .select('period')
-      .where('organization_id', '=', search.organizationId)
-      .where('kind', '=', kind)
-      .where(isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind)))
-      .where('period', '>=', first)
-      .where('period', '<=', last),
-  );
-  const [one, ...others] = ofEach;
-  if (!one) return [];
-  const common = others.reduce((query, other) => query.intersect(other), one.distinct());
-  const rows = await common.orderBy('period').execute();
-  const spans = runsOf(rows.map(({ period }) => period)).map(([from, to]) => ({
-    low: later(callIdAt(from * callPeriodMs), range.low),
-    high: earlier(callIdAt((to + 1) * callPeriodMs), range.high),
-  }));
-  return search.from?.side === 'newer' ? spans : spans.toReversed();
-}
-
-/** Consecutive periods, as the first and last of each run. */
-function runsOf(periods: readonly number[]): readonly (readonly [number, number])[] {
-  const runs: [number, number][] = [];
-  for (const period of periods) {
-    const run = runs.at(-1);
-    if (run && period === run[1] + 1 && period - run[0] < periodsAtOnce) run[1] = period;
-    else runs.push([period, period]);
-  }
-  return runs;
-}
-
-function later(one: string, other: string): string {
-  return one > other ? one : other;
-}
-
-function earlier(one: string, other: string): string {
-  return one < other ? one : other;
-}
-
-/** The kinds of periods that a filter needs, each with its subjects. */
-function wantedPeriods(filter: CallFilter) {
-  const { person, credential, application, endpoint, target, names, error, end } = filter;
-  const failed = end === 'failed' || (end !== undefined && isFailed(end));
-  const values: Record<CallSubjectKind, readonly string[] | undefined> = {
-    person: person === undefined ? undefined : [person],
-    credential: credential === undefined ? undefined : [credential],
-    application: application === undefined ? undefined : [application],
-    endpoint: endpoint === undefined ? undefined : [endpoint],
-    target: target === undefined ? undefined : [target],
-    name: names,
-    error: error === undefined ? undefined : [error],
-  };
-  const wanted = callSubjects.flatMap((kind) => {
-    const subjects = values[kind];
-    return subjects ? [{ kind: periodKind(kind, failed), subjects }] : [];
-  });
-  if (end === undefined) {
-    // Rows with an address have no periods of their own. With those of all calls, the search can stop between them.
-    const isOfName = wanted.length === 0 && filter.personName !== undefined;
-    return isOfName ? [{ kind: periodKind('end', false), subjects: callEnds }] : wanted;
-  }
-  const ofEnd = end === 'failed' ? [] : [end];
-  return [...wanted, { kind: periodKind('end', end === 'failed'), subjects: ofEnd }];
-}
-
-/** The kinds whose subjects a filter may name with `*`. */
-const patternKinds: ReadonlySet<string> = new Set(
-  (['application', 'name'] as const).flatMap((kind) => [
-    periodKind(kind, false),
-    periodKind(kind, true),
-  ]),
-);
-
-/**
- * Whether a column has one of these texts. In patterns, `*` stands for any text, and upper and lower case of ASCII letters are
- * the same on both databases.
- *
- * SQLite "The LIKE, GLOB, REGEXP, MATCH, and extract operators"; PostgreSQL §9.7.1
- */
-function isOneOf(
+/** The rows of these parts that the filter selects, at most `limit`, in the order of the search. */
+async function readParts(
   db: Db,
-  column: string,
-  texts: readonly string[],
-  arePatterns: boolean,
-): Expression<SqlBool> {
-  const isPattern = (text: string) => arePatterns && text.includes('*');
-  const plain = texts.filter((text) => !isPattern(text));
-  const like = sql.raw(isPostgres(db) ? 'ilike' : 'like');
-  const parts = texts.filter(isPattern).map((text) => {
-    const pattern = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
-    return sql`${sql.ref(column)} ${like} ${pattern} escape '\\'`;
-  });
-  if (plain.length > 0) parts.push(sql`${sql.ref(column)} in (${sql.join(plain)})`);
-  return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
-}
-
-/** Whether a row is what a filter selects. */
-function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
-  const { names, application, end } = filter;
-  const equal: readonly (readonly [string, string | undefined])[] = [
-    ['person_id', filter.person],
-    ['credential_id', filter.credential],
-    ['endpoint_id', filter.endpoint],
-    ['target_id', filter.target],
-    ['error', filter.error],
-    ['call_id', filter.callId],
-    ['outcome', end === 'failed' ? undefined : end],
-  ];
-  const parts = equal.flatMap(([column, value]) =>
-    value === undefined ? [] : [sql`${sql.ref(column)} = ${value}`],
+  search: CallSearch,
+  parts: readonly Part[],
+  limit: number,
+): Promise<readonly CallRow[]> {
+  const { organizationId, filter } = search;
+  const [part] = parts;
+  if (!part) return [];
+  const order = isUp(search) ? ('asc' as const) : ('desc' as const);
+  if (parts.length === 1) {
+    return db
+      .selectFrom('call_record')
+      .selectAll()
+      .where('organization_id', '=', organizationId)
+      .where('id', '>=', part.low)
+      .where('id', '<', part.high)
+      .where(matches(db, filter))
+      .orderBy('id', order)
+      .limit(limit)
+      .execute();
+  }
+  const given = elementsOf(
+    db,
+    parts.map(({ low, high }) => [low, high]),
   );
-  if (application !== undefined)
-    parts.push(sql`${isOneOf(db, 'application', [application], true)}`);
-  if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);
-  if (names) parts.push(sql`${isOneOf(db, 'subject', names, true)}`);
-  if (end === 'failed') parts.push(sql`outcome not in ('ok', 'cancelled')`);
-  return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
+  const inOrder = sql`order by call_record.id ${sql.raw(order)} limit ${limit}`;
+  const ofPart = sql`call_record.organization_id = ${organizationId} and call_record.id >= given.value ->> 0
+    and call_record.id < given.value ->> 1 and ${matches(db, filter)}`;
+  // Either reads the parts one after the other, each by the primary key.
+  const query = isPostgres(db)
+    ? sql<CallRow>`select call_record.* from ${given} cross join lateral
+        (select * from call_record where ${ofPart} ${inOrder}) as call_record ${inOrder}`
+    : sql<CallRow>`select call_record.* from ${given} cross join call_record where ${ofPart} ${inOrder}`;
+  return (await query.execute(db)).rows;
 }
 
 function readCall(row: Selectable<Schema['call_record']>): CallRecord {

@@ -385,13 +385,34 @@ export interface Schema {
     bytes_out: number;
     times: number;
   };
-  /** The periods of five minutes in which a subject has calls: `db/calls.ts` finds rows by them. */
+  /** The periods of five minutes in which a subject has calls. */
   call_period: {
     organization_id: string;
     kind: string;
     subject: string;
     /** The number of the period since 1970. */
     period: number;
+  };
+  /** The quarters of an hour whose calls are in `call_subject`, or will be soon: `db/call-index.ts`. */
+  call_quarter: {
+    organization_id: string;
+    /** The number of the quarter since 1970. */
+    quarter: number;
+    /** When a process began to index it. */
+    claimed_at_ms: number;
+    /** How many rows it has; null as long as it is not indexed. */
+    calls: number | null;
+    /** How many of its seconds have rows. */
+    seconds: number | null;
+  };
+  /** In which seconds of a quarter of an hour a subject has calls. */
+  call_subject: {
+    organization_id: string;
+    quarter: number;
+    kind: string;
+    subject: string;
+    /** See `secondsText`. */
+    seconds: string;
   };
   /** Stored arguments and results of calls. */
   call_content: {

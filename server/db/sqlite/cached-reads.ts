@@ -176,7 +176,12 @@ function tokenReader(connection: DatabaseSync, ignored: () => number): () => str
     `${Number(others.get()?.['data_version'])}/${Number(own.get()?.['count']) - ignored()}`;
 }
 
-const callTables = ['call_record', 'call_period'] as const satisfies readonly (keyof Schema)[];
+const callTables = [
+  'call_record',
+  'call_period',
+  'call_quarter',
+  'call_subject',
+] as const satisfies readonly (keyof Schema)[];
 const callTable = new RegExp(String.raw`\b(?:${callTables.join('|')})\b`);
 const callWrite = new RegExp(
   String.raw`^\s*(?:insert into|update|delete from) "?(?:${callTables.join('|')})\b`,

@@ -1,0 +1,408 @@
+import { sql, type Expression, type SqlBool } from 'kysely';
+
+import { type CallEnd, callEnds } from '#model/calls';
+import { allSeconds, callKinds, type CallKind, quarterSeconds, secondsOf } from './call-index.ts';
+import {
+  anySubject,
+  callIdAt,
+  callIdLetters,
+  callQuarterMs,
+  callQuarterOf,
+  writtenAtMs,
+} from './calls.ts';
+import { type Db, isPostgres } from './transaction.ts';
+
+// Which parts of the recorded calls a search reads: where calls are indexed, those seconds only in which all subjects of its filter have
+// calls; elsewhere, everything.
+
+/** Selects calls. Absent members select all. */
+export interface CallFilter {
+  /** The id of a person. */
+  readonly person?: string | undefined;
+  /** The address that rows carry of a person, as `emailKey` writes it. It is not indexed. */
+  readonly personName?: string | undefined;
+  /** The id of a key or client. */
+  readonly credential?: string | undefined;
+  /** The application, as it calls itself; `*` stands for any text. */
+  readonly application?: string | undefined;
+  readonly endpoint?: string | undefined;
+  readonly target?: string | undefined;
+  /** Names of tools or prompts, or URIs of resources; `*` stands for any text. */
+  readonly names?: readonly string[] | undefined;
+  readonly error?: string | undefined;
+  /** `failed`: all ends but `ok` and `cancelled`. */
+  readonly end?: CallEnd | 'failed' | undefined;
+  /** Rows of one call that needed several rounds. */
+  readonly callId?: string | undefined;
+  /** When the row was written, inclusive, in milliseconds since 1970. */
+  readonly fromMs?: number | undefined;
+  /** Exclusive. */
+  readonly untilMs?: number | undefined;
+}
+
+/** A page of calls. */
+export interface CallSearch {
+  readonly organizationId: string;
+  readonly filter: CallFilter;
+  /** Only calls on this side of a call: `older` than it, or `newer`. */
+  readonly from?: { readonly id: string; readonly side: 'older' | 'newer' } | undefined;
+  readonly limit: number;
+  /** Rows written at or after this time are left out: another node may still be writing older ones. */
+  readonly watermarkMs: number;
+  /** Stops searching after this time. Every search reads at least one step, so that whoever continues it gets on. */
+  readonly budgetMs?: number | undefined;
+  /** Once it is aborted, the search stops after the current step. */
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** About how many rows one query reads: SQLite blocks the process meanwhile, for a few milliseconds. */
+const rowsAStep = 4000;
+const partsAStep = 250;
+/** Quarters whose index is read at once: at first, and at most. */
+const quartersAtOnce = { first: 16, most: 384 };
+/** Beginning another part costs about as much as reading this many rows. */
+const rowsAPart = 5;
+
+/** Whether a search goes from older calls to newer ones. */
+export function isUp({ from }: CallSearch): boolean {
+  return from?.side === 'newer';
+}
+
+/** Ids from `low` (inclusive) to `high` (exclusive). */
+interface IdRange {
+  readonly low: string;
+  readonly high: string;
+}
+
+/** A part of the range to read. */
+export interface Part extends IdRange {
+  /** About how many rows it has; `undefined`: any number. */
+  readonly rows: number | undefined;
+}
+
+/** The id to go on from if nothing from this part on has been read. */
+function cursorOf(search: CallSearch, { low, high }: IdRange): string {
+  // Without the letter that may be added to an id, so that it is the id to go on after.
+  return isUp(search) ? low.slice(0, callIdLetters) : high;
+}
+
+function rangeOf({ filter, from, watermarkMs }: CallSearch): IdRange {
+  const { fromMs = 0, untilMs = Infinity } = filter;
+  let low = callIdAt(fromMs);
+  let high = callIdAt(Math.min(untilMs, watermarkMs));
+  if (from?.side === 'older' && from.id < high) high = from.id;
+  if (from?.side === 'newer' && from.id >= low) low = idAfter(from.id);
+  return { low, high };
+}
+
+/** No id is between an id and the same one with a letter more. */
+function idAfter(id: string): string {
+  return id.length < callIdLetters ? id : `${id}0`;
+}
+
+/** What one query reads, in the order of the search, which may be nothing. */
+export interface Step {
+  readonly cursor: string;
+  readonly parts: readonly Part[];
+}
+
+/** Divides what a search reads into steps of a few thousand rows. */
+export async function* stepsOf(db: Db, search: CallSearch): AsyncGenerator<Step> {
+  for await (const { range, parts } of partsOf(db, search)) {
+    if (parts.length === 0) yield { cursor: cursorOf(search, range), parts };
+    for (let rest = parts; rest[0];) {
+      const [first] = rest;
+      const cursor = cursorOf(search, first);
+      const count = countOfStep(rest);
+      if (count > 0) {
+        yield { cursor, parts: rest.slice(0, count) };
+        rest = rest.slice(count);
+      } else {
+        const [begin, others] = await cutPart(db, search, first);
+        yield { cursor, parts: [begin] };
+        rest = [...others, ...rest.slice(1)];
+      }
+    }
+  }
+}
+
+/** How many of the first parts one query reads; 0 if the first one may have too many rows. */
+function countOfStep(parts: readonly Part[]): number {
+  let [rows, count] = [0, 0];
+  for (const part of parts.slice(0, partsAStep)) {
+    rows += part.rows ?? Infinity;
+    if (rows > rowsAStep) break;
+    count += 1;
+  }
+  return count;
+}
+
+/** The beginning of a part, with as many rows as one query reads, and the rest. */
+async function cutPart(
+  db: Db,
+  search: CallSearch,
+  part: Part,
+): Promise<readonly [Part, readonly Part[]]> {
+  const cut = await db
+    .selectFrom('call_record')
+    .select('id')
+    .where('organization_id', '=', search.organizationId)
+    .where('id', '>=', part.low)
+    .where('id', '<', part.high)
+    .orderBy('id', isUp(search) ? 'asc' : 'desc')
+    .limit(1)
+    .offset(rowsAStep)
+    .executeTakeFirst();
+  if (!cut) return [part, []];
+  const upper = { low: isUp(search) ? idAfter(cut.id) : cut.id, high: part.high, rows: part.rows };
+  const lower = { low: part.low, high: upper.low, rows: part.rows };
+  return isUp(search) ? [lower, [upper]] : [{ ...upper }, [{ ...lower }]];
+}
+
+/** The parts of a stretch of time to read, in the order of the search. */
+interface Stretch {
+  readonly range: IdRange;
+  readonly parts: readonly Part[];
+}
+
+/** Goes through the range in growing stretches, and looks up in the index which parts of each have to be read. */
+async function* partsOf(db: Db, search: CallSearch): AsyncGenerator<Stretch> {
+  const range = await rangeWithCalls(db, search);
+  if (!range) return;
+  const wanted = wantedSubjects(search.filter);
+  if (wanted.length === 0) {
+    const { callId, personName } = search.filter;
+    const isWhole = callId === undefined && personName === undefined;
+    // Every row is what is wanted, so the limit ends the query.
+    return yield { range, parts: [{ ...range, rows: isWhole ? 0 : undefined }] };
+  }
+  const first = callQuarterOf(writtenAtMs(range.low));
+  const last = callQuarterOf(writtenAtMs(range.high));
+  let count = quartersAtOnce.first;
+  for (let done = 0; done <= last - first;) {
+    const length = Math.min(count, last - first + 1 - done);
+    const from = isUp(search) ? first + done : last - done - length + 1;
+    const stretch = within(range, {
+      low: callIdAt(from * callQuarterMs),
+      high: callIdAt((from + length) * callQuarterMs),
+    });
+    if (stretch) {
+      const parts = await partsOfQuarters(db, search, { from, to: from + length - 1, wanted });
+      const inside = parts.flatMap((part) => {
+        const cut = within(range, part);
+        return cut ? [{ ...part, ...cut }] : [];
+      });
+      yield { range: stretch, parts: isUp(search) ? inside : inside.toReversed() };
+    }
+    done += length;
+    count = Math.min(2 * count, quartersAtOnce.most);
+  }
+}
+
+/** The range of a search from its oldest call to its newest one; `undefined` if it has none. */
+async function rangeWithCalls(db: Db, search: CallSearch): Promise<IdRange | undefined> {
+  const range = rangeOf(search);
+  const end = (order: 'asc' | 'desc') =>
+    db
+      .selectFrom('call_record')
+      .select('id')
+      .where('organization_id', '=', search.organizationId)
+      .where('id', '>=', range.low)
+      .where('id', '<', range.high)
+      .orderBy('id', order)
+      .limit(1)
+      .executeTakeFirst();
+  const [oldest, newest] = [await end('asc'), await end('desc')];
+  return oldest && newest && { low: oldest.id, high: idAfter(newest.id) };
+}
+
+function within(range: IdRange, part: IdRange): IdRange | undefined {
+  const low = part.low > range.low ? part.low : range.low;
+  const high = part.high < range.high ? part.high : range.high;
+  return low < high ? { low, high } : undefined;
+}
+
+/** Subjects of a kind that a call must have one of. */
+interface WantedSubjects {
+  readonly kind: CallKind;
+  readonly subjects: readonly string[];
+}
+
+const failedEnds = callEnds.filter((end) => end !== 'ok' && end !== 'cancelled');
+
+/** What a filter selects by kinds of subjects. */
+function wantedSubjects(filter: CallFilter): readonly WantedSubjects[] {
+  const { person, credential, application, endpoint, target, names, error, end } = filter;
+  const one = (subject: string | undefined) => (subject === undefined ? undefined : [subject]);
+  const values: Readonly<Record<CallKind, readonly string[] | undefined>> = {
+    error: one(error),
+    end: end === 'failed' ? failedEnds : one(end),
+    person: one(person),
+    credential: one(credential),
+    name: names,
+    target: one(target),
+    endpoint: one(endpoint),
+    application: one(application),
+  };
+  return Object.entries(values).flatMap(([kind, subjects]) =>
+    subjects ? [{ kind: kind as CallKind, subjects }] : [],
+  );
+}
+
+interface WantedQuarters {
+  readonly from: number;
+  /** Inclusive. */
+  readonly to: number;
+  readonly wanted: readonly WantedSubjects[];
+}
+
+/** The parts of these quarters to read, ascending: those without index as a whole. */
+async function partsOfQuarters(
+  db: Db,
+  search: CallSearch,
+  { from, to, wanted }: WantedQuarters,
+): Promise<readonly Part[]> {
+  const { organizationId } = search;
+  const quarters = await db
+    .selectFrom('call_quarter')
+    .select(['quarter', 'calls', 'seconds'])
+    .where('organization_id', '=', organizationId)
+    .where('quarter', '>=', from)
+    .where('quarter', '<=', to)
+    .where('calls', 'is not', null)
+    .execute();
+  const indexed = new Map(quarters.map((one) => [one.quarter, one]));
+  let common = new Map<number, Seconds>(quarters.map(({ quarter }) => [quarter, allSeconds]));
+  for (const one of wanted) {
+    if (common.size === 0) break;
+    common = inCommon(common, await secondsOfSubjects(db, organizationId, [...common.keys()], one));
+  }
+  const parts: Part[] = [];
+  for (let quarter = from; quarter <= to; quarter += 1) {
+    const seconds = common.get(quarter);
+    const { calls, seconds: busy } = indexed.get(quarter) ?? {};
+    if (calls === undefined || calls === null) {
+      const last = parts.at(-1);
+      const part = { ...rangeOfSeconds(quarter, 0, quarterSeconds), rows: undefined };
+      // Without index, and so was the previous one.
+      if (last?.rows === undefined && last?.high === part.low)
+        parts.splice(-1, 1, { ...part, low: last.low });
+      else parts.push(part);
+    } else if (seconds === allSeconds) {
+      parts.push({ ...rangeOfSeconds(quarter, 0, quarterSeconds), rows: calls });
+    } else if (seconds) {
+      parts.push(...partsOfSeconds(quarter, [...seconds], calls / Math.max(1, busy ?? 0)));
+    }
+  }
+  return parts;
+}
+
+type Seconds = ReadonlySet<number> | typeof allSeconds;
+
+/** The seconds in which any of these subjects has calls, by quarter. */
+async function secondsOfSubjects(
+  db: Db,
+  organizationId: string,
+  quarters: readonly number[],
+  { kind, subjects }: WantedSubjects,
+): Promise<ReadonlyMap<number, Seconds>> {
+  const isQuarter = isPostgres(db)
+    ? sql<SqlBool>`quarter = any(${quarters}::bigint[])`
+    : sql<SqlBool>`quarter in (select value from json_each(${JSON.stringify(quarters)}))`;
+  const rows = await db
+    .selectFrom('call_subject')
+    .select(['quarter', 'seconds'])
+    .where('organization_id', '=', organizationId)
+    .where(isQuarter)
+    .where('kind', '=', kind)
+    .where(isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind)))
+    .execute();
+  const found = new Map<number, Set<number> | typeof allSeconds>();
+  for (const { quarter, seconds } of rows) {
+    const known = found.get(quarter);
+    if (known === allSeconds) continue;
+    if (seconds === allSeconds) found.set(quarter, allSeconds);
+    else if (!known) found.set(quarter, new Set(secondsOf(seconds)));
+    else for (const second of secondsOf(seconds)) known.add(second);
+  }
+  return found;
+}
+
+/** The seconds of quarters that both have. */
+function inCommon(
+  some: ReadonlyMap<number, Seconds>,
+  others: ReadonlyMap<number, Seconds>,
+): Map<number, Seconds> {
+  const common = new Map<number, Seconds>();
+  for (const [quarter, seconds] of some) {
+    const other = others.get(quarter);
+    if (other === undefined) continue;
+    if (seconds === allSeconds || other === allSeconds) {
+      common.set(quarter, seconds === allSeconds ? other : seconds);
+      continue;
+    }
+    const both = new Set([...seconds].filter((second) => other.has(second)));
+    if (both.size > 0) common.set(quarter, both);
+  }
+  return common;
+}
+
+/** @param rows a second, where there are any */
+function partsOfSeconds(
+  quarter: number,
+  seconds: readonly number[],
+  rows: number,
+): readonly Part[] {
+  const runs: [number, number][] = [];
+  for (const second of seconds.toSorted((one, other) => one - other)) {
+    const run = runs.at(-1);
+    if (run && (second - run[1]) * rows <= rowsAPart) run[1] = second + 1;
+    else runs.push([second, second + 1]);
+  }
+  return runs.map(([from, to]) => {
+    const { low, high } = rangeOfSeconds(quarter, from, to);
+    return { low, high, rows: Math.ceil((to - from) * rows) };
+  });
+}
+
+/** @param to exclusive */
+function rangeOfSeconds(quarter: number, from: number, to: number): IdRange {
+  const beginMs = quarter * callQuarterMs;
+  return { low: callIdAt(beginMs + from * 1000), high: callIdAt(beginMs + to * 1000) };
+}
+
+/** The kinds whose subjects a filter may name with `*`. */
+const patternKinds: ReadonlySet<CallKind> = new Set(['application', 'name']);
+
+/**
+ * Whether a column has one of these texts. In patterns, `*` stands for any text, and upper and lower case of ASCII letters are
+ * the same on both databases.
+ *
+ * SQLite "The LIKE, GLOB, REGEXP, MATCH, and extract operators"; PostgreSQL §9.7.1
+ */
+function isOneOf(
+  db: Db,
+  column: string,
+  texts: readonly string[],
+  arePatterns: boolean,
+): Expression<SqlBool> {
+  const isPattern = (text: string) => arePatterns && text.includes('*');
+  const plain = texts.filter((text) => !isPattern(text));
+  const like = sql.raw(isPostgres(db) ? 'ilike' : 'like');
+  const parts = texts.filter(isPattern).map((text) => {
+    const pattern = text.replaceAll(/[\\%_]/g, String.raw`\$&`).replaceAll('*', '%');
+    return sql`${sql.ref(column)} ${like} ${pattern} escape '\\'`;
+  });
+  if (plain.length > 0) parts.push(sql`${sql.ref(column)} in (${sql.join(plain)})`);
+  return parts.length > 0 ? sql<SqlBool>`(${sql.join(parts, sql` or `)})` : sql<SqlBool>`1 = 0`;
+}
+
+/** Whether a row is what a filter selects. */
+export function matches(db: Db, filter: CallFilter): Expression<SqlBool> {
+  const parts = wantedSubjects(filter).map(
+    ({ kind, subjects }) => sql`${isOneOf(db, callKinds[kind], subjects, patternKinds.has(kind))}`,
+  );
+  if (filter.callId !== undefined) parts.push(sql`call_id = ${filter.callId}`);
+  if (filter.personName !== undefined) parts.push(sql`lower(person_name) = ${filter.personName}`);
+  return parts.length > 0 ? sql<SqlBool>`${sql.join(parts, sql` and `)}` : sql<SqlBool>`1 = 1`;
+}

@@ -1,0 +1,277 @@
+import { expect, test } from 'vitest';
+
+import { CallIndexing } from '#server/activity/call-indexing';
+import { CallLog } from '#server/activity/call-log';
+import { claimQuarters, indexQuarter } from '#server/db/call-index';
+import { callQuarterMs, callQuarterOf, writeCalls } from '#server/db/calls';
+import { searchCalls, type CallFilter, type CallSearch } from '#server/db/find-calls';
+import type { Db } from '#server/db/transaction';
+import type { CallRecord, EndedCall } from '#server/model/calls';
+import { onEachDatabase } from '#support/databases';
+import { madeCall } from '#support/made-calls';
+
+const organizationId = 'org_acme';
+const startMs = 2_000_000 * callQuarterMs;
+const failed = (error: unknown) => {
+  throw error;
+};
+
+/** Writes calls, each at its own time. */
+async function write(
+  db: Db,
+  calls: readonly (Partial<EndedCall> & { readonly atMs: number })[],
+): Promise<void> {
+  let nowMs = startMs;
+  const log = logOf(db, () => nowMs);
+  for (const { atMs, ...call } of calls) {
+    if (atMs !== nowMs) await log.flush();
+    nowMs = atMs;
+    log.note(madeCall(call));
+  }
+  await log.close();
+}
+
+function logOf(db: Db, nowMs: () => number): CallLog {
+  return new CallLog({
+    write: (writes) => writeCalls(db, writes),
+    namesOf: async (kind, ids) =>
+      new Map(ids.map((id) => [id, kind === 'organization' ? `org_${id}` : id])),
+    node: 'one',
+    nowMs,
+    failed,
+  });
+}
+
+async function indexAll(db: Db, nowMs: number): Promise<void> {
+  const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed, commitMs: 0 });
+  await indexing.index();
+  await indexing.close();
+}
+
+/** All that a search finds, a page after the other. */
+async function findAll(db: Db, filter: CallFilter, but: Partial<CallSearch> = {}) {
+  const pages: (readonly CallRecord[])[] = [];
+  let { from } = but;
+  const side = from?.side ?? 'older';
+  for (;;) {
+    const search = { organizationId, filter, limit: 7, watermarkMs: startMs * 2, ...but, from };
+    const { calls, hasMore, stoppedAt } = await searchCalls(db, search);
+    if (side === 'older') pages.push(calls);
+    else pages.unshift(calls);
+    const id = stoppedAt ?? (side === 'older' ? calls.at(-1) : calls[0])?.id;
+    if (!hasMore || id === undefined) return pages.flat().map(({ subject }) => subject);
+    from = { id, side };
+  }
+}
+
+const applications = ['Claude 1', 'Claude 2', 'Cursor'];
+
+/** Calls of many subjects over three quarters of an hour, with a pause of an hour in between; tools have the number of the call. */
+const mixed = Array.from({ length: 240 }, (_, place) => {
+  const end = place % 11 === 0 ? ('tool_error' as const) : ('ok' as const);
+  return {
+    atMs: startMs + Math.floor(place / 3) * 23_456 + (place > 150 ? 3_600_000 : 0),
+    userId: `person_${(place * 7) % 13}`,
+    credential: { type: 'key' as const, id: `key_${place % 5}` },
+    application: {
+      text: applications[(place * 5) % 3] ?? '',
+      source: 'client_info' as const,
+    },
+    target: { id: `target_${place % 4}`, name: 'web' },
+    subject: `tool_${place % 6} ${place}`,
+    end: place % 17 === 0 ? ('refused' as const) : end,
+    error: place % 17 === 0 ? 'insufficient_scope' : undefined,
+  };
+});
+
+const filters: Readonly<Record<string, CallFilter>> = {
+  everything: {},
+  'a person': { person: 'person_4' },
+  'a key': { credential: 'key_2' },
+  'an application': { application: 'Cursor' },
+  'applications by a pattern': { application: 'Claude*' },
+  'a server': { target: 'target_1' },
+  'tools by a pattern': { names: ['tool_3*', '*_4 *'] },
+  'a person and tools': { person: 'person_4', names: ['tool_1*'] },
+  'a person and a server': { person: 'person_4', target: 'target_3' },
+  'a person and a key, failed': { person: 'person_1', credential: 'key_0', end: 'failed' },
+  failed: { end: 'failed' },
+  'failed in an application': { end: 'failed', application: 'Claude 2' },
+  'an error code': { error: 'insufficient_scope' },
+  'a time': { person: 'person_4', fromMs: startMs + 300_000, untilMs: startMs + 4_500_000 },
+  nobody: { person: 'nobody' },
+};
+
+function expected(filter: CallFilter): readonly string[] {
+  const { person, credential, application, target, names, end, error } = filter;
+  const is = (pattern: string | undefined, text: string) =>
+    pattern === undefined || new RegExp(`^${pattern.replaceAll('*', '.*')}$`).test(text);
+  return mixed
+    .filter(
+      (call) =>
+        is(person, call.userId) &&
+        is(credential, call.credential.id) &&
+        is(application, call.application.text) &&
+        is(target, call.target.id) &&
+        (!names || names.some((name) => is(name, call.subject))) &&
+        (end !== 'failed' || call.end !== 'ok') &&
+        is(error, call.error ?? '') &&
+        call.atMs >= (filter.fromMs ?? 0) &&
+        call.atMs < (filter.untilMs ?? Infinity),
+    )
+    .map(({ subject }) => subject)
+    .toReversed();
+}
+
+await onEachDatabase('the index of recorded calls', ({ open }) => {
+  test('a search finds the same without an index, with one, and with an index of the older half', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    await write(db, mixed);
+    const find = async () => {
+      const found: Record<string, unknown> = {};
+      for (const [name, filter] of Object.entries(filters)) {
+        const from = { id: '000000000000', side: 'newer' as const };
+        found[name] = [await findAll(db, filter), await findAll(db, filter, { from })];
+      }
+      return found;
+    };
+    const all = Object.entries(filters).map(([name, filter]) => [
+      name,
+      [expected(filter), expected(filter)],
+    ]);
+
+    const without = await find();
+    await indexAll(db, startMs + 2 * callQuarterMs);
+    const half = await find();
+    await indexAll(db, startMs * 2);
+    const indexed = await find();
+
+    expect(without).toEqual(Object.fromEntries(all));
+    expect(half).toEqual(without);
+    expect(indexed).toEqual(without);
+  });
+
+  test('a search reads no row of seconds in which a subject of its filter has no calls', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    const calls = Array.from({ length: 100 }, (_, place) => ({
+      atMs: startMs + place * 5000,
+      userId: place % 10 === 0 ? 'dana' : 'eli',
+    }));
+    await write(db, calls);
+    await indexAll(db, startMs * 2);
+    await db
+      .updateTable('call_record')
+      .set({ person_id: 'dana' })
+      .where('person_id', '=', 'eli')
+      .execute();
+
+    expect(await findAll(db, { person: 'dana' })).toHaveLength(10);
+  });
+
+  test('a search that is stopped continues where it was, without gaps or repetitions', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    const calls = Array.from({ length: 9000 }, (_, place) => ({
+      atMs: startMs + Math.floor(place / 500) * 1000,
+      userId: place % 1500 === 7 ? 'dana' : 'eli',
+      subject: `${place}`,
+    }));
+    await write(db, calls);
+    const signal = AbortSignal.abort();
+    const wanted = ['7507', '6007', '4507', '3007', '1507', '7'];
+    const search = {
+      organizationId,
+      filter: { person: 'dana' },
+      limit: 7,
+      watermarkMs: startMs * 2,
+    };
+
+    const first = await searchCalls(db, { ...search, signal });
+    const older = await findAll(db, search.filter, { signal });
+    const from = { id: '000000000000', side: 'newer' as const };
+    const newer = await findAll(db, search.filter, { signal, from });
+
+    expect(first).toMatchObject({
+      hasMore: true,
+      calls: [{ subject: '7507' }, { subject: '6007' }],
+    });
+    expect(first.stoppedAt).toMatch(/^[\da-f]{24}$/);
+    expect(older).toEqual(wanted);
+    expect(newer).toEqual(wanted);
+  });
+
+  test('a call that ends after its quarter was indexed is found by its end', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    await write(db, [{ atMs: startMs, subject: 'beside it', end: 'tool_error' }]);
+    const log = logOf(db, () => startMs + 5000);
+    const call = madeCall({ subject: 'slow' });
+    const row = await log.begin(call);
+    await indexAll(db, startMs * 2);
+    const before = await findAll(db, { end: 'failed' });
+    log.note({ ...call, end: 'tool_error' }, row);
+    await log.close();
+
+    const ended = await findAll(db, { end: 'tool_error' });
+    await indexAll(db, startMs * 2);
+
+    expect(before).toEqual(['slow', 'beside it']);
+    expect(ended).toEqual(['slow', 'beside it']);
+    expect(await findAll(db, { end: 'tool_error' })).toEqual(['slow', 'beside it']);
+  });
+
+  test('a call that ends while its quarter is indexed leaves it without index', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    const log = logOf(db, () => startMs);
+    const call = madeCall({ subject: 'slow' });
+    const row = await log.begin(call);
+    const quarter = callQuarterOf(startMs);
+    const [claimed] = await claimQuarters(db, organizationId, [quarter], startMs);
+    if (!claimed) throw new Error('not claimed');
+    log.note({ ...call, end: 'tool_error' }, row);
+    await log.close();
+
+    await indexQuarter(db, claimed);
+
+    expect(await db.selectFrom('call_quarter').select('calls').execute()).toEqual([]);
+  });
+
+  test('a quarter is indexed by one process at a time, and by another if that one has ended', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    const claim = async (nowMs: number) => {
+      const claimed = await claimQuarters(db, organizationId, [7, 8], nowMs);
+      return claimed.map(({ quarter }) => quarter).toSorted((one, other) => one - other);
+    };
+    const [first] = await claimQuarters(db, organizationId, [7], startMs);
+    if (first) await indexQuarter(db, first);
+
+    expect(await claim(startMs)).toEqual([8]);
+    expect(await claim(startMs + 599_000)).toEqual([]);
+    expect(await claim(startMs + 601_000)).toEqual([8]);
+  });
+
+  test('of many names in a quarter, two thousand are written down, and each is found', async () => {
+    await using stores = await open();
+    const { db } = stores;
+    const names = Array.from({ length: 2400 }, (_, place) => `name_${place}`);
+    await write(
+      db,
+      names.map((subject, place) => ({ atMs: startMs + Math.floor(place / 100) * 1000, subject })),
+    );
+    await indexAll(db, startMs * 2);
+    const { count } = await db
+      .selectFrom('call_subject')
+      .select(({ fn }) => fn.countAll<number>().as('count'))
+      .where('kind', '=', 'name')
+      .executeTakeFirstOrThrow();
+
+    expect(count).toBe(2001);
+    expect(await findAll(db, { names: ['name_0'] })).toEqual(['name_0']);
+    expect(await findAll(db, { names: ['name_2399'] })).toEqual(['name_2399']);
+    expect(await findAll(db, { names: ['name_23*'] })).toHaveLength(111);
+  });
+});
