@@ -5,6 +5,7 @@ import type { CallContents } from '#model/call-contents';
 import type { CallRecord, EndedCall } from '#model/calls';
 import { CallRows, type CallRowsPorts, shortened } from './call-rows.ts';
 import type { ContentLog } from './content-log.ts';
+import { MissingCalls } from './missing-calls.ts';
 import { KnownPeriods } from './known-periods.ts';
 
 /** Half of the second that a killed process may lose: the other half is for a write that takes long. */
@@ -63,6 +64,7 @@ export class CallLog {
   #isCommitting = false;
   /** How many calls wait, by the id of their credential. */
   readonly #queuedOf = new Map<string, number>();
+  readonly #missing: MissingCalls;
   readonly #refusals = new Map<string, Refusal>();
   readonly #refusalKinds = new Map<string, number>();
   #refusalsSinceMs = 0;
@@ -79,6 +81,7 @@ export class CallLog {
   constructor(ports: CallLogPorts) {
     this.#ports = ports;
     this.#rows = new CallRows(ports);
+    this.#missing = new MissingCalls(ports);
     this.#timer = setInterval(() => void this.flush(), flushEveryMs).unref();
   }
 
@@ -155,6 +158,7 @@ export class CallLog {
     if (!this.#hasRoom(own)) {
       queued.contents?.letGo();
       this.#dropped += 1;
+      this.#missing.add(queued.call.endpoint.organization);
       return false;
     }
     this.#queue.push(queued);
@@ -212,7 +216,7 @@ export class CallLog {
     try {
       // New numbers of refusals wait for the next time, because refusals may arrive without a pause.
       await this.#writeRepeated();
-      while (this.#queue.length > 0 || this.#ended.length > 0) {
+      while (this.#queue.length > 0 || this.#ended.length > 0 || this.#missing.size > 0) {
         await this.#writeSome();
         // Calls that arrived meanwhile come first.
         await pause(0);
@@ -253,7 +257,10 @@ export class CallLog {
     await this.#rows.learnNames(waiting);
     const rows = waiting.map(({ call, refusal }) => this.#rows.of(call, refusal?.times ?? 1));
     const ended = this.#ended.slice(0, rowsAtOnce);
-    await this.#write({ calls: rows.filter((row) => row !== undefined), ended });
+    const missing = this.#missing.size > 0 ? await this.#missing.take() : undefined;
+    const calls = rows.filter((row) => row !== undefined);
+    await this.#write({ calls, ended, gaps: missing?.gaps ?? [] });
+    missing?.written();
     this.#ended.splice(0, ended.length);
     this.#queue.splice(0, waiting.length);
     for (const [place, queued] of waiting.entries()) this.#isWritten(queued, rows[place]);
@@ -282,9 +289,9 @@ export class CallLog {
   }
 
   async #write(writes: Partial<CallWrites>): Promise<void> {
-    const { calls = [], ended = [], repeated = [], isDurable = false } = writes;
+    const { calls = [], ended = [], repeated = [], gaps = [], isDurable = false } = writes;
     const periods = this.#known.newOf([...calls, ...ended]);
-    await this.#ports.write({ calls, periods, repeated, ended, isDurable });
+    await this.#ports.write({ calls, periods, repeated, ended, gaps, isDurable });
     this.#known.add(periods);
   }
 

@@ -1,6 +1,7 @@
 import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
 import { deleteOldContents, nextStoringTarget, type StoringTarget } from '#db/call-contents';
+import { deleteOldGaps } from '#db/call-gaps';
 import { deleteCallPeriods, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
@@ -47,6 +48,7 @@ export class CallRetention {
   delete(): Promise<void> {
     this.#deleting ??= this.#deleteContents()
       .then(() => this.#deleteAll())
+      .then(() => deleteOldGaps(this.#ports.db, this.#ports.clock.now()))
       .catch((error: unknown) => this.#ports.failed(error))
       .finally(() => {
         this.#deleting = undefined;

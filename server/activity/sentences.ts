@@ -1,5 +1,5 @@
 import type { RefusalCode } from '#gateway/gateway-refusal';
-import type { CallEnd, CallRecord, UpstreamAccount } from '#model/calls';
+import type { CallEnd, CallRecord, GapReason, UpstreamAccount } from '#model/calls';
 
 /** How calls end, as pages name it. */
 export const endWords: Readonly<Record<CallEnd, string>> = {
@@ -10,6 +10,12 @@ export const endWords: Readonly<Record<CallEnd, string>> = {
   upstream_error: 'Server error',
   cancelled: 'Cancelled',
   unknown: 'Unknown',
+};
+
+/** Why calls are missing, after a colon. */
+export const gapWords: Readonly<Record<GapReason, string>> = {
+  queue_full: 'the queue was full',
+  unknown: 'a later version recorded why',
 };
 
 /** What was sent to the MCP server as proof of who calls. */

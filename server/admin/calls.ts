@@ -24,6 +24,7 @@ import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
 import { administer, type Command } from './command.ts';
 import { fields, wholeNumber, words } from './fields.ts';
+import { gapViewSchema, missingCalls, tellMissing } from './missing-calls.ts';
 import { type Actor, mayDo, organizationOperation, type Operation } from './operation.ts';
 import { type Ports, findListed, namedOrganization } from './positionals.ts';
 import { printMade, printRows } from './print.ts';
@@ -192,6 +193,10 @@ async function selected(
   };
 }
 
+/** The calls that are missing in the time of a filter. */
+const findMissing = (reading: Reading, filter: CallFilter, db: Db) =>
+  missingCalls(db, reading.organization.id, filter, ownCallsOnly(reading) !== undefined);
+
 export const callList = organizationOperation({
   name: 'call.list',
   doc: 'List the recorded calls of an organization, newest first',
@@ -210,13 +215,17 @@ export const callList = organizationOperation({
     searchedTo: fields.at
       .nullable()
       .describe('Set if the search took too long: how far back it has searched'),
+    missing: z
+      .array(gapViewSchema)
+      .describe('Calls in the selected time that were answered and not recorded, newest first'),
   }),
   async run({ after, newer, limit, ...filter }, reading, { db, clock }) {
     const id = newer ?? after;
     const side = newer === undefined ? 'older' : 'newer';
+    const chosen = await selected(filter, reading, db);
     const found = await searchCalls(db, {
       organizationId: reading.organization.id,
-      filter: await selected(filter, reading, db),
+      filter: chosen,
       from: id === undefined ? undefined : { id, side },
       limit,
       watermarkMs: watermarkAt(clock.now()),
@@ -227,6 +236,7 @@ export const callList = organizationOperation({
       items: calls.map(toCallView),
       next: hasMore ? (stoppedAt ?? last?.id ?? null) : null,
       searchedTo: stoppedAt === undefined ? null : Math.floor(writtenAtMs(stoppedAt) / 1000),
+      missing: await findMissing(reading, chosen, db),
     };
   },
 });
@@ -253,16 +263,16 @@ export const callExport = organizationOperation({
     ...callFilter,
     format: z.enum(['csv', 'jsonl']),
   }),
-  output: z.object({ query: z.custom<ExportedQuery>() }),
+  output: z.object({ query: z.custom<ExportedQuery>(), missing: z.array(gapViewSchema) }),
   target: ({ format }) => format,
   async run(input, reading, { db, clock }) {
-    return {
-      query: {
-        organizationId: reading.organization.id,
-        filter: await selected(input, reading, db),
-        watermarkMs: watermarkAt(clock.now()),
-      },
+    const filter = await selected(input, reading, db);
+    const query = {
+      organizationId: reading.organization.id,
+      filter,
+      watermarkMs: watermarkAt(clock.now()),
     };
+    return { query, missing: await findMissing(reading, filter, db) };
   },
 });
 
@@ -382,10 +392,12 @@ const listCommand: Command = {
   ],
   doc: 'list the recorded calls of an organization or a server, newest first',
   endsWithReader: true,
-  async run(input, { out, ...ports }) {
+  async run(input, { out, tell, ...ports }) {
     const filter = await filterOf(input, ports);
     const startMs = watermarkAt(ports.clock.now());
-    const { items } = await administer(callList, { ...filter, limit: input.must('limit') }, ports);
+    const wanted = { ...filter, limit: input.must('limit') };
+    const { items, missing } = await administer(callList, wanted, ports);
+    tellMissing(missing, tell);
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
       const rows = isJson ? items.map(printedCall) : items.map(tableRow);
@@ -453,10 +465,11 @@ const exportCommand: Command = {
   ],
   doc: 'print the recorded calls of an organization or a server',
   endsWithReader: true,
-  async run(input, { out, ...ports }) {
+  async run(input, { out, tell, ...ports }) {
     const format = input.flag('csv') ? 'csv' : 'jsonl';
     const wanted = { ...(await filterOf(input, ports)), format };
-    const { query } = await administer(callExport, wanted, ports);
+    const { query, missing } = await administer(callExport, wanted, ports);
+    tellMissing(missing, tell);
     for await (const piece of exportCalls(query, format, ports.stores.db)) {
       piece.trimEnd().split(/\r?\n/).forEach(out);
       // SQLite answers within the same turn, in which the reader cannot be seen to disconnect.

@@ -17,6 +17,8 @@ import { wireName } from './wire-names.ts';
 export interface CommandPorts extends Ports {
   /** Writes a line to stdout. */
   readonly out: (line: string) => void;
+  /** Writes a line to stderr, so that a program that reads stdout does not get it. */
+  readonly tell: (line: string) => void;
   /** Reads a new password, typed twice in a terminal or piped in once. */
   readonly readPassword: () => Promise<{ password: string; repeated: string }>;
   readonly hashing: Pick<PasswordHashing, 'hash'>;

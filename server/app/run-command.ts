@@ -89,7 +89,7 @@ export async function runCommand(argv: readonly string[], host: CommandHost): Pr
       baseUrl: command.options.includes(knownBaseUrl) ? input.text('base-url') : undefined,
     };
     const setup = await commandSetup(stores.db, place, clock);
-    const ports = { stores: { ...stores, ...setup }, clock, out, hashing };
+    const ports = { stores: { ...stores, ...setup }, clock, out, tell, hashing };
     if (command.endsWithReader) endWithReader();
     await command.run(input, { ...ports, readPassword: () => readPassword(terminal) });
   } finally {

@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { CompiledQuery } from 'kysely';
 
 import { type CallEnd, type CallRecord, callRetentionDays } from '#model/calls';
+import { addGaps, type NodeGap } from './call-gaps.ts';
 import type { Schema } from './schema.ts';
 import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
 import { quickTransaction, transaction, type Db } from './transaction.ts';
@@ -111,6 +112,8 @@ export interface CallWrites {
   readonly repeated: readonly CallRepetitions[];
   /** Calls whose rows were written when they began, as they ended. */
   readonly ended: readonly CallRecord[];
+  /** Calls that are not recorded. */
+  readonly gaps: readonly NodeGap[];
   /** Whether the rows must be on disk before the promise resolves. */
   readonly isDurable: boolean;
 }
@@ -118,7 +121,7 @@ export interface CallWrites {
 /** Writes rows, periods, ends and numbers of repetitions in one transaction. */
 export async function writeCalls(
   db: Db,
-  { calls, periods, repeated, ended, isDurable }: CallWrites,
+  { calls, periods, repeated, ended, gaps, isDurable }: CallWrites,
 ): Promise<void> {
   await (isDurable ? transaction : quickTransaction)(db, async (tx) => {
     await forEachRow(tx, insertCall, calls.map(toRow));
@@ -149,6 +152,7 @@ export async function writeCalls(
     );
     // A call may end long after its row was written and indexed.
     await forEachRow(tx, forgetQuarter, quartersOf(ended));
+    await addGaps(tx, gaps);
   });
 }
 

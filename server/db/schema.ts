@@ -414,6 +414,17 @@ export interface Schema {
     /** See `secondsText`. */
     seconds: string;
   };
+  /** Calls that were answered and not recorded. */
+  call_gap: {
+    organization_id: string;
+    /** Of its beginning, since 1970. */
+    minute: number;
+    node: string;
+    reason: string;
+    from_ms: number;
+    until_ms: number;
+    calls: number;
+  };
   /** Stored arguments and results of calls. */
   call_content: {
     organization_id: string;

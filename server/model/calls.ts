@@ -129,3 +129,16 @@ export interface CallRecord extends Omit<
   /** How often it happened: equal refusals of a minute are one row. */
   readonly times: number;
 }
+
+/** Why calls are missing. `unknown` for a reason that a later version has stored. */
+export const gapReasons = ['queue_full', 'unknown'] as const;
+export type GapReason = (typeof gapReasons)[number];
+
+/** Calls of an organization that were answered and not recorded. */
+export interface CallGap {
+  readonly reason: GapReason;
+  /** When the first and the last of them ended, in milliseconds since 1970. */
+  readonly fromMs: number;
+  readonly untilMs: number;
+  readonly calls: number;
+}

@@ -18,6 +18,8 @@ export interface Administration extends AsyncDisposable {
     readonly contentKey: Pick<MasterKey, 'open'>;
   };
   readonly clock: StillClock;
+  /** The lines that the last command wrote to stderr. */
+  readonly told: readonly string[];
   /** Runs a command line without `latchkey-server`; the lines that it printed. */
   run(...argv: string[]): Promise<string[]>;
   /** Runs a command line with `--json`; the document that it printed. */
@@ -37,6 +39,7 @@ export async function administration(): Promise<Administration> {
   };
   const stores = { ...(await openStores(folder.path)), ...setup };
 
+  let told: string[] = [];
   async function run(...argv: string[]): Promise<string[]> {
     const { command, rest } = findCommand(argv);
     if (!('run' in command))
@@ -44,10 +47,12 @@ export async function administration(): Promise<Administration> {
     const input = readOptions(command.options, rest, {});
     checkPositionals(command, input.positionals);
     const lines: string[] = [];
+    told = [];
     await command.run(input, {
       stores,
       clock,
       out: (line) => lines.push(line),
+      tell: (line) => told.push(line),
       readPassword: () => Promise.resolve({ password: typed, repeated: typed }),
       hashing: passwordHashing(),
     });
@@ -57,6 +62,9 @@ export async function administration(): Promise<Administration> {
   return {
     stores,
     clock,
+    get told() {
+      return told;
+    },
     run,
     json: async (...argv) => JSON.parse((await run(...argv, '--json')).join('\n')),
     async [Symbol.asyncDispose]() {

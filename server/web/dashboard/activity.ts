@@ -24,6 +24,7 @@ import {
   usualDays,
 } from './calls.ts';
 import { showCall, showContents } from './call.ts';
+import { missingNotice } from './missing-calls.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
@@ -140,6 +141,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     isOwn,
     servers: await serverChoices(organization, query, ports),
     chips: chipsOf(organization, query, found.calls),
+    missing: await missingNotice(visit, filter, ports),
     table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
     ...pagesOf(organization, query, found, from),
     exports: found.calls.length === 0 ? [] : exportLinks(organization, query),
@@ -296,6 +298,8 @@ interface ActivityPageData extends ReturnType<typeof pagesOf> {
   readonly isOwn: boolean;
   readonly servers: readonly Choice[];
   readonly chips: readonly Chip[];
+  /** Says which calls are missing. */
+  readonly missing: Html | undefined;
   readonly table: Table;
   /** Files with everything that the filter selects; none if it selects nothing here. */
   readonly exports: readonly Link[];
@@ -316,6 +320,7 @@ ${chips.map(
 )}
 </ul>`
 }
+${data.missing}
 ${dataTable(data.table)}
 ${
   searched &&

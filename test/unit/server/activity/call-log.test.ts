@@ -1,6 +1,7 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 
 import { CallLog } from '#server/activity/call-log';
+import type { NodeGap } from '#server/db/call-gaps';
 import type { CallRecord } from '#server/model/calls';
 import { madeCall } from '#support/made-calls';
 
@@ -9,20 +10,25 @@ const callsOf = (id: string) => madeCall({ credential: { type: 'key', id } });
 /** A log and the rows that it has written. */
 function logOf() {
   const rows: CallRecord[] = [];
+  const gaps: NodeGap[] = [];
+  let nowMs = 1_800_000_000_000;
   const log = new CallLog({
-    write: async ({ calls }) => void rows.push(...calls),
+    async write(writes) {
+      rows.push(...writes.calls);
+      gaps.push(...writes.gaps);
+    },
     namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
     node: 'node-1',
-    nowMs: () => 1_800_000_000_000,
+    nowMs: () => (nowMs += 1),
     failed: (error) => {
       throw error;
     },
   });
-  return { log, rows };
+  return { log, rows, gaps };
 }
 
 test('call log: one caller cannot fill the queue, and what finds no room is counted', async () => {
-  const { log, rows } = logOf();
+  const { log, rows, gaps } = logOf();
 
   for (let at = 0; at < 30_000; at += 1) log.note(callsOf('loud'));
   for (let at = 0; at < 50; at += 1) log.note(callsOf('quiet'));
@@ -33,4 +39,37 @@ test('call log: one caller cannot fill the queue, and what finds no room is coun
   expect(writtenOf('quiet')).toBe(50);
   expect(writtenOf('loud')).toBe(30_000 - dropped);
   expect(dropped).toBeGreaterThanOrEqual(10_000);
+  const gap = { organizationId: 'acme', node: 'node-1', reason: 'queue_full', calls: dropped };
+  expect(gaps).toMatchObject([gap]);
+  expect(gaps[0]?.untilMs).toBe((gaps[0]?.fromMs ?? 0) + dropped - 1);
+});
+
+test('call log: calls that are dropped while a gap is written are in the next one, and none is lost with a failed write', async () => {
+  const gaps: NodeGap[] = [];
+  const writing = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let attempts = 0;
+  const log = new CallLog({
+    async write(writes) {
+      if (writes.gaps.length > 0) await writing[attempts++]?.promise;
+      gaps.push(...writes.gaps);
+    },
+    namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
+    node: 'node-1',
+    nowMs: () => 1_800_000_000_000,
+    failed: () => undefined,
+  });
+  const drop = () => {
+    const before = log.dropped;
+    while (log.dropped < before + 3) log.note(callsOf('loud'));
+  };
+
+  drop();
+  await vi.waitFor(() => expect(attempts).toBe(1));
+  writing[0]?.reject(new Error('disk full'));
+  await vi.waitFor(() => expect(attempts).toBe(2));
+  drop();
+  writing[1]?.resolve();
+  await log.close();
+
+  expect(gaps.map(({ calls }) => calls)).toEqual([3, 3]);
 });

@@ -4,6 +4,8 @@ import { exportCalls } from '#server/activity/export-calls';
 import { callExport, callList, callRead } from '#server/admin/calls';
 import { findCommand } from '#server/cli/find-command';
 import { readOptions } from '#server/config/read-options';
+import { addGaps } from '#server/db/call-gaps';
+import { findOrganization } from '#server/db/organizations';
 import { deleteUser } from '#server/db/people';
 import { findServer } from '#server/db/servers';
 import { passwordHashing } from '#server/accounts/passwords';
@@ -105,6 +107,23 @@ test('members and viewers list, read and export their own calls only', async () 
     const others = at.perform(callExport, { ...exported, person }, by.member);
     await expect(others).rejects.toMatchObject({ code: 'forbidden' });
   }
+});
+
+test('missing calls: those who see all calls read how many, others only when, and other organizations nothing', async () => {
+  const { at, by } = await withCalls();
+  await using _ = at;
+  const { db } = at.stores;
+  const organizationId = (await findOrganization(db, 'acme'))?.id ?? '';
+  const nowMs = at.clock.now() * 1000;
+  const gap = { organizationId, node: 'node-1', reason: 'queue_full', fromMs: nowMs } as const;
+  await addGaps(db, [{ ...gap, untilMs: nowMs + 1, calls: 7 }]);
+  const missing = async (who: keyof typeof by, organization = 'acme') =>
+    (await at.perform(callList, { organization }, by[who])).missing;
+  const times = { from: at.clock.now(), until: at.clock.now() + 1, reason: 'queue_full' };
+
+  expect(await missing('admin')).toEqual([{ ...times, calls: 7 }]);
+  expect(await missing('viewer')).toEqual([{ ...times, calls: null }]);
+  expect(await missing('other', 'other')).toEqual([]);
 });
 
 test('a call of another organization is found neither by its id nor beyond a cursor', async () => {
@@ -350,6 +369,28 @@ test('call show and call export print a call; unknown ones are refused', async (
   }
 });
 
+test('call list says which calls are missing in the selected time, and call export too', async () => {
+  await using admin = await commandWithCalls();
+  const fromMs = (admin.clock.now() - 3600) * 1000;
+  const { db } = admin.stores;
+  const organization = await findOrganization(db, 'acme');
+  const gap = {
+    organizationId: organization?.id ?? '',
+    node: 'node-1',
+    reason: 'queue_full',
+  } as const;
+  await addGaps(db, [{ ...gap, fromMs, untilMs: fromMs + 1500, calls: 12 }]);
+  const words =
+    '12 calls between 2027-01-15T07:00:10Z and 2027-01-15T07:00:12Z are missing: the queue was full';
+
+  const listed = await admin.json('call', 'list', 'acme');
+  expect([listed, admin.told]).toEqual([expect.any(Array), [words]]);
+  await admin.run('call', 'export', 'acme', '--csv');
+  expect(admin.told).toEqual([words]);
+  await admin.run('call', 'list', 'acme', '--since', '30m');
+  expect(admin.told).toEqual([]);
+});
+
 /** Follows until `last` is printed; the tools in the order of printing. `turn` runs after each print. */
 async function followed(
   admin: Administration,
@@ -368,7 +409,8 @@ async function followed(
   };
   const { stores, clock } = admin;
   const readPassword = async () => ({ password: '', repeated: '' });
-  const ports = { stores, clock, out, readPassword, hashing: passwordHashing() };
+  const tell = () => undefined;
+  const ports = { stores, clock, out, tell, readPassword, hashing: passwordHashing() };
   const running = command.run(readOptions(command.options, rest, {}), ports);
   await expect(running).rejects.toBe(ended);
   return tools;

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 
+import { addGaps } from '#server/db/call-gaps';
 import { insertKey } from '#server/db/keys';
 import { insertOrganization } from '#server/db/organizations';
 import type { Role } from '#server/model/roles';
@@ -332,3 +333,18 @@ async function callIds({ server }: Awaited<ReturnType<typeof pageApp>>) {
   const rows = server.stores.db.selectFrom('call_record').select(['id', 'subject']);
   return rows.orderBy('id').execute();
 }
+
+test.each([
+  ['admin', '12 calls between 15 Jan, 08:00 and 15 Jan, 08:01 are missing: the queue was full.'],
+  ['member', 'Calls between 15 Jan, 08:00 and 15 Jan, 08:01 may be missing: the queue was full.'],
+] as const)('activity: the page of the %s says when calls are missing', async (role, words) => {
+  const { app, look } = await recorded(role, [{ userId: 'user_dora' }]);
+  const fromMs = Date.parse('2027-01-15T08:00:10Z');
+  const gap = { organizationId: 'org_acme', node: 'node-1', reason: 'queue_full' } as const;
+  await addGaps(app.server.stores.db, [{ ...gap, fromMs, untilMs: fromMs + 2000, calls: 12 }]);
+  const textOf = async (query: string) =>
+    (await look(query)).text.replaceAll(/<[^>]+>/g, '').replaceAll(/\s+/g, ' ');
+
+  expect(await textOf('?from=2027-01-15&until=2027-01-15')).toContain(words);
+  expect(await textOf('?from=2027-01-14&until=2027-01-14')).not.toContain('missing');
+});
