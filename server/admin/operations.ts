@@ -37,6 +37,7 @@ import {
   headerRestore,
   headerSet,
 } from './upstream-headers.ts';
+import { usageOperations } from './usage.ts';
 import { userOperations } from './users.ts';
 import { webhookOperations } from './webhooks.ts';
 
@@ -76,6 +77,7 @@ export const operations: readonly Operation[] = [
   ...auditOperations,
   ...callOperations,
   ...contentOperations,
+  ...usageOperations,
   ...webhookOperations,
   ...userOperations,
 ];

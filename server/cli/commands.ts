@@ -36,6 +36,7 @@ import {
   serverRestoreHeader,
   serverSetHeader,
 } from '#admin/upstream-header-commands';
+import { usageCommands } from '#admin/usage';
 import { userCommands } from '#admin/users';
 import { webhookCommands } from '#admin/webhooks';
 import { backup, type FolderCommand, restore } from './backup-commands.ts';
@@ -82,6 +83,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   ...auditCommands,
   ...callCommands,
   contentCommands.call,
+  ...usageCommands,
   ...webhookCommands,
   signingKeyRotate,
   backup,

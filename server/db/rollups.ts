@@ -21,9 +21,45 @@ export const periods = {
 /** A minute, an hour or a day. */
 export type Period = keyof typeof periods;
 
-/** The kinds of subjects that calls are counted for. */
-export const callKinds = ['server', 'client', 'key', 'person', 'tool', 'method'] as const;
+/** The kinds of subjects that calls are counted for. A subject of `caller` is a caller with a tool. */
+export const callKinds = [
+  'server',
+  'client',
+  'key',
+  'person',
+  'application',
+  'tool',
+  'caller',
+  'method',
+] as const;
 export type CallKind = (typeof callKinds)[number];
+
+/** Who calls: a person, or a client or key that acts for itself. */
+export interface Caller {
+  readonly type: 'person' | 'client' | 'key';
+  readonly id: string;
+}
+
+const callerTypes = ['person', 'client', 'key'] as const;
+
+/** Between the two parts of a subject of the kind `caller`, neither of which contains it. */
+const between = '\n';
+
+/** The subject under which the calls of a tool by one caller are counted. */
+export function callerSubject({ type, id }: Caller, tool: string): string {
+  return `${type}:${id}${between}${tool.replaceAll(between, ' ')}`;
+}
+
+/** The caller and the tool of a subject of the kind `caller`; `undefined` for other texts. */
+export function readCallerSubject(
+  subject: string,
+): { readonly caller: Caller; readonly tool: string } | undefined {
+  const [, typed, id, tool] = /^([a-z]+):(.+)\n(.*)$/.exec(subject) ?? [];
+  const type = callerTypes.find((known) => known === typed);
+  return type && id !== undefined && tool !== undefined
+    ? { caller: { type, id }, tool }
+    : undefined;
+}
 
 /** Numbers of calls and of failures. */
 export interface CallCounts {
@@ -43,10 +79,14 @@ export interface CallTally extends CallCounts {
   readonly serverId: string;
   readonly targetId: string;
   readonly kind: CallKind;
-  /** The id of a server, key, client or person; the name of a tool or method. */
+  /** The id of a server, key, client or person; the name of a tool, method or application; for `caller` see `callerSubject`. */
   readonly subject: string;
+  /** A range of latencies, as numbered in `usage/latencies.ts`, or `untimed`. */
   readonly bucket: number;
 }
+
+/** The bucket of calls whose latencies are not counted, because their subjects are many. */
+export const untimed = -100;
 
 /** A subject that calls are counted for, within its server. */
 export interface CallSubject {
@@ -54,7 +94,7 @@ export interface CallSubject {
   readonly subject: string;
 }
 
-/** The name of a tool or method that calls are counted for, within the target that has it. */
+/** The name of a tool, method or application that calls are counted for, within a target. */
 export interface TargetSubject {
   readonly targetId: string;
   readonly subject: string;
@@ -65,6 +105,10 @@ export interface CallFilter {
   readonly kind: CallKind;
   readonly serverId?: string | undefined;
   readonly subject?: string | undefined;
+  /** Of the kind `caller`: only the tools of this caller. */
+  readonly caller?: Caller | undefined;
+  /** Of the kind `caller`: only the callers of this tool. */
+  readonly tool?: string | undefined;
 }
 
 /** Selects rows of one organization from `from` (inclusive) to `until` (exclusive), summed up by steps. */
@@ -107,23 +151,26 @@ export async function recordCalls(db: Db, tallies: readonly CallTally[]): Promis
   });
 }
 
-/** The stored names of tools and methods of all targets. */
-export async function listCountedNames(db: Db): Promise<(TargetSubject & { kind: CallKind })[]> {
+/** The kinds whose subjects are names that callers choose. */
+const namedKinds = ['tool', 'method', 'application'] as const;
+export type NamedKind = (typeof namedKinds)[number];
+
+/** The stored names of tools, methods and applications of all targets. */
+export async function listCountedNames(db: Db): Promise<(TargetSubject & { kind: NamedKind })[]> {
   const rows = await db
     .selectFrom('usage_rollup')
     .select(['target_id', 'kind', 'subject'])
     .distinct()
     .where('period', '=', 'day')
-    .where('kind', 'in', ['tool', 'method'])
+    .where('kind', 'in', namedKinds)
     .orderBy('target_id')
     .orderBy('kind')
     .orderBy('subject')
     .execute();
-  return rows.map((row) => ({
-    targetId: row.target_id,
-    kind: row.kind === 'tool' ? 'tool' : 'method',
-    subject: row.subject,
-  }));
+  return rows.flatMap((row) => {
+    const kind = namedKinds.find((known) => known === row.kind);
+    return kind ? [{ targetId: row.target_id, kind, subject: row.subject }] : [];
+  });
 }
 
 /** Deletes expired rows, at most sixty periods of each length at a time. */
@@ -316,11 +363,12 @@ async function addRows(rows: readonly Row[], db: Db): Promise<void> {
 }
 
 const overTime = ofEachStep((step) =>
-  preparedQuery((db, servers: Selected, subjects: Selected, ...span: Span) =>
+  preparedQuery((db, ...[servers, subjects, parts, ...span]: [...Lists, ...Span]) =>
     summed(db, span)
       .select([step.as('at'), 'bucket'])
       .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
       .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
+      .$if(parts.length > 0, (of) => of.where(hasParts(parts)))
       .groupBy([step, 'bucket'])
       .orderBy('at')
       .orderBy('bucket'),
@@ -329,7 +377,7 @@ const overTime = ofEachStep((step) =>
 
 // The sums are materialized, because reading the rows is expensive: the ranking and the result both need them.
 const busiestSums = preparedQuery(
-  (db, limit: number, servers: Selected, subjects: Selected, ...span: Span) =>
+  (db, ...[limit, servers, subjects, parts, ...span]: [number, ...Lists, ...Span]) =>
     db
       .with(
         (named) => named('sums').materialized(),
@@ -338,6 +386,7 @@ const busiestSums = preparedQuery(
             .select(['endpoint_id', 'subject', 'bucket'])
             .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
             .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
+            .$if(parts.length > 0, (of) => of.where(hasParts(parts)))
             .groupBy(['endpoint_id', 'subject', 'bucket']),
       )
       .with('most', (query) =>
@@ -402,12 +451,13 @@ const ofSubjects = ofEachStep((step) =>
 
 // Rows of days suffice, because every call is counted in the row of its day.
 const countedDays = preparedQuery(
-  (db, days: readonly number[], servers: Selected, subjects: Selected, ...span: Span) =>
+  (db, ...[days, servers, subjects, parts, ...span]: [readonly number[], ...Lists, ...Span]) =>
     inSpan(db, span)
       .select('endpoint_id')
       .where('at', 'in', days)
       .$if(servers.length > 0, (of) => of.where('endpoint_id', 'in', servers))
       .$if(subjects.length > 0, (of) => of.where('subject', 'in', subjects))
+      .$if(parts.length > 0, (of) => of.where(hasParts(parts)))
       .limit(1),
 );
 
@@ -423,11 +473,25 @@ type Span = readonly [
 /** The values that a query selects; all if there are none. */
 type Selected = readonly string[];
 
-function toLists({ serverId, subject }: Pick<CallFilter, 'serverId' | 'subject'> = {}): [
-  Selected,
-  Selected,
-] {
-  return [serverId === undefined ? [] : [serverId], subject === undefined ? [] : [subject]];
+type Lists = [servers: Selected, subjects: Selected, parts: Selected];
+
+function toLists({ serverId, subject, caller, tool }: Partial<CallFilter> = {}): Lists {
+  const parts = [
+    caller ? callerSubject(caller, '') : '',
+    tool === undefined ? '' : between + tool.replaceAll(between, ' '),
+  ];
+  return [
+    serverId === undefined ? [] : [serverId],
+    subject === undefined ? [] : [subject],
+    parts.some((part) => part !== '') ? parts : [],
+  ];
+}
+
+/** Whether a subject begins with the first part and ends with the second one. */
+function hasParts([first, last]: Selected) {
+  const [start, end] = [sql`cast(${first} as text)`, sql`cast(${last} as text)`];
+  return sql<boolean>`(substr(subject, 1, length(${start})) = ${start}
+    and substr(subject, length(subject) - length(${end}) + 1) = ${end})`;
 }
 
 function toSpan({ organizationId, period, from, until }: RollupSpan, kind: string): Span {

@@ -1,5 +1,5 @@
 import { preparedQuery } from './prepared-query.ts';
-import type { CallKind } from './rollups.ts';
+import { type Caller, type CallKind, readCallerSubject } from './rollups.ts';
 import type { Db } from './transaction.ts';
 
 const namesIn = (table: 'endpoint' | 'oauth_client' | 'api_key') =>
@@ -42,13 +42,39 @@ export async function findOrganizationNames(
   return new Map(rows.map(({ id, name }) => [id, name]));
 }
 
-/** Display names of subjects, by id. Deleted subjects have none. The subject of a tool or method is its name. */
+/** Names of the callers of subjects of the kind `caller`, by subject. Deleted ones have none. */
+export async function findCallerNames(
+  db: Db,
+  subjects: readonly string[],
+): Promise<ReadonlyMap<string, string>> {
+  const callers = subjects.flatMap((subject) => {
+    const read = readCallerSubject(subject);
+    return read ? [{ subject, ...read.caller }] : [];
+  });
+  const ofType = async (type: Caller['type']) => {
+    const these = callers.filter((caller) => caller.type === type);
+    const names = await findSubjectNames(db, type, [...new Set(these.map(({ id }) => id))]);
+    return these.flatMap(({ subject, id }) => {
+      const name = names.get(id);
+      return name === undefined ? [] : [[subject, name] as const];
+    });
+  };
+  return new Map([
+    ...(await ofType('person')),
+    ...(await ofType('client')),
+    ...(await ofType('key')),
+  ]);
+}
+
+/** Display names of subjects, by id. Deleted subjects have none. The subject of a tool, method or application is its name. */
 export async function findSubjectNames(
   db: Db,
-  kind: CallKind,
+  kind: Exclude<CallKind, 'caller'>,
   ids: readonly string[],
 ): Promise<ReadonlyMap<string, string>> {
-  if (kind === 'tool' || kind === 'method') return new Map(ids.map((name) => [name, name]));
+  if (kind === 'tool' || kind === 'method' || kind === 'application') {
+    return new Map(ids.map((name) => [name, name]));
+  }
   if (ids.length === 0) return new Map();
   const rows = await namesOf[kind](db, ids);
   return new Map(rows.map(({ id, name }) => [id, name]));

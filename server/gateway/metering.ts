@@ -61,6 +61,8 @@ export interface MeteredCall {
   readonly credential: Admission['credential'];
   /** The person who calls, or for whom an application calls. */
   readonly userId?: string | undefined;
+  /** The application, as it calls itself. */
+  readonly application?: string | undefined;
   /** `undefined` when it was refused before its body was read. */
   readonly method: string | undefined;
   /** As the caller wrote it. There may be no such tool. */
@@ -297,12 +299,14 @@ export class Metering {
     if (!admission || !isCall(this.#envelope)) return contents?.letGo();
     const { method, name } = this.#envelope ?? {};
     const durationMs = performance.now() - this.#startedAt;
+    const application = this.#application();
     this.#ports.note({
       serverId: admission.endpoint.id,
       targetId: admission.endpoint.target.id,
       serverPath: `${admission.endpoint.organization}/${admission.endpoint.name}`,
       credential: admission.credential,
       userId: admission.userId,
+      application: application?.text,
       method,
       tool: method === 'tools/call' ? name : undefined,
       outcome,
@@ -313,7 +317,7 @@ export class Metering {
     const isRecorded = end === 'refused' || this.#taskEnd || this.#isRecorded(method);
     const { ended } = this.#ports;
     if (ended && isRecorded) {
-      ended(this.#record(admission, end, facts, durationMs), this.#begun, contents);
+      ended(this.#record(admission, end, facts, durationMs, application), this.#begun, contents);
     } else contents?.letGo();
   }
 
@@ -337,11 +341,16 @@ export class Metering {
     return account === 'oauth_account' ? (this.#upstream?.account?.() ?? account) : account;
   }
 
+  #application(): AnnouncedApplication | undefined {
+    return applicationOf(this.#request, this.#message, this.#envelope, this.#session);
+  }
+
   #record(
     { endpoint, credential, userId }: SuspendedCall,
     end: CallEnd,
     { error, status, bytes = 0 }: AnswerFacts,
     durationMs: number,
+    application = this.#application(),
   ): EndedCall {
     const { id, address, headers } = this.#request;
     const { method, name, uri } = this.#envelope ?? {};
@@ -356,7 +365,7 @@ export class Metering {
       target: endpoint.target,
       credential,
       userId,
-      application: applicationOf(this.#request, this.#message, this.#envelope, this.#session),
+      application,
       address,
       account: this.#account(endpoint.target, end, error),
       method,

@@ -1,4 +1,13 @@
-import type { CallKind, CallTally, TargetSubject } from '#db/rollups';
+import {
+  type Caller,
+  callerSubject,
+  type CallKind,
+  type CallTally,
+  type NamedKind,
+  readCallerSubject,
+  type TargetSubject,
+  untimed,
+} from '#db/rollups';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { MeteredCall } from '#gateway/metering';
 import { LimitedMap } from '#model/limited-map';
@@ -45,7 +54,7 @@ export class CallMeter {
 
   /** Loads the stored names, so that a restart does not allow additional ones. */
   constructor(
-    counted: readonly (TargetSubject & { readonly kind: CallKind })[],
+    counted: readonly (TargetSubject & { readonly kind: NamedKind })[],
     ports: CallMeterPorts,
   ) {
     this.#names = new CountedNames(counted);
@@ -73,9 +82,9 @@ export class CallMeter {
   #talliesOf(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
     // The tallies of a name may change until it has been answered successfully, so they are not cached before.
     if (call.outcome !== 'ok') return this.#findTallies(call, at, bucket);
-    const { serverId, targetId, credential, userId = '', method, tool } = call;
+    const { serverId, targetId, credential, userId = '', application = '', method, tool } = call;
     const named = tool === undefined ? '' : `=${tool}`;
-    const key = `${serverId} ${targetId} ${credential.type} ${credential.id} ${userId} ${at} ${bucket} ${method}${named}`;
+    const key = `${serverId} ${targetId} ${credential.type} ${credential.id} ${userId} ${at} ${bucket} ${application}\n${method}${named}`;
     const known = this.#alike.get(key);
     if (known) return known;
     const tallies = this.#findTallies(call, at, bucket);
@@ -87,10 +96,11 @@ export class CallMeter {
   }
 
   #findTallies(call: MeteredCall, at: EpochSeconds, bucket: number): readonly MutableTally[] {
-    const { serverId, targetId, credential, userId, method, tool, outcome } = call;
+    const { serverId, targetId, credential, userId, application, method, tool, outcome } = call;
     const found: MutableTally[] = [];
     const find = (kind: CallKind, subject: string, among = this.#tallies) => {
-      const tally = { at, serverId, targetId, kind, subject, bucket, ...nothing };
+      const ofKind = kind === 'caller' ? untimed : bucket;
+      const tally = { at, serverId, targetId, kind, subject, bucket: ofKind, ...nothing };
       const key = keyOf(tally);
       const known = among.get(key) ?? (among.size < maxTallies ? tally : undefined);
       if (!known) return;
@@ -100,16 +110,22 @@ export class CallMeter {
     find('server', serverId);
     if (credential.type !== 'person') find(credential.type, credential.id);
     if (userId !== undefined) find('person', userId);
+    if (application) {
+      // Also one whose calls all fail, so it needs no successful call as proof.
+      const name = applicationName(application);
+      find('application', this.#names.subjectFor(targetId, 'application', name, true));
+    }
     if (method === undefined) return found;
     const isAnswered = outcome === 'ok';
     find('method', this.#names.subjectFor(targetId, 'method', method, isAnswered));
     if (tool === undefined) return found;
     const subject = this.#names.subjectFor(targetId, 'tool', tool, isAnswered);
-    if (subject === otherNames && !isAnswered && this.#mayProve(targetId, tool)) {
-      find('tool', tool, this.#unproved);
-    } else {
-      find('tool', subject);
-    }
+    const isUnproved = subject === otherNames && !isAnswered && this.#mayProve(targetId, tool);
+    const among = isUnproved ? this.#unproved : this.#tallies;
+    const name = isUnproved ? tool : subject;
+    find('tool', name, among);
+    const caller = callerOf(call);
+    if (caller) find('caller', callerSubject(caller, name), among);
     return found;
   }
 
@@ -128,15 +144,19 @@ export class CallMeter {
     if (unproved.length === 0) return;
     this.#unproved = new Map();
     this.#unprovedNames.clear();
-    const listed = await this.#ports.listed(unproved).catch((error: unknown) => {
+    const tools = unproved.filter(({ kind }) => kind === 'tool');
+    const listed = await this.#ports.listed(tools).catch((error: unknown) => {
       for (const tally of unproved) add(tally, this.#unproved);
       throw error;
     });
     const isListed = new Set(listed.map(({ targetId, subject }) => `${targetId} ${subject}`));
     for (const tally of unproved) {
-      const { targetId, subject: tool } = tally;
+      const { targetId } = tally;
+      const ofCaller = tally.kind === 'caller' ? readCallerSubject(tally.subject) : undefined;
+      const tool = ofCaller?.tool ?? tally.subject;
       const isProved = isListed.has(`${targetId} ${tool}`);
-      const subject = this.#names.subjectFor(targetId, 'tool', tool, isProved);
+      const name = this.#names.subjectFor(targetId, 'tool', tool, isProved);
+      const subject = ofCaller ? callerSubject(ofCaller.caller, name) : name;
       add({ ...tally, subject }, this.#tallies);
     }
   }
@@ -193,6 +213,19 @@ function keyOf({ kind, serverId, targetId, at, bucket, subject }: CallTally): st
   return `${kind} ${serverId} ${targetId} ${at} ${bucket} ${subject}`;
 }
 
+/** The person who calls, else the client or key. */
+function callerOf({ userId, credential: { type, id } }: MeteredCall): Caller | undefined {
+  if (userId !== undefined) return { type: 'person', id: userId };
+  return type === 'person' ? undefined : { type, id };
+}
+
+const maxApplication = 300;
+
+/** The name of an application without its version: the calls of all its versions are counted together. */
+export function applicationName(text: string): string {
+  return text.slice(0, maxApplication).replace(/(?<=\S)[ /]v?\d.*$/s, '');
+}
+
 const nothing = { calls: 0, toolErrors: 0, refused: 0, upstreamErrors: 0 };
 
 const maxNames = 100;
@@ -203,24 +236,24 @@ const maxGroups = 20_000;
 export const otherNames = '(other)';
 
 /**
- * Decides which tool and method names get rows of their own. Names come from callers, who can send anything, so a
- * name is accepted only after its MCP server has answered it successfully or listed it, and at most a hundred of each kind
- * per target. The names of the target that was called longest ago are forgotten first.
+ * Decides which names of tools, methods and applications get rows of their own. Names come from callers, who can send anything, so
+ * that of a tool or method is accepted only after its MCP server has answered it successfully or listed it, and at most a hundred of
+ * each kind per target. The names of the target that was called longest ago are forgotten first.
  */
 export class CountedNames {
   readonly #known = new LimitedMap<string, Set<string>>(maxGroups);
 
-  /** How many groups of names are remembered: two for each target. */
+  /** How many groups of names are remembered: three for each target. */
   get size(): number {
     return this.#known.size;
   }
 
-  constructor(stored: readonly (TargetSubject & { kind: CallKind })[] = []) {
+  constructor(stored: readonly (TargetSubject & { kind: NamedKind })[] = []) {
     for (const { targetId, kind, subject } of stored) this.#of(targetId, kind).add(subject);
   }
 
   /** The subject to count a name under: the name itself or `otherNames`. */
-  subjectFor(targetId: string, kind: 'tool' | 'method', name: string, isProved: boolean): string {
+  subjectFor(targetId: string, kind: NamedKind, name: string, isProved: boolean): string {
     const names = this.#of(targetId, kind);
     if (names.has(name)) return name;
     if (!isProved || names.size >= maxNames || !isCountable(name)) return otherNames;
@@ -228,7 +261,7 @@ export class CountedNames {
     return name;
   }
 
-  #of(targetId: string, kind: CallKind): Set<string> {
+  #of(targetId: string, kind: NamedKind): Set<string> {
     const key = `${kind} ${targetId}`;
     const names = this.#known.get(key) ?? new Set<string>();
     this.#known.set(key, names);

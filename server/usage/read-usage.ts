@@ -6,6 +6,7 @@ import {
   type TimedCounts,
   type CallFilter,
   type CallSubject,
+  untimed,
   sumCalls,
   sumCallsOfServers,
   sumCallsOfSubjects,
@@ -64,7 +65,7 @@ function usageSum(rows: readonly TimedCounts[]): UsageSum {
     sum.toolErrors += toolErrors;
     sum.refused += refused;
     sum.upstreamErrors += upstreamErrors;
-    answered.set(bucket, (answered.get(bucket) ?? 0) + calls - refused);
+    if (bucket !== untimed) answered.set(bucket, (answered.get(bucket) ?? 0) + calls - refused);
   }
   const tookAtMost = percentile(answered);
   return {
@@ -88,6 +89,8 @@ export interface UsageQuery {
   readonly organizationId: string;
   readonly range: UsageRange;
   readonly of: CallFilter;
+  /** How many of the subjects are named; by default fifty. */
+  readonly limit?: number | undefined;
 }
 
 /** Calls over time. Steps without calls are omitted, because an error rate of 0 would be misleading there. */
@@ -97,7 +100,7 @@ export interface UsageReading {
   readonly stepSeconds: number;
   readonly total: UsageSum;
   readonly points: readonly (UsageSum & { readonly at: EpochSeconds })[];
-  /** The fifty busiest subjects. */
+  /** The busiest subjects. */
   readonly subjects: readonly (CallSubject & { readonly total: UsageSum })[];
   /** The calls of all other subjects: together with those of `subjects` they are `total`. */
   readonly others: CallCounts;
@@ -121,13 +124,13 @@ export async function readServerUsage(
 
 /** Reads the calls that `of` selects. The number of rows read does not grow with the number of calls. */
 export async function readUsage(
-  { organizationId, range, of }: UsageQuery,
+  { organizationId, range, of, limit = mostSubjects }: UsageQuery,
   now: EpochSeconds,
   { db }: { readonly db: Db },
 ): Promise<UsageReading> {
   const span = spanOf(organizationId, range, now);
   const whole = wholeOf(span, await sumCalls(db, span, of));
-  const busiest = await listBusiest(db, span, of, mostSubjects);
+  const busiest = await listBusiest(db, span, of, limit);
   const subjects = busiest.map(({ serverId, subject, counts }) => {
     return { serverId, subject, total: usageSum(counts) };
   });

@@ -216,8 +216,11 @@ function stepWords(seconds: number): string {
 /** The numbers behind the plots, in a table that opens below them: the newest step first. Steps without calls may be missing. */
 export function usageNumbers({ points, stepSeconds }: PlottedUsage): Html {
   const form = stepSeconds >= daySeconds ? 'day' : 'moment';
+  const isTimed = points.some(({ p50 }) => p50 !== undefined);
+  const columns = ['From', 'Calls', 'Errors', ...(isTimed ? ['Median', 'p90', 'p99'] : [])];
   const rows = points.toReversed().map(({ at, calls, errors, p50, p90, p99 }) => {
-    const values = [callWords(calls), callWords(errors), ...[p50, p90, p99].map(msWords)];
+    const latencies = isTimed ? [p50, p90, p99].map(msWords) : [];
+    const values = [callWords(calls), callWords(errors), ...latencies];
     return html`<tr>
 <th scope="row">${form === 'day' ? timeIn('day', at) : localTime(form, at)}</th>
 ${values.map((value) => html`<td>${value}</td>`)}
@@ -230,7 +233,7 @@ ${values.map((value) => html`<td>${value}</td>`)}
 <caption class="unseen">Numbers over time</caption>
 <thead>
 <tr>
-${['From', 'Calls', 'Errors', 'Median', 'p90', 'p99'].map((text) => html`<th scope="col">${text}</th>`)}
+${columns.map((text) => html`<th scope="col">${text}</th>`)}
 </tr>
 </thead>
 <tbody>

@@ -23,7 +23,12 @@ export type Cell =
       readonly href?: string;
       readonly badges?: readonly Badge[];
     }
-  | { readonly kind: 'text'; readonly text: string }
+  /** A text, such as a number with a link to what it counts; `label` is the link for screen readers. */
+  | {
+      readonly kind: 'text';
+      readonly text: string;
+      readonly link?: { readonly href: string; readonly label: string } | undefined;
+    }
   /** A sentence, with facts, if any, that can be unfolded below it. */
   | {
       readonly kind: 'sentence';
@@ -162,7 +167,8 @@ ${factList(facts, now)}
 }`;
     }
     case 'text': {
-      const { text } = content;
+      const { text, link } = content;
+      if (link) return html`<a href="${link.href}" aria-label="${link.label}">${text}</a>`;
       const isWord = text.length <= longestWord && !text.includes(' ');
       return html`<span dir="auto"${isWord && html` class="word"`}>${text}</span>`;
     }

@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
 import {
+  type Caller,
+  type CallFilter,
+  callerSubject,
   type RollupSpan,
   type CallTally,
   recordCalls,
@@ -111,6 +114,48 @@ await onEachDatabase('usage rollups', ({ open }) => {
     expect(await listBusiest(database.db, span({ from: day + 8000 }), { kind: 'tool' }, 2)).toEqual(
       [],
     );
+  });
+
+  test('of callers with tools, those of one caller or of one tool are found, whatever the others are called', async () => {
+    await using database = await open();
+    await makeServer(database);
+    await makeServer(database, 'support');
+    const dana = { type: 'person', id: 'user_dana' } as const;
+    const subjects: [Caller, string][] = [
+      [dana, 'query'],
+      [dana, 'say query'],
+      [{ type: 'person', id: 'user_dan' }, 'query'],
+      [{ type: 'key', id: 'user_dana' }, 'Query'],
+    ];
+    await recordCalls(
+      database.db,
+      subjects.map(([caller, tool], place) =>
+        tally({ kind: 'caller', subject: callerSubject(caller, tool), calls: 9 - place }),
+      ),
+    );
+    await recordCalls(database.db, [
+      tally({ kind: 'caller', subject: callerSubject(dana, 'list'), serverId: 'srv_support' }),
+    ]);
+    const found = async (of: Partial<CallFilter>) => {
+      const busiest = await listBusiest(database.db, span(), { kind: 'caller', ...of }, 9);
+      const sums = await sumCalls(database.db, span(), { kind: 'caller', ...of });
+      const calls = sums.reduce((sum, one) => sum + one.calls, 0);
+      return [busiest.map(({ subject }) => subject), calls];
+    };
+
+    expect(await found({ caller: dana })).toEqual([
+      ['person:user_dana\nquery', 'person:user_dana\nsay query', 'person:user_dana\nlist'],
+      18,
+    ]);
+    expect(await found({ caller: dana, serverId: 'srv_support' })).toEqual([
+      ['person:user_dana\nlist'],
+      1,
+    ]);
+    expect(await found({ tool: 'query' })).toEqual([
+      ['person:user_dana\nquery', 'person:user_dan\nquery'],
+      16,
+    ]);
+    expect(await found({ caller: dana, tool: 'list' })).toEqual([['person:user_dana\nlist'], 1]);
   });
 
   test('sums are of the requested servers and time span only', async () => {

@@ -179,6 +179,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
       'outbound',
       'db',
       'activity',
+      'usage',
       'audit',
       'oauth',
       'accounts',

@@ -26,7 +26,7 @@ import { livePath, queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
 import { applicationsOf, serverPath } from './servers.ts';
-import { usagePath } from './usage.ts';
+import { usagePath } from './usage-query.ts';
 
 const needs = 'organization.read';
 const day = { range: '24h', kind: 'server' } as const;

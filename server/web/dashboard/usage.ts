@@ -1,28 +1,21 @@
 import {
+  type CallFilter,
   callKinds,
-  type CallCounts,
   type CallKind,
   type CallSubject,
   hasCountedCalls,
 } from '#db/rollups';
 import { findSubjectNames } from '#db/subject-names';
 import { notFound } from '#admin/refusal';
-import { csvCell } from '#audit/export-audit';
-import type { EpochSeconds } from '#model/clock';
 import { findOrganization, type Organization } from '#db/organizations';
 import { listServers } from '#db/servers';
 import type { Db } from '#db/transaction';
 import {
-  errorsIn,
-  isUsageRange,
   rangeAt,
   readBusiestOverTime,
   readUsage,
-  usageRanges,
   type UsageQuery,
-  type UsageRange,
   type UsageReading,
-  type UsageSum,
 } from '#usage/read-usage';
 import { type Choice, hiddenField, selectOptions } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
@@ -35,16 +28,26 @@ import {
   type Tab,
   tabNavigation,
 } from '#web/layout';
-import { queryText } from '#web/page-request';
-import { callWords, msWords, shareWords, usageNumbers, usagePlots } from '#web/plots';
+import { callPlots, callWords, shareWords, usageNumbers, usagePlots } from '#web/plots';
 import { dataTable, type Table } from '#web/tables';
-import { isoTime, zoneNote } from '#web/times';
+import { zoneNote } from '#web/times';
 import { titleWithName } from '#web/titles';
-import { type ActivityQuery, callsHref } from './calls.ts';
-import type { DashboardGuard, DashboardRequest, PageHandler } from './guard.ts';
+import { callsHref } from './calls.ts';
+import type { DashboardGuard, PageHandler } from './guard.ts';
 import { queryCache, type QueryCache } from './live.ts';
 import { sendDashboardPage } from './page.ts';
 import type { DashboardOptions, DashboardPorts } from './ports.ts';
+import {
+  activityQuery,
+  inSentence,
+  kindWords,
+  rangesInOrder,
+  rangeWords,
+  readUsagePageQuery,
+  type UsagePageQuery,
+  usagePath,
+} from './usage-query.ts';
+import { callersCsv, namesOf, usageCsv, usageTable } from './usage-table.ts';
 
 const needs = 'usage.read';
 
@@ -55,7 +58,7 @@ export function usageRoutes(guard: DashboardGuard, { ports }: DashboardOptions):
 }
 
 /** Reads what the filter selects. Ids typed into the URL must not reveal names from another organization. */
-async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts) {
+async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts, limit?: number) {
   const { db, clock } = ports;
   const organization = await findOrganization(db, name);
   if (!organization) throw notFound('organization');
@@ -71,19 +74,44 @@ async function read(name: string, shown: UsagePageQuery, ports: DashboardPorts) 
     throw notFound('usage');
   }
   if (subject !== undefined && !(await isCounted({ subject }))) throw notFound('usage');
-  const query = { organizationId: organization.id, range: shown.range, of: shown };
+  const query = { organizationId: organization.id, range: shown.range, of: shown, limit };
   const reading = await readUsage(query, clock.now(), ports);
-  return { query, servers, reading, nameOf: await namesOf(reading, shown, servers, db) };
+  return { query, servers, reading, names: await namesOf(reading, shown, servers, db) };
+}
+
+/** Who used which tool, on the page of one subject that this tells more about. */
+async function readCallers(
+  { query, servers }: Pick<Awaited<ReturnType<typeof read>>, 'query' | 'servers'>,
+  { kind, subject, range, serverId }: UsagePageQuery,
+  ports: DashboardPorts,
+) {
+  if (subject === undefined) return undefined;
+  const of: Partial<Record<CallKind, Partial<CallFilter>>> = {
+    person: { caller: { type: 'person', id: subject } },
+    client: { caller: { type: 'client', id: subject } },
+    key: { caller: { type: 'key', id: subject } },
+    tool: { tool: subject },
+    server: { serverId: subject },
+  };
+  const these = of[kind];
+  if (!these) return undefined;
+  const filter = { serverId, ...these, kind: 'caller' as const };
+  const reading = await readUsage({ ...query, of: filter }, ports.clock.now(), ports);
+  const shown = { range, kind: filter.kind, serverId: filter.serverId };
+  return { reading, shown, names: await namesOf(reading, shown, servers, ports.db) };
 }
 
 async function pageData(organization: string, shown: UsagePageQuery, ports: DashboardPorts) {
-  const { query, servers, reading, nameOf } = await read(organization, shown, ports);
+  const { query, servers, reading, names } = await read(organization, shown, ports);
+  const callers = await readCallers({ query, servers }, shown, ports);
+  const now = ports.clock.now();
   const { kind, subject } = shown;
   const { many } = kindWords[kind];
   const here = (but: Partial<UsagePageQuery>) => usagePath(organization, { ...shown, ...but });
   const credentials = await credentialsOf(query, shown, ports);
   const isEmpty = reading.total.calls === 0;
-  const name = subject === undefined ? undefined : nameOf.subject(subject);
+  const name = subject === undefined ? undefined : names.subject(subject);
+  const hrefs = callsHref(organization, reading.stepSeconds, activityQuery(shown));
   return {
     name,
     heading: name ?? 'Usage',
@@ -108,9 +136,14 @@ async function pageData(organization: string, shown: UsagePageQuery, ports: Dash
         : { text: `All ${inSentence(many)}`, href: here({ subject: undefined }) },
     plots: isEmpty
       ? []
-      : usagePlots(reading, callsHref(organization, reading.stepSeconds, activityQuery(shown))),
+      : // Response times are not counted for callers with their tools.
+        (kind === 'caller' ? callPlots : usagePlots)(reading, hrefs),
     numbers: isEmpty ? undefined : usageNumbers(reading),
-    subjects: usageTable(organization, shown, reading, nameOf.of, ports.clock.now()),
+    subjects: usageTable(reading, { organization, shown, names, now }),
+    callers:
+      callers && callers.reading.total.calls > 0
+        ? usageTable(callers.reading, { organization, ...callers, now })
+        : undefined,
     csv: usagePath(organization, shown, '/usage.csv'),
   };
 }
@@ -134,10 +167,11 @@ const showUsage =
 
 const exportUsage: PageHandler = async ({ organization }, request, reply, { ports }) => {
   const shown = readUsagePageQuery(request);
-  const { query, reading, nameOf } = await read(organization, shown, ports);
-  const name = shown.subject === undefined ? organization : nameOf.subject(shown.subject);
+  const limit = shown.kind === 'caller' ? mostCsvRows : undefined;
+  const { query, servers, reading, names } = await read(organization, shown, ports, limit);
+  const name = shown.subject === undefined ? organization : names.subject(shown.subject);
   const lines =
-    shown.subject === undefined
+    shown.subject === undefined && shown.kind !== 'caller'
       ? await readBusiestOverTime(query, reading, ports.clock.now(), ports)
       : [];
   const file = `usage-${organization}-${shown.range}-${shown.kind}.csv`;
@@ -149,12 +183,16 @@ const exportUsage: PageHandler = async ({ organization }, request, reply, { port
       'Cache-Control': 'no-store',
     })
     .send(
-      usageCsv([
-        { name, points: reading.points },
-        ...lines.map((line) => ({ name: nameOf.of(line), points: line.points })),
-      ]),
+      shown.kind === 'caller' && shown.subject === undefined
+        ? callersCsv(reading, names, servers)
+        : usageCsv([
+            { name, points: reading.points },
+            ...lines.map((line) => ({ name: names.of(line), points: line.points })),
+          ]),
     );
 };
+
+const mostCsvRows = 10_000;
 
 const mostServers = 200;
 
@@ -218,87 +256,6 @@ function leadOf({ total }: UsageReading, { kind, subject }: UsagePageQuery): str
   return `${some}, ${shareWords(errors, calls)} errors: ${callWords(toolErrors)} answered with an error, ${callWords(refused)} denied, ${callWords(upstreamErrors)} not answered.`;
 }
 
-/** The filter of a usage page, all of it in the URL. It selects the calls of the plots, the table and the CSV alike. */
-interface UsagePageQuery {
-  readonly range: UsageRange;
-  readonly kind: CallKind;
-  readonly serverId?: string | undefined;
-  readonly subject?: string | undefined;
-}
-
-/** Parses the filter; defaults to the last 24 hours by server. */
-function readUsagePageQuery(request: DashboardRequest): UsagePageQuery {
-  const text = (name: string) => queryText(request, name) || undefined;
-  const range = text('range') ?? '';
-  // The form sends the client or key that was chosen, with its kind in front.
-  const [, chosenKind, chosen] = /^(client|key):(.+)$/.exec(text('who') ?? '') ?? [];
-  const by = chosenKind ?? text('by');
-  return {
-    range: isUsageRange(range) ? range : '24h',
-    kind: callKinds.find((kind) => kind === by) ?? 'server',
-    serverId: text('server'),
-    subject: chosen ?? queryText(request, 'of'),
-  };
-}
-
-/** The same selection on the page Activity, which does not filter by method. */
-function activityQuery({ kind, serverId, subject }: UsagePageQuery): ActivityQuery {
-  const endpoint = serverId ?? (kind === 'server' ? subject : undefined);
-  switch (kind) {
-    case 'client':
-    case 'key':
-      return { endpoint, credential: subject };
-    case 'tool':
-      return { endpoint, tool: subject };
-    case 'person':
-      return { endpoint, person: subject };
-    case 'server':
-    case 'method':
-      return { endpoint };
-  }
-}
-
-/** The path of a filter; `path` is `/usage` or `/usage.csv`. */
-export function usagePath(
-  organization: string,
-  { range, kind, serverId, subject }: UsagePageQuery,
-  path = '/usage',
-): string {
-  const all = `${dashboardPath(organization)}${path}?range=${range}&by=${kind}`;
-  const server = serverId === undefined ? '' : `&server=${queryWord(serverId)}`;
-  return `${all}${server}${subject === undefined ? '' : `&of=${queryWord(subject)}`}`;
-}
-
-/** Encodes a query value. Most need no encoding, and a page has many. */
-function queryWord(text: string): string {
-  return /^[\w.-]*$/.test(text) ? text : new URLSearchParams([['', text]]).toString().slice(1);
-}
-
-const rangeWords: Readonly<Record<UsageRange, string>> = {
-  '1h': 'Last hour',
-  '24h': 'Last 24 hours',
-  '7d': 'Last 7 days',
-  '30d': 'Last 30 days',
-  '90d': 'Last 90 days',
-};
-
-/** What calls are counted for, and which calls those are. */
-const kindWords: Readonly<Record<CallKind, { one: string; many: string; calls: string }>> = {
-  server: { one: 'Server', many: 'Servers', calls: 'to your servers' },
-  client: { one: 'OAuth client', many: 'OAuth clients', calls: 'by OAuth clients' },
-  key: { one: 'API key', many: 'API keys', calls: 'with API keys' },
-  tool: { one: 'Tool', many: 'Tools', calls: 'of tools' },
-  method: { one: 'Method', many: 'Methods', calls: 'of MCP methods' },
-  person: { one: 'Person', many: 'People', calls: 'by people' },
-};
-
-/** `API keys`, `servers`: abbreviations keep their capitals. */
-function inSentence(name: string): string {
-  return /^[A-Z][a-z]/.test(name) ? name.charAt(0).toLowerCase() + name.slice(1) : name;
-}
-
-const rangesInOrder = Object.keys(usageRanges).filter(isUsageRange);
-
 interface UsageFilter {
   /** Of the page, without a query. */
   readonly path: string;
@@ -320,12 +277,14 @@ interface UsagePageData {
   /** Made by `usageNumbers`. */
   readonly numbers: Html | undefined;
   readonly subjects: Table;
+  /** Who used which tool, of one subject; `undefined` if that says no more. */
+  readonly callers: Table | undefined;
   readonly csv: string;
 }
 
 /** How often an organization is called, and with what results. */
 function usagePage(data: UsagePageData, frame: Frame): Html {
-  const { heading, lead, filter, kinds, back, plots, numbers, subjects, csv } = data;
+  const { heading, lead, filter, kinds, back, plots, numbers, subjects, callers, csv } = data;
   const content = html`${pageHeading({ heading, lead })}
 ${usageFilter(filter)}
 ${back ? html`<p><a href="${back.href}">${back.text}</a></p>` : tabNavigation({ label: 'Group by', entries: kinds })}
@@ -337,6 +296,13 @@ ${
     : html`<div class="plots">${plots}</div>
 ${numbers}
 ${dataTable(subjects)}
+${
+  callers &&
+  html`<section class="section" aria-labelledby="callers-heading">
+<h2 id="callers-heading">Who used which tool</h2>
+${dataTable(callers)}
+</section>`
+}
 <p><a href="${csv}">Download as CSV</a> ${zoneNote()} <span class="soft">Response times are approximate (within 10%).</span></p>`
 }`;
   return layout({ title: heading, width: 'table' }, frame, content);
@@ -361,95 +327,4 @@ ${credentials.map(({ label, choices }) => html`<optgroup label="${label}">${sele
 </select>
 <button>Apply</button>
 </form>`;
-}
-
-const columns = ['Calls', 'Errors', 'Denied', 'Median', 'p90', 'p99'];
-
-/** The busiest subjects, each with a link, and the sums of the others and of all. */
-function usageTable(
-  organization: string,
-  shown: UsagePageQuery,
-  { subjects, others, total }: UsageReading,
-  nameOf: NameOf,
-  now: EpochSeconds,
-): Table {
-  const { one, many } = kindWords[shown.kind];
-  const row = (id: string, name: { text: string; href?: string }, sum: Numbers) => {
-    const errors = errorsIn(sum);
-    const values = [
-      callWords(sum.calls),
-      errors === 0 ? '0' : `${callWords(errors)} (${shareWords(errors, sum.calls)})`,
-      callWords(sum.refused),
-      ...[sum.p50, sum.p90, sum.p99].map(msWords),
-    ];
-    const cells = values.map((text) => ({ kind: 'text', text }) as const);
-    return { id, cells: [{ kind: 'name', ...name } as const, ...cells] };
-  };
-  const sums = [
-    ...(others.calls > 0 ? [row('others', { text: `Other ${inSentence(many)}` }, others)] : []),
-    ...(subjects.length > 1 ? [row('total', { text: 'Total' }, total)] : []),
-  ];
-  return {
-    caption: `${many}, busiest first`,
-    columns: [{ text: one }, ...columns.map((text) => ({ text }))],
-    rows: [
-      ...subjects.map(({ serverId, subject, total: own }, index) => {
-        const href = usagePath(organization, { ...shown, serverId, subject });
-        return row(`subject-${index}`, { text: nameOf({ serverId, subject }), href }, own);
-      }),
-      ...sums,
-    ],
-    empty: { text: 'No calls match the filter.' },
-    now,
-  };
-}
-
-const head = 'series,from,calls,tool_errors,refused,upstream_errors,p50_ms,p90_ms,p99_ms';
-
-type Numbers = CallCounts & Partial<Pick<UsageSum, 'p50' | 'p90' | 'p99'>>;
-
-/** The numbers as CSV, one row per series and step; latencies only for the total. RFC 4180 */
-function usageCsv(
-  series: readonly {
-    readonly name: string;
-    readonly points: readonly (Numbers & { readonly at: EpochSeconds })[];
-  }[],
-): string {
-  const rows = series.flatMap(({ name, points }) =>
-    points.map((point) => [csvCell(name), isoTime(point.at), ...csvNumbers(point)].join(',')),
-  );
-  return [head, ...rows, ''].join('\r\n');
-}
-
-function csvNumbers({ calls, toolErrors, refused, upstreamErrors, ...rest }: Numbers): string[] {
-  const latencies = [rest.p50, rest.p90, rest.p99].map((ms) => ms?.toFixed(1) ?? '');
-  return [...[calls, toolErrors, refused, upstreamErrors].map(String), ...latencies];
-}
-
-/** Returns the display name of a subject, also of a deleted one. */
-type NameOf = (subject: CallSubject) => string;
-
-/** Finds the names of all subjects in a reading, and of the selected one. */
-async function namesOf(
-  { subjects }: Pick<UsageReading, 'subjects'>,
-  { kind, subject: selected, serverId: ofServer }: UsagePageQuery,
-  servers: ReadonlyMap<string, string>,
-  db: Db,
-): Promise<{ readonly of: NameOf; readonly subject: (id: string) => string }> {
-  const ids = new Set(subjects.map(({ subject }) => subject));
-  if (selected !== undefined) ids.add(selected);
-  const names = await findSubjectNames(db, kind, [...ids]);
-  const subject = (id: string) => {
-    const server = kind === 'server' ? servers.get(id) : undefined;
-    return server ?? displayName(names.get(id) ?? `Deleted (${id})`);
-  };
-  const isOfOne =
-    ofServer !== undefined || new Set(subjects.map(({ serverId }) => serverId)).size === 1;
-  return {
-    subject,
-    of({ serverId, subject: id }) {
-      if (kind === 'server' || isOfOne) return subject(id);
-      return `${subject(id)} · ${servers.get(serverId) ?? 'deleted server'}`;
-    },
-  };
 }

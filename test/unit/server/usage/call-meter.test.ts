@@ -45,6 +45,12 @@ function call(but: Partial<MeteredCall> = {}): MeteredCall {
   };
 }
 
+/** Says that every server has listed these. */
+const listing = (...names: string[]) =>
+  listed.mockImplementation((tools) =>
+    Promise.resolve(tools.filter(({ subject }) => names.includes(subject))),
+  );
+
 /** What was written, without when and how long, as `kind subject calls errors`. */
 function written(): string[] {
   const tallies: CallTally[] = record.mock.calls.flatMap(([batch]) => [...batch]);
@@ -78,12 +84,62 @@ test('calls are counted for server, credential, method and tool, and written eve
   await vi.advanceTimersByTimeAsync(1);
 
   expect(written().toSorted()).toEqual([
+    'caller client:client_a\nquery 1 1 0 0',
+    'caller key:key_a\nquery 2 0 0 0',
     'client client_a 1 1 0 0',
     'key key_a 2 0 0 0',
     'method tools/call 3 1 0 0',
     'server srv_sales 3 1 0 0',
     'tool query 3 1 0 0',
   ]);
+});
+
+test('the calls of each caller are counted by tool, whatever application and credential a person uses', async () => {
+  const dana = { userId: 'user_dana' };
+  meter.note(call({ ...dana, credential: { type: 'client', id: 'client_a' }, ms: 2 }));
+  meter.note(call({ ...dana, credential: { type: 'person', id: 'user_dana' }, ms: 2000 }));
+  meter.note(call({ ...dana, tool: 'search it', outcome: 'tool-error' }));
+  meter.note(call({ tool: undefined, method: 'tools/list' }));
+  listing('search it');
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('caller'))).toEqual([
+    'caller person:user_dana\nquery 2 0 0 0',
+    'caller person:user_dana\nsearch it 1 1 0 0',
+  ]);
+});
+
+test('a tool that is counted with the others is so for each caller, too', async () => {
+  meter.note(call({ tool: 'made-up', outcome: 'tool-error' }));
+  meter.note(call({ tool: 'made-up', outcome: 'refused', userId: 'user_dana' }));
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('caller'))).toEqual([
+    'caller key:key_a\n(other) 1 1 0 0',
+    'caller person:user_dana\n(other) 1 0 1 0',
+  ]);
+});
+
+test('all versions of an application are counted together, also of one whose calls all fail', async () => {
+  for (const application of ['Claude Code 1.0.4', 'Claude Code 2.1-beta', 'Claude Code', '']) {
+    meter.note(call({ application, outcome: 'refused' }));
+  }
+  meter.note(call({ application: 'cli/v0.3 (linux; x64)' }));
+  meter.note(call({ application: `secret_${'b'.repeat(36)}` }));
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('application'))).toEqual([
+    'application Claude Code 3 0 3 0',
+    'application cli 1 0 0 0',
+    'application (other) 1 0 0 0',
+  ]);
+});
+
+test('107: a hundred applications of a server have rows of their own, however many names callers send', async () => {
+  for (let n = 0; n < 500; n += 1) meter.note(call({ application: `app-${n}` }));
+  await meter.flush();
+
+  expect(written().filter((row) => row.startsWith('application'))).toHaveLength(101);
 });
 
 test.each<[string, Partial<MeteredCall>, string]>([
@@ -93,6 +149,7 @@ test.each<[string, Partial<MeteredCall>, string]>([
   ['kind of credential', { credential: { type: 'client', id: 'key_a' } }, 'client key_a 1 0 0 0'],
   ['method', { method: 'prompts/get', tool: undefined }, 'method prompts/get 1 0 0 0'],
   ['tool', { tool: 'other' }, 'tool other 1 0 0 0'],
+  ['application', { application: 'Claude 1' }, 'application Claude 1 0 0 0'],
   ['target', { targetId: 'target_web' }, 'server srv_sales 1 0 0 0'],
 ])('calls that differ only in their %s are counted separately', async (_, but, row) => {
   meter.note(call());
@@ -210,7 +267,7 @@ test('a backlog is written in several transactions, and no part of it twice', as
   await meter.flush();
 
   const sizes = record.mock.calls.map(([batch]) => batch.length);
-  expect(sizes).toEqual([500, 500, 500, 3]);
+  expect(sizes).toEqual([500, 500, 500, 500, 500, 3]);
   const first = record.mock.calls[0]?.[0] ?? [];
   const second = record.mock.calls[2]?.[0] ?? [];
   expect(first.some((tally) => second.includes(tally))).toBe(false);
@@ -230,14 +287,9 @@ test('closing writes the remaining counts, and nothing afterwards', async () => 
   await meter.close();
   await vi.advanceTimersByTimeAsync(20_000);
 
-  expect(written()).toHaveLength(4);
+  expect(written()).toHaveLength(5);
 });
 
-/** Says that every server has listed these. */
-const listing = (...names: string[]) =>
-  listed.mockImplementation((tools) =>
-    Promise.resolve(tools.filter(({ subject }) => names.includes(subject))),
-  );
 const toolRows = () => written().filter((row) => row.startsWith('tool'));
 
 test('a tool that its server lists has its name, though each of its calls fails', async () => {
@@ -283,13 +335,13 @@ test('107: of the names that callers invent, a hundred for each server are looke
   meter.note(call({ tool: 'query' }));
   await meter.flush();
 
-  expect(pending).toBeLessThan(220);
+  expect(pending).toBeLessThan(420);
   expect(new Set(listed.mock.calls[0]?.[0].map(({ subject }) => subject)).size).toBe(100);
   expect(toolRows()).toHaveLength(203);
   expect(toolRows().at(-1)).toBe('tool (other) 1 0 0 0');
 });
 
-test('107: the names of at most ten thousand unproved calls are stored, of however many servers', async () => {
+test('107: at most ten thousand counts of unproved calls are stored, of tools and their callers, of however many servers', async () => {
   for (let server = 0; server < 150; server += 1) {
     for (let n = 0; n < 100; n += 1) {
       const tool = `made-up-${n}`;
@@ -299,7 +351,7 @@ test('107: the names of at most ten thousand unproved calls are stored, of howev
   }
   await meter.flush();
 
-  expect(listed.mock.calls[0]?.[0]).toHaveLength(10_000);
+  expect(listed.mock.calls[0]?.[0]).toHaveLength(5000);
 });
 
 test('107: counted names: those of the least recently called server are forgotten first', () => {
