@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { modernHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import { type Message, readMessage } from 'latchkey-mcp/message';
 import { messageEvent } from 'latchkey-mcp/sse';
@@ -250,7 +251,7 @@ export function inboxFor({ hold, giveUp }: Pick<Upstream, 'hold' | 'giveUp'>): I
 /** The POST that carries a modern message; `callers` are the headers of the request that caused it. */
 export function modernPost(
   message: Message,
-  signal: AbortSignal,
+  signal: EndSignal,
   callers: UpstreamRequest['headers'] = {},
 ): UpstreamRequest {
   return post(message, { ...modernHeaders(message.envelope), ...traceHeaders(callers) }, signal);

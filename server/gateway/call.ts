@@ -1,3 +1,4 @@
+import type { Ending } from '#model/ending';
 import type { Message } from 'latchkey-mcp/message';
 import type { Era } from 'latchkey-mcp/headers';
 import type { GatewayRequest, ProvedCredential } from './request.ts';
@@ -52,7 +53,7 @@ export interface Call extends Admitted {
   readonly target: Target;
   readonly upstream: Upstream;
   /** Ends the call and its answer: the caller cancelled, the credential was revoked, or the server stops. */
-  readonly ending: AbortController;
+  readonly ending: Ending;
   /** The owner of upstream sessions, links and cancellations: a principal and a server. */
   readonly owner: string;
   /** Binds to this owner what the upstream hands out. */

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, objectAt, spanAt } from 'latchkey-mcp/message';
 import { type Changes, allChanged, changesIn, filterOf } from 'latchkey-mcp/subscriptions';
@@ -24,7 +25,7 @@ const acknowledgement = 'notifications/subscriptions/acknowledged';
 interface Reader {
   readonly inbox: Inbox;
   readonly upstream: Upstream;
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
 }
 
 interface Leg {

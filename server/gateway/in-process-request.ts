@@ -1,3 +1,4 @@
+import { abortSignal } from '#model/ending';
 import type { UpstreamRequest } from './upstream.ts';
 
 /**
@@ -7,5 +8,5 @@ import type { UpstreamRequest } from './upstream.ts';
 export function inProcessRequest({ method, headers, body, signal }: UpstreamRequest): Request {
   const content = body && { body: new Uint8Array(body) };
   const request = new Request('http://here.invalid/mcp', { method, headers, ...content });
-  return Object.defineProperty(request, 'signal', { value: signal });
+  return Object.defineProperty(request, 'signal', { value: abortSignal(signal) });
 }

@@ -1,3 +1,4 @@
+import { abortSignal, type EndSignal } from '#model/ending';
 import { randomBytes, randomUUID } from 'node:crypto';
 import { setTimeout as pause } from 'node:timers/promises';
 
@@ -67,7 +68,7 @@ export class LegacyAdapter {
   async initialize(
     initialize: Message,
     { upstream, owner }: AdaptedCall,
-    signal: AbortSignal,
+    signal: EndSignal,
   ): Promise<UpstreamAnswer | undefined> {
     const client = {
       capabilities: modernCapabilities(textAt(initialize, 'params', 'capabilities')),
@@ -133,7 +134,7 @@ export interface SessionParts {
 export interface Passage {
   readonly upstream: Upstream;
   /** Aborted when the caller no longer waits. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
   readonly headers: UpstreamRequest['headers'];
 }
 
@@ -213,7 +214,7 @@ export class LegacySessionOverModern {
   ): Promise<UpstreamAnswer> {
     const { id = 'null' } = message.envelope;
     const cancelled = new AbortController();
-    const signal = AbortSignal.any([callers, cancelled.signal]);
+    const signal = AbortSignal.any([abortSignal(callers), cancelled.signal]);
     this.#running.set(id, cancelled);
     const over = () => {
       if (this.#running.get(id) === cancelled) this.#running.delete(id);

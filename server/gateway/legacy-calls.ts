@@ -1,3 +1,5 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
+import type { Ending, EndSignal } from '#model/ending';
 import { legacyHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import { memberIn } from 'latchkey-mcp/json-edit';
 import { type Envelope, maxIdBytes } from 'latchkey-mcp/message';
@@ -257,7 +259,7 @@ function wholeStream(stream: ResumableStream): LostStream {
 /** The events that the caller missed, stream by stream, and those that follow while the last stream is open. */
 async function* missedOf(
   lost: readonly LostStream[],
-  signal: AbortSignal,
+  signal: EndSignal,
 ): AsyncGenerator<Uint8Array> {
   for (const { stream, number } of lost) yield* stream.behind(number, signal);
 }
@@ -311,7 +313,7 @@ async function listen(
  * are told.
  */
 export class Cancellations {
-  readonly #requests = new Map<string, AbortController>();
+  readonly #requests = new BriefMap<string, Pick<Ending, 'abort'>>();
   readonly #tell: OtherNodes['tell'];
 
   constructor(tell?: OtherNodes['tell']) {
@@ -319,12 +321,12 @@ export class Cancellations {
   }
 
   /** Notes a request. Call the returned function when the request is over. */
-  expect(owner: string, id: string | undefined, controller: AbortController): () => void {
+  expect(owner: string, id: string | undefined, ending: Pick<Ending, 'abort'>): () => void {
     if (id === undefined) return () => undefined;
     const key = `${owner} ${id}`;
-    this.#requests.set(key, controller);
+    this.#requests.set(key, ending);
     return () => {
-      if (this.#requests.get(key) === controller) this.#requests.delete(key);
+      if (this.#requests.get(key) === ending) this.#requests.delete(key);
     };
   }
 

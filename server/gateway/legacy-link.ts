@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { postHeaders, traceHeaders } from 'latchkey-mcp/headers';
 import {
   type Message,
@@ -45,7 +46,7 @@ export type Started =
 export interface CallersRequest {
   readonly headers: UpstreamRequest['headers'];
   /** Aborted when the caller disconnected. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
   /** Counts the messages that wait for the caller. Default: `hold` of the upstream. */
   readonly hold?: Upstream['hold'];
   /** Ends the request, because others need the memory of its messages. */
@@ -341,7 +342,7 @@ export interface UnaskedStreamPorts {
   readonly reopened: () => void;
   /** There is no stream, or it has ended for good. */
   readonly over: () => void;
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
 }
 
 /**

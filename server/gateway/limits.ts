@@ -1,3 +1,4 @@
+import type { Ending } from '#model/ending';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { ServerLimits } from '#model/server-limits';
 import type { Envelope } from 'latchkey-mcp/message';
@@ -94,7 +95,7 @@ export class CallLimits {
    * @throws {GatewayRefusal} `too_many_requests`, `too_large`
    */
   begin(
-    { admission, ending }: { admission: Admission; ending: AbortController },
+    { admission, ending }: { admission: Admission; ending: Pick<Ending, 'abort'> },
     envelope: Envelope,
     body: Uint8Array,
     limits: ServerLimits,
@@ -180,7 +181,7 @@ function checkSize(bytes: number, { requestBytes }: ServerLimits): void {
   throw new GatewayRefusal('too_large', { detail });
 }
 
-function endLater(ending: AbortController, { callSeconds }: ServerLimits): () => void {
+function endLater(ending: Pick<Ending, 'abort'>, { callSeconds }: ServerLimits): () => void {
   if (callSeconds === undefined) return () => undefined;
   const timer = setTimeout(() => {
     const detail = `it exceeded the timeout of this server (${callSeconds} s)`;

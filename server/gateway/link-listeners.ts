@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { type Message, messageOf, stringAt, textAt, valueAt } from 'latchkey-mcp/message';
 import { type Changes, filterMembers } from 'latchkey-mcp/subscriptions';
 import { type Inbox, inboxFor } from './adapter-messages.ts';
@@ -82,7 +83,7 @@ export class LinkListeners {
    */
   async add(
     wanted: Changes,
-    signal: AbortSignal,
+    signal: EndSignal,
     callers: Pick<Upstream, 'hold' | 'giveUp'> = {},
   ): Promise<Listener> {
     const announces = (...path: string[]) =>

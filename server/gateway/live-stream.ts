@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { backOffs, pauseMs } from '#model/back-off';
 import { messageEvent } from 'latchkey-mcp/sse';
 
@@ -68,7 +69,7 @@ export class ReopenPauses {
   }
 
   /** The stream has ended, or was not opened: waits until it may be opened again, or until `signal` aborts. */
-  async pause(signal: AbortSignal): Promise<void> {
+  async pause(signal: EndSignal): Promise<void> {
     const wasSteady =
       this.#openedAt !== undefined && performance.now() - this.#openedAt >= steadyMs;
     this.#openedAt = undefined;

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { randomBytes } from 'node:crypto';
 
 import type { Clock } from '#model/clock';
@@ -139,7 +140,7 @@ export class ModernAdapter {
     retry: Message,
     state: string,
     { owner, upstream }: AdaptedCall,
-    signal: AbortSignal,
+    signal: EndSignal,
   ): Promise<UpstreamAnswer> {
     const interrupted = this.#interrupted.take(state, owner);
     if (!interrupted) throw new GatewayRefusal('not_theirs', { detail: 'requestState' });
@@ -153,7 +154,7 @@ export class ModernAdapter {
   async #follow(
     message: Message,
     { owner, link, call }: { owner: string; link: LegacyLink; call: LegacyCall },
-    signal: AbortSignal,
+    signal: EndSignal,
   ): Promise<UpstreamAnswer> {
     const ask = (question: Message) => {
       call.ask(question);
@@ -184,7 +185,7 @@ export interface ModernCallPorts {
   /** Whether the caller wants the upstream's log messages. */
   readonly isLogged: boolean;
   /** Aborted when the caller disconnected. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
 }
 
 /** Notifications that only have a meaning in the legacy era. */
@@ -240,7 +241,7 @@ function withToken(progress: Message, progressToken: string): Message {
 export async function* listening(
   link: LegacyLink,
   message: Message,
-  { signal, upstream }: { signal: AbortSignal; upstream: Upstream },
+  { signal, upstream }: { signal: EndSignal; upstream: Upstream },
 ): AsyncGenerator<Message> {
   const { id = 'null' } = message.envelope;
   const meta = `{${JSON.stringify(subscriptionId)}:${id}}`;

@@ -1,3 +1,4 @@
+import type { Ending } from '#model/ending';
 import type { Scope } from '#model/scopes';
 import type { Admission } from './admission.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
@@ -28,7 +29,11 @@ export function countedFor({ credential, principal }: Admission): string {
  * five seconds.
  */
 export class OpenAnswers {
-  readonly #open = new Map<string, Set<OpenAnswer>>();
+  /**
+   * Lists, which stay until the next round even if they are empty: a `Set` or `Map` to which every call is added would keep
+   * calls that are over. See `brief-map.ts`.
+   */
+  readonly #open = new Map<string, OpenAnswer[]>();
   /** Checks in progress, by `lookedUpAs`: at most one each. */
   readonly #looking = new Set<string>();
   readonly #timer: NodeJS.Timeout;
@@ -41,45 +46,30 @@ export class OpenAnswers {
 
   /** The number of open exchanges, by the result of `countedFor`. */
   count(id: string): number {
-    return this.#open.get(id)?.size ?? 0;
+    return this.#open.get(id)?.length ?? 0;
   }
 
   /** How many exchanges are in progress. */
   get size(): number {
     let size = 0;
-    for (const answers of this.#open.values()) size += answers.size;
+    for (const answers of this.#open.values()) size += answers.length;
     return size;
   }
 
-  add(admission: Admission, controller: AbortController): OpenAnswer {
-    const answer = new OpenAnswer(this, admission, controller);
+  add(admission: Admission, ending: Pick<Ending, 'abort'>): OpenAnswer {
     const id = countedFor(admission);
-    const others = this.#open.get(id);
-    if (others) others.add(answer);
-    else this.#open.set(id, new Set([answer]));
-    return answer;
-  }
-
-  /** How many exchanges beside this one, of the same caller, are endless. */
-  endlessBeside({ admission }: OpenAnswer): number {
-    const answers = [...(this.#open.get(countedFor(admission)) ?? [])];
-    return answers.filter(({ isEndless }) => isEndless).length;
-  }
-
-  remove(answer: OpenAnswer): void {
-    const id = countedFor(answer.admission);
-    const answers = this.#open.get(id);
-    answers?.delete(answer);
-    if (answers?.size === 0) this.#open.delete(id);
+    let all = this.#open.get(id);
+    if (!all) this.#open.set(id, (all = []));
+    return new OpenAnswer(all, admission, ending);
   }
 
   /** Ends the endless exchanges, as a draining server must. */
   endEndless(): void {
-    this.#each(({ isEndless, controller }) => isEndless && controller.abort());
+    this.#each(({ isEndless, ending }) => isEndless && ending.abort());
   }
 
   endAll(): void {
-    this.#each(({ controller }) => controller.abort());
+    this.#each(({ ending }) => ending.abort());
   }
 
   close(): void {
@@ -88,11 +78,13 @@ export class OpenAnswers {
   }
 
   #each(act: (answer: OpenAnswer) => void): void {
-    for (const answers of this.#open.values()) for (const answer of answers) act(answer);
+    // What ends leaves its list.
+    for (const answer of [...this.#open.values()].flat()) act(answer);
   }
 
   /** Runs all checks concurrently, so that a slow one delays no other. */
   async #check(): Promise<void> {
+    for (const [id, answers] of this.#open) if (answers.length === 0) this.#open.delete(id);
     this.#endUnchecked();
     const due = new Map<string, [OpenAnswer, ...OpenAnswer[]]>();
     this.#each((answer) => {
@@ -113,8 +105,8 @@ export class OpenAnswers {
     this.#roundAtMs = nowMs;
     this.#wasLate = isLate;
     if (isLate) return;
-    this.#each(({ allowedAtMs, controller }) => {
-      if (nowMs - allowedAtMs > uncheckedMs) controller.abort();
+    this.#each(({ allowedAtMs, ending }) => {
+      if (nowMs - allowedAtMs > uncheckedMs) ending.abort();
     });
   }
 
@@ -126,10 +118,10 @@ export class OpenAnswers {
     if (checked.outcome === 'failed') return;
     const { scopes } = checked;
     for (const answer of answers) {
-      const { admission, isEndless, controller } = answer;
+      const { admission, isEndless, ending } = answer;
       const mayLess =
         scopes && isEndless && !admission.scopes.every((scope) => scopes.includes(scope));
-      if (!scopes || mayLess) controller.abort();
+      if (!scopes || mayLess) ending.abort();
       answer.allowedAtMs = askedAtMs;
     }
   }
@@ -143,22 +135,26 @@ function lookedUpAs({ reference, endpoint }: Admission): string {
 /** One exchange in progress. */
 export class OpenAnswer {
   readonly admission: Admission;
-  readonly controller: AbortController;
+  readonly ending: Pick<Ending, 'abort'>;
   /** Whether it is a stream without an end. */
   isEndless = false;
   /** When the last check that allowed it began. */
   allowedAtMs = performance.now();
-  readonly #all: OpenAnswers;
+  /** Those of the same caller, this one included. */
+  readonly #all: OpenAnswer[];
+  /** Its place among them; -1 once it is over. */
+  #at: number;
 
-  constructor(all: OpenAnswers, admission: Admission, controller: AbortController) {
+  constructor(all: OpenAnswer[], admission: Admission, ending: Pick<Ending, 'abort'>) {
     this.#all = all;
     this.admission = admission;
-    this.controller = controller;
+    this.ending = ending;
+    this.#at = all.push(this) - 1;
   }
 
   /** Marks the answer as a stream without an end. @throws {GatewayRefusal} `too_many_requests` */
   endless(): void {
-    if (this.#all.endlessBeside(this) >= maxEndless) {
+    if (this.#all.filter(({ isEndless }) => isEndless).length >= maxEndless) {
       throw new GatewayRefusal('too_many_requests', {
         detail: `this credential already has ${maxEndless} listening streams`,
         retryAfterSeconds: 1,
@@ -168,7 +164,13 @@ export class OpenAnswer {
   }
 
   over(): void {
-    this.#all.remove(this);
+    const last = this.#all.at(-1);
+    if (this.#at < 0 || !last) return;
+    // The last one takes its place.
+    this.#all[this.#at] = last;
+    last.#at = this.#at;
+    this.#all.pop();
+    this.#at = -1;
   }
 }
 

@@ -1,3 +1,4 @@
+import { Ending } from '#model/ending';
 import { type Admission, ownerOf } from './admission.ts';
 import type { Admitted, Arrived, Call, Caller, MessageCall } from './call.ts';
 import type { GatewayParts, RefusedCaller } from './gateway-parts.ts';
@@ -51,7 +52,7 @@ export function openCall(
       retryAfterSeconds: 1,
     });
   }
-  const ending = new AbortController();
+  const ending = new Ending();
   reaper.note(owner, admission.access);
   const opened = open.add(connected, ending);
   const held = new HeldAnswers(answerMemory, holder, (refusal) => ending.abort(refusal));

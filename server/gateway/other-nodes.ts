@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { stringAt } from 'latchkey-mcp/json-edit';
 import {
   type ProvedCredential,
@@ -21,7 +22,7 @@ export interface NodeCall {
   readonly proved: ProvedCredential;
   readonly body: Buffer | undefined;
   /** Aborts when the caller no longer waits. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
 }
 
 /** The other nodes that share the database. */
@@ -120,7 +121,7 @@ export async function passToNode(
 
 async function* passed(
   body: AsyncIterable<Uint8Array>,
-  signal: AbortSignal,
+  signal: EndSignal,
   finish: Call['finish'],
 ): AsyncGenerator<Uint8Array> {
   try {

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { Clock, EpochSeconds } from '#model/clock';
 import { modernHeaders, postHeaders } from 'latchkey-mcp/headers';
 import { type Envelope, withId, withMeta } from 'latchkey-mcp/message';
@@ -19,7 +20,7 @@ import {
 interface PlainRequest extends LinkAsked {
   readonly body: Buffer;
   readonly envelope: Envelope;
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
   /** The result of `traceHeaders`. */
   readonly trace: Readonly<Record<string, string>>;
 }

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { IncomingHttpHeaders } from 'node:http';
 
 import {
@@ -22,7 +23,7 @@ import type { GatewayRequest } from './request.ts';
 export function readMessage(
   request: GatewayRequest,
   arrived?: (bytes: number) => void,
-  signal?: AbortSignal,
+  signal?: EndSignal,
 ): Awaitable<Message> {
   const { headers } = request;
   const type = headers['content-type'];

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { messageEvent, type SseEvent, SseEvents, SseEventTooLarge } from 'latchkey-mcp/sse';
 import { TopLevelMembers } from 'latchkey-mcp/top-level-members';
 import {
@@ -55,7 +56,7 @@ export interface ReplyOptions {
   /** The largest answer that the server's limits allow, in bytes. */
   readonly maxBytes: number;
   /** Aborts when the call is ended. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
   /** What the call holds of the upstream's answers. */
   readonly held?: HeldAnswers;
   /** Called once, with how the answer ended. */
@@ -288,7 +289,7 @@ function codeOf(error: unknown): RefusalCode {
 }
 
 /** The refusal by which a call was ended for taking too long. */
-export function slownessIn({ aborted, reason }: AbortSignal): GatewayRefusal | undefined {
+export function slownessIn({ aborted, reason }: EndSignal): GatewayRefusal | undefined {
   return aborted && reason instanceof GatewayRefusal ? reason : undefined;
 }
 

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { IncomingHttpHeaders } from 'node:http';
 
 import type { AccessTokenClaims } from '#oauth/access-tokens';
@@ -42,7 +43,7 @@ export interface GatewayRequest {
    */
   readonly readBody: (
     arrived?: (bytes: number) => void,
-    signal?: AbortSignal,
+    signal?: EndSignal,
   ) => Buffer | Promise<Buffer>;
   /** Reports that the caller disconnected before the answer was complete. */
   readonly gone: Departure;

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
 import { type SseEvent, withEventId } from 'latchkey-mcp/sse';
@@ -229,7 +230,7 @@ export class ResumableStream {
   }
 
   /** The events after this number, kept and new, until the stream or `signal` ends. */
-  async *behind(number: number, signal: AbortSignal): AsyncGenerator<Uint8Array> {
+  async *behind(number: number, signal: EndSignal): AsyncGenerator<Uint8Array> {
     const isReader = this.read();
     const lost = this.caller.connected();
     signal.addEventListener('abort', () => this.#wake());

@@ -2,6 +2,7 @@
  * Finds out which era an upstream speaks, by `server/discover`, which only the modern era knows. Opens a session with a
  * legacy upstream, by `initialize` and `notifications/initialized`.
  */
+import type { EndSignal } from '#model/ending';
 import { legacyVersions, postHeaders } from 'latchkey-mcp/headers';
 import { changedObject } from 'latchkey-mcp/json-edit';
 import { type Message, messageOf, stringAt, valueAt } from 'latchkey-mcp/message';
@@ -36,7 +37,7 @@ export type Discovered =
 export async function discover(
   upstream: Upstream,
   client: ClientDescription = gatewayClient,
-  signal: AbortSignal = AbortSignal.timeout(timeoutMs),
+  signal: EndSignal = AbortSignal.timeout(timeoutMs),
 ): Promise<Discovered> {
   const meta = changedObject(Buffer.alloc(0), undefined, metaOf(client));
   const request = messageOf(

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { type Message, readMessage } from 'latchkey-mcp/message';
 import type { UpstreamAccount } from '#model/calls';
 import type { GiveUp, HeldBody } from './body-memory.ts';
@@ -11,7 +12,7 @@ export interface UpstreamRequest {
   /** What `body` was scanned as, if it was. Steps read it with `messageIn`. */
   readonly message?: Message | undefined;
   /** Ends the request and its answer, at any time. */
-  readonly signal: AbortSignal;
+  readonly signal: EndSignal;
   /**
    * Ends the request when others need the memory of its answer. With it, the answer counts on its own until it has been
    * read, whatever happens to the call that the upstream belongs to. Default: that call is ended.
@@ -23,7 +24,7 @@ export interface UpstreamRequest {
 export function post(
   message: Message,
   headers: UpstreamRequest['headers'],
-  signal: AbortSignal,
+  signal: EndSignal,
 ): UpstreamRequest {
   return { method: 'POST', headers, body: message.body, message, signal };
 }

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { IncomingMessage } from 'node:http';
 
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
@@ -22,7 +23,7 @@ export function readBody(
   request: IncomingMessage,
   maxBytes: number,
   arrived: (bytes: number) => void = () => {},
-  signal?: AbortSignal,
+  signal?: EndSignal,
 ): Buffer | Promise<Buffer> {
   const tooLarge = () =>
     new GatewayRefusal('too_large', { detail: `at most ${maxBytes} bytes are accepted` });

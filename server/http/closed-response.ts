@@ -5,8 +5,11 @@
 import type { ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 
-/** What to call when a connection closes: one listener for all responses of the connection. */
-const atClose = new WeakMap<Socket, Set<() => void>>();
+/**
+ * What to call when a connection closes: one listener for all responses of the connection. A list, because a `Set` that lives as
+ * long as a connection keeps what was deleted from it: see `brief-map.ts`.
+ */
+const atClose = new WeakMap<Socket, (() => void)[]>();
 
 /**
  * Calls `act` once, when the response was sent or its connection closed. Before Node 24, a response that waits behind another one
@@ -19,28 +22,31 @@ export function whenClosed(response: ServerResponse, act: () => void): () => voi
     return () => undefined;
   }
   const acts = actsOf(socket);
+  /** Returns whether it was still waiting. */
   const stop = () => {
-    acts.delete(closed);
+    const at = acts.indexOf(closed);
+    if (at < 0) return false;
+    acts.splice(at, 1);
     response.off('close', closed);
+    return true;
   };
   const closed = () => {
     // The event still reaches listeners that are removed while it is emitted.
-    if (!acts.has(closed)) return;
-    stop();
-    act();
+    if (stop()) act();
   };
-  acts.add(closed);
+  acts.push(closed);
   response.on('close', closed);
   return stop;
 }
 
-function actsOf(socket: Socket): Set<() => void> {
+function actsOf(socket: Socket): (() => void)[] {
   const known = atClose.get(socket);
   if (known) return known;
-  const acts = new Set<() => void>();
+  const acts: (() => void)[] = [];
   atClose.set(socket, acts);
   socket.once('close', () => {
-    for (const act of acts) act();
+    // Each takes itself out of the list.
+    for (let next = acts[0]; next; next = acts[0]) next();
   });
   return acts;
 }

@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 
 import type { Departure, GatewayRequest } from '#gateway/request';
@@ -65,7 +66,7 @@ export class IncomingCall implements GatewayRequest {
     });
   }
 
-  readBody(arrived?: (bytes: number) => void, signal?: AbortSignal): Buffer | Promise<Buffer> {
+  readBody(arrived?: (bytes: number) => void, signal?: EndSignal): Buffer | Promise<Buffer> {
     return readBody(this.#request, this.#maxBodyBytes, arrived, signal);
   }
 }

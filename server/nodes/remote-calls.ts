@@ -1,3 +1,4 @@
+import type { EndSignal } from '#model/ending';
 import { GatheredBytes } from 'latchkey-mcp/gathered-bytes';
 import { memberOf } from 'latchkey-mcp/json-value';
 import { requestHeaders } from 'latchkey-mcp/tunnel-frames';
@@ -125,7 +126,7 @@ export async function answerNode(
 }
 
 /** Ends the call at the other node when its caller is gone. */
-export function cancelWith(signal: AbortSignal, stream: LinkStream): void {
+export function cancelWith(signal: EndSignal, stream: LinkStream): void {
   const cancel = () => stream.cancel();
   if (signal.aborted) cancel();
   else signal.addEventListener('abort', cancel, { once: true });

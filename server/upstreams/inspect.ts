@@ -1,4 +1,5 @@
 // Finds out what a caller would: whether an MCP server answers, in which protocol, and which tools it has.
+import { abortSignal } from '#model/ending';
 import { readMessage } from 'latchkey-mcp/message';
 import { modernVersion } from 'latchkey-mcp/translation';
 import { z } from 'zod';
@@ -126,7 +127,7 @@ class WatchedUpstream implements Upstream {
   async send(request: Parameters<Upstream['send']>[0]): Promise<UpstreamAnswer> {
     // A late inspection must still end its session.
     const late = request.method === 'DELETE' ? undefined : this.#late;
-    const signal = late ? AbortSignal.any([request.signal, late]) : request.signal;
+    const signal = late ? AbortSignal.any([abortSignal(request.signal), late]) : request.signal;
     this.last = undefined;
     this.last = await this.#upstream.send({ ...request, signal });
     return this.last;

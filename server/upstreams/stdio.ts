@@ -1,4 +1,5 @@
 // Stdio upstreams: commands on this host that speak MCP over their standard streams.
+import { abortSignal } from '#model/ending';
 import {
   type LocalServer,
   LocalServerError,
@@ -58,7 +59,7 @@ function stdioUpstream(local: LocalServer, caller: string): Upstream {
           method,
           headers,
           caller,
-          signal,
+          signal: abortSignal(signal),
           ...(body && { body: Buffer.from(body) }),
         });
         const retryAfter = /^[1-9]\d{0,5}$/.exec(answer.headers['retry-after'] ?? '')?.[0];

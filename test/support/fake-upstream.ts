@@ -1,3 +1,4 @@
+import { abortSignal } from '#server/model/ending';
 import type { Upstream, UpstreamAnswer, UpstreamRequest } from '#server/gateway/upstream';
 
 /** An upstream's answer in short: 200, JSON and an empty body unless told otherwise. */
@@ -25,7 +26,8 @@ export function fakeUpstream(
   return {
     sent,
     async send({ method, headers, body, signal }) {
-      const request = { method, headers, signal, text: Buffer.from(body ?? []).toString() };
+      const text = Buffer.from(body ?? []).toString();
+      const request = { method, headers, signal: abortSignal(signal), text };
       sent.push(request);
       return upstreamAnswer(await script(request));
     },

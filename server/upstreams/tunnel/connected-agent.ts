@@ -1,3 +1,4 @@
+import { abortSignal } from '#model/ending';
 import { isListening } from 'latchkey-mcp/tunnel-frames';
 import type { EpochSeconds } from '#model/clock';
 import { UpstreamError, type Upstream, type UpstreamAnswer } from '#gateway/upstream';
@@ -222,7 +223,7 @@ export class ConnectedAgent {
     const release = this.#requests.reserve(caller, bytes, eviction && (() => eviction.abort()));
     if (!release) return busyAnswer;
     try {
-      const eitherSignal = eviction && AbortSignal.any([signal, eviction.signal]);
+      const eitherSignal = eviction && AbortSignal.any([abortSignal(signal), eviction.signal]);
       const evictable = {
         ...request,
         onSent: release,

@@ -7,7 +7,7 @@ import { EraAdapters } from '#server/gateway/era-adapters';
 import { Gateway } from '#server/gateway/gateway';
 import type { Presentation } from '#server/gateway/filters';
 import type { GatewayAnswer, GatewayRequest } from '#server/gateway/request';
-import type { Upstream } from '#server/gateway/upstream';
+import type { Upstream, UpstreamRequest } from '#server/gateway/upstream';
 import { fakeMac } from '#support/fake-mac';
 import {
   chunksOf,
@@ -539,7 +539,7 @@ test('a caller that leaves before its stream opens is noticed: its stream ends a
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   onTestFinished(() => void vi.useRealTimers());
   const going = new ReadableStream<Uint8Array>();
-  let listening: AbortSignal | undefined;
+  let listening: UpstreamRequest['signal'] | undefined;
   const server = fakeUpstream((request) => {
     if (request.method === 'GET') return { mediaType: 'text/event-stream', text: going };
     const result = '{"protocolVersion":"2025-06-18"}';
