@@ -270,8 +270,21 @@ async function forEachRow(
   if (!first) return;
   const { adapter } = tx.getExecutor();
   if (adapter instanceof ImmediateAdapter) return adapter.runEach(each, rows);
-  const columns = first.map((_, place) => rows.map((row) => row[place]));
+  const columns = first.map((_, place) => arrayText(rows.map((row) => row[place] ?? null)));
   await tx.executeQuery(CompiledQuery.raw(all, columns));
+}
+
+/**
+ * The text of an array. The driver takes twice as long to write the same.
+ *
+ * PostgreSQL "Array Input and Output Syntax"
+ */
+function arrayText(values: readonly Value[]): string {
+  const texts = values.map((value) => {
+    if (typeof value !== 'string') return value ?? 'null';
+    return `"${/["\\]/.test(value) ? value.replaceAll(/["\\]/g, String.raw`\$&`) : value}"`;
+  });
+  return `{${texts.join(',')}}`;
 }
 
 /** The values of `recordColumns`. */

@@ -226,6 +226,18 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(subjects(found)).toEqual(['beside it', 'a\uFFFDb']);
   });
 
+  test('names are stored as they are', async () => {
+    const log = logTo('names');
+    const credential = { type: 'key', id: 'names' } as const;
+    const names = ['a "b"', String.raw`a\b\"`, '{a,b}', 'null', ' a\tb\n', 'ä€😀'];
+    for (const subject of names) log.note(call({ credential, subject }));
+    await log.close();
+
+    const found = await search({ credential: 'names' }, { watermarkMs: nowMs + 1 });
+
+    expect(subjects(found).toReversed()).toEqual(names);
+  });
+
   test('a caller with many different refusals has sixty rows a minute, and one for the rest', async () => {
     const log = logTo('kinds');
     const refused = { credential: { type: 'key', id: 'guessing' }, end: 'refused' } as const;
