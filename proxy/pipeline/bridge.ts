@@ -2,6 +2,7 @@ import type { Writable } from 'node:stream';
 import { aborted, type Clock } from '#clock/clock';
 import type { Log } from '#log/log';
 import { UpstreamError, type Upstream } from '#transport/upstream';
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import { JsonError } from 'latchkey-mcp/json';
 import {
   answerTo,
@@ -301,9 +302,9 @@ type OpenRequest = {
 
 /** The requests without an answer. The code that takes one out answers it. */
 class OpenRequests {
-  readonly #requests = new Map<string, OpenRequest>();
+  readonly #requests = new BriefMap<string, OpenRequest>();
   /** Created on demand: most requests are never waited for. */
-  readonly #ends = new Map<OpenRequest, PromiseWithResolvers<void>>();
+  readonly #ends = new Map<string, PromiseWithResolvers<void>>();
 
   /** Returns `undefined` if a request with that id is open already. */
   open(message: Message, id: string): OpenRequest | undefined {
@@ -329,8 +330,10 @@ class OpenRequests {
     const request = this.#requests.get(key);
     if (!request) return undefined;
     this.#requests.delete(key);
-    this.#ends.get(request)?.resolve();
-    this.#ends.delete(request);
+    if (this.#ends.size > 0) {
+      this.#ends.get(key)?.resolve();
+      this.#ends.delete(key);
+    }
     return request;
   }
 
@@ -339,9 +342,10 @@ class OpenRequests {
   }
 
   async #end(request: OpenRequest): Promise<void> {
-    if (this.find(request.id) !== request) return;
-    const known = this.#ends.get(request) ?? Promise.withResolvers<void>();
-    this.#ends.set(request, known);
+    const key = idKey(request.id);
+    if (this.#requests.get(key) !== request) return;
+    const known = this.#ends.get(key) ?? Promise.withResolvers<void>();
+    this.#ends.set(key, known);
     await known.promise;
   }
 }

@@ -23,7 +23,8 @@ type Waiting = {
   /** Checks since the last message of the server; -1 if the next check comes too early to count. */
   silentChecks: number;
   isLate: boolean;
-  ending: AbortController;
+  /** Unset once it is answered, because V8 may keep deleted entries of a `Set` for long, as `BriefMap` says. */
+  ending: AbortController | undefined;
 };
 
 /**
@@ -90,6 +91,7 @@ class TimedUpstream implements Pick<Upstream, 'send' | 'listen'> {
       });
     } finally {
       this.#waiting.delete(state);
+      state.ending = undefined;
       signal.removeEventListener('abort', end);
     }
   }
@@ -106,7 +108,7 @@ class TimedUpstream implements Pick<Upstream, 'send' | 'listen'> {
         if (open.silentChecks < checks) continue;
         open.isLate = true;
         this.#waiting.delete(open);
-        open.ending.abort();
+        open.ending?.abort();
       }
     }
     this.#isWatching = false;
