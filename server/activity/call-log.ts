@@ -6,7 +6,6 @@ import type { CallRecord, EndedCall } from '#model/calls';
 import { CallRows, type CallRowsPorts, shortened } from './call-rows.ts';
 import type { ContentLog } from './content-log.ts';
 import { MissingCalls } from './missing-calls.ts';
-import { KnownPeriods } from './known-periods.ts';
 
 /** Half of the second that a killed process may lose: the other half is for a write that takes long. */
 const flushEveryMs = 500;
@@ -70,7 +69,6 @@ export class CallLog {
   #refusalsSinceMs = 0;
   readonly #repeated = new Set<Refusal>();
   readonly #rows: CallRows;
-  readonly #known = new KnownPeriods();
   readonly #timer: NodeJS.Timeout;
   #writing: Promise<void> = Promise.resolve();
   #isWriting = false;
@@ -290,9 +288,7 @@ export class CallLog {
 
   async #write(writes: Partial<CallWrites>): Promise<void> {
     const { calls = [], ended = [], repeated = [], gaps = [], isDurable = false } = writes;
-    const periods = this.#known.newOf([...calls, ...ended]);
-    await this.#ports.write({ calls, periods, repeated, ended, gaps, isDurable });
-    this.#known.add(periods);
+    await this.#ports.write({ calls, repeated, ended, gaps, isDurable });
   }
 
   #leaves(credentialId: string): void {

@@ -2,7 +2,7 @@ import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
 import { deleteOldContents, nextStoringTarget, type StoringTarget } from '#db/call-contents';
 import { deleteOldGaps } from '#db/call-gaps';
-import { deleteCallPeriods, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
+import { deleteCallIndex, deleteOldCalls, nextOrganizationWithCalls } from '#db/calls';
 import type { Db } from '#db/transaction';
 import type { Clock } from '#model/clock';
 
@@ -79,7 +79,7 @@ export class CallRetention {
       if (!organization) return;
       const { id, retentionDays } = organization;
       await this.#deleteBefore(id, clock.now() - (retentionDays ?? 0) * 86_400);
-      if (retentionDays === undefined && !this.#isClosed) await deleteCallPeriods(db, id);
+      if (retentionDays === undefined && !this.#isClosed) await deleteCallIndex(db, id);
       after = id;
     }
   }

@@ -2,7 +2,7 @@ import { setImmediate as afterOtherWork } from 'node:timers/promises';
 
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 
-import { anySubject, callIdAt, callQuarterMs, writtenAtMs } from './calls.ts';
+import { callIdAt, callQuarterMs, writtenAtMs } from './calls.ts';
 import type { Schema } from './schema.ts';
 import { inParts, isPostgres, quickTransaction, type Db } from './transaction.ts';
 
@@ -28,6 +28,8 @@ const kindColumns = Object.entries(callKinds);
 const rowsAtOnce = 1000;
 /** Subjects of one kind in a quarter that are written down; the others share the subject `anySubject`. */
 const maxSubjects = 2000;
+/** The subject of those that are not written down. */
+export const anySubject = '';
 /** A process that has claimed a quarter and not indexed it by then has ended. */
 const claimValidMs = 600_000;
 
@@ -143,6 +145,7 @@ export async function indexQuarter(db: Db, claimed: CallQuarter): Promise<void> 
     low = `${last.id}0`;
     await afterOtherWork();
   }
+  // What is lost in a power failure is indexed again.
   for (const part of inParts(subjects.entries())) {
     await quickTransaction(db, async (tx) => {
       await sql`
@@ -155,13 +158,15 @@ export async function indexQuarter(db: Db, claimed: CallQuarter): Promise<void> 
     });
     await afterOtherWork();
   }
-  await db
-    .updateTable('call_quarter')
-    .set({ calls: subjects.calls, seconds: subjects.busySeconds })
-    .where('organization_id', '=', organizationId)
-    .where('quarter', '=', quarter)
-    .where('claimed_at_ms', '=', claimedAtMs)
-    .execute();
+  await quickTransaction(db, async (tx) => {
+    await tx
+      .updateTable('call_quarter')
+      .set({ calls: subjects.calls, seconds: subjects.busySeconds })
+      .where('organization_id', '=', organizationId)
+      .where('quarter', '=', quarter)
+      .where('claimed_at_ms', '=', claimedAtMs)
+      .execute();
+  });
 }
 
 type IndexedRow = Pick<

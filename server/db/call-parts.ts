@@ -1,15 +1,15 @@
 import { sql, type Expression, type SqlBool } from 'kysely';
 
 import { type CallEnd, callEnds } from '#model/calls';
-import { allSeconds, callKinds, type CallKind, quarterSeconds, secondsOf } from './call-index.ts';
 import {
+  allSeconds,
   anySubject,
-  callIdAt,
-  callIdLetters,
-  callQuarterMs,
-  callQuarterOf,
-  writtenAtMs,
-} from './calls.ts';
+  callKinds,
+  type CallKind,
+  quarterSeconds,
+  secondsOf,
+} from './call-index.ts';
+import { callIdAt, callIdLetters, callQuarterMs, callQuarterOf, writtenAtMs } from './calls.ts';
 import { type Db, isPostgres } from './transaction.ts';
 
 // Which parts of the recorded calls a search reads: where calls are indexed, those seconds only in which all subjects of its filter have

@@ -2,35 +2,18 @@ import { randomBytes } from 'node:crypto';
 
 import { CompiledQuery } from 'kysely';
 
-import { type CallEnd, type CallRecord, callRetentionDays } from '#model/calls';
+import { type CallRecord, callRetentionDays } from '#model/calls';
 import { addGaps, type NodeGap } from './call-gaps.ts';
 import type { Schema } from './schema.ts';
 import { ImmediateAdapter } from './sqlite/immediate-adapter.ts';
 import { quickTransaction, transaction, type Db } from './transaction.ts';
 
-// Recorded calls. A row has no index but its primary key, so that writing it stays cheap. For each subject, such as a person or a
-// tool, `call_period` has the periods of five minutes in which it was called, by which `find-calls.ts` finds rows.
+// Recorded calls. A row has no index but its primary key, so that writing it stays cheap: `call-index.ts` indexes rows afterwards.
 
-/** What calls are found by. Each has periods of its own, for all of its calls and for those that failed. */
-export const callSubjects = [
-  'person',
-  'credential',
-  'application',
-  'endpoint',
-  'target',
-  'name',
-  'error',
-] as const;
-export type CallSubjectKind = (typeof callSubjects)[number];
-
-export const callPeriodMs = 300_000;
-/** The index of recorded calls has parts of a quarter of an hour, by the time at which rows were written: `call-index.ts`. */
+/** The index has parts of a quarter of an hour, by the time at which rows were written. */
 export const callQuarterMs = 900_000;
 /** The length of an id. */
 export const callIdLetters = 24;
-
-/** The subject of a period that has more subjects than are written down: any of them may have calls in it. */
-export const anySubject = '';
 
 let lastId = 0;
 let lastMs = Number.NaN;
@@ -57,44 +40,9 @@ export function callIdAt(ms: number): string {
   return Math.max(0, Math.floor(ms)).toString(16).padStart(12, '0');
 }
 
-export function callPeriodOf(id: string): number {
-  return Math.floor(writtenAtMs(id) / callPeriodMs);
-}
-
 /** The number of a quarter of an hour since 1970. */
 export function callQuarterOf(ms: number): number {
   return Math.floor(ms / callQuarterMs);
-}
-
-/** A subject with a call in a period. */
-export interface CallPeriod {
-  readonly organizationId: string;
-  readonly kind: string;
-  readonly subject: string;
-  readonly period: number;
-}
-
-/** Whether calls that ended so are looked for as failed. */
-export function isFailed(end: CallEnd): boolean {
-  return end !== 'ok' && end !== 'cancelled';
-}
-
-/** The name under which periods of a subject are stored: of all its calls, or of those that failed. */
-export function periodKind(kind: CallSubjectKind | 'end', failed: boolean): string {
-  return failed ? `${kind}!` : kind;
-}
-
-/** The subjects that a call is found by, in the order of `callSubjects`. */
-export function subjectsOf(call: CallRecord): readonly (string | undefined)[] {
-  return [
-    call.person?.id,
-    call.credential.id,
-    call.application?.text,
-    call.endpoint.id,
-    call.target.id,
-    call.subject,
-    call.error,
-  ];
 }
 
 /** Counts that were added to a row since it was written. */
@@ -108,7 +56,6 @@ export interface CallRepetitions {
 /** What one transaction writes. */
 export interface CallWrites {
   readonly calls: readonly CallRecord[];
-  readonly periods: readonly CallPeriod[];
   readonly repeated: readonly CallRepetitions[];
   /** Calls whose rows were written when they began, as they ended. */
   readonly ended: readonly CallRecord[];
@@ -118,18 +65,13 @@ export interface CallWrites {
   readonly isDurable: boolean;
 }
 
-/** Writes rows, periods, ends and numbers of repetitions in one transaction. */
+/** Writes rows, ends and numbers of repetitions in one transaction. */
 export async function writeCalls(
   db: Db,
-  { calls, periods, repeated, ended, gaps, isDurable }: CallWrites,
+  { calls, repeated, ended, gaps, isDurable }: CallWrites,
 ): Promise<void> {
   await (isDurable ? transaction : quickTransaction)(db, async (tx) => {
     await forEachRow(tx, insertCall, calls.map(toRow));
-    await forEachRow(
-      tx,
-      insertPeriod,
-      periods.map((one) => [one.organizationId, one.kind, one.subject, one.period]),
-    );
     await forEachRow(
       tx,
       updateTimes,
@@ -201,13 +143,6 @@ const recordColumns = {
   times: 'integer',
 } as const satisfies Record<keyof Schema['call_record'], ColumnType>;
 
-const periodColumns = {
-  organization_id: 'text',
-  kind: 'text',
-  subject: 'text',
-  period: 'bigint',
-} as const satisfies Record<keyof Schema['call_period'], ColumnType>;
-
 /** A statement that writes a row from its values: for SQLite one that is executed for each row, for PostgreSQL one for all rows. */
 interface RowStatement {
   readonly each: string;
@@ -216,7 +151,6 @@ interface RowStatement {
 }
 
 const insertCall = insertOf('call_record', recordColumns);
-const insertPeriod = insertOf('call_period', periodColumns);
 const updateTimes = updateOf(['times']);
 const updateEnd = updateOf([
   'call_id',
@@ -344,12 +278,10 @@ export async function deleteOldCalls(
       .where('organization_id', '=', organizationId)
       .where('id', '<=', last.id)
       .execute();
-    await tx
-      .deleteFrom('call_period')
-      .where('organization_id', '=', organizationId)
-      .where('period', '<', callPeriodOf(last.id))
-      .execute();
-    await deleteCallIndex(tx, organizationId, callQuarterOf(writtenAtMs(last.id)));
+    // After the last step, the quarter in which some calls are left is deleted, too: it is read as a whole then.
+    const isLast = old.length < limit;
+    const before = isLast ? callQuarterOf(beforeMs) + 1 : callQuarterOf(writtenAtMs(last.id));
+    await deleteCallIndex(tx, organizationId, before);
   });
   return old.length;
 }
@@ -362,28 +294,29 @@ export async function nextOrganizationWithCalls(
   db: Db,
   after: string,
 ): Promise<{ readonly id: string; readonly retentionDays: number | undefined } | undefined> {
-  const { id } = await db
-    .selectFrom('call_period')
-    .select(({ fn }) => fn.min<string | null>('organization_id').as('id'))
+  const first = await db
+    .selectFrom('call_record')
+    .select('organization_id as id')
     .where('organization_id', '>', after)
-    .executeTakeFirstOrThrow();
-  if (id === null) return undefined;
+    .orderBy('organization_id')
+    .limit(1)
+    .executeTakeFirst();
+  if (!first) return undefined;
   const row = await db
     .selectFrom('organization')
     .select('call_retention_days')
-    .where('id', '=', id)
+    .where('id', '=', first.id)
     .executeTakeFirst();
-  return { id, retentionDays: row && (row.call_retention_days ?? callRetentionDays.default) };
+  const retentionDays = row && (row.call_retention_days ?? callRetentionDays.default);
+  return { id: first.id, retentionDays };
 }
 
-/** Deletes what finds the calls of an organization that has none any more. */
-export async function deleteCallPeriods(db: Db, organizationId: string): Promise<void> {
-  await db.deleteFrom('call_period').where('organization_id', '=', organizationId).execute();
-  await deleteCallIndex(db, organizationId, Number.MAX_SAFE_INTEGER);
-}
-
-/** Deletes the index of the quarters before this one. */
-async function deleteCallIndex(db: Db, organizationId: string, before: number): Promise<void> {
+/** Deletes the index of the quarters before this one; default: all of it. */
+export async function deleteCallIndex(
+  db: Db,
+  organizationId: string,
+  before = Number.MAX_SAFE_INTEGER,
+): Promise<void> {
   for (const table of ['call_quarter', 'call_subject'] as const) {
     await db
       .deleteFrom(table)

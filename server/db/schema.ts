@@ -385,14 +385,6 @@ export interface Schema {
     bytes_out: number;
     times: number;
   };
-  /** The periods of five minutes in which a subject has calls. */
-  call_period: {
-    organization_id: string;
-    kind: string;
-    subject: string;
-    /** The number of the period since 1970. */
-    period: number;
-  };
   /** The quarters of an hour whose calls are in `call_subject`, or will be soon: `db/call-index.ts`. */
   call_quarter: {
     organization_id: string;

@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
 
-import { CallIndexing } from '#server/activity/call-indexing';
 import { CallLog } from '#server/activity/call-log';
 import { claimQuarters, indexQuarter } from '#server/db/call-index';
 import { callQuarterMs, callQuarterOf, writeCalls } from '#server/db/calls';
@@ -8,7 +7,7 @@ import { searchCalls, type CallFilter, type CallSearch } from '#server/db/find-c
 import type { Db } from '#server/db/transaction';
 import type { CallRecord, EndedCall } from '#server/model/calls';
 import { onEachDatabase } from '#support/databases';
-import { madeCall } from '#support/made-calls';
+import { indexCalls, madeCall } from '#support/made-calls';
 
 const organizationId = 'org_acme';
 const startMs = 2_000_000 * callQuarterMs;
@@ -40,12 +39,6 @@ function logOf(db: Db, nowMs: () => number): CallLog {
     nowMs,
     failed,
   });
-}
-
-async function indexAll(db: Db, nowMs: number): Promise<void> {
-  const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed, commitMs: 0 });
-  await indexing.index();
-  await indexing.close();
 }
 
 /** All that a search finds, a page after the other. */
@@ -142,9 +135,9 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     ]);
 
     const without = await find();
-    await indexAll(db, startMs + 2 * callQuarterMs);
+    await indexCalls(db, startMs + 2 * callQuarterMs);
     const half = await find();
-    await indexAll(db, startMs * 2);
+    await indexCalls(db, startMs * 2);
     const indexed = await find();
 
     expect(without).toEqual(Object.fromEntries(all));
@@ -160,7 +153,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
       userId: place % 10 === 0 ? 'dana' : 'eli',
     }));
     await write(db, calls);
-    await indexAll(db, startMs * 2);
+    await indexCalls(db, startMs * 2);
     await db
       .updateTable('call_record')
       .set({ person_id: 'dana' })
@@ -209,13 +202,13 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
     const log = logOf(db, () => startMs + 5000);
     const call = madeCall({ subject: 'slow' });
     const row = await log.begin(call);
-    await indexAll(db, startMs * 2);
+    await indexCalls(db, startMs * 2);
     const before = await findAll(db, { end: 'failed' });
     log.note({ ...call, end: 'tool_error' }, row);
     await log.close();
 
     const ended = await findAll(db, { end: 'tool_error' });
-    await indexAll(db, startMs * 2);
+    await indexCalls(db, startMs * 2);
 
     expect(before).toEqual(['slow', 'beside it']);
     expect(ended).toEqual(['slow', 'beside it']);
@@ -262,7 +255,7 @@ await onEachDatabase('the index of recorded calls', ({ open }) => {
       db,
       names.map((subject, place) => ({ atMs: startMs + Math.floor(place / 100) * 1000, subject })),
     );
-    await indexAll(db, startMs * 2);
+    await indexCalls(db, startMs * 2);
     const { count } = await db
       .selectFrom('call_subject')
       .select(({ fn }) => fn.countAll<number>().as('count'))

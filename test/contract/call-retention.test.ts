@@ -5,7 +5,7 @@ import { insertOrganization } from '#server/db/organizations';
 import { updateSettings } from '#server/db/settings';
 import type { Db } from '#server/db/transaction';
 import { onEachDatabase } from '#support/databases';
-import { recordCalls } from '#support/made-calls';
+import { indexCalls, recordCalls } from '#support/made-calls';
 import { stillClock } from '#support/still-clock';
 
 const day = 86_400;
@@ -61,18 +61,23 @@ await onEachDatabase('retention of calls', ({ open }) => {
     await withOrganizations(db, ['gone', 'zeta']);
     await calledAt(db, clock.now() - 10, 'gone', 2);
     await calledAt(db, clock.now() - 10, 'zeta');
+    await indexCalls(db, (clock.now() + day) * 1000);
     await db.deleteFrom('organization').where('id', '=', 'org_gone').execute();
+    const indexed = async () => {
+      const rows = await db
+        .selectFrom('call_subject')
+        .select('organization_id')
+        .distinct()
+        .execute();
+      return rows.map(({ organization_id: id }) => id).toSorted();
+    };
+    const before = await indexed();
 
     const retention = new CallRetention({ db, clock, failed });
     await retention.delete();
     await retention.close();
-    const periods = await db
-      .selectFrom('call_period')
-      .select('organization_id')
-      .distinct()
-      .execute();
 
     expect(await kept(db)).toEqual([`zeta ${clock.now() - 10}`]);
-    expect(periods).toEqual([{ organization_id: 'org_zeta' }]);
+    expect([before, await indexed()]).toEqual([['org_gone', 'org_zeta'], ['org_zeta']]);
   });
 });

@@ -146,7 +146,7 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(await found({ application: '*', names: ['*'], end: 'failed' })).toEqual([]);
   });
 
-  test('calls are found by the address that they carry, in any number of periods', async () => {
+  test('calls are found by the address that they carry, in any quarter of an hour', async () => {
     const log = logTo('addresses');
     for (const userId of ['gone', 'other', 'gone']) {
       log.note(call({ credential: { type: 'key', id: 'addresses' }, userId, subject: userId }));
@@ -156,10 +156,10 @@ await onEachDatabase('recorded calls', ({ open }) => {
     await log.close();
 
     const found = await search({ personName: 'name of gone' });
-    const nothing = await search({ personName: 'name of nobody' }, { budgetMs: -1 });
+    const nothing = await search({ personName: 'name of nobody' });
 
     expect(subjects(found)).toEqual(['gone', 'gone']);
-    expect(nothing).toMatchObject({ calls: [], hasMore: true });
+    expect(nothing).toEqual({ calls: [], hasMore: false });
   });
 
   test('a credential of a type that this version does not know is no key', async () => {
@@ -178,7 +178,7 @@ await onEachDatabase('recorded calls', ({ open }) => {
     expect(found?.credential.type).toBe('unknown');
   });
 
-  test('a pattern also finds names of a period that has more names than are written down', async () => {
+  test('a pattern finds any number of names', async () => {
     const log = logTo('many names');
     const credential = { type: 'key', id: 'many_names' } as const;
     for (let place = 0; place < 2600; place += 1) {

@@ -1,3 +1,4 @@
+import { CallIndexing } from '#server/activity/call-indexing';
 import { CallLog } from '#server/activity/call-log';
 import { writeCalls } from '#server/db/calls';
 import { findCallNames } from '#server/db/subject-names';
@@ -51,4 +52,14 @@ export async function recordCalls(
   });
   for (const call of calls) log.note(madeCall({ startedAtMs: nowMs, ...call }));
   await log.close();
+}
+
+/** Indexes calls as the server does, which are over by `nowMs`. */
+export async function indexCalls(db: Db, nowMs: number): Promise<void> {
+  const failed = (error: unknown) => {
+    throw error;
+  };
+  const indexing = new CallIndexing({ db, nowMs: () => nowMs, failed, commitMs: 0 });
+  await indexing.index();
+  await indexing.close();
 }

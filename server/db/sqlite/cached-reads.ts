@@ -178,7 +178,6 @@ function tokenReader(connection: DatabaseSync, ignored: () => number): () => str
 
 const callTables = [
   'call_record',
-  'call_period',
   'call_quarter',
   'call_subject',
 ] as const satisfies readonly (keyof Schema)[];

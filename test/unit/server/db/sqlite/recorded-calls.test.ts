@@ -84,11 +84,11 @@ test('recorded calls: those of a transaction that is rolled back leave nothing t
   const { own, admitted } = await twoProcesses();
   const { connection } = own;
   expect(admitted()).toMatchObject({ keyId: 'key_a' });
-  const insert = `insert into call_period (organization_id, kind, subject, period) values ('org_acme', 'end', 'ok', 1)`;
+  const insert = `insert into call_quarter (organization_id, quarter, claimed_at_ms) values ('org_acme', 1, 1)`;
   const rolledBack = own.db.transaction().execute(async (tx) => {
     await tx
-      .insertInto('call_period')
-      .values({ organization_id: 'org_acme', kind: 'end', subject: 'ok', period: 1 })
+      .insertInto('call_quarter')
+      .values({ organization_id: 'org_acme', quarter: 1, claimed_at_ms: 1 })
       .execute();
     throw new Error('rolled back');
   });
