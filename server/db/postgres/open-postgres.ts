@@ -1,5 +1,5 @@
 import { type DatabaseConnection, Kysely, PostgresDialect, PostgresDriver } from 'kysely';
-import { Pool, types, type PoolConfig } from 'pg';
+import { type ClientBase, Pool, types, type PoolConfig } from 'pg';
 
 import { DatabaseUnavailable } from '#db/faults';
 import { tableNamesOnly } from '#db/migrate';
@@ -24,11 +24,21 @@ export function openPostgres(config: PoolConfig): Kysely<Schema> {
 
 /** The connections of such a database. */
 export function postgresPool(config: PoolConfig): Pool {
-  const pool = new Pool({ ...config, types: numberTypes });
+  // oxlint-disable-next-line typescript/no-misused-promises -- the pool waits for it, which its types do not say
+  const pool = new Pool({ ...config, types: numberTypes, onConnect: withoutCompiling });
   // The pool drops a broken connection. If it was in use, its query rejects with the error.
   pool.on('error', () => {});
   pool.on('connect', (client) => client.on('error', () => {}));
   return pool;
+}
+
+/**
+ * PostgreSQL compiles a query that it estimates to be expensive, which takes longer than any of ours runs.
+ *
+ * PostgreSQL §32.1
+ */
+async function withoutCompiling(client: ClientBase): Promise<void> {
+  await client.query('set jit = off');
 }
 
 /** @param read reads what is kept under the epoch; default: everything is read from the pool */
