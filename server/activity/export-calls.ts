@@ -75,7 +75,7 @@ export async function* exportCalls(
   let older: string | undefined;
   for (;;) {
     const from = older === undefined ? undefined : ({ id: older, side: 'older' } as const);
-    const found = await searchCalls(db, { ...query, from, limit: atOnce, budgetMs });
+    const found = await searchCalls(db, { ...query, from, limit: atOnce, budgetMs, signal });
     const line = format === 'csv' ? csvLine : (call: CallRecord) => callLine(call);
     if (found.calls.length > 0) yield found.calls.map(line).join('');
     older = found.stoppedAt ?? found.calls.at(-1)?.id;

@@ -22,7 +22,7 @@ import {
 import { emailKey } from '#model/email';
 import type { Option } from '#model/option';
 import type { Role } from '#model/roles';
-import { administer, type Command } from './command.ts';
+import { administer, type Command, type CommandPorts } from './command.ts';
 import { fields, wholeNumber, words } from './fields.ts';
 import { gapViewSchema, missingCalls, tellMissing } from './missing-calls.ts';
 import { type Actor, mayDo, organizationOperation, type Operation } from './operation.ts';
@@ -379,6 +379,27 @@ function tableRow(call: CallView) {
   };
 }
 
+/** The newest calls. A search that takes long says how far it is; whoever has seen enough ends the command. */
+async function firstCalls(
+  filter: Awaited<ReturnType<typeof filterOf>>,
+  limit: string,
+  { tell, ...ports }: Pick<CommandPorts, 'stores' | 'clock' | 'tell'>,
+): Promise<readonly CallView[]> {
+  const first = await administer(callList, { ...filter, limit }, ports);
+  tellMissing(first.missing, tell);
+  const items = [...first.items];
+  let { searchedTo, next } = first;
+  while (searchedTo !== null && next !== null && items.length < Number(limit)) {
+    const when = new Date(searchedTo * 1000).toISOString().replace('.000Z', 'Z');
+    tell(`searched back to ${when}, ${items.length} found so far; Ctrl+C stops the search`);
+    const rest = { ...filter, after: next, limit: Number(limit) - items.length };
+    const found = await administer(callList, rest, ports);
+    items.push(...found.items);
+    ({ searchedTo, next } = found);
+  }
+  return items;
+}
+
 const followEveryMs = 1000;
 
 const listCommand: Command = {
@@ -395,9 +416,7 @@ const listCommand: Command = {
   async run(input, { out, tell, ...ports }) {
     const filter = await filterOf(input, ports);
     const startMs = watermarkAt(ports.clock.now());
-    const wanted = { ...filter, limit: input.must('limit') };
-    const { items, missing } = await administer(callList, wanted, ports);
-    tellMissing(missing, tell);
+    const items = await firstCalls(filter, input.must('limit'), { ...ports, tell });
     if (!input.flag('follow')) {
       const isJson = input.flag('json');
       const rows = isJson ? items.map(printedCall) : items.map(tableRow);

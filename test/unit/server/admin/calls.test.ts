@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { exportCalls } from '#server/activity/export-calls';
 import { callExport, callList, callRead } from '#server/admin/calls';
@@ -389,6 +389,24 @@ test('call list says which calls are missing in the selected time, and call expo
   expect(admin.told).toEqual([words]);
   await admin.run('call', 'list', 'acme', '--since', '30m');
   expect(admin.told).toEqual([]);
+});
+
+test('call list goes on with a search that takes long, and says how far it is', async () => {
+  await using admin = await commandWithCalls();
+  const nowMs = (admin.clock.now() - 7200) * 1000;
+  const calls = Array.from({ length: 9000 }, () => ({ userId: 'eli' }));
+  await recordCalls(admin.stores.db, nowMs - 1000, [{ userId: 'dana', subject: 'rare' }]);
+  await recordCalls(admin.stores.db, nowMs, calls);
+  let passedMs = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (passedMs += 1000));
+  onTestFinished(() => clock.mockRestore());
+
+  const found = await admin.json('call', 'list', 'acme', '--person', 'dana');
+
+  expect(found).toMatchObject([{ tool: 'rare' }]);
+  expect(admin.told).toEqual([
+    'searched back to 2027-01-15T06:00:10Z, 0 found so far; Ctrl+C stops the search',
+  ]);
 });
 
 /** Follows until `last` is printed; the tools in the order of printing. `turn` runs after each print. */
