@@ -1,4 +1,5 @@
 import type { AdmitPorts, Admission } from './admission.ts';
+import type { Applications } from './applications.ts';
 import type { Upstream, UpstreamAnswer } from './upstream.ts';
 import type { ServerRecord, Target } from '#model/endpoints';
 import type { Presentation } from './filters.ts';
@@ -69,6 +70,8 @@ export interface GatewayParts extends Failing {
   readonly reaper: Reaper;
   readonly legacy: LegacyState;
   readonly mirrored: MirroredArguments;
+  /** What applications announced. */
+  readonly applications: Applications;
   /** The change token of the database, read after the calls of this turn arrived; `undefined` outside of `together`. */
   changeToken: string | undefined;
   /** Logs a refusal and returns the answer for its caller. */

@@ -1,4 +1,5 @@
 import { maxEventBytes } from './answers.ts';
+import { Applications } from './applications.ts';
 import type { Awaitable } from '#model/awaitable';
 import { errorAnswer } from './errors.ts';
 import type { GatewayRefusal } from './gateway-refusal.ts';
@@ -51,6 +52,7 @@ export class Gateway {
       answerMemory: new BodyMemory({ what: 'responses', maxBodyBytes: maxEventBytes }),
       limits: new CallLimits(clock, tell && ((counts) => tell({ type: 'counted', counts }))),
       mirrored: new MirroredArguments(),
+      applications: new Applications(),
       changeToken: undefined,
       refuse: (refusal, caller) => refuse(refusal, caller, ports),
       failed(error, call) {
@@ -90,7 +92,7 @@ export class Gateway {
    * throws nor rejects.
    */
   answer(request: GatewayRequest): Awaitable<GatewayAnswer> {
-    const metering = new Metering(request, this.#parts.ports);
+    const metering = new Metering(request, this.#parts.ports, this.#parts.applications);
     return callPath.pass({ request, metering }, this.#parts);
   }
 

@@ -9,7 +9,7 @@ import { discard, endUpstreamSession, send, endFailedHandshake } from './answers
 import type { Awaitable } from '#model/awaitable';
 import { saysItShowsUrls } from './connect-account.ts';
 import { noResponses, ownResponse } from './filters.ts';
-import { announcedIn } from './metering.ts';
+import { announcedIn } from './applications.ts';
 import { GatewayRefusal } from './gateway-refusal.ts';
 import { forwardPlain, type PlainLinks } from './plain-calls.ts';
 import type { OtherNodes } from './other-nodes.ts';

@@ -1,9 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 
-import type { Span } from 'latchkey-mcp/json';
 import { memberIn, membersIn } from 'latchkey-mcp/json-edit';
-import { membersOf } from 'latchkey-mcp/json-value';
-import type { Era } from 'latchkey-mcp/headers';
 import type { Envelope, Message } from 'latchkey-mcp/message';
 import type { Tracing } from 'latchkey-mcp/tracing';
 import { CallContents, type ContentMemory, type ContentSettings } from '#model/call-contents';
@@ -17,6 +14,7 @@ import type {
 import type { Target } from '#model/endpoints';
 import { takesCredentials } from '#model/upstream-kinds';
 import type { Admission } from './admission.ts';
+import type { Announcing, Applications, ReadMessage } from './applications.ts';
 import { answeredError, CallSpan, refusedError, type SpanError } from './call-span.ts';
 import {
   type GatewayRefusal,
@@ -133,6 +131,7 @@ export class Metering {
   readonly #startedAt = performance.now();
   readonly #ports: MeteringPorts;
   readonly #request: GatewayRequest;
+  readonly #applications: Applications;
   #admission: Admission | undefined;
   #envelope: Envelope | undefined;
   #message: ReadMessage | undefined;
@@ -149,9 +148,10 @@ export class Metering {
   #tracing: Tracing | undefined;
   #span: CallSpan | undefined;
 
-  constructor(request: GatewayRequest, ports: MeteringPorts) {
+  constructor(request: GatewayRequest, ports: MeteringPorts, applications: Applications) {
     this.#request = request;
     this.#ports = ports;
+    this.#applications = applications;
   }
 
   /** Starts counting it, for this caller and server. */
@@ -342,7 +342,7 @@ export class Metering {
   }
 
   #application(): AnnouncedApplication | undefined {
-    return applicationOf(this.#request, this.#message, this.#envelope, this.#session);
+    return this.#applications.of(this.#request.headers, this.#message, this.#session);
   }
 
   #record(
@@ -394,51 +394,6 @@ const taskEnds: ReadonlyMap<string, CallEnd> = new Map([
   ['failed', 'tool_error'],
   ['cancelled', 'cancelled'],
 ]);
-
-/** A message as its caller sent it, and what it was scanned as. */
-export interface ReadMessage {
-  readonly envelope: Envelope;
-  readonly era: Era;
-  readonly received: Buffer;
-}
-
-/** What a session knows of its application. */
-export interface Announcing {
-  readonly application?: string | undefined;
-}
-
-const clientInfo = 'io.modelcontextprotocol/clientInfo';
-/** Applications state their name and version in it; whatever is longer is not one. */
-const maxClientInfoBytes = 2048;
-
-/** The application that a request announces: in its message, with its session, or in the `User-Agent` header. */
-function applicationOf(
-  { headers }: GatewayRequest,
-  message: ReadMessage | undefined,
-  envelope: Envelope | undefined,
-  session: Announcing | undefined,
-): AnnouncedApplication | undefined {
-  const meta = envelope?.meta;
-  // The spans of an envelope are those of the message that it was scanned from.
-  const info = message && meta && memberIn(message.received, meta, clientInfo);
-  const text = (info && announcedIn(message.received, info)) ?? session?.application;
-  if (text !== undefined) return { text, source: 'client_info' };
-  const agent = headers['user-agent'];
-  return agent === undefined ? undefined : { text: agent, source: 'user_agent' };
-}
-
-/**
- * Name and version of an application from its `clientInfo`; `undefined` if it has no name.
- *
- * MCP 2025-11-25 `Implementation`
- */
-export function announcedIn(body: Buffer, { start, end }: Span): string | undefined {
-  if (end - start > maxClientInfoBytes) return undefined;
-  const info = membersOf(JSON.parse(body.toString('utf8', start, end)));
-  const { name, version } = info;
-  if (typeof name !== 'string' || name === '') return undefined;
-  return (typeof version === 'string' ? `${name} ${version}` : name).slice(0, 200);
-}
 
 /** The id of the trace that a request belongs to. W3C Trace Context §3.2 */
 function traceIdIn({ traceparent }: GatewayRequest['headers']): string | undefined {

@@ -6,6 +6,7 @@ import { expect, test } from 'vitest';
 import type { Arrived } from '#server/gateway/call';
 import { callPath } from '#server/gateway/pipeline';
 import type { GatewayAnswer } from '#server/gateway/request';
+import { Applications } from '#server/gateway/applications';
 import { Metering } from '#server/gateway/metering';
 import { type Failing, type Path, Steps } from '#server/gateway/steps';
 
@@ -25,7 +26,7 @@ const request: Arrived['request'] = {
 };
 const arrived: Arrived = {
   request,
-  metering: new Metering(request, { note: () => undefined }),
+  metering: new Metering(request, { note: () => undefined }, new Applications()),
 };
 
 function passedBy(path: Path<Failing>) {

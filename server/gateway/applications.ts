@@ -1,0 +1,72 @@
+import type { IncomingHttpHeaders } from 'node:http';
+
+import type { Era } from 'latchkey-mcp/headers';
+import type { Span } from 'latchkey-mcp/json';
+import { memberNames, valuesOf } from 'latchkey-mcp/json-edit';
+import { membersOf } from 'latchkey-mcp/json-value';
+import type { Envelope } from 'latchkey-mcp/message';
+import type { AnnouncedApplication } from '#model/calls';
+import { LimitedMap } from '#model/limited-map';
+
+/** A message as its caller sent it, and what it was scanned as. */
+export interface ReadMessage {
+  readonly envelope: Envelope;
+  readonly era: Era;
+  readonly received: Buffer;
+}
+
+/** What a session knows of its application. */
+export interface Announcing {
+  readonly application?: string | undefined;
+}
+
+const clientInfo = memberNames('io.modelcontextprotocol/clientInfo');
+/** Applications state their name and version in it; whatever is longer is not one. */
+const maxClientInfoBytes = 2048;
+const maxKnown = 500;
+
+/** Finds out which applications call. Each call of the modern era repeats who it is from, so what is read is kept. */
+export class Applications {
+  /** By the bytes of `clientInfo`. */
+  readonly #known = new LimitedMap<string, AnnouncedApplication | null>(maxKnown);
+
+  /** The application that a request announces: in its message, with its session, or in the `User-Agent` header. */
+  of(
+    headers: IncomingHttpHeaders,
+    message: ReadMessage | undefined,
+    session: Announcing | undefined,
+  ): AnnouncedApplication | undefined {
+    const announced = message && this.#announcedBy(message);
+    if (announced) return announced;
+    const text = session?.application;
+    if (text !== undefined) return { text, source: 'client_info' };
+    const agent = headers['user-agent'];
+    return agent === undefined ? undefined : { text: agent, source: 'user_agent' };
+  }
+
+  #announcedBy({ envelope, received }: ReadMessage): AnnouncedApplication | null {
+    // The spans of an envelope are those of the message that it was scanned from.
+    const [info] = envelope.meta ? valuesOf(received, envelope.meta, clientInfo) : [];
+    if (!info || info.end - info.start > maxClientInfoBytes) return null;
+    const bytes = received.toString('latin1', info.start, info.end);
+    const known = this.#known.get(bytes);
+    if (known !== undefined) return known;
+    const text = announcedIn(received, info);
+    const announced = text === undefined ? null : ({ text, source: 'client_info' } as const);
+    this.#known.set(bytes, announced);
+    return announced;
+  }
+}
+
+/**
+ * Name and version of an application from its `clientInfo`; `undefined` if it has no name.
+ *
+ * MCP 2025-11-25 `Implementation`
+ */
+export function announcedIn(body: Buffer, { start, end }: Span): string | undefined {
+  if (end - start > maxClientInfoBytes) return undefined;
+  const info = membersOf(JSON.parse(body.toString('utf8', start, end)));
+  const { name, version } = info;
+  if (typeof name !== 'string' || name === '') return undefined;
+  return (typeof version === 'string' ? `${name} ${version}` : name).slice(0, 200);
+}

@@ -1,0 +1,44 @@
+import { scanMessage } from 'latchkey-mcp/message';
+import { expect, test } from 'vitest';
+
+import { Applications } from '#server/gateway/applications';
+
+const key = 'io.modelcontextprotocol/clientInfo';
+
+/** A call whose `_meta` has this JSON text. */
+function call(meta: string) {
+  const params = `{"name":"search","_meta":${meta}}`;
+  const received = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":${params}}`);
+  const scan = scanMessage(received);
+  if (scan.outcome === 'refused') throw new Error(scan.reason);
+  return { received, envelope: scan.envelope, era: 'modern' } as const;
+}
+
+const agent = { 'user-agent': 'curl/8' };
+const fromAgent = { text: 'curl/8', source: 'user_agent' };
+
+test.each([
+  ['name and version', `{"${key}":{"name":"Claude","version":"1.2"}}`, 'Claude 1.2'],
+  ['a name alone', `{"${key}":{"name":"Claude"}}`, 'Claude'],
+  ['a key with an escape', `{"io.modelcontextprotocol\\/clientInfo":{"name":"Ü"}}`, 'Ü'],
+  ['no name', `{"${key}":{"version":"1.2"}}`, undefined],
+  ['a text', `{"${key}":"Claude"}`, undefined],
+  ['too long a text', `{"${key}":{"name":"Claude","more":"${'x'.repeat(3000)}"}}`, undefined],
+  ['nothing', '{}', undefined],
+])('application: announced in a message with %s, the first time and again', (_, meta, text) => {
+  const applications = new Applications();
+  const expected = text === undefined ? fromAgent : { text, source: 'client_info' };
+
+  expect(applications.of(agent, call(meta), undefined)).toEqual(expected);
+  expect(applications.of(agent, call(meta), undefined)).toEqual(expected);
+});
+
+test('application: that of the session is taken before the user agent', () => {
+  const applications = new Applications();
+
+  expect(applications.of(agent, call('{}'), { application: 'Cursor 3' })).toEqual({
+    text: 'Cursor 3',
+    source: 'client_info',
+  });
+  expect(applications.of({}, undefined, undefined)).toBeUndefined();
+});
