@@ -94,19 +94,20 @@ export class CallLog {
   }
 
   /**
-   * Commits the row of a call that begins; its end is `unknown` until `note` gets the row and the end. All calls that begin
-   * while others are written share a transaction.
+   * Commits the row of a call that begins; its end is `unknown` until `note` gets the row and the end. All calls that begin in
+   * one turn of the event loop, or while others are written, share a transaction.
    */
   begin(call: EndedCall): Promise<CallRecord> {
     return new Promise((resolve, reject) => {
-      this.#beginning.push({ call: { ...shortened(call), end: 'unknown' }, resolve, reject });
-      if (!this.#isCommitting) void this.#commitAll();
+      this.#beginning.push({ call: shortened(call), resolve, reject });
+      if (this.#isCommitting) return;
+      this.#isCommitting = true;
+      queueMicrotask(() => void this.#commitAll());
     });
   }
 
   /** Never rejects. */
   async #commitAll(): Promise<void> {
-    this.#isCommitting = true;
     while (this.#beginning.length > 0) {
       const beginning = this.#beginning.splice(0, rowsAtOnce);
       try {
@@ -128,7 +129,7 @@ export class CallLog {
 
   #begunRow(call: EndedCall): CallRecord | undefined {
     const row = this.#rows.of(call, 1);
-    return row && { ...row, durationMs: undefined };
+    return row && { ...row, durationMs: undefined, end: 'unknown' };
   }
 
   /** Records a call, or the end of one that began. Neither waits nor throws. */

@@ -7,14 +7,14 @@ import { madeCall } from '#support/made-calls';
 
 const callsOf = (id: string) => madeCall({ credential: { type: 'key', id } });
 
-/** A log and the rows that it has written. */
+/** A log, and the rows of each of its transactions. */
 function logOf() {
-  const rows: CallRecord[] = [];
+  const batches: (readonly CallRecord[])[] = [];
   const gaps: NodeGap[] = [];
   let nowMs = 1_800_000_000_000;
   const log = new CallLog({
     async write(writes) {
-      rows.push(...writes.calls);
+      batches.push(writes.calls);
       gaps.push(...writes.gaps);
     },
     namesOf: async (_, ids) => new Map(ids.map((id) => [id, id])),
@@ -24,17 +24,18 @@ function logOf() {
       throw error;
     },
   });
-  return { log, rows, gaps };
+  return { log, batches, gaps };
 }
 
 test('call log: one caller cannot fill the queue, and what finds no room is counted', async () => {
-  const { log, rows, gaps } = logOf();
+  const { log, batches, gaps } = logOf();
 
   for (let at = 0; at < 30_000; at += 1) log.note(callsOf('loud'));
   for (let at = 0; at < 50; at += 1) log.note(callsOf('quiet'));
   const { dropped } = log;
   await log.close();
-  const writtenOf = (id: string) => rows.filter(({ credential }) => credential.id === id).length;
+  const writtenOf = (id: string) =>
+    batches.flat().filter(({ credential }) => credential.id === id).length;
 
   expect(writtenOf('quiet')).toBe(50);
   expect(writtenOf('loud')).toBe(30_000 - dropped);
@@ -72,4 +73,19 @@ test('call log: calls that are dropped while a gap is written are in the next on
   await log.close();
 
   expect(gaps.map(({ calls }) => calls)).toEqual([3, 3]);
+});
+
+test('call log: calls that begin in one turn share a transaction, and those that begin meanwhile the next', async () => {
+  const { log, batches } = logOf();
+
+  const first = [log.begin(callsOf('a')), log.begin(callsOf('b'))];
+  const later = Promise.resolve().then(() => [log.begin(callsOf('c')), log.begin(callsOf('d'))]);
+  await Promise.all([...first, ...(await later)]);
+  const committed = batches.map((calls) => calls.map(({ credential }) => credential.id));
+  await log.close();
+
+  expect(committed).toEqual([
+    ['a', 'b'],
+    ['c', 'd'],
+  ]);
 });
