@@ -1,3 +1,4 @@
+import { BriefMap } from 'latchkey-mcp/brief-map';
 import type { EndSignal } from '#model/ending';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { Scope } from '#model/scopes';
@@ -28,7 +29,7 @@ export interface KeptBudget {
 export class SessionStreams {
   readonly #clock: Clock;
   readonly #budget: KeptBudget;
-  readonly #streams = new Map<string, ResumableStream>();
+  readonly #streams = new BriefMap<string, ResumableStream>();
   #kept: { stream: ResumableStream; number: number; bytes: number; at: EpochSeconds }[] = [];
   #bytes = 0;
   #lastId = 0;
@@ -46,8 +47,7 @@ export class SessionStreams {
   open(kind: StreamKind, caller: LostCaller, answered?: string): ResumableStream {
     this.#lastId += 1;
     const id = `${kind === 'answer' ? 'a' : 'u'}${this.#lastId}`;
-    const keep = (number: number, bytes: number) => this.#keep(stream, number, bytes);
-    const stream: ResumableStream = new ResumableStream(id, kind, caller, keep);
+    const stream = new ResumableStream(id, kind, caller, this);
     stream.answered = answered;
     this.#streams.set(id, stream);
     this.#forgetOld();
@@ -85,7 +85,8 @@ export class SessionStreams {
     this.#streams.clear();
   }
 
-  #keep(stream: ResumableStream, number: number, bytes: number): boolean {
+  /** Records that an event is to be kept; `false` if the budget does not allow it. */
+  keep(stream: ResumableStream, number: number, bytes: number): boolean {
     this.#forgetOld();
     while (this.#kept.length > 0 && this.#bytes + bytes > maxBytes) this.#drop();
     const budget = this.#budget;
@@ -112,22 +113,19 @@ export class SessionStreams {
 
   /** Drops ended streams without events. */
   #forgetEnded(): void {
-    for (const [id, stream] of this.#streams) {
-      if (!stream.isOpen && !stream.isKept) this.#streams.delete(id);
+    for (const { id, isOpen, isKept } of this.#streams.values()) {
+      if (!isOpen && !isKept) this.#streams.delete(id);
     }
   }
 
   #forgetFirst(): void {
-    const [oldest] = this.#streams.keys();
-    if (oldest !== undefined) this.#streams.delete(oldest);
+    const [oldest] = this.#streams.values();
+    if (oldest) this.#streams.delete(oldest.id);
   }
 }
 
 /** The purpose of a stream: the answer to a request, or unsolicited messages. */
 export type StreamKind = 'answer' | 'unasked';
-
-/** Records that an event is to be kept; `false` if the budget does not allow it. */
-type KeepEvent = (number: number, bytes: number) => boolean;
 
 /**
  * A stream of events to a caller whose connection may be lost. We give events our own ids and keep them for a while, so
@@ -138,7 +136,6 @@ type KeepEvent = (number: number, bytes: number) => boolean;
 export class ResumableStream {
   readonly id: string;
   readonly kind: StreamKind;
-  readonly caller: LostCaller;
   /** The upstream's id of its last event, in case the upstream ends the stream early. */
   upstreamEventId: string | undefined;
   /** Whether the response to the request has passed through the stream. */
@@ -149,7 +146,8 @@ export class ResumableStream {
   successor: ResumableStream | undefined;
   /** The scopes of its caller, which decide what it carries. */
   scopes: readonly Scope[] = [];
-  readonly #keep: KeepEvent;
+  readonly #streams: SessionStreams;
+  #caller: LostCaller;
   #kept: Buffer[] = [];
   #lastNumber = 0;
   #reader = 0;
@@ -157,11 +155,15 @@ export class ResumableStream {
   /** Resolves with the next change; absent while no one waits for it, as in nearly every stream. */
   #changed: PromiseWithResolvers<void> | undefined;
 
-  constructor(id: string, kind: StreamKind, caller: LostCaller, keep: KeepEvent) {
+  constructor(id: string, kind: StreamKind, caller: LostCaller, streams: SessionStreams) {
     this.id = id;
     this.kind = kind;
-    this.caller = caller;
-    this.#keep = keep;
+    this.#caller = caller;
+    this.#streams = streams;
+  }
+
+  get caller(): LostCaller {
+    return this.#caller;
   }
 
   /** Whether more events may come. */
@@ -211,8 +213,10 @@ export class ResumableStream {
   #number(event: SseEvent): Uint8Array {
     const number = this.#lastNumber + 1;
     const bytes = withEventId(event, `${this.id}-${number}`);
-    if (this.#keep(number, bytes.length + keptEventBytes)) this.#kept.push(bytes);
-    else this.#kept = [];
+    const isKept = this.#streams.keep(this, number, bytes.length + keptEventBytes);
+    // Most streams have one event. A list that grows makes room for many.
+    if (isKept && this.#kept.length > 0) this.#kept.push(bytes);
+    else this.#kept = isKept ? [bytes] : [];
     this.#lastNumber = number;
     this.#wake();
     return bytes;
@@ -226,6 +230,8 @@ export class ResumableStream {
   /** Nothing more follows. */
   end(): void {
     this.#isOpen = false;
+    // Its events may be kept for minutes, and the call must not be.
+    this.#caller = noCaller;
     this.#wake();
   }
 
@@ -288,6 +294,9 @@ export class LostCaller {
     };
   }
 }
+
+/** The caller of a stream that has ended. There is nothing to give up. */
+const noCaller = new LostCaller(() => undefined);
 
 const maxPendingRequests = 1000;
 /**

@@ -59,6 +59,8 @@ export class LegacySessions {
   readonly #sessions: Sessions = new Map();
   readonly #byPrincipal = new Map<string, Sessions>();
   readonly #byOwner = new Map<string, Sessions>();
+  /** The most recently used. */
+  #latest: KeptSession | undefined;
   readonly #budget: KeptBudget = { maxBytes: maxKeptBytes, bytes: 0 };
   readonly #clock: Clock;
   readonly #prefix: string;
@@ -95,6 +97,7 @@ export class LegacySessions {
       end,
     };
     this.#sessions.set(id, session);
+    this.#latest = undefined;
     addTo(this.#byPrincipal, principal, session);
     addTo(this.#byOwner, ownerOfSession(session), session);
     return session;
@@ -118,6 +121,7 @@ export class LegacySessions {
     const session = this.#sessions.get(id);
     if (!session) return;
     this.#sessions.delete(id);
+    if (this.#latest === session) this.#latest = undefined;
     session.streams.forgetAll();
     takeFrom(this.#byPrincipal, session.principal, session);
     takeFrom(this.#byOwner, ownerOfSession(session), session);
@@ -150,6 +154,8 @@ export class LegacySessions {
 
   #touch(session: KeptSession): void {
     session.usedAt = this.#clock.now();
+    if (session === this.#latest) return;
+    this.#latest = session;
     for (const sessions of [this.#sessions, this.#byPrincipal.get(session.principal)]) {
       sessions?.delete(session.id);
       sessions?.set(session.id, session);
