@@ -12,6 +12,7 @@ import { keyOperations } from './keys.ts';
 import type { Operation } from './operation.ts';
 import { organizationOperations, settingsOperations } from './organizations.ts';
 import { personOperations } from './people.ts';
+import { personPseudonymize } from './pseudonyms.ts';
 import {
   serverCreate,
   serverDelete,
@@ -70,6 +71,7 @@ export const operations: readonly Operation[] = [
   ownConnectionRead,
   ownConnectionEnd,
   ...personOperations,
+  personPseudonymize,
   ...invitationOperations,
   ...groupOperations,
   ...settingsOperations,

@@ -144,7 +144,7 @@ export const roleControl = {
 } as const satisfies FieldControl;
 
 const inOrganization = { organization: fields.organization };
-const ofPerson = {
+export const ofPerson = {
   organization: fields.organization.clone().register(surfaces, {
     option: { name: 'organization', value: 'ORG', doc: 'the organization of the person' },
   }),
@@ -328,7 +328,7 @@ export const auditorRevoke = auditorChange(
 );
 
 /** Irreversible changes require a recent sign-in. @throws {AdministrationRefusal} `proof_old` */
-function checkRecent(actor: Actor, now: EpochSeconds): void {
+export function checkRecent(actor: Actor, now: EpochSeconds): void {
   if (actor.type === 'operator') return;
   const { provedAt: createdAt } = actor;
   if (createdAt !== undefined && isRecentProof({ createdAt }, now)) return;

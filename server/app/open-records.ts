@@ -3,6 +3,7 @@ import { CallIndexing } from '#activity/call-indexing';
 import { CallOutput, type LineDestination } from '#activity/call-output';
 import { CallRetention } from '#activity/call-retention';
 import { ContentLog } from '#activity/content-log';
+import { Pseudonyms } from '#activity/pseudonyms';
 import { CountedRefusals } from '#audit/counted-refusals';
 import { AuditRetention } from '#audit/retention';
 import { insertAuditEvent } from '#db/audit';
@@ -69,6 +70,12 @@ export function openActivity(
       failed: (err) => log.error({ err }, 'calls not indexed yet'),
     });
     closers.push(() => indexing.close());
+    const pseudonyms = new Pseudonyms({
+      db,
+      nowMs: () => Date.now(),
+      failed: (err) => log.error({ err }, 'people not pseudonymized yet'),
+    });
+    closers.push(() => pseudonyms.close());
   }
   if (!callLog || callLog.mode === 'off') return undefined;
   const nowMs = () => Date.now();

@@ -121,6 +121,11 @@ export const auditSentences = {
     '{person} the right Auditor, to read stored arguments and results',
   ],
   'person.list': ['listed', 'list', 'the people'],
+  'person.pseudonymize': [
+    'replaced',
+    'replace',
+    'the name of a person in the recorded calls by the pseudonym {pseudonym}',
+  ],
   'person.read': ['viewed', 'view', 'the account of {person}'],
   'person.remove': ['removed', 'remove', '{person} from the organization'],
   'person.reset-second-factor': ['reset', 'reset', 'the second factor of {person}'],

@@ -12,6 +12,7 @@ import { invitationCommands } from '#admin/invitations';
 import { keyCommands } from '#admin/keys';
 import { organizationCommands } from '#admin/organizations';
 import { personCommands } from '#admin/people';
+import { pseudonymizeCommand } from '#admin/pseudonyms';
 import {
   serverCreateCommand,
   serverDeleteCommand,
@@ -74,6 +75,7 @@ export const commands: readonly (Command | FolderCommand)[] = [
   userCommands.create,
   userCommands.list,
   ...personCommands,
+  pseudonymizeCommand,
   userCommands.resetLink,
   userCommands.remove,
   ...invitationCommands,

@@ -6,6 +6,7 @@ import { up as nodes } from './migrations/0002-nodes.ts';
 import { up as auditRetention } from './migrations/0003-audit-retention.ts';
 import { up as callContents } from './migrations/0005-call-contents.ts';
 import { up as callGaps } from './migrations/0007-call-gaps.ts';
+import { up as callPseudonyms } from './migrations/0008-call-pseudonyms.ts';
 import { up as callPeriods } from './migrations/0009-call-periods.ts';
 import { up as calls } from './migrations/0004-calls.ts';
 import { up as callIndex } from './migrations/0006-call-index.ts';
@@ -29,6 +30,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0005-call-contents': { up: callContents, isAdditive: true },
   '0006-call-index': { up: callIndex, isAdditive: true },
   '0007-call-gaps': { up: callGaps, isAdditive: true },
+  '0008-call-pseudonyms': { up: callPseudonyms, isAdditive: true },
   '0009-call-periods': { up: callPeriods, isAdditive: true },
 };
 

@@ -406,6 +406,16 @@ export interface Schema {
     /** See `secondsText`. */
     seconds: string;
   };
+  /** People whose calls are getting a pseudonym. */
+  call_pseudonym: {
+    organization_id: string;
+    person_id: string;
+    pseudonym: string;
+    requested_at_ms: number;
+    /** How often all calls were gone through. */
+    rounds: number;
+    due_at_ms: number;
+  };
   /** Calls that were answered and not recorded. */
   call_gap: {
     organization_id: string;

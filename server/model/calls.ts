@@ -142,3 +142,17 @@ export interface CallGap {
   readonly untilMs: number;
   readonly calls: number;
 }
+
+/** What calls of a person carry who has a pseudonym: an id of its own, which is that of no account, and a name. */
+interface Pseudonymous {
+  readonly pseudonym: string;
+}
+
+const pseudonymPrefix = 'pseudonym_';
+
+export const pseudonymId = ({ pseudonym }: Pseudonymous): string =>
+  `${pseudonymPrefix}${pseudonym}`;
+export const pseudonymName = ({ pseudonym }: Pseudonymous): string => `Person ${pseudonym}`;
+
+/** Whether a person of a call has a pseudonym, and thus no account that the id leads to. */
+export const isPseudonym = (personId: string): boolean => personId.startsWith(pseudonymPrefix);

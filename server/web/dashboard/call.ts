@@ -10,7 +10,7 @@ import { writtenAtMs } from '#db/calls';
 import { findOrganization } from '#db/organizations';
 import { findServer, findServerTitles } from '#db/servers';
 import type { Db } from '#db/transaction';
-import { accountOwnerOf, type CallRecord } from '#model/calls';
+import { accountOwnerOf, type CallRecord, isPseudonym } from '#model/calls';
 import { postForm } from '#web/forms';
 import { displayName, html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, type Link, pageHeading } from '#web/layout';
@@ -210,9 +210,11 @@ function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefin
     text === undefined ? [] : [{ label, text: displayName(text, 500) }];
   const id = (label: string, text: string | undefined): Fact[] =>
     text === undefined ? [] : [{ label, cell: { kind: 'id', text: displayName(text, 200) } }];
-  const personHref = may('people.read')
-    ? `${dashboardPath(organization)}/people/${person?.id}`
-    : undefined;
+  const hasPage = person && !isPseudonym(person.id);
+  const personHref =
+    hasPage && may('people.read')
+      ? `${dashboardPath(organization)}/people/${person?.id}`
+      : undefined;
   const tool = { tool: call.subject, server: target.id };
   return [
     {

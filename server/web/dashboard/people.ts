@@ -15,6 +15,7 @@ import {
   secondFactorReset,
   sessionsEnd,
 } from '#admin/people';
+import { personPseudonymize } from '#admin/pseudonyms';
 import { notFound } from '#admin/refusal';
 import type { EpochSeconds } from '#model/clock';
 import { postForm } from '#web/forms';
@@ -207,6 +208,8 @@ interface PersonQuestion {
   readonly needs: 'people.manage' | 'owners.manage';
   /** The notice shown afterwards. */
   readonly done: string;
+  /** Whether the address must be typed to confirm. */
+  readonly isTyped?: boolean;
   /** Whether it makes sense for a person. Default: for all. */
   readonly isFor?: (person: { readonly auditor: boolean }) => boolean;
 }
@@ -274,6 +277,22 @@ const personQuestions: readonly PersonQuestion[] = [
     done: 'Ownership transferred.',
   },
   {
+    path: 'pseudonymize',
+    text: 'Replace by a pseudonym',
+    help: 'Replace the name and address of this person in the calls recorded so far.',
+    heading: (email) => `Replace ${email} by a pseudonym in all recorded calls?`,
+    consequences: [
+      'All calls of this person so far show a pseudonym instead. They are no longer found by name, address or ID, and this person no longer sees them.',
+      'Their IP addresses and their stored arguments and results are deleted.',
+      'New calls show the name again. The audit log, exports and backups stay as they are.',
+      'This cannot be undone, and nobody can look up afterwards whose pseudonym it is.',
+    ],
+    operation: personPseudonymize,
+    needs: 'owners.manage',
+    done: 'The name is being replaced by a pseudonym. This takes a few minutes.',
+    isTyped: true,
+  },
+  {
     path: 'remove',
     text: 'Remove',
     help: 'Remove this person from the organization.',
@@ -338,6 +357,9 @@ const personQuestion = (asked: PersonQuestion): Question => ({
       heading: asked.heading(email),
       consequences: asked.consequences,
       verb: asked.text,
+      typed: asked.isTyped
+        ? { label: `Type ${email} to confirm`, expected: email, error: undefined }
+        : undefined,
       cancel: personPath(organization, userId),
       crumbs: personCrumbs(organization, email),
     };

@@ -104,6 +104,7 @@ const dashboardForms = [
   '/people/:userId/grant-auditor',
   '/people/:userId/revoke-auditor',
   '/people/:userId/make-owner',
+  '/people/:userId/pseudonymize',
   '/people/:userId/remove',
   '/groups',
   '/groups/:groupId/add-person',

@@ -1,0 +1,81 @@
+import { setImmediate as afterOtherWork } from 'node:timers/promises';
+
+import {
+  duePseudonyms,
+  endRound,
+  type PseudonymRequest,
+  replaceInCalls,
+} from '#db/call-pseudonyms';
+import type { Db } from '#db/transaction';
+
+const lookEveryMs = 5000;
+/** How many calls one transaction goes through. */
+const callsAtOnce = 500;
+/** When the calls are gone through again, in milliseconds after the request: other processes write calls late. */
+const laterRoundsMs = [600_000, 86_400_000];
+
+export interface PseudonymPorts {
+  readonly db: Db;
+  readonly nowMs: () => number;
+  readonly failed: (error: unknown) => void;
+}
+
+/** Goes through all calls of the organization once, in small steps. Returns how many calls got the pseudonym. */
+export async function replacePerson(
+  db: Db,
+  request: PseudonymRequest,
+  isStopped: () => boolean = () => false,
+): Promise<number> {
+  let after = '';
+  let changed = 0;
+  for (;;) {
+    if (isStopped()) return changed;
+    const step = await replaceInCalls(db, request, { after, limit: callsAtOnce });
+    changed += step.changed;
+    if (step.last === undefined) break;
+    after = step.last;
+    // SQLite answers within the same turn of the event loop, and calls must not wait for all steps.
+    await afterOtherWork();
+  }
+  const nextMs = laterRoundsMs[request.rounds];
+  await endRound(db, request, nextMs === undefined ? undefined : request.requestedAtMs + nextMs);
+  return changed;
+}
+
+/** Gives people pseudonyms who are to have them. Several nodes may do so at the same time. */
+export class Pseudonyms {
+  readonly #ports: PseudonymPorts;
+  readonly #timer: NodeJS.Timeout;
+  #isClosed = false;
+  #working: Promise<void> | undefined;
+
+  constructor(ports: PseudonymPorts) {
+    this.#ports = ports;
+    this.#timer = setInterval(() => void this.replace(), lookEveryMs).unref();
+    void this.replace();
+  }
+
+  /** Does what is due. Never rejects. */
+  replace(): Promise<void> {
+    this.#working ??= this.#replaceAll()
+      .catch((error: unknown) => this.#ports.failed(error))
+      .finally(() => {
+        this.#working = undefined;
+      });
+    return this.#working;
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true;
+    clearInterval(this.#timer);
+    await this.#working;
+  }
+
+  async #replaceAll(): Promise<void> {
+    const { db, nowMs } = this.#ports;
+    for (const request of await duePseudonyms(db, nowMs())) {
+      if (this.#isClosed) return;
+      await replacePerson(db, request, () => this.#isClosed);
+    }
+  }
+}
