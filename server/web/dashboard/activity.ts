@@ -1,8 +1,9 @@
+import { randomUUID } from 'node:crypto';
 import { exportCalls } from '#activity/export-calls';
 import { endWords } from '#activity/sentences';
 import { callExport, ownCallsOnly, selectedPerson } from '#admin/calls';
-import { writtenAtMs } from '#db/calls';
-import { type CallFilter, type CallSearch, type FoundCalls } from '#db/find-calls';
+import { callIdAt, writtenAtMs } from '#db/calls';
+import { type CallFilter, type CallSearch, type FoundCalls, watermarkAt } from '#db/find-calls';
 import { listServers } from '#db/servers';
 import { findOrganization } from '#db/organizations';
 import { type CallRecord, callEnds } from '#model/calls';
@@ -24,8 +25,16 @@ import {
   usualDays,
 } from './calls.ts';
 import { showCall, showContents } from './call.ts';
+import {
+  type DashboardGuard,
+  type DashboardRequest,
+  type DashboardVisit,
+  membershipOf,
+  type PageHandler,
+} from './guard.ts';
+import { renewedPart } from './lists.ts';
+import { type LiveStreams, sendLiveStream } from './live.ts';
 import { missingNotice } from './missing-calls.ts';
-import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { sendDashboardPage, sendExport } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 
@@ -39,6 +48,55 @@ export function activityRoutes(guard: DashboardGuard): void {
   guard.get('/activity/export', needs, exportActivity);
   guard.get('/activity/:callId', needs, showCall);
   guard.post('/activity/:callId', needs, showContents);
+}
+
+/**
+ * `/activity/live`: the stream that announces calls to the newest page of Activity. `newer` is when that page was made. Only those that
+ * the filter selects, so that a page is not made again for others.
+ */
+export function liveCallRoutes(guard: DashboardGuard, streams: LiveStreams): void {
+  guard.get('/activity/live', needs, async (visit, request, reply, { ports }) => {
+    const { person, organization, role } = visit;
+    const { filter } = await selectionOf(visit, request, ports);
+    const isAllowed = async () => {
+      const membership = await membershipOf(person, organization, ports);
+      return membership?.isProved === true && membership.role === role;
+    };
+    const since = cursorOf(request)?.id ?? callIdAt(watermarkAt(ports.clock.now()));
+    const topic = {
+      name: randomUUID(),
+      readState: newCalls(visit, filter, since, ports),
+      isAllowed,
+      isTimed: true,
+    };
+    return sendLiveStream(reply, person, topic, { ports, streams });
+  });
+}
+
+const newCallsBudgetMs = 100;
+
+/** Returns a function that returns another text whenever there are calls that it has not seen. */
+function newCalls(
+  visit: DashboardVisit,
+  filter: CallFilter,
+  since: string,
+  ports: Pick<DashboardPorts, 'db' | 'clock'>,
+): () => Promise<string> {
+  let seen = since;
+  let state: string | undefined;
+  return async () => {
+    // A stream announces what differs from its first state.
+    if (state === undefined) return (state = seen);
+    const settled = callIdAt(watermarkAt(ports.clock.now()));
+    if (settled <= seen) return state;
+    const from = { id: seen, side: 'newer' } as const;
+    const search = { filter, from, limit: 1, budgetMs: newCallsBudgetMs };
+    const { calls, stoppedAt } = await callsFor(visit, search, ports);
+    const [call] = calls;
+    seen = call ? settled : (stoppedAt ?? settled);
+    if (call) state = call.id;
+    return state;
+  };
 }
 
 const names = [
@@ -120,6 +178,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization } = visit;
   const { isOwn, query, filter } = await selectionOf(visit, request, ports);
   const from = cursorOf(request);
+  const madeAt = callIdAt(watermarkAt(ports.clock.now()));
   const found = await callsFor(visit, { filter, limit: rowsAPage, ...(from && { from }) }, ports);
   const isFiltered = names.some((name) => query[name] !== undefined);
   const show: ShowValue = (text, value) =>
@@ -136,6 +195,8 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
       ? 'What applications did for you here, newest first. Administrators of the organization see these calls, too.'
       : 'Who called which tool, and what came of it. Select a value to filter by it.',
     path: activityPath(organization),
+    here: activityPath(organization, query),
+    isLive: from === undefined && query.until === undefined,
     query,
     filter,
     isOwn,
@@ -147,7 +208,10 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     exports: found.calls.length === 0 ? [] : exportLinks(organization, query),
     isFiltered,
   };
-  return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }] });
+  const live = data.isLive
+    ? activityPath(organization, { ...query, newer: madeAt }, '/live')
+    : undefined;
+  return sendDashboardPage(reply, visit, activityPage, data, { crumbs: [{ text: heading }], live });
 };
 
 /** Sends everything that the filter of the URL selects, not only one page of it. */
@@ -292,6 +356,10 @@ interface ActivityPageData extends ReturnType<typeof pagesOf> {
   readonly lead: string;
   /** Of the page, without a query. */
   readonly path: string;
+  /** This page's own path and query. */
+  readonly here: string;
+  /** Whether new calls appear by themselves: on the newest page. */
+  readonly isLive: boolean;
   readonly query: ActivityQuery;
   readonly filter: CallFilter;
   /** Whether the page has only the reader's own calls. */
@@ -309,19 +377,7 @@ interface ActivityPageData extends ReturnType<typeof pagesOf> {
 /** The calls to an organization's servers, with a filter. */
 function activityPage(data: ActivityPageData, frame: Frame): Html {
   const { heading, lead, chips, searched, older, newer, newest } = data;
-  const content = html`${pageHeading({ heading, lead })}
-${activityFilter(data)}
-${
-  chips.length > 0 &&
-  html`<ul class="chips" aria-label="Active filters">
-${chips.map(
-  ({ label, value, href }) =>
-    html`<li><span class="soft">${label}</span> <strong dir="auto">${typeof value === 'string' ? displayName(value, 60) : value}</strong> <a href="${href}" aria-label="Remove the filter ${label}">Remove</a></li>`,
-)}
-</ul>`
-}
-${data.missing}
-${dataTable(data.table)}
+  const list = html`${dataTable(data.table)}
 ${
   searched &&
   html`<p class="notice" role="status">
@@ -335,6 +391,20 @@ ${older && html`<a class="button" rel="next" href="${older}">Older</a>`}
 ${data.exports.map(({ text, href }) => html`<a class="button" href="${href}">${text}</a>`)}
 ${zoneNote()}
 </nav>`;
+  const content = html`${pageHeading({ heading, lead })}
+${activityFilter(data)}
+${
+  chips.length > 0 &&
+  html`<ul class="chips" aria-label="Active filters">
+${chips.map(
+  ({ label, value, href }) =>
+    html`<li><span class="soft">${label}</span> <strong dir="auto">${typeof value === 'string' ? displayName(value, 60) : value}</strong> <a href="${href}" aria-label="Remove the filter ${label}">Remove</a></li>`,
+)}
+</ul>`
+}
+${data.missing}
+${data.isLive && html`<p class="soft small" data-live-state role="status">Reload the page to see newer calls.</p>`}
+${data.isLive ? renewedPart(data.here, list) : list}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }
 

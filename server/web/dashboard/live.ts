@@ -45,7 +45,7 @@ export function liveRoutes(
 export async function sendLiveStream(
   reply: FastifyReply,
   { session: { id: sessionId, userId } }: CurrentPerson,
-  topic: Pick<LiveTopic, 'name' | 'readState' | 'isAllowed'>,
+  topic: Pick<LiveTopic, 'name' | 'readState' | 'isAllowed' | 'isTimed'>,
   { ports: { db, clock }, streams }: { ports: { db: Db; clock: Clock }; streams: LiveStreams },
 ): Promise<FastifyReply> {
   // The same check as on other requests, except `useSession`, which would keep a session alive as long as a page is open.
@@ -78,6 +78,8 @@ interface LiveTopic {
   readonly readState: () => Promise<string>;
   /** Whether the listener still has access. */
   readonly isAllowed: () => Promise<boolean>;
+  /** Whether the state also changes as time passes, without a write, so that it is read at each look. */
+  readonly isTimed?: boolean;
 }
 
 interface Stream extends LiveTopic {
@@ -161,10 +163,16 @@ export class LiveStreams {
       const changeToken = await this.#ports.changes.newestChangeToken();
       const now = this.#ports.clock.now();
       const isDue = now - this.#provedAt > proveEverySeconds;
-      if (changeToken === this.#changeToken && !isDue) return;
+      const states = new Map<string, Promise<string>>();
+      if (changeToken === this.#changeToken && !isDue) {
+        for (const stream of this.#streams) {
+          if (stream.isTimed && (await stateOf(stream, states)) !== stream.state)
+            await this.#tell(stream, states);
+        }
+        return;
+      }
       this.#changeToken = changeToken;
       this.#provedAt = now;
-      const states = new Map<string, Promise<string>>();
       for (const stream of this.#streams) await this.#tell(stream, states);
     } catch (error) {
       this.#ports.failed(error);
@@ -175,9 +183,7 @@ export class LiveStreams {
 
   async #tell(stream: Stream, states: Map<string, Promise<string>>): Promise<void> {
     if (!(await stream.isAllowed())) return this.#end(stream, 'over');
-    const asked = states.get(stream.name) ?? stream.readState();
-    states.set(stream.name, asked);
-    const state = await asked;
+    const state = await stateOf(stream, states);
     // Without changes, a comment line detects connections that broke silently.
     stream.response.write(state === stream.state ? ':\n\n' : 'event: written\ndata:\n\n');
     stream.state = state;
@@ -202,6 +208,16 @@ export class LiveStreams {
     clearInterval(this.#timer);
     this.#timer = undefined;
   }
+}
+
+/** The state of a stream, read once for all streams with the same name. */
+function stateOf(
+  { name, readState }: LiveTopic,
+  states: Map<string, Promise<string>>,
+): Promise<string> {
+  const asked = states.get(name) ?? readState();
+  states.set(name, asked);
+  return asked;
 }
 
 const mostKept = 50;

@@ -4,7 +4,7 @@ import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
 
 import { personGuard } from '#web/page-session';
-import { activityRoutes } from './activity.ts';
+import { activityRoutes, liveCallRoutes } from './activity.ts';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
 import { auditRoutes } from './audit.ts';
@@ -86,6 +86,7 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
     for (const routes of entry.routes) routes(within(entry), options);
   }
   liveRoutes(app, within(undefined), streams);
+  liveCallRoutes(within(undefined), streams);
   app.get('/dashboard/*', async () => {
     throw notFound('page');
   });

@@ -1,5 +1,8 @@
 import { timeForms, timeLanguage } from '#web/times';
 
+/** A page with many changes is renewed at most this often. */
+const renewEveryMs = 2000;
+
 /**
  * The ES module of the dashboard. Every page also works without it. It opens confirmation pages as dialogs, and refreshes
  * live parts when the server announces a change. htmx fetches the new content and swaps it in.
@@ -107,15 +110,48 @@ document.addEventListener('htmx:after:swap', () => {
 // Only a visible page keeps a stream: browsers allow six connections to a host.
 if (live) {
   let stream;
-  const renew = () => document.body.dispatchEvent(new Event('written'));
+  let waiting;
+  let renewedAt = 0;
+  let isInterrupted = false;
+  const state = document.querySelector('[data-live-state]');
+  const report = (text) => { if (state && state.textContent !== text) state.textContent = text; };
+  // Rows must not move while somebody reads or selects them. Only pages that report their state are held, and renewed at intervals.
+  const heldBy = () => {
+    const part = state && document.querySelector('#renewed');
+    const selection = getSelection();
+    if (!part) return '';
+    if (!selection.isCollapsed && selection.containsNode(part, true)) return 'New calls wait while you select text.';
+    return part.getBoundingClientRect().top < 0 ? 'Scroll up to see new calls.' : '';
+  };
+  const renew = () => {
+    clearTimeout(waiting);
+    const held = heldBy();
+    const wait = held ? 500 : state ? renewedAt + ${renewEveryMs} - Date.now() : 0;
+    if (held) report(held);
+    if (wait > 0) return void (waiting = setTimeout(renew, wait));
+    renewedAt = Date.now();
+    report('New calls appear here by themselves.');
+    document.body.dispatchEvent(new Event('written'));
+  };
   const listen = () => {
     stream = new EventSource(live.dataset.live);
+    stream.addEventListener('open', () => {
+      report('New calls appear here by themselves.');
+      if (isInterrupted) renew();
+      isInterrupted = false;
+    });
+    stream.addEventListener('error', () => {
+      isInterrupted = true;
+      const isOver = stream.readyState === EventSource.CLOSED;
+      report(isOver ? 'New calls no longer appear by themselves. Reload the page to see them.' : 'Connection lost. New calls appear once it is back.');
+    });
     stream.addEventListener('written', renew);
     stream.addEventListener('over', () => { stream.close(); location.reload(); });
   };
   listen();
   document.addEventListener('visibilitychange', () => {
     stream.close();
+    clearTimeout(waiting);
     if (document.visibilityState !== 'visible') return;
     renew();
     listen();

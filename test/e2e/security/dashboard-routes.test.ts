@@ -31,6 +31,7 @@ const forViewers = [
   'GET /servers/:server/account/disconnect',
   'GET /activity',
   'GET /activity/export',
+  'GET /activity/live',
 ];
 
 /** A viewer's own account elsewhere is their own to connect; without one to have, these lead back. */

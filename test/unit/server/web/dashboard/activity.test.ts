@@ -348,3 +348,17 @@ test.each([
   expect(await textOf('?from=2027-01-15&until=2027-01-15')).toContain(words);
   expect(await textOf('?from=2027-01-14&until=2027-01-14')).not.toContain('missing');
 });
+
+test('activity: only the newest page is live, with the filter of its URL', async () => {
+  const tools = Array.from({ length: 60 }, () => ({ subject: 'search' }));
+  const { app, cookie, look } = await recorded('admin', tools);
+  const streamOf = (text: string) => /data-live="([^"]*)"/.exec(text)?.[1];
+  const { text: first } = await look('?tool=search');
+  const [, older = ''] = /href="([^"]+)">Older</.exec(first) ?? [];
+
+  expect(streamOf(first)).toMatch(
+    /^\/dashboard\/acme\/activity\/live\?tool=search&amp;newer=[\da-f]{12}$/,
+  );
+  expect(streamOf((await app.get(older.replaceAll('&amp;', '&'), cookie)).text)).toBe(undefined);
+  expect(streamOf((await look('?until=2026-01-01')).text)).toBe(undefined);
+});

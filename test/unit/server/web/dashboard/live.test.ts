@@ -23,7 +23,10 @@ function live() {
     written += 1;
     if (topic !== undefined) states.set(topic, written);
   };
-  const open = async (but: { sessionId?: string; userId?: string; server?: string } = {}) => {
+  const pass = (topic: string) => states.set(topic, (states.get(topic) ?? 0) + 1);
+  const open = async (
+    but: { sessionId?: string; userId?: string; server?: string; isTimed?: boolean } = {},
+  ) => {
     const lines: string[] = [];
     const response = new ServerResponse(new IncomingMessage(new Socket()));
     const end = response.end.bind(response);
@@ -33,14 +36,14 @@ function live() {
       return end();
     };
     const listener = { isAllowed: true, isOpen: false, isTaken: false, lines, response };
-    const { sessionId = 's1', userId = 'user_dana', server } = but;
+    const { sessionId = 's1', userId = 'user_dana', server, isTimed = false } = but;
     const isAllowed = async () => listener.isAllowed;
     const name = `acme/${server ?? ''}`;
     const readState = async () => {
       await read.stateOf();
       return String(states.get(name) ?? 0);
     };
-    const topic = { sessionId, userId, name, readState, isAllowed };
+    const topic = { sessionId, userId, name, readState, isAllowed, isTimed };
     listener.isOpen = await streams.open(topic, () => {
       listener.isTaken = true;
       return response;
@@ -48,7 +51,7 @@ function live() {
     lines.length = 0;
     return listener;
   };
-  return { streams, write, open, failures, read };
+  return { streams, write, pass, open, failures, read };
 }
 
 test('live stream: it announces that its topic changed, and not what changed', async () => {
@@ -74,6 +77,28 @@ test('live stream: nothing is queried or sent until a write', async () => {
   await streams.look();
 
   expect(page.lines).toEqual([]);
+  streams.close();
+});
+
+test('live stream: what also changes with time is announced without a write, and only to those who may see it', async () => {
+  const { streams, write, pass, open } = live();
+  const other = await open();
+  const calls = await open({ server: 'sales', isTimed: true });
+  write();
+  await streams.look();
+  for (const { lines } of [other, calls]) lines.length = 0;
+
+  await streams.look();
+  expect(calls.lines).toEqual([]);
+  pass('acme/sales');
+  pass('acme/');
+  await streams.look();
+  expect([calls.lines, other.lines]).toEqual([['event: written\ndata:\n\n'], []]);
+  calls.isAllowed = false;
+  pass('acme/sales');
+  await streams.look();
+
+  expect(calls.lines.at(-1)).toBe('event: over\ndata:\n\n');
   streams.close();
 });
 

@@ -1,0 +1,89 @@
+import type { Browser } from 'playwright-core';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+
+import { chromium, pageProblems } from '#support/chromium';
+import { becomeOwner, dashboardVisitor, type DashboardVisitor } from '#support/dashboard-visitor';
+import { mcpCall, rpc } from '#support/mcp-call';
+import { serverProcess, type ServerProcess } from '#support/server-process';
+import { suite } from '#support/suite';
+
+await suite('browser', 'activity in a browser', () => {
+  let server: ServerProcess;
+  let browser: Browser;
+  let dana: DashboardVisitor;
+  let key: string;
+
+  beforeAll(async () => {
+    server = await serverProcess({ host: 'localhost' });
+    browser = await chromium();
+    dana = await dashboardVisitor(browser, server);
+    await becomeOwner(dana, server);
+    await server.command(['server', 'create', 'acme/library', '--demo']);
+    key = await keyNamed('nightly');
+  }, 120_000);
+  afterAll(async () => {
+    await browser.close();
+    await server[Symbol.asyncDispose]();
+  });
+
+  const keyNamed = async (name: string, ...options: string[]) => {
+    const words = ['key', 'create', 'acme/library', '--name', name, '--json', ...options];
+    const made = await server.command(words);
+    return String(JSON.parse(made).key);
+  };
+  const call = (name: string, as = key, args: object = {}) =>
+    mcpCall(`${server.base}/mcp/acme/library`, {
+      key: as,
+      headers: { 'user-agent': 'Claude Code/2.1' },
+      body: rpc('tools/call', { name, arguments: args }),
+    });
+  const { rows, status } = {
+    rows: (tool: string) => dana.page.getByRole('row', { name: tool }),
+    status: (text: string) => dana.page.locator('[data-live-state]', { hasText: text }),
+  };
+
+  test('a call appears by itself, on the newest page and where its filter selects it', async () => {
+    const { page, open, context } = dana;
+    const other = await context.newPage();
+    await open('/activity?tool=elsewhere', other);
+    await open('/activity');
+    await status('New calls appear here by themselves.').waitFor();
+
+    await call('first');
+
+    await rows('first').waitFor();
+    expect(await pageProblems(page)).toEqual([]);
+    expect(await other.getByRole('row').count()).toBe(0);
+    await other.close();
+  });
+
+  test('rows stay while text is selected, and the page says that new ones wait', async () => {
+    const { page } = dana;
+    await page.getByRole('link', { name: 'first' }).selectText();
+
+    await call('second');
+
+    await status('New calls wait while you select text.').waitFor();
+    expect(await rows('second').count()).toBe(0);
+
+    await page.evaluate('getSelection().removeAllRanges()');
+
+    await rows('second').waitFor();
+    expect((await page.getByRole('row').nth(1).innerText()).includes('second')).toBe(true);
+  });
+
+  test('the page says when the connection is lost, and shows what happened meanwhile', async () => {
+    const { page, open } = dana;
+    const streams = '**/activity/live*';
+    await page.route(streams, (route) => route.abort('connectionfailed'));
+    await open('/activity');
+    await status('Connection lost.').waitFor();
+    await call('third');
+
+    await page.unroute(streams);
+
+    await rows('third').waitFor();
+    await status('New calls appear here by themselves.').waitFor();
+    expect(await rows('third').count()).toBe(1);
+  });
+});
