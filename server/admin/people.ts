@@ -114,7 +114,8 @@ export async function checkWholeAccount(
 
 /** What a role allows, for people who choose one. */
 const roleWords: Readonly<Record<Role, string>> = {
-  owner: 'Can do everything. Only owners change settings, owners and the organization itself.',
+  owner:
+    'Can manage everything. Only owners change settings, owners and the organization itself. Reading stored arguments and results of calls also needs the right Auditor.',
   admin:
     'Manages servers, clients, keys, agents, people and groups, and reads the audit log. Cannot change owners or settings.',
   member:

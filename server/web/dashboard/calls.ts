@@ -9,6 +9,7 @@ import {
   watermarkAt,
 } from '#db/find-calls';
 import { findOrganization } from '#db/organizations';
+import { type CallFilter as RollupFilter, hasCountedCalls } from '#db/rollups';
 import { findServerTitles } from '#db/servers';
 import type { CallRecord } from '#model/calls';
 import { displayName, html, type Html } from '#web/html';
@@ -19,6 +20,7 @@ import { isoTime } from '#web/times';
 import { titleText } from '#web/titles';
 import type { DashboardVisit } from './guard.ts';
 import type { DashboardPorts } from './ports.ts';
+import { usagePath } from './usage-query.ts';
 
 // Recorded calls as pages show them: who may see which, sentences, tables.
 
@@ -234,26 +236,42 @@ function reasonLine(call: CallRecord, hasRemedy: boolean): Html | undefined {
 
 const mostLast = 5;
 
-/** The last calls that a filter selects, as a section of another page; nothing for people who may not see them. */
+/**
+ * The last calls that a filter selects, as a section of another page; nothing for people who may not see them. `counted` is what their
+ * numbers are counted for.
+ */
 export async function lastCalls(
   visit: DashboardVisit,
-  query: ActivityQuery,
-  filter: CallFilter,
+  query: Pick<CallFilter, 'person' | 'credential' | 'endpoint'>,
+  counted: RollupFilter,
   ports: DashboardPorts,
 ): Promise<Html | undefined> {
   if (!visit.may('activity.read')) return undefined;
   const { organization } = visit;
   const fromMs = (ports.clock.now() - usualDays * daySeconds) * 1000;
-  const search = { filter: { fromMs, ...filter }, limit: mostLast, budgetMs: 200 };
+  const search = { filter: { ...query, fromMs }, limit: mostLast, budgetMs: 200 };
   const { calls } = await callsFor(visit, search, ports);
+  const range = '7d';
+  const usage = (await isCounted(visit, counted, ports))
+    ? usagePath(organization, { range, ...counted })
+    : undefined;
   const caption = 'The last calls';
   const empty = `No calls in the last ${usualDays} days.`;
   const table = await callTable(visit, calls, { caption, empty }, ports);
   return html`<section class="section" aria-labelledby="calls-heading">
 <h2 id="calls-heading">Last calls</h2>
 ${calls.length === 0 ? html`<p class="lead">${empty}</p>` : dataTable(table)}
-<p><a href="${activityPath(organization, query)}">View all calls</a></p>
+<p><a href="${activityPath(organization, query)}">View all calls</a> ${usage !== undefined && html`<a href="${usage}">View usage of the last 7 days</a>`}</p>
 </section>`;
+}
+
+async function isCounted(
+  { organization }: DashboardVisit,
+  counted: RollupFilter,
+  { db, clock }: DashboardPorts,
+): Promise<boolean> {
+  const found = await findOrganization(db, organization);
+  return found !== undefined && hasCountedCalls(db, found.id, counted, clock.now());
 }
 
 /** How far back Activity goes unless the reader says otherwise. */

@@ -157,7 +157,12 @@ const showClient: PageHandler = async (visit, request, reply, { ports }) => {
           revoke: `${path}/revoke`,
         }
       : undefined,
-    calls: await lastCalls(visit, { credential: clientId }, { credential: clientId }, ports),
+    calls: await lastCalls(
+      visit,
+      { credential: clientId },
+      { kind: 'client', subject: clientId },
+      ports,
+    ),
     here: request.url,
     now: ports.clock.now(),
   };

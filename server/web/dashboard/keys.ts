@@ -231,7 +231,7 @@ const showKey: PageHandler = async (visit, request, reply, { ports }) => {
     manage: isManaged
       ? { rotate: `${list}/${key.id}/rotate`, revoke: `${list}/${key.id}/revoke` }
       : undefined,
-    calls: await lastCalls(visit, { credential: key.id }, { credential: key.id }, ports),
+    calls: await lastCalls(visit, { credential: key.id }, { kind: 'key', subject: key.id }, ports),
     here: request.url,
     now: ports.clock.now(),
   };

@@ -305,6 +305,7 @@ async function ownServers({ organization, titled, person }: DashboardVisit, port
         status: status && serverBadge(status),
         applications: applications.get(`${organization}/${server.name}`),
         stored: storedSentence(titleText(titled), server.contents),
+        activity: activityPath(organization, { endpoint: server.id }),
       };
     }),
   };
@@ -322,7 +323,7 @@ function yourServersPage({ servers }: YourServersPageData, frame: Frame): Html {
   const content = html`${pageHeading({ heading, lead })}
 <ul class="cards" id="servers" data-row>
 ${servers.map(
-  ({ server, href, status, applications, stored }) => html`<li class="card">
+  ({ server, href, status, applications, stored, activity }) => html`<li class="card">
 <div class="card-head">
 <h2>${titleMarkup(server)}</h2>
 ${status && badge(status)}
@@ -330,7 +331,7 @@ ${status && badge(status)}
 ${server.description && html`<p class="soft" dir="auto">${displayName(server.description, 240)}</p>`}
 <p class="soft" dir="auto">${applications === undefined ? 'You do not use it yet.' : `You use it with ${applications}.`}</p>
 ${stored !== undefined && html`<p class="soft" dir="auto">${stored}</p>`}
-<p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a></p>
+<p><a class="button" href="${href}#connect-heading" aria-label="Connect to ${titleText(server)}">Connect</a> ${applications !== undefined && html`<a href="${activity}" aria-label="Your calls to ${titleText(server)}">Your calls</a>`}</p>
 </li>`,
 )}
 </ul>`;

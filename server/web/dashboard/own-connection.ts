@@ -39,7 +39,7 @@ import type {
 import { sendDashboardPage } from './page.ts';
 import type { DashboardPorts } from './ports.ts';
 import { questionRoutes, type Question } from './questions.ts';
-import { serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
+import { ownCallsFact, serverCrumbs, serverOf, serverPath, serverTabs } from './servers.ts';
 
 const needs = 'server.read';
 const notices: Readonly<Record<string, string>> = {
@@ -106,7 +106,7 @@ function note(
 
 const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
   const { organization, person } = visit;
-  const { name } = await serverOf(visit, request);
+  const { id, name } = await serverOf(visit, request);
   const own = await visit.perform(ownConnectionRead, { server: name });
   const home = serverPath(organization, name);
   const host = own.issuer === null ? '' : new URL(own.issuer).host;
@@ -124,6 +124,7 @@ const showAccount: PageHandler = async (visit, request, reply, { ports }) => {
       { label: 'Requested scopes', text: own.scopes.join(', ') || 'Chosen by that server' },
       { label: 'Used for calls of', text: person.user.email },
       ...(own.createdAt === null ? [] : [{ label: 'Connected', cell: timeCell(own.createdAt) }]),
+      ownCallsFact(visit, id),
     ],
     action: `${home}/account`,
     disconnect: `${home}/account/disconnect`,

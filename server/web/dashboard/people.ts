@@ -334,7 +334,7 @@ const showPerson: PageHandler = async (visit, request, reply, { ports }) => {
     questions: personQuestions.filter(
       ({ needs, isFor }) => may(needs) && (isFor?.(person) ?? true),
     ),
-    calls: await lastCalls(visit, { person: userId }, { person: userId }, ports),
+    calls: await lastCalls(visit, { person: userId }, { kind: 'person', subject: userId }, ports),
   };
   const crumbs = personCrumbs(organization, person.email);
   return sendDashboardPage(reply, visit, personPage, data, { crumbs });

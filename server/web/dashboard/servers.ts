@@ -26,7 +26,7 @@ import {
 import { queryChoice, queryText } from '#web/page-request';
 import { copyable, type Fact, factList, timeCell } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
-import { lastCalls } from './calls.ts';
+import { activityPath, lastCalls } from './calls.ts';
 import type { DashboardGuard, DashboardRequest, DashboardVisit, PageHandler } from './guard.ts';
 import { healthCell, healthOfAll } from './health.ts';
 import { listQuery, renewedPart, sendListPage } from './lists.ts';
@@ -124,6 +124,7 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
         text: applications.get(`${organization}/${name}`) ?? 'No application yet',
       },
       ...(own.isNeeded ? [ownAccountFact(own, `${home}/account`)] : []),
+      ownCallsFact(visit, server.id),
       ...(may('server.manage') ? administrationFacts(server, health) : []),
     ],
     instructions: connectionInstructions(made, await ports.proxy(), {
@@ -143,7 +144,12 @@ const showServer: PageHandler = async (visit, request, reply, { base, ports }) =
         href: `${home}/new-key`,
       } as const,
     ].filter(({ permission }) => may(permission)),
-    calls: await lastCalls(visit, { endpoint: server.id }, { endpoint: server.id }, ports),
+    calls: await lastCalls(
+      visit,
+      { endpoint: server.id },
+      { kind: 'server', subject: server.id },
+      ports,
+    ),
     now: ports.clock.now(),
   };
   const at = { crumbs: serverCrumbs(visit), live: livePath(organization) };
@@ -167,6 +173,12 @@ function problemOf(
     return { reason, link: { text: 'View agent', href } };
   }
   return { reason, link: { text: 'Open settings', href: `${home}/settings` } };
+}
+
+/** Leads a person to what their applications did with a server. */
+export function ownCallsFact({ organization, person }: DashboardVisit, endpoint: string): Fact {
+  const href = activityPath(organization, { endpoint, person: person.user.id });
+  return { label: 'Your calls', cell: { kind: 'name', text: 'View your activity here', href } };
 }
 
 /** What only those who manage a server need to know on its page: others come there to connect an assistant. */

@@ -22,6 +22,7 @@ import {
 import { queryChoice, seeOther } from '#web/page-request';
 import { relativeTime } from '#web/tables';
 import { type Titled, titleText } from '#web/titles';
+import { activityPath } from './calls.ts';
 import type { DashboardGuard, FormHandler, PageHandler } from './guard.ts';
 import { type ListedTool, listedTools, toolInspections } from './offered-tools.ts';
 import { sendDashboardPage } from './page.ts';
@@ -70,6 +71,7 @@ const showTools =
       notice: queryChoice(request, 'done', notices),
       problem: inspection && problemOf(inspection, home, mayManage),
       home: `${home}/tools`,
+      callsOf: (tool: string) => activityPath(organization, { endpoint: server.id, tool }),
       changed: others.slice(0, mostCompared).map((tool) => {
         const { name: changedName, digest, changedAt, accepted, seen } = tool;
         return { name: changedName, digest, changedAt, lines: changedLines(accepted, seen) };
@@ -162,6 +164,8 @@ interface ToolsPageData {
   readonly notice: string | undefined;
   readonly problem: Problem | undefined;
   readonly home: string;
+  /** The last calls of a tool: of all callers, or of the person who looks. */
+  readonly callsOf: (tool: string) => string;
   /** Changed tools, with the lines that differ. */
   readonly changed: readonly ChangedTool[];
   /** How many more tools changed. */
@@ -234,6 +238,7 @@ function toolRow(tool: ListedTool, id: string, data: ToolsPageData, frame: Frame
 ${title && title !== name && html`<p dir="auto">${title}</p>`}
 ${description && html`<p class="help described" dir="auto">${description.slice(0, mostDescribed)}</p>`}
 ${argumentList(tool)}
+<p><a href="${data.callsOf(name)}">Last calls<span class="unseen"> of ${name}</span></a></p>
 </div>
 ${data.mayManage && postForm(frame, { action: `${data.home}/visibility` }, change)}
 </li>`;

@@ -2,7 +2,6 @@ import { callKinds, type CallKind, readCallerSubject } from '#db/rollups';
 import { isUsageRange, type UsageRange, usageRanges } from '#usage/read-usage';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
-import type { ActivityQuery } from './calls.ts';
 import type { DashboardRequest } from './guard.ts';
 
 /** The filter of a usage page, all of it in the URL. It selects the calls of the plots, the table and the CSV alike. */
@@ -29,7 +28,7 @@ export function readUsagePageQuery(request: DashboardRequest): UsagePageQuery {
 }
 
 /** The same selection on the page Activity, which does not filter by method. */
-export function activityQuery({ kind, serverId, subject }: UsagePageQuery): ActivityQuery {
+export function activityQuery({ kind, serverId, subject }: UsagePageQuery) {
   const endpoint = serverId ?? (kind === 'server' ? subject : undefined);
   switch (kind) {
     case 'client':

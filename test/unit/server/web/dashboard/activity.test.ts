@@ -362,3 +362,22 @@ test('activity: only the newest page is live, with the filter of its URL', async
   expect(streamOf((await app.get(older.replaceAll('&amp;', '&'), cookie)).text)).toBe(undefined);
   expect(streamOf((await look('?until=2026-01-01')).text)).toBe(undefined);
 });
+
+test('a page of a server: it leads a viewer to their own calls', async () => {
+  const { app } = await recorded('admin', []);
+  const tool = { name: 'list_orders', description: '', inputSchema: {}, isReadOnly: true };
+  app.upstreams.inspection = {
+    outcome: 'connected',
+    protocolVersion: '2025-11-25',
+    tools: [{ ...tool, digest: '', text: '' }],
+  };
+  const { cookie } = await app.browser('user_vic', { organizationId: 'org_acme', role: 'viewer' });
+  const pages = ['/servers/sales', '/servers/sales/tools'];
+
+  const texts = await Promise.all(
+    pages.map(async (path) => (await app.get(`/dashboard/acme${path}`, cookie)).text),
+  );
+
+  expect(texts[0]).toContain('/activity?endpoint=srv_sales&amp;person=user_vic"');
+  expect(texts[1]).toContain('/activity?endpoint=srv_sales&amp;tool=list_orders"');
+});
