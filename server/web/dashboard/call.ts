@@ -77,7 +77,7 @@ async function sendCall(
     facts: factsOf(visit, call, home),
     rounds:
       rounds.length > 1
-        ? await callTable(visit, rounds, { caption: 'Rounds of this call', empty: '' }, ports)
+        ? await callTable(visit, rounds, { caption: 'Each round', empty: '' }, ports)
         : undefined,
     audit: visit.may('audit.read') ? await auditTable(visit, call, ports) : undefined,
     around: aroundOf(organization, call),
@@ -135,7 +135,7 @@ async function auditTable(
   if (events.length === 0) return undefined;
   const sentenceOf = await auditSentencesOf(organization, events, db);
   return {
-    caption: 'Entries of the audit log',
+    caption: 'What the audit log says of this request',
     columns: ['What happened', 'When'].map((text) => ({ text })),
     rows: events.map((event) => ({
       id: event.id,
@@ -223,7 +223,9 @@ function factsOf(visit: DashboardVisit, call: CallRecord, home: string | undefin
     },
     ...plain('Took', call.durationMs === undefined ? undefined : msWords(call.durationMs)),
     ...plain('Outcome', endWords[call.end]),
-    ...plain('Error code', call.error),
+    ...(call.error === undefined
+      ? []
+      : [linked('Error code', call.error, activityPath(organization, { error: call.error }))]),
     ...plain('HTTP status', call.status === undefined ? undefined : String(call.status)),
     ...(person ? [linked('Person', person.name || person.id, personHref)] : []),
     ...(credential.type === 'person'

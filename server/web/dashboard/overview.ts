@@ -66,7 +66,8 @@ const showOverview =
         total > servers.length
           ? { text: `All ${total} servers`, href: `${home}/servers` }
           : undefined,
-      failures: facts.failures,
+      // Not cached: calls appear as time passes, without a further write.
+      failures: await readFailures(visit, ports),
       auditors: facts.auditors,
       activity: activityPath(organization, { outcome: 'failed' }),
       keys: oldKeyTable(organization, facts, now),
@@ -116,7 +117,6 @@ async function overviewFacts(visit: DashboardVisit, ports: DashboardPorts) {
     oldKeys: oldKeys.slice(0, mostKeys),
     keyServerTitles: await findServerTitles(ports.db, organization, keyServers),
     hasMoreOldKeys: oldKeys.length > mostKeys,
-    failures: await readFailures(visit, ports),
     refusals: may('audit.read') ? await readRefusals(organization, ports) : undefined,
     auditors: may('owners.manage') ? await readAuditors(organization, ports) : undefined,
   };
