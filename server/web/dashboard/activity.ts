@@ -41,6 +41,8 @@ import type { DashboardPorts } from './ports.ts';
 /** Everyone sees their own calls; `callsFor` shows those of others only to people who may read them. */
 const needs = 'organization.read';
 const rowsAPage = 50;
+/** A search that takes longer shows how far back it got, and goes on page by page. */
+const searchBudgetMs = 500;
 
 /** `/activity`: the calls to an organization's servers, newest first, and the page of each. */
 export function activityRoutes(guard: DashboardGuard): void {
@@ -179,15 +181,19 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
   const { isOwn, query, filter } = await selectionOf(visit, request, ports);
   const from = cursorOf(request);
   const madeAt = callIdAt(watermarkAt(ports.clock.now()));
-  const found = await callsFor(visit, { filter, limit: rowsAPage, ...(from && { from }) }, ports);
+  const search = { filter, limit: rowsAPage, budgetMs: searchBudgetMs, ...(from && { from }) };
+  const found = await callsFor(visit, search, ports);
+  const isPartial = found.stoppedAt !== undefined;
   const isFiltered = names.some((name) => query[name] !== undefined);
   const show: ShowValue = (text, value) =>
     isOwn && value.person !== undefined
       ? html`<strong>You</strong>`
       : html`<a class="value" href="${activityPath(organization, { ...query, ...value })}" dir="auto">${text}</a>`;
-  const empty = isFiltered
-    ? 'No calls match. Choose an earlier day under “From”, or remove a filter.'
-    : `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
+  const empty = isPartial
+    ? 'No calls found yet.'
+    : isFiltered
+      ? 'No calls match. Choose an earlier day under “From”, or remove a filter.'
+      : `No calls in the last ${usualDays} days. A call appears here a few seconds after it ends.`;
   const heading = isOwn ? 'Your activity' : 'Activity';
   const data = {
     heading,
@@ -196,7 +202,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
       : 'Who called which tool, and what came of it. Select a value to filter by it.',
     path: activityPath(organization),
     here: activityPath(organization, query),
-    isLive: from === undefined && query.until === undefined,
+    isLive: from === undefined && query.until === undefined && !isPartial,
     query,
     filter,
     isOwn,
@@ -205,7 +211,7 @@ const showActivity: PageHandler = async (visit, request, reply, { ports }) => {
     missing: await missingNotice(visit, filter, ports),
     table: await callTable(visit, found.calls, { caption: heading, empty, show }, ports),
     ...pagesOf(organization, query, found, from),
-    exports: found.calls.length === 0 ? [] : exportLinks(organization, query),
+    exports: found.calls.length === 0 && !isPartial ? [] : exportLinks(organization, query),
     isFiltered,
   };
   const live = data.isLive
@@ -318,7 +324,7 @@ function pagesOf(
   const [first, last] = [calls.at(0)?.id, calls.at(-1)?.id];
   const to = (side: 'older' | 'newer', id: string | undefined) =>
     id === undefined ? undefined : activityPath(organization, { ...query, [side]: id });
-  const older = isUp ? (last ?? from.id) : hasMore ? (stoppedAt ?? last) : undefined;
+  const older = isUp ? (last ?? from.id) : hasMore && stoppedAt === undefined ? last : undefined;
   const newer = isUp
     ? (stoppedAt ?? first ?? from.id)
     : from === undefined
@@ -334,6 +340,7 @@ function pagesOf(
         : {
             at: Math.floor(writtenAtMs(stoppedAt) / 1000),
             href: to(isUp ? 'newer' : 'older', stoppedAt),
+            isUp,
           },
   };
 }
@@ -377,20 +384,17 @@ interface ActivityPageData extends ReturnType<typeof pagesOf> {
 /** The calls to an organization's servers, with a filter. */
 function activityPage(data: ActivityPageData, frame: Frame): Html {
   const { heading, lead, chips, searched, older, newer, newest } = data;
-  const list = html`${dataTable(data.table)}
-${
-  searched &&
-  html`<p class="notice" role="status">
-Searched back to ${localTime('moment', searched.at)}, then stopped because there are many calls. <a href="${searched.href}">Continue the search</a>
-</p>`
-}
+  const list = html`<div id="found" class="group">
+${dataTable(data.table)}
+${searched && searchNotice(searched)}
 <nav class="pager" aria-label="Pages and export">
 ${newest && html`<a class="button" href="${newest}">Newest</a>`}
 ${newer && html`<a class="button" rel="prev" href="${newer}">Newer</a>`}
 ${older && html`<a class="button" rel="next" href="${older}">Older</a>`}
 ${data.exports.map(({ text, href }) => html`<a class="button" href="${href}">${text}</a>`)}
 ${zoneNote()}
-</nav>`;
+</nav>
+</div>`;
   const content = html`${pageHeading({ heading, lead })}
 ${activityFilter(data)}
 ${
@@ -406,6 +410,13 @@ ${data.missing}
 ${data.isLive && html`<p class="soft small" data-live-state role="status">Reload the page to see newer calls.</p>`}
 ${data.isLive ? renewedPart(data.here, list) : list}`;
   return layout({ title: heading, width: 'table' }, frame, content);
+}
+
+/** How far a search got that takes long. Our script goes on with one that searches older calls until the page is full or *Stop* is pressed. */
+function searchNotice({ at, href, isUp }: NonNullable<ActivityPageData['searched']>): Html {
+  return isUp
+    ? html`<p class="notice" role="status">Searched up to ${localTime('moment', at)}. <a href="${href}">Search further</a></p>`
+    : html`<p class="notice" role="status" data-search="${rowsAPage}">Searched back to ${localTime('moment', at)}. <a href="${href}">Search further back</a> <button type="button" class="quiet" data-stop hidden>Stop</button></p>`;
 }
 
 function activityFilter({

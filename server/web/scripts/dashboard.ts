@@ -86,6 +86,43 @@ document.addEventListener('keydown', (event) => {
   next.focus();
 });
 
+// A search that takes long goes on until the page is full, the search is over or somebody stops it.
+const search = async () => {
+  const found = document.querySelector('#found');
+  const noticeOf = (part) => part.querySelector('[data-search]');
+  let isStopped = false;
+  const stop = new AbortController();
+  const halt = () => { isStopped = true; stop.abort(); for (const one of found.querySelectorAll('[data-stop]')) one.hidden = true; };
+  found.addEventListener('click', ({ target }) => { if (target.closest?.('[data-stop]')) halt(); });
+  addEventListener('pagehide', halt);
+  const rows = () => found.querySelectorAll('tbody tr').length;
+  while (!isStopped && noticeOf(found) && rows() < Number(noticeOf(found).dataset.search)) {
+    noticeOf(found).querySelector('[data-stop]').hidden = false;
+    const next = await more(noticeOf(found).querySelector('a').href, stop.signal);
+    if (isStopped) return;
+    if (!next) break;
+    const body = found.querySelector('tbody');
+    if (body) body.append(...next.querySelectorAll('tbody tr'));
+    else found.firstElementChild.replaceWith(next.firstElementChild);
+    const notice = noticeOf(next);
+    if (notice) noticeOf(found).replaceChildren(...notice.childNodes);
+    else noticeOf(found).remove();
+    const older = next.querySelector('[rel=next]');
+    if (older) found.querySelector('.pager').prepend(older);
+    localize();
+  }
+  halt();
+  if (!noticeOf(found)) say.textContent = 'The search is complete.';
+};
+const more = async (href, signal) => {
+  try {
+    const response = await fetch(href, { signal });
+    if (!response.ok || response.redirected) return undefined;
+    return new DOMParser().parseFromString(await response.text(), 'text/html').querySelector('#found');
+  } catch { return undefined; }
+};
+if (document.querySelector('[data-search]')) search();
+
 const live = document.querySelector('[data-live]');
 let before;
 const rowsOf = (root) => new Map([...root.querySelectorAll('[data-row]')].map((row) => [row.id, row.textContent.replace(/\\s+/g, ' ')]));

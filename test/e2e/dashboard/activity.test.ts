@@ -72,6 +72,38 @@ await suite('browser', 'activity in a browser', () => {
     expect((await page.getByRole('row').nth(1).innerText()).includes('second')).toBe(true);
   });
 
+  test('a search that takes long goes on by itself, and can be stopped', async () => {
+    const { page, open } = dana;
+    await open('/activity?tool=first');
+    const whole = await page.content();
+    const to = (tool: string) => `/dashboard/acme/activity?tool=${tool}`;
+    const notice = (tool: string, until: string) =>
+      `<p class="notice" role="status" data-search="50">Searched back to ${until}. <a href="${to(tool)}">Search further back</a> <button type="button" data-stop hidden>Stop</button></p>`;
+    const partial = (tool: string, until: string) =>
+      whole
+        .replace(/<div class="scroll"[\s\S]*?<\/table>\s*<\/div>/, '<div class="empty">None</div>')
+        .replace('<nav class="pager"', `${notice(tool, until)}<nav class="pager"`);
+    const held = Promise.withResolvers<void>();
+    await page.route(`**${to('slow')}`, (route) =>
+      route.fulfill({ contentType: 'text/html', body: partial('slower', 'Monday') }),
+    );
+    await page.route(`**${to('slower')}`, async (route) => {
+      await held.promise;
+      await route.fulfill({ contentType: 'text/html', body: partial('first', 'Sunday') });
+    });
+
+    await open('/activity?tool=slow');
+    await page.getByText('Searched back to Monday.').waitFor();
+    await page.getByRole('button', { name: 'Stop' }).click();
+    expect(await page.getByText('Searched back to Monday.').isVisible()).toBe(true);
+    expect(await page.getByRole('button', { name: 'Stop' }).isVisible()).toBe(false);
+    held.resolve();
+
+    await open('/activity?tool=slow');
+    await rows('first').waitFor();
+    expect(await page.getByText('Searched back').count()).toBe(0);
+  });
+
   test('the page says when the connection is lost, and shows what happened meanwhile', async () => {
     const { page, open } = dana;
     const streams = '**/activity/live*';

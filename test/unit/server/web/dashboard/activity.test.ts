@@ -1,4 +1,4 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, onTestFinished, test, vi } from 'vitest';
 
 import { addGaps } from '#server/db/call-gaps';
 import { insertKey } from '#server/db/keys';
@@ -361,6 +361,40 @@ test('activity: only the newest page is live, with the filter of its URL', async
   );
   expect(streamOf((await app.get(older.replaceAll('&amp;', '&'), cookie)).text)).toBe(undefined);
   expect(streamOf((await look('?until=2026-01-01')).text)).toBe(undefined);
+});
+
+test('activity: a search that takes long shows what it found, how far back it got, and goes on from there', async () => {
+  const { app, cookie, look } = await recorded('admin', []);
+  const { db } = app.server.stores;
+  const dayMs = 86_400_000;
+  const nowMs = app.server.clock.now() * 1000;
+  for (const days of [5, 3, 1]) {
+    await recordCalls(db, nowMs - days * dayMs, [at({ subject: `days_${days}` })]);
+  }
+  // Every look at the clock is a second later, so that each search ends after its first step.
+  let ms = 0;
+  const clock = vi.spyOn(performance, 'now').mockImplementation(() => (ms += 1000));
+  onTestFinished(() => clock.mockRestore());
+
+  const texts: string[] = [];
+  for (let next: string | undefined = '?tool=days_*&from=2001-01-01'; next !== undefined;) {
+    const { text }: { text: string } =
+      texts.length === 0 ? await look(next) : await app.get(next, cookie);
+    texts.push(text);
+    next = /data-search="50">[\s\S]*?<a href="([^"]+)">Search further back/
+      .exec(text)?.[1]
+      ?.replaceAll('&amp;', '&');
+  }
+
+  expect(texts.flatMap(sentencesOf).map((one) => /days_\d/.exec(one)?.[0])).toEqual([
+    'days_1',
+    'days_3',
+    'days_5',
+  ]);
+  expect(texts.length).toBeGreaterThan(1);
+  expect(texts[0]).toContain('Searched back to');
+  expect(texts[0]).not.toContain('data-live');
+  expect(texts.at(-1)).not.toContain('Searched back to');
 });
 
 test('a page of a server: it leads a viewer to their own calls', async () => {
