@@ -11,6 +11,15 @@ export const activityScenes: Scene = async ({ browser, dana, furnished, album })
   await album.take(page, 'activity', { isTable: true, between });
   await page.getByRole('link', { name: 'Older' }).click();
   await album.take(page, 'activity-older');
+  for (const kind of ['caller', 'application', 'person']) {
+    await open(`/usage?by=${kind}&range=7d`);
+    await album.take(page, `usage-${kind}`);
+  }
+  await open('/usage?by=person&range=7d');
+  await page.getByRole('region').getByRole('link').first().click();
+  await album.take(page, 'usage-callers-of-person');
+  await open('/servers/library/tools');
+  await album.take(page, 'tools-last-calls');
   await open('/activity?outcome=failed&application=Claude%20Desktop%201.2.3');
   await album.take(page, 'activity-filter', { between });
   await page.getByRole('link', { name: 'View the call' }).first().click();

@@ -1,4 +1,4 @@
-import { type CallTally, recordCalls } from '#server/db/rollups';
+import { callerSubject, type CallTally, recordCalls, untimed } from '#server/db/rollups';
 import { revokeKey } from '#server/db/keys';
 import { findOrganization } from '#server/db/organizations';
 import { findUserByEmail } from '#server/db/people';
@@ -100,8 +100,8 @@ export async function furnishedServer(): Promise<FurnishedServer> {
     );
   const { id: clientId } = await client('Claude', [redirectUri, 'http://127.0.0.1/callback'], 3);
   await client(longName, [redirectUri], 40);
-  await recordCalls(stores.db, calls(now, ids, [keyId, clientId]));
   const mark = await findUserByEmail(stores.db, 'mark@example.com');
+  await recordCalls(stores.db, calls(now, ids, [keyId, clientId, mark?.id]));
   const endpoint = { id: library, organization: 'acme', name: 'library' };
   await recordActivity(
     stores.db,
@@ -169,7 +169,11 @@ function activity({
 }
 
 /** A day of calls with its night, most of them to the first server, some of them in vain. */
-function calls(now: number, serverIds: readonly string[], [key = '', client = '']: string[]) {
+function calls(
+  now: number,
+  serverIds: readonly string[],
+  [key = '', client = '', person = '']: readonly (string | undefined)[],
+) {
   const tallies: CallTally[] = [];
   for (let step = 0; step < 48; step += 1) {
     const at = now - (now % 60) - step * 1800;
@@ -183,6 +187,12 @@ function calls(now: number, serverIds: readonly string[], [key = '', client = ''
         { kind: 'client', subject: client },
         { kind: 'tool', subject: 'query' },
         { kind: 'tool', subject: 'list_tables' },
+        { kind: 'person', subject: person },
+        { kind: 'application', subject: 'Claude Code' },
+        { kind: 'application', subject: longName },
+        { kind: 'caller', subject: callerSubject({ type: 'person', id: person }, 'query') },
+        { kind: 'caller', subject: callerSubject({ type: 'key', id: key }, 'list_tables') },
+        { kind: 'caller', subject: callerSubject({ type: 'client', id: client }, 'query') },
       ] as const;
       for (const [part, subject] of subjects.entries()) {
         for (const [ms, share] of [
@@ -195,7 +205,8 @@ function calls(now: number, serverIds: readonly string[], [key = '', client = ''
           const counts = { calls: count, toolErrors, refused: 0, upstreamErrors: 0 };
           if (count > 0) {
             const of = { serverId, targetId: `target of ${serverId}` };
-            tallies.push({ at, ...of, bucket: latencyBucket(ms), ...subject, ...counts });
+            const bucket = subject.kind === 'caller' ? untimed : latencyBucket(ms);
+            tallies.push({ at, ...of, bucket, ...subject, ...counts });
           }
         }
       }

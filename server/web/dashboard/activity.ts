@@ -407,7 +407,7 @@ ${chips.map(
 </ul>`
 }
 ${data.missing}
-${data.isLive && html`<p class="soft small" data-live-state role="status">Reload the page to see newer calls.</p>`}
+${data.isLive && html`<p class="help" data-live-state role="status">Reload the page to see newer calls.</p>`}
 ${data.isLive ? renewedPart(data.here, list) : list}`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }

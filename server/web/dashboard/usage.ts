@@ -138,6 +138,7 @@ async function pageData(organization: string, shown: UsagePageQuery, ports: Dash
       ? []
       : // Response times are not counted for callers with their tools.
         (kind === 'caller' ? callPlots : usagePlots)(reading, hrefs),
+    isTimed: reading.total.p50 !== undefined,
     numbers: isEmpty ? undefined : usageNumbers(reading),
     subjects: usageTable(reading, { organization, shown, names, now }),
     callers:
@@ -274,6 +275,7 @@ interface UsagePageData {
   readonly back: Link | undefined;
   /** Made by `usagePlots`; none without calls. */
   readonly plots: readonly Html[];
+  readonly isTimed: boolean;
   /** Made by `usageNumbers`. */
   readonly numbers: Html | undefined;
   readonly subjects: Table;
@@ -303,7 +305,7 @@ ${
 ${dataTable(callers)}
 </section>`
 }
-<p><a href="${csv}">Download as CSV</a> ${zoneNote()} <span class="soft">Response times are approximate (within 10%).</span></p>`
+<p><a href="${csv}">Download as CSV</a> ${zoneNote()}${data.isTimed && html` <span class="soft">Response times are approximate (within 10%).</span>`}</p>`
 }`;
   return layout({ title: heading, width: 'table' }, frame, content);
 }

@@ -15,6 +15,7 @@ thead th.cell-actions { text-align: end; }
 tbody tr { border-top: 1px solid var(--line); }
 tbody tr:hover { background: var(--ground); }
 tbody th { min-width: 160px; max-width: 420px; }
+tbody tr[id^='row-caller-'] th { min-width: 200px; }
 tbody th a, tbody th > span:first-child { font-weight: 600; }
 tbody th .note { color: var(--ink-soft); font-size: var(--size-1); }
 tbody th:has(> .sentence) { max-width: none; overflow-wrap: break-word; }
