@@ -10,6 +10,7 @@ import {
   secondsOf,
 } from './call-index.ts';
 import { callIdAt, callIdLetters, callQuarterMs, callQuarterOf, writtenAtMs } from './calls.ts';
+import type { Schema } from './schema.ts';
 import { type Db, isPostgres } from './transaction.ts';
 
 // Which parts of the recorded calls a search reads: where calls are indexed, those seconds only in which all subjects of its filter have
@@ -299,6 +300,8 @@ async function partsOfQuarters(
 
 type Seconds = ReadonlySet<number> | typeof allSeconds;
 
+type SubjectRow = Pick<Schema['call_subject'], 'quarter' | 'seconds'>;
+
 /** The seconds in which any of these subjects has calls, by quarter. */
 async function secondsOfSubjects(
   db: Db,
@@ -306,17 +309,15 @@ async function secondsOfSubjects(
   quarters: readonly number[],
   { kind, subjects }: WantedSubjects,
 ): Promise<ReadonlyMap<number, Seconds>> {
-  const isQuarter = isPostgres(db)
-    ? sql<SqlBool>`quarter = any(${quarters}::bigint[])`
-    : sql<SqlBool>`quarter in (select value from json_each(${JSON.stringify(quarters)}))`;
-  const rows = await db
-    .selectFrom('call_subject')
-    .select(['quarter', 'seconds'])
-    .where('organization_id', '=', organizationId)
-    .where(isQuarter)
-    .where('kind', '=', kind)
-    .where(isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind)))
-    .execute();
+  const isSubject = isOneOf(db, 'subject', [...subjects, anySubject], patternKinds.has(kind));
+  // SQLite gets the order of the loops: of a list of quarters and a list of subjects, it would look up only the quarters.
+  const query = isPostgres(db)
+    ? sql<SubjectRow>`select quarter, seconds from call_subject where organization_id = ${organizationId}
+        and quarter = any(${quarters}::bigint[]) and kind = ${kind} and ${isSubject}`
+    : sql<SubjectRow>`select quarter, seconds from json_each(${JSON.stringify(quarters)}) as given
+        cross join call_subject where organization_id = ${organizationId} and quarter = given.value
+        and kind = ${kind} and ${isSubject}`;
+  const { rows } = await query.execute(db);
   const found = new Map<number, Set<number> | typeof allSeconds>();
   for (const { quarter, seconds } of rows) {
     const known = found.get(quarter);
