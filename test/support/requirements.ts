@@ -10,7 +10,7 @@ export interface Requirement {
   readonly reason: string;
   /** One line for a shell that brings it. */
   readonly install: string;
-  /** Commands that must be in PATH, or files that must be there. */
+  /** Commands that must be in PATH, or files that must be there; one of those between bars is enough. */
   readonly commands?: readonly string[];
   /** Where something must listen. */
   readonly address?: { readonly host: string; readonly port: number };
@@ -43,8 +43,8 @@ export const requirements = {
   },
   browser: {
     reason: 'pages are tested in a real browser',
-    install: 'apt-get install chromium',
-    commands: ['chromium'],
+    install: 'apt-get install chromium-headless-shell',
+    commands: ['chromium-headless-shell|chromium'],
   },
   nginx: {
     reason: 'the server is tested behind a real nginx',
@@ -112,7 +112,7 @@ export async function lack({
   npmPackage,
 }: Requirement): Promise<string | undefined> {
   if (isRoot && userInfo().uid !== 0) return 'not root';
-  const absent = commands.find((command) => !inPath(command));
+  const absent = commands.find((command) => !command.split('|').some(inPath));
   if (absent) return `no '${absent}' in PATH`;
   if (address && !(await answers(address))) {
     return `nothing listens on ${address.host}:${address.port}`;

@@ -20,3 +20,10 @@ test('requirements: an address without a listener is reported', async () => {
 
   expect(await lack({ ...words, address })).toBe(`nothing listens on 127.0.0.1:${port}`);
 });
+
+test('requirements: one of several commands between bars is enough', async () => {
+  expect(await lack({ ...words, commands: ['no-such-program|sh'] })).toBeUndefined();
+  expect(await lack({ ...words, commands: ['no-such-program|nor-this'] })).toBe(
+    `no 'no-such-program|nor-this' in PATH`,
+  );
+});

@@ -44,7 +44,7 @@ test('summary: a missing requirement is one line with its suites, reason and rem
   expect(summary(report(...tests), 0)).toEqual({
     lines: [
       ...slowest,
-      'skipped: sign-in, consent (3 tests): pages are tested in a real browser; apt-get install chromium',
+      'skipped: sign-in, consent (3 tests): pages are tested in a real browser; apt-get install chromium-headless-shell',
       'skipped: consent (1 test): the server is tested behind a real nginx; apt-get install nginx',
       '1 passed, 0 failed, 4 skipped',
     ],
