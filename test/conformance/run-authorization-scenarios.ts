@@ -96,7 +96,7 @@ async function runOne(
     const [page] = await program.line(/^http:\S+\/oauth\/consent\?\S+$/m);
     await redirected(await allow(new URL(page), dana));
   }
-  const giveUp = setTimeout(() => program.kill('SIGKILL'), 20_000);
+  const giveUp = setTimeout(() => program.kill('SIGKILL'), 120_000);
   await program.exited;
   clearTimeout(giveUp);
   return program.stdout + program.stderr;

@@ -49,7 +49,7 @@ export async function suiteGateway(httpUrl: string): Promise<SuiteGateway> {
       endLimitMs: 20_000,
     }),
   );
-  await running.line(/serving agent/, { timeoutMs: 30_000 });
+  await running.line(/serving agent/);
 
   const url = async (name: SuiteUpstreamKind) => {
     const { key } = made.parse(

@@ -83,7 +83,7 @@ export class ServerNode implements Machine {
   async start(): Promise<void> {
     const [command, args] = this.#command;
     this.#program = startProgram(command, { args, env: this.#env });
-    await this.#program.line(/^listening on /m, { timeoutMs: 30_000 });
+    await this.#program.line(/^listening on /m);
     this.isUp = true;
   }
 

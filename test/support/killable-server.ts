@@ -22,7 +22,7 @@ export async function killableServer(kind: AnswerKind, port = 0): Promise<Killab
   const program = startProgram(process.execPath, {
     args: [join(import.meta.dirname, 'fault-server.ts'), String(port), kind],
   });
-  const [, at = ''] = await program.line(/^listening .*"port":(\d+)/, { timeoutMs: 30_000 });
+  const [, at = ''] = await program.line(/^listening .*"port":(\d+)/);
   const heard = () => program.stdout.trim().split('\n').slice(1);
   return {
     url: `http://127.0.0.1:${at}/mcp`,

@@ -163,7 +163,7 @@ export async function nodeCluster({
       env: { ...env, LATCHKEY_DATABASE_URL: databaseUrl(url) },
     });
     owned.defer(async () => void (await program.end()));
-    await program.line(/^listening on /m, { timeoutMs: 30_000 });
+    await program.line(/^listening on /m);
     const node = { name, port: own, program };
     nodes.push(node);
     void program.exited.then(() => gone.add(node));

@@ -164,9 +164,6 @@ async function oneProcess(
   );
   const [, base = '', port = ''] = await program.line(
     /^listening on (http:\S+:(\d+))(?: with \d+ processes)?$/m,
-    {
-      timeoutMs: 30_000,
-    },
   );
   return {
     base,

@@ -52,7 +52,7 @@ export async function serverProcess(options: ServerProcessOptions = {}): Promise
       args: [...first, launcher, 'start', '--port', String(port), '--base-url', base, ...args],
       env,
     });
-    await started.line(/^listening on /m, { timeoutMs: 30_000 });
+    await started.line(/^listening on /m);
     return started;
   };
   let program = await start();

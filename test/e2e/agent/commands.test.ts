@@ -12,7 +12,6 @@ import { patient } from '#support/patient';
 const script = join(import.meta.dirname, '../../support/local-server/stdio-child.ts');
 const modules = join(import.meta.dirname, '../../../node_modules/@modelcontextprotocol');
 const keySecret = `pk_live_${'a'.repeat(36)}`;
-const limit = { timeoutMs: 30_000 };
 
 let folder: TemporaryFolder;
 let cloud: AgentCloud;
@@ -88,10 +87,10 @@ const events = () => readFileSync(join(folder.path, 'events'), 'utf8');
 test('agent: exactly the servers that are bound and configured are served', async () => {
   const tunnel = await cloud.tunnel(1);
   tunnel.bind('files', 'elsewhere');
-  await agent.line(/serving files$/m, limit);
+  await agent.line(/serving files$/m);
   const before = await tunnel.send({ server: 'everything' });
   tunnel.bind('legacy', 'files', 'everything', 'elsewhere');
-  await agent.line(/serving legacy, files, everything/, limit);
+  await agent.line(/serving legacy, files, everything/);
   const after = await tunnel.send({ server: 'elsewhere' });
 
   expect(cloud.keys[0]).toBe(keySecret);
@@ -103,7 +102,7 @@ test('agent: exactly the servers that are bound and configured are served', asyn
     ],
   });
   expect([before.reset?.code, after.reset?.code]).toEqual(['unknown_server', 'unknown_server']);
-  await agent.line(/assigned to this agent, but not configured here: elsewhere/, limit);
+  await agent.line(/assigned to this agent, but not configured here: elsewhere/);
   expect(agent.stdout + agent.stderr).not.toContain(keySecret);
 });
 
@@ -192,11 +191,11 @@ test('agent: reloading the configuration adds new servers and drops no call', as
   await writeFile(join(folder.path, 'main.json'), JSON.stringify(changed));
 
   agent.kill('SIGHUP');
-  await agent.line(/configuration reloaded: .*another/, limit);
+  await agent.line(/configuration reloaded: .*another/);
   const said = await call;
   await writeFile(join(folder.path, 'main.json'), '{"servers": {"legacy": {}}}');
   agent.kill('SIGHUP');
-  await agent.line(/not reloaded: .*servers\.legacy: requires either/, limit);
+  await agent.line(/not reloaded: .*servers\.legacy: requires either/);
 
   expect(textOf(said)).toBe('done');
   expect(tunnel.hellos.at(-1)?.servers.map(({ name }) => name)).toContain('another');
@@ -257,7 +256,7 @@ test('agent: SIGTERM lets a call finish, accepts nothing new and exits with 0', 
   await dana.call('echo', { text: 'so the call is under way' });
 
   ending.kill('SIGTERM');
-  await ending.line(/stopping; calls still open: 1/, limit);
+  await ending.line(/stopping; calls still open: 1/);
   const said = await call;
   const exit = await ending.exited;
 
@@ -299,10 +298,7 @@ test('agent: a rejected key, a readable key file and an invalid configuration ar
   await using own = await agentCloud();
   own.refuse = 401;
   await using refused = await started('refused', own, configuration());
-  await refused.line(
-    /does not accept the agent's key.*\n.*restart with it in LATCHKEY_AGENT_KEY/,
-    limit,
-  );
+  await refused.line(/does not accept the agent's key.*\n.*restart with it in LATCHKEY_AGENT_KEY/);
   const keyFile = join(folder.path, 'key');
   await writeFile(keyFile, keySecret);
   await chmod(keyFile, 0o644);

@@ -175,8 +175,8 @@ test('agent: its key is rotated in four steps during continuous calls, and none 
 
   const { id, key } = await world.ask('POST', '/agents/berlin/keys', { name: 'second' });
   await world.replaceKey(String(key));
-  await world.agent.line(/connected with the new key/, { timeoutMs: 30_000 });
-  await world.agent.line(/no longer used here and can be revoked/, { timeoutMs: 30_000 });
+  await world.agent.line(/connected with the new key/);
+  await world.agent.line(/no longer used here and can be revoked/);
   const ofAgent = async () => known((await world.ask('GET', '/agents/berlin'))['keys']);
   const used = async () => (await ofAgent()).find((one) => one.id === id)?.used;
   await expect.poll(used, patient).toEqual(expect.any(Number));
@@ -210,9 +210,7 @@ test('agent: a request without a handshake is answered', async () => {
 test('agent: a revoked one reports why, and callers get an error that it is offline', async () => {
   await world.ask('DELETE', '/agents/berlin');
 
-  await world.agent.line(/the key was revoked|does not accept the agent's key/, {
-    timeoutMs: 30_000,
-  });
+  await world.agent.line(/the key was revoked|does not accept the agent's key/);
   await expect(assistant.echo('gone')).rejects.toThrow(/agent|offline/i);
 });
 

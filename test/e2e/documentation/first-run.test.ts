@@ -117,7 +117,6 @@ await suite('keychain', 'first run as in the README', () => {
       const { code, stdout, stderr } = await runProgram(inspector, {
         args: ['--cli', '-q', '--format', 'json', '--method', method, ...args, '--', ...proxy],
         env,
-        timeoutMs: 30_000,
       });
 
       expect({ code, stderr }).toMatchObject({ code: 0 });

@@ -99,7 +99,7 @@ test('data folder: without one commands use the database of a server that was st
     cwd: place.path,
     env,
   });
-  await server.line(/^listening on /m, { timeoutMs: 30_000 });
+  await server.line(/^listening on /m);
 
   const made = await runIn(place.path, ['organization', 'create', 'acme']);
 

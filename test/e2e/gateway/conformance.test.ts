@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { runProgram } from '#support/processes';
 
 const main = join(import.meta.dirname, '../../conformance/main.ts');
-const timeoutMs = 300_000;
+const timeoutMs = 900_000;
 
 /** One scenario of each kind of behaviour; `conformance.full.test.ts` runs them all. */
 const clientScenarios = [

@@ -167,7 +167,7 @@ await suite('registry', 'proxy download', () => {
           cwd: place.cwd,
           env: place.env,
         });
-        await server.line(/^listening on (http:\S+)$/m, { timeoutMs: 30_000 });
+        await server.line(/^listening on (http:\S+)$/m);
         const { started } = printedConfiguration(server.stdout);
 
         const { names, answer } = await toolsThrough(started.command, started.args, {

@@ -151,7 +151,7 @@ test('proxy exit: SIGKILL of the assistant leaves no orphan, and the session is 
   await using assistant = startProgram(process.execPath, {
     args: [join(import.meta.dirname, '../../support/dying-assistant.ts'), launcher, server.origin],
   });
-  const [, pid = ''] = await assistant.line(/^proxy (\d+)$/m, { timeoutMs: 30_000 });
+  const [, pid = ''] = await assistant.line(/^proxy (\d+)$/m);
   await vi.waitFor(() => expect(heard).toContain('hold 1'), patient);
 
   assistant.kill('SIGKILL');

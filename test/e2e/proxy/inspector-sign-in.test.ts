@@ -47,7 +47,6 @@ test('MCP Inspector: given only the URL it registers, lets Dana sign in and list
   await using listing = inspect('--method', 'tools/list');
   const [address] = await listing.line(/http:\S+\/oauth\/consent\?\S+/, {
     stream: 'stderr',
-    timeoutMs: 30_000,
   });
   const back = await allow(new URL(address), dana);
   const page = await fetch(back);
@@ -75,7 +74,6 @@ test('MCP Inspector: it signs in again when told to', async () => {
   await using listing = inspect('--relogin', '--method', 'tools/list');
   const [address] = await listing.line(/http:\S+\/oauth\/consent\?\S+/, {
     stream: 'stderr',
-    timeoutMs: 30_000,
   });
   await fetch(await allow(new URL(address), dana));
   const { code } = await listing.exited;

@@ -109,7 +109,7 @@ export async function storyWorld(): Promise<StoryWorld> {
       env: { HOME: folder, LATCHKEY_AGENT_KEY: undefined },
       endLimitMs: 20_000,
     });
-    await started.line(/serving everything, files/, { timeoutMs: 30_000 });
+    await started.line(/serving everything, files/);
     return started;
   };
   let agent = await start();
