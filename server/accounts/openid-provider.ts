@@ -1,5 +1,7 @@
 import * as client from 'openid-client';
 
+import type { EpochSeconds } from '#model/clock';
+import { type GuardedFetch, openIdFetch } from '#outbound/guarded-fetch';
 import { type ProviderFault, providerFault } from './provider-faults.ts';
 import { memberOf } from 'latchkey-mcp/json-value';
 
@@ -11,6 +13,16 @@ export interface UpstreamIdentity {
   readonly emailProof: EmailProof;
   /** The names of their groups at the provider. */
   readonly groups: readonly string[];
+  readonly authentication: Authentication;
+}
+
+/** How and when the person signed in at the provider. OpenID Connect Core §2, Back-Channel Logout §2.1 */
+export interface Authentication {
+  /** The session at the provider, which a logout from there names. */
+  readonly providerSession?: string | undefined;
+  readonly acr?: string | undefined;
+  readonly amr: readonly string[];
+  readonly authTime?: EpochSeconds | undefined;
 }
 
 /**
@@ -29,6 +41,8 @@ export interface SignInChecks {
 
 /** An upstream OpenID provider: authorization code with PKCE, state and nonce. OpenID Connect Core §3.1 */
 export interface IdentityProvider {
+  /** Identifies the provider of an organization; absent for the one of the installation. */
+  readonly id?: string | undefined;
   readonly name: string;
   readonly issuer: string;
   /** This server's client id at the provider. */
@@ -63,8 +77,10 @@ export type ProviderCheck =
 const timeoutSeconds = 10;
 const mostGroups = 500;
 const longestGroupName = 256;
+const mostMethods = 20;
 
 export interface OpenIdOptions {
+  readonly id?: string | undefined;
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
@@ -75,16 +91,17 @@ export interface OpenIdOptions {
   readonly groupsClaim: string;
   /** Scopes to request in addition to `openid email`; some providers send groups only if a scope requests them. */
   readonly scopes: readonly string[];
-  /** Whether the operator trusts addresses without `email_verified`. Applies to this issuer only. */
+  /** Whether addresses without `email_verified` are trusted. Applies to this issuer only. */
   readonly trustsEmail: boolean;
+  /** Requests the URLs of the provider. Absent if the operator chose them, and they may be anywhere. */
+  readonly fetch?: GuardedFetch | undefined;
 }
 
 /**
- * The OpenID provider that the operator configured. Discovery happens at the first sign-in, so that the server starts
- * even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
+ * An OpenID provider. Discovery happens at the first sign-in, so that the server starts even if the provider is down. ID tokens are verified against its keys. OpenID Connect Core §3.1, RFC 9700 §2.1.1
  */
 export function openIdProvider(options: OpenIdOptions): IdentityProvider {
-  const { issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
+  const { id, issuer, name, clientId, redirectUri, groupsClaim, scopes, trustsEmail } = options;
   let discovered: Promise<client.Configuration> | undefined;
   const configuration = () => {
     discovered ??= discover(options).catch((error: unknown) => {
@@ -94,6 +111,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     return discovered;
   };
   return {
+    id,
     name,
     issuer,
     clientId,
@@ -104,7 +122,9 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
     async check() {
       const found = await discover(options).catch(providerFault);
       if ('code' in found) return { outcome: 'failed', what: 'configuration', fault: found };
-      const fault = await keysFault(found.serverMetadata().jwks_uri ?? '').catch(providerFault);
+      const fault = await keysFault(found.serverMetadata().jwks_uri ?? '', options.fetch).catch(
+        providerFault,
+      );
       if (fault) return { outcome: 'failed', what: 'keys', fault };
       // Sign-ins use the configuration that was just read.
       discovered = Promise.resolve(found);
@@ -151,6 +171,7 @@ export function openIdProvider(options: OpenIdOptions): IdentityProvider {
         subject: claims.sub,
         ...emailOf(claims, more, isTrusted),
         groups: groupNames(claims[groupsClaim] ?? more[groupsClaim]),
+        authentication: authenticationOf(claims),
       };
     },
   };
@@ -189,9 +210,30 @@ function groupNames(claim: unknown): readonly string[] {
     .slice(0, mostGroups);
 }
 
+/** Claims about the sign-in itself. Only those of the ID token count, which the provider signs for this sign-in. */
+function authenticationOf(claims: Claims): Authentication {
+  const { sid, acr, amr, auth_time: authTime } = claims;
+  return {
+    providerSession: shortText(sid),
+    acr: shortText(acr),
+    amr: groupNames(amr).slice(0, mostMethods),
+    authTime: typeof authTime === 'number' ? Math.floor(authTime) : undefined,
+  };
+}
+
+function shortText(claim: unknown): string | undefined {
+  return typeof claim === 'string' && claim.length <= longestGroupName ? claim : undefined;
+}
+
 /** What is wrong with the keys that the provider publishes. RFC 7517 §5 */
-async function keysFault(url: string): Promise<ProviderFault | undefined> {
-  const answer = await fetch(url, {
+async function keysFault(
+  url: string,
+  request: (
+    url: string,
+    asked: { headers: Record<string, string>; signal: AbortSignal },
+  ) => Promise<Response> = fetch,
+): Promise<ProviderFault | undefined> {
+  const answer = await request(url, {
     headers: { accept: 'application/json' },
     signal: AbortSignal.timeout(timeoutSeconds * 1000),
   });
@@ -202,14 +244,15 @@ async function keysFault(url: string): Promise<ProviderFault | undefined> {
 }
 
 async function discover(options: OpenIdOptions): Promise<client.Configuration> {
-  const { issuer, clientId, clientSecret } = options;
-  const isLoopback = issuer.startsWith('http:');
+  const { issuer, clientId, clientSecret, fetch: guarded } = options;
+  const isPlain = issuer.startsWith('http:');
   return client.discovery(new URL(issuer), clientId, clientSecret, undefined, {
     timeout: timeoutSeconds,
+    ...(guarded && { [client.customFetch]: openIdFetch(guarded) }),
     execute: [
       // Verifies the signature of the ID token too, instead of relying on TLS alone.
       client.enableNonRepudiationChecks,
-      ...(isLoopback ? [client.allowInsecureRequests] : []),
+      ...(isPlain ? [client.allowInsecureRequests] : []),
     ],
   });
 }

@@ -1,5 +1,7 @@
 import * as client from 'openid-client';
 
+import { outboundErrorIn } from '#outbound/checked-addresses';
+
 /** What is wrong with the provider, with what was registered there, or with this server's settings. */
 export type ProviderFaultCode =
   | 'unreachable'
@@ -33,6 +35,8 @@ export function providerFault(error: unknown): ProviderFault {
     const isClient = error.error === 'invalid_client' || error.error === 'unauthorized_client';
     return { code: isClient ? 'client-refused' : 'code-refused', detail: quoted(error) };
   }
+  const outbound = outboundErrorIn(error);
+  if (outbound) return { code: 'unreachable', detail: outbound.message };
   if (error instanceof SyntaxError) return { code: 'not-openid', detail: 'not JSON' };
   const code = textAt(error, 'code');
   const cause = error instanceof Error ? error.cause : undefined;

@@ -17,15 +17,15 @@ export type UpstreamPurpose = (typeof purposes)[number];
 const longestNext = 1500;
 
 export interface UpstreamSignInPorts {
-  readonly provider: Pick<IdentityProvider, 'begin' | 'finish'>;
+  readonly provider: Pick<IdentityProvider, 'id' | 'begin' | 'finish'>;
   readonly db: Db;
   readonly sealing: Pick<Sealing, 'mac'>;
   readonly clock: Clock;
 }
 
 /**
- * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`. Nonce and code verifier are
- * derived from it with a key of this server, so nothing is stored.
+ * The URL at the provider to send the browser to. The state is `{purpose}.{challenge}.{next}`; the challenge holds for one
+ * provider. Nonce and code verifier are derived from the state with a key of this server, so nothing is stored.
  *
  * @throws {AccountRefusal} `provider_unreachable`
  */
@@ -35,7 +35,7 @@ export async function beginUpstreamSignIn(
 ): Promise<URL> {
   const path = next.length > longestNext ? '/' : next;
   const tail = Buffer.from(path).toString('base64url');
-  const issuedFor = `provider ${purpose} ${tail}`;
+  const issuedFor = challengePurpose(purpose, tail, provider);
   const challenge = issueChallenge(issuedFor, cookieToken, { sealing, clock });
   const checks = checksOf(`${purpose}.${challenge}.${tail}`, sealing);
   try {
@@ -75,7 +75,7 @@ export async function finishUpstreamSignIn(
 ): Promise<{ identity: UpstreamIdentity; next: string }> {
   const state = callback.searchParams.get('state') ?? '';
   const [purpose = '', challenge = '', tail = ''] = state.split('.');
-  const spent = { challenge, purpose: `provider ${purpose} ${tail}`, cookieToken };
+  const spent = { challenge, purpose: challengePurpose(purpose, tail, provider), cookieToken };
   if (!(await spendChallenge(spent, { db, sealing, clock }))) {
     throw new AccountRefusal('state_unknown', 'state of another browser, used or too old');
   }
@@ -104,6 +104,14 @@ export function provenEmail({ email, emailProof }: UpstreamIdentity): string {
     case 'unverified':
       throw new AccountRefusal('email_unverified', 'the claim email_verified is not true');
   }
+}
+
+/**
+ * A challenge of one provider is unknown at the callback of another, so that no provider can complete a sign-in that began
+ * at another one. RFC 9700 §4.4
+ */
+function challengePurpose(purpose: string, tail: string, { id }: Pick<IdentityProvider, 'id'>) {
+  return `provider ${purpose} ${tail}${id === undefined ? '' : ` ${id}`}`;
 }
 
 async function identityOf(

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 
+import { isSharedIssuer } from '#model/issuers';
 import type { Input } from './read-options.ts';
 import { CommandError, UsageError } from './usage-error.ts';
 
@@ -34,7 +35,7 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
     throw new UsageError(`--oidc-issuer '${issuer}' is not an https URL`, example);
   }
   const trustsEmail = input.flag('oidc-trust-email');
-  if (trustsEmail && isShared(url)) {
+  if (trustsEmail && isSharedIssuer(url)) {
     throw new UsageError(
       `--oidc-trust-email cannot be used with ${issuer}, where people of other organizations sign in too`,
       'use the issuer of your own organization, for example https://login.microsoftonline.com/TENANT-ID/v2.0',
@@ -49,32 +50,6 @@ export function readOidcOptions(input: Input): OidcOptions | undefined {
     scopes: input.list('oidc-scope'),
     trustsEmail,
   };
-}
-
-/** Names of Microsoft tenants that cover more than one organization; the last one is for personal accounts. */
-const sharedTenants = new Set([
-  'common',
-  'organizations',
-  'consumers',
-  '9188040d-6c67-4c5b-b112-36a304b66dad',
-]);
-const microsoftHosts =
-  /(?:^|\.)(?:microsoftonline\.(?:com|us)|partner\.microsoftonline\.cn|windows\.net)$/;
-/** Issuers where anybody can get an account. */
-const publicHosts = new Set([
-  'accounts.google.com',
-  'appleid.apple.com',
-  'gitlab.com',
-  'login.salesforce.com',
-  'slack.com',
-  'www.linkedin.com',
-]);
-
-/** Whether people of more than one organization sign in at an issuer, as far as its URL tells. */
-function isShared({ hostname, pathname }: URL): boolean {
-  if (publicHosts.has(hostname)) return true;
-  const tenant = pathname.split('/').find(Boolean) ?? '';
-  return microsoftHosts.test(hostname) && sharedTenants.has(tenant.toLowerCase());
 }
 
 function readSecret(file: string): string {

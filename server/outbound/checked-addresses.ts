@@ -20,6 +20,16 @@ export class OutboundError extends Error {
   }
 }
 
+/** The `OutboundError` behind an error of a library. */
+export function outboundErrorIn(error: unknown): OutboundError | undefined {
+  let at = error;
+  for (let depth = 0; depth < 5 && at instanceof Error; depth += 1) {
+    if (at instanceof OutboundError) return at;
+    at = at.cause;
+  }
+  return undefined;
+}
+
 export interface OutboundGuard {
   /** Hosts that the operator named and that may be in a private network: `host:port`, or `host` for all its ports. */
   readonly allowedHosts: readonly string[];

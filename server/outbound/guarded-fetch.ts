@@ -81,6 +81,26 @@ export function guardedFetch({
   };
 }
 
+/** The same for `openid-client`, whose requests have a form or a text as their body. */
+export function openIdFetch(guarded: GuardedFetch) {
+  return (url: string, { method, headers, body, signal }: LibraryRequest): Promise<Response> =>
+    guarded(url, { method, headers, body: bodyText(body), ...(signal && { signal }) });
+}
+
+interface LibraryRequest {
+  readonly method: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
+
+function bodyText(body: unknown): string | undefined {
+  if (body === undefined || body === null) return undefined;
+  if (typeof body === 'string') return body;
+  if (body instanceof URLSearchParams) return body.toString();
+  throw new TypeError('no request of ours has such a body');
+}
+
 function hasBody(status: number): boolean {
   return status !== 204 && status !== 205 && status !== 304;
 }

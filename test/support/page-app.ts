@@ -215,6 +215,7 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       email: 'somebody@example.com',
       emailProof: 'verified',
       groups: [],
+      authentication: { amr: [] },
     },
   };
   const identityProvider: IdentityProvider = {

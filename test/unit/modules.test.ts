@@ -129,7 +129,7 @@ const modules: Record<string, { imports?: string[]; packages?: string[] }> = {
     packages: ['jose', 'latchkey-mcp', 'zod'],
   },
   'server/accounts': {
-    imports: ['model', 'secrets', 'db', 'audit'],
+    imports: ['model', 'secrets', 'outbound', 'db', 'audit'],
     packages: ['@simplewebauthn/server', 'latchkey-mcp', 'openid-client', 'otpauth', 'zod'],
   },
   'server/webhooks': { imports: ['model', 'secrets', 'outbound', 'db', 'audit'] },

@@ -3,8 +3,8 @@ import * as openid from 'openid-client';
 import type { UpstreamAccess } from '#db/upstream-access';
 import type { Clock, EpochSeconds } from '#model/clock';
 import type { ServerRecord } from '#model/endpoints';
-import { OutboundError, type OutboundGuard } from '#outbound/checked-addresses';
-import { guardedFetch, type GuardedFetch } from '#outbound/guarded-fetch';
+import { outboundErrorIn, type OutboundGuard } from '#outbound/checked-addresses';
+import { guardedFetch, openIdFetch, type GuardedFetch } from '#outbound/guarded-fetch';
 import type { Db } from '#db/transaction';
 import { issueChallenge, spendChallenge, type ChallengePorts } from '#accounts/challenges';
 import type { Sealing } from '#secrets/master-key';
@@ -125,8 +125,7 @@ export function authorizationClient(
     {},
     authentication(metadata, clientSecret),
   );
-  config[openid.customFetch] = async (url, { method, headers, body }) =>
-    guarded(url, { method, headers, body: bodyText(body) });
+  config[openid.customFetch] = openIdFetch(guarded);
   if (issuer.startsWith('http:')) openid.allowInsecureRequests(config);
   const resourceParameter = resource === undefined ? {} : { resource };
   const target = { ...resourceParameter, ...(scopes.length > 0 && { scope: scopes.join(' ') }) };
@@ -208,13 +207,6 @@ function authentication(
   return isBasic ? openid.ClientSecretBasic(secret) : openid.ClientSecretPost(secret);
 }
 
-function bodyText(body: unknown): string | undefined {
-  if (body === undefined || body === null) return undefined;
-  if (typeof body === 'string') return body;
-  if (body instanceof URLSearchParams) return body.toString();
-  throw new TypeError('no request of ours has such a body');
-}
-
 /** Converts errors of the library, which contain responses and possibly tokens, into `UpstreamAccessError`. */
 async function translateErrors<Answer>(request: Promise<Answer>, issuer: string): Promise<Answer> {
   try {
@@ -237,7 +229,7 @@ async function translateErrors<Answer>(request: Promise<Answer>, issuer: string)
     if (error instanceof openid.WWWAuthenticateChallengeError) {
       throw new UpstreamAccessError('refused', `${issuer} refused this client ID or its secret`);
     }
-    const outbound = outboundIn(error);
+    const outbound = outboundErrorIn(error);
     if (outbound?.code === 'forbidden') {
       throw new UpstreamAccessError('forbidden', outbound.message);
     }
@@ -264,15 +256,6 @@ function refusalCode(error: string, status: number): UpstreamAccessError['code']
 /** An error code with the characters of RFC 6749 §5.2; anything else is not repeated. */
 function safeCode(text: string): string {
   return /^[A-Za-z_-]{1,60}$/.test(text) ? text : 'an error';
-}
-
-function outboundIn(error: unknown): OutboundError | undefined {
-  let at = error;
-  for (let depth = 0; depth < 5 && at instanceof Error; depth += 1) {
-    if (at instanceof OutboundError) return at;
-    at = at.cause;
-  }
-  return undefined;
 }
 
 /** A person who connects an account, in the browser where they are signed in. */

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { openIdProvider, type OpenIdOptions } from '#server/accounts/openid-provider';
 import { providerFault } from '#server/accounts/provider-faults';
 import { freePort } from '#support/loopback';
+import { guardedFetch } from '#server/outbound/guarded-fetch';
 import { lyingProvider, type Lie } from '#support/lying-provider';
 
 let lying: Awaited<ReturnType<typeof lyingProvider>>;
@@ -74,4 +75,39 @@ test('provider fault: a refused code differs from a refused sign-in, and no deta
 
   expect(code).toEqual({ code: 'code-refused', detail: 'invalid_grant' });
   expect(signIn).toEqual({ code: 'sign-in-refused', detail: 'access_denied' });
+});
+
+/** Requests as for a provider that an organization configured. */
+const guarded = (allowedHosts: readonly string[]) =>
+  guardedFetch({
+    timeoutMs: 5000,
+    maxBytes: 100_000,
+    allowedHosts,
+    resolve: () => Promise.reject(new Error('no test resolves a name')),
+  });
+
+test('provider of an organization: a private address is not requested, neither for the configuration nor for keys', async () => {
+  const fault = { code: 'unreachable', detail: '127.0.0.1 is not on the public internet' };
+
+  const closed = await providerWith({ fetch: guarded([]) }).check();
+
+  expect(closed).toEqual({ outcome: 'failed', what: 'configuration', fault });
+  expect(await providerWith({ fetch: guarded(['127.0.0.1']) }).check()).toEqual({
+    outcome: 'ready',
+  });
+});
+
+test('identity: how and when the person signed in is read from the ID token', async () => {
+  const provider = providerWith({ fetch: guarded(['127.0.0.1']) });
+  const claims = { sid: 's1', acr: 'urn:x', amr: ['pwd', 'mfa'], auth_time: 1_700_000_000 };
+  const callback = lying.authorize(await provider.begin(checks), { claims });
+
+  const { authentication } = await provider.finish(callback, checks);
+
+  expect(authentication).toEqual({
+    providerSession: 's1',
+    acr: 'urn:x',
+    amr: ['pwd', 'mfa'],
+    authTime: 1_700_000_000,
+  });
 });

@@ -19,6 +19,7 @@ const identity: UpstreamIdentity = {
   email: 'dana@example.com',
   emailProof: 'verified',
   groups: [],
+  authentication: { amr: [] },
 };
 const seen: SignInChecks[] = [];
 const provider = {
@@ -57,6 +58,19 @@ test('84: a state is valid once, in its browser, for its purpose and its destina
   await expect(comeBack(`sign-in.${challenge}.${elsewhere}`)).rejects.toMatchObject(unknown);
   expect(await comeBack(state)).toEqual({ identity, next: '/account' });
   await expect(comeBack(state)).rejects.toMatchObject(unknown);
+});
+
+test('a state is valid for the provider that it was made for', async () => {
+  const first = { ...ports(), provider: { ...provider, id: 'idp_one' } };
+  const other = { ...ports(), provider: { ...provider, id: 'idp_two' } };
+  const start = { purpose: 'sign-in', next: '/account', cookieToken } as const;
+  const state = (await beginUpstreamSignIn(start, first)).searchParams.get('state') ?? '';
+  const callback = new URL(`https://latchkey.example/callback?code=x&state=${state}`);
+  const answer = { callback, cookieToken };
+
+  await expect(finishUpstreamSignIn(answer, other)).rejects.toMatchObject(unknown);
+  await expect(finishUpstreamSignIn(answer, ports())).rejects.toMatchObject(unknown);
+  expect(await finishUpstreamSignIn(answer, first)).toMatchObject({ identity });
 });
 
 test('91: a state made with the key of the cookie is refused', async () => {
