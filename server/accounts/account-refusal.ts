@@ -14,6 +14,8 @@ export type AccountRefusalCode =
   | 'enrolled'
   /** The organization requires two factors, and this browser proved one. */
   | 'second_factor'
+  /** The organization requires single sign-on, and this browser did not come through one of its providers. */
+  | 'single_sign_on'
   /** The person has a passkey, but signed in here with the password alone. */
   | 'passkey_first'
   /** The person has linked an account of the OpenID provider, but signed in here with the password alone. */
@@ -39,7 +41,11 @@ export type AccountRefusalCode =
   /** The OpenID provider does not respond. */
   | 'provider_unreachable'
   /** The identity is proved, but no person has linked it. */
-  | 'identity_unknown';
+  | 'identity_unknown'
+  /** There is no such provider of an organization, or it is disabled. Deliberately not distinguished. */
+  | 'provider_unknown'
+  /** The identity is proved, but it opens nothing in the organization of the provider. */
+  | 'member_unknown';
 
 /**
  * A refused sign-in, or a refused change of how a person signs in. `web/page-errors.ts` maps the code to a text. `reason`

@@ -22,7 +22,7 @@ export function randomToken(): string {
 
 /** Starts a session. The browser's cookie gets `sessionToken`; the database stores only its hash. */
 export async function startSession(
-  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
+  { userId, factors, through }: Pick<Session, 'userId' | 'factors' | 'through'>,
   { address, userAgent }: Visit,
   { db, clock }: { db: Db; clock: Clock },
 ): Promise<{ session: Session; sessionToken: string }> {
@@ -37,6 +37,7 @@ export async function startSession(
     address,
     userAgent: userAgent.slice(0, mostUserAgent),
     factors,
+    through,
   };
   await insertSession(db, { ...session, tokenHash: hashSecret(sessionToken) });
   return { session, sessionToken };

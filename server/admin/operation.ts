@@ -2,6 +2,7 @@ import type { z } from 'zod';
 
 import { type Organization, findOrganization } from '#db/organizations';
 import { type Role, roles } from '#model/roles';
+import { missingProof } from '#model/sign-in-proof';
 import type { EpochSeconds, Clock } from '#model/clock';
 import type { MasterKey } from '#secrets/master-key';
 import { isAuditor } from '#db/call-contents';
@@ -17,7 +18,7 @@ import { redact } from '#log/redact';
 import { findSettings } from '#db/settings';
 import { listMemberships, lockRole } from '#db/people';
 import { AdministrationRefusal, notFound, checkedInput } from './refusal.ts';
-import { lockSession } from '#db/sessions';
+import { lockSession, type SessionThrough } from '#db/sessions';
 
 /** The method and path of an operation in the admin API. Paths are relative to `/api/admin`: `/organizations/{organization}/servers`. */
 export interface OperationRoute {
@@ -148,6 +149,8 @@ export type Actor = {
       readonly provedAt: EpochSeconds | undefined;
       /** How many factors were proved in this browser, or in the one that created the personal token. */
       readonly factors: 1 | 2;
+      /** The provider of the only organization that this actor may act in; absent if the person signed in to their whole account. */
+      readonly through?: SessionThrough | undefined;
     }
 );
 
@@ -280,7 +283,10 @@ async function run<Input extends z.ZodObject, Output extends z.ZodObject>(
   { actor, place }: { actor: Actor; place: Place | undefined },
   ports: AdministrationPorts,
 ): Promise<z.output<Output>> {
-  if (operation.within === 'person') return operation.run(data, { actor }, ports);
+  if (operation.within === 'person') {
+    if (actor.type === 'person' && actor.through) throw wholeAccountOnly();
+    return operation.run(data, { actor }, ports);
+  }
   return operation.run(
     data,
     { ...(await entitled(operation, { actor, place }, ports)), actor },
@@ -298,9 +304,10 @@ async function entitled(
   ports: Pick<AdministrationPorts, 'db'>,
 ): Promise<Place> {
   if (!place) throw notFound('organization');
-  if (actor.type === 'person' && actor.factors < 2) {
+  if (actor.type === 'person') {
     const rules = await findSettings(ports.db, place.organization.name);
-    if (rules?.secondFactorRequired) throw secondFactorMissing(place.organization.name);
+    const missing = rules && missingProof(actor, place.role, rules);
+    if (missing) throw proofMissing(missing, place.organization.name);
   }
   if (isForAuditors && actor.type === 'person') {
     const { id, name } = place.organization;
@@ -314,8 +321,20 @@ async function entitled(
   throw new AdministrationRefusal('forbidden', words);
 }
 
-function secondFactorMissing(organization: string): AdministrationRefusal {
-  const words = `${organization} requires a second factor: sign in with one, and create new personal tokens`;
+function proofMissing(
+  missing: NonNullable<ReturnType<typeof missingProof>>,
+  organization: string,
+): AdministrationRefusal {
+  const words = {
+    'second-factor': `${organization} requires a second factor: sign in with one, and create new personal tokens`,
+    'single-sign-on': `${organization} requires single sign-on: sign in through its identity provider. Personal tokens work there only for owners who created them with two factors`,
+  };
+  return new AdministrationRefusal('forbidden', words[missing]);
+}
+
+function wholeAccountOnly(): AdministrationRefusal {
+  const words =
+    'you are signed in through an organization, which opens only that organization: sign in to your account';
   return new AdministrationRefusal('forbidden', words);
 }
 
@@ -334,5 +353,6 @@ async function placeOf(
     : (await listMemberships(db, actor.userId)).find(({ organization }) => organization === name)
         ?.role;
   const organization = role && (await findOrganization(db, name));
+  if (actor.through && organization?.id !== actor.through.organizationId) return undefined;
   return organization && { organization, role };
 }

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   findMember,
   listMemberships,
+  listOpenMemberships,
   type Member,
   changeRole,
   listMembers,
@@ -100,7 +101,7 @@ export async function checkWholeAccount(
     throw new AdministrationRefusal('conflict', 'change your own account on your account page');
   }
   const mine = new Map(
-    (await listMemberships(db, actor.userId)).map(({ organization, role }) => [organization, role]),
+    (await listOpenMemberships(db, actor)).map(({ organization, role }) => [organization, role]),
   );
   for (const { organization, role } of await listMemberships(db, userId)) {
     const by = mine.get(organization);

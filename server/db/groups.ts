@@ -100,13 +100,10 @@ export async function deleteGroup(
 /** The members added by hand, counted by an index, plus those added only by the provider. */
 const memberCount = sql<number | string>`(
   (select count(*) from group_member m where m.group_id = person_group.id)
-  + (select count(distinct i.person_id)
-      from group_mapping g
-      join provider_group p on p.external_name = g.external_name
-      join identity i on i.issuer = p.issuer and i.subject = p.subject
-      join membership b on b.person_id = i.person_id and b.organization_id = g.organization_id
-      where g.group_id = person_group.id and not exists (select 1 from group_member m
-        where m.group_id = g.group_id and m.person_id = i.person_id)))`;
+  + (select count(distinct p.person_id) from group_person p
+      where p.group_id = person_group.id and p.source = 'provider'
+        and not exists (select 1 from group_member m
+          where m.group_id = p.group_id and m.person_id = p.person_id)))`;
 
 /** The groups of an organization, ordered by name. */
 export async function listGroups(db: Db, organizationId: string): Promise<GroupOverview[]> {

@@ -8,6 +8,7 @@ import { up as callContents } from './migrations/0005-call-contents.ts';
 import { up as callGaps } from './migrations/0007-call-gaps.ts';
 import { up as callPseudonyms } from './migrations/0008-call-pseudonyms.ts';
 import { up as callPeriods } from './migrations/0009-call-periods.ts';
+import { up as identityProviders } from './migrations/0010-identity-providers.ts';
 import { up as calls } from './migrations/0004-calls.ts';
 import { up as callIndex } from './migrations/0006-call-index.ts';
 import { advisoryLock, isPostgres, transaction, type Db } from './transaction.ts';
@@ -32,6 +33,7 @@ export const migrations: Readonly<Record<string, Migration>> = {
   '0007-call-gaps': { up: callGaps, isAdditive: true },
   '0008-call-pseudonyms': { up: callPseudonyms, isAdditive: true },
   '0009-call-periods': { up: callPeriods, isAdditive: true },
+  '0010-identity-providers': { up: identityProviders },
 };
 
 /** What a database at the newest schema has in `kysely_migration`, oldest first. */

@@ -5,6 +5,7 @@ import { emailKey } from '#model/email';
 import { isRole, type Role } from '#model/roles';
 import { preparedQuery } from './prepared-query.ts';
 import type { Schema } from './schema.ts';
+import type { Session } from './sessions.ts';
 import { containsText } from './columns.ts';
 import { advisoryLock, transaction, type Db, isPostgres } from './transaction.ts';
 
@@ -19,6 +20,7 @@ export interface User {
 
 /** A person's membership of an organization, with their role. */
 export interface Membership {
+  readonly organizationId: string;
   readonly organization: string;
   /** The title of the organization; empty if it has none. */
   readonly title: string;
@@ -129,6 +131,16 @@ export async function listMemberships(db: Db, userId: string): Promise<Membershi
   return (await membershipsOfPerson(db, userId)).map(readMembership);
 }
 
+/** The memberships that a session opens: all of the person, or the one of the organization whose provider opened the session. */
+export async function listOpenMemberships(
+  db: Db,
+  { userId, through }: Pick<Session, 'userId' | 'through'>,
+): Promise<Membership[]> {
+  const all = await listMemberships(db, userId);
+  if (!through) return all;
+  return all.filter(({ organizationId }) => organizationId === through.organizationId);
+}
+
 /** At most `limit` members, ordered by e-mail address: those after the address `after` whose address contains `search`. */
 export async function listMembers(
   db: Db,
@@ -177,20 +189,25 @@ export async function changeRole(
   return unlessLastOwner(db, change, (tx) => setRole(tx, organizationId, userId, to));
 }
 
-/** Removes a member, and with the membership their grants at the organization's servers and their places in its groups. */
+/**
+ * Removes a member, and with the membership their grants at the organization's servers, their places in its groups, and their
+ * sessions and links of its identity providers.
+ */
 export async function removeMember(
   db: Db,
   organizationId: string,
   userId: string,
   from: Role,
 ): Promise<MembershipChange> {
-  return unlessLastOwner(db, { organizationId, userId, from, staysOwner: false }, (tx) =>
-    tx
-      .deleteFrom('membership')
-      .where('organization_id', '=', organizationId)
-      .where('person_id', '=', userId)
-      .execute(),
-  );
+  return unlessLastOwner(db, { organizationId, userId, from, staysOwner: false }, async (tx) => {
+    for (const table of ['membership', 'browser_session'] as const) {
+      await tx
+        .deleteFrom(table)
+        .where('organization_id', '=', organizationId)
+        .where('person_id', '=', userId)
+        .execute();
+    }
+  });
 }
 
 /** Makes the member `to` an owner and the owner `from` an admin, in one transaction. @returns `false` when they have other roles */
@@ -286,6 +303,7 @@ function selectMemberships(db: Db) {
     .innerJoin('organization', 'organization.id', 'membership.organization_id')
     .select([
       'membership.person_id',
+      'membership.organization_id',
       'membership.role',
       'organization.name as organization',
       'organization.title',
@@ -390,8 +408,14 @@ function readUser(row: Selectable<Schema['person']>): User {
   return { id: row.id, email: row.email, createdAt: row.created_at };
 }
 
-function readMembership(row: { organization: string; title: string; role: string }): Membership {
-  return { organization: row.organization, title: row.title, role: readRole(row.role) };
+function readMembership(row: {
+  organization_id: string;
+  organization: string;
+  title: string;
+  role: string;
+}): Membership {
+  const { organization_id: organizationId, organization, title, role } = row;
+  return { organizationId, organization, title, role: readRole(role) };
 }
 
 function readRole(role: string): Role {

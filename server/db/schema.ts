@@ -15,6 +15,8 @@ export interface Schema {
     latchkey_proxy_allowed: Generated<number>;
     /** How many days its calls are kept; null for the default. */
     call_retention_days: Generated<number | null>;
+    /** 1 if members enter only through one of its identity providers. */
+    single_sign_on_required: Generated<number>;
   };
   endpoint: {
     id: string;
@@ -285,7 +287,52 @@ export interface Schema {
     user_agent: string;
     /** How many factors were proved: 1 or 2. */
     factors: number;
+    /** Set if a provider of this organization opened it; it opens nothing else. */
+    organization_id: string | null;
+    provider_id: string | null;
+    provider_session: string | null;
+    acr: string | null;
+    amr: string | null;
+    auth_time: number | null;
   };
+  identity_provider: {
+    id: string;
+    organization_id: string;
+    name: string;
+    issuer: string;
+    client_id: string;
+    sealed_secret: string;
+    scopes: string;
+    groups_claim: string;
+    email_trusted: number;
+    joining_role: string | null;
+    joining_groups: string;
+    role_groups: string;
+    counts_as_two_factors: number;
+    created_at: number;
+    tested_at: number | null;
+    tested_by: string | null;
+    disabled_at: number | null;
+  };
+  organization_domain: {
+    organization_id: string;
+    domain: string;
+    verification_token: string;
+    created_at: number;
+    proved_by: string | null;
+    proved_at: number | null;
+    checked_at: number | null;
+  };
+  member_identity: {
+    provider_id: string;
+    subject: string;
+    organization_id: string;
+    person_id: string;
+    email: string | null;
+    created_at: number;
+    used_at: number;
+  };
+  member_identity_group: { provider_id: string; subject: string; external_name: string };
   one_time_link: {
     token_hash: string;
     purpose: string;

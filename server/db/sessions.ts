@@ -1,5 +1,6 @@
 import type { Selectable } from 'kysely';
 
+import { readStrings } from './columns.ts';
 import type { EpochSeconds } from '#model/clock';
 import { knownBrowserLifeSeconds, sessionIdleSeconds } from '#model/lifetimes';
 import { preparedQuery } from './prepared-query.ts';
@@ -19,6 +20,19 @@ export interface Session {
   readonly userAgent: string;
   /** How many factors the person proved in this browser: a password alone is one. */
   readonly factors: 1 | 2;
+  /** The provider of an organization that opened the session; absent if the person signed in to their whole account. */
+  readonly through?: SessionThrough | undefined;
+}
+
+/** The provider that opened a session, which opens nothing but the provider's organization. */
+export interface SessionThrough {
+  readonly organizationId: string;
+  readonly providerId: string;
+  /** The session at the provider, and how and when the person signed in there. */
+  readonly providerSession?: string | undefined;
+  readonly acr?: string | undefined;
+  readonly amr: readonly string[];
+  readonly authTime?: EpochSeconds | undefined;
 }
 
 /** A use is stored only when the last stored one is at least this old, so that reading a page rarely writes. */
@@ -28,7 +42,7 @@ const mostBrowsersOfPerson = 20;
 
 export async function insertSession(
   db: Db,
-  { tokenHash, ...session }: Session & { readonly tokenHash: string },
+  { tokenHash, through, ...session }: Session & { readonly tokenHash: string },
 ): Promise<void> {
   await db.deleteFrom('browser_session').where('expires_at', '<=', session.createdAt).execute();
   await db
@@ -43,6 +57,12 @@ export async function insertSession(
       address: session.address,
       user_agent: session.userAgent,
       factors: session.factors,
+      organization_id: through?.organizationId ?? null,
+      provider_id: through?.providerId ?? null,
+      provider_session: through?.providerSession ?? null,
+      acr: through?.acr ?? null,
+      amr: through ? JSON.stringify(through.amr) : null,
+      auth_time: through?.authTime ?? null,
     })
     .execute();
 }
@@ -115,6 +135,11 @@ export async function endSessions(db: Db, userId: string, exceptId?: string): Pr
     .execute();
 }
 
+/** Ends all sessions that a provider opened. */
+export async function endSessionsThrough(db: Db, providerId: string): Promise<void> {
+  await db.deleteFrom('browser_session').where('provider_id', '=', providerId).execute();
+}
+
 /** The ids of the people who have signed in with this browser since `since`. */
 export async function listPeopleOfBrowser(
   db: Db,
@@ -178,5 +203,20 @@ function readSession(row: Selectable<Schema['browser_session']>): Session {
     address: row.address,
     userAgent: row.user_agent,
     factors: row.factors === 2 ? 2 : 1,
+    through: readThrough(row),
+  };
+}
+
+function readThrough(row: Selectable<Schema['browser_session']>): SessionThrough | undefined {
+  const { organization_id: organizationId, provider_id: providerId } = row;
+  // Both are set together. With one alone, such a session must not become one of the whole account.
+  if (organizationId === null && providerId === null) return undefined;
+  return {
+    organizationId: organizationId ?? '',
+    providerId: providerId ?? '',
+    providerSession: row.provider_session ?? undefined,
+    acr: row.acr ?? undefined,
+    amr: row.amr === null ? [] : readStrings(row.amr),
+    authTime: row.auth_time ?? undefined,
   };
 }

@@ -19,6 +19,8 @@ export interface OrganizationSettings {
   readonly latchkeyProxyAllowed: boolean;
   /** How many days its recorded calls are kept. */
   readonly callRetentionDays: number;
+  /** Whether members enter only through an identity provider of the organization; see `missingProof`. */
+  readonly singleSignOnRequired: boolean;
 }
 
 const settingsByName = preparedQuery((db, name: string) =>
@@ -29,6 +31,7 @@ const settingsByName = preparedQuery((db, name: string) =>
       'open_clients_allowed',
       'latchkey_proxy_allowed',
       'call_retention_days',
+      'single_sign_on_required',
     ])
     .where('name', '=', name)
     .where('disabled_at', 'is', null),
@@ -46,6 +49,7 @@ export async function findSettings(
       openClientsAllowed: row.open_clients_allowed === 1,
       latchkeyProxyAllowed: row.latchkey_proxy_allowed === 1,
       callRetentionDays: row.call_retention_days ?? retention.default,
+      singleSignOnRequired: row.single_sign_on_required === 1,
     }
   );
 }
@@ -59,6 +63,7 @@ export async function updateSettings(
     openClientsAllowed,
     latchkeyProxyAllowed,
     callRetentionDays,
+    singleSignOnRequired,
   }: Partial<OrganizationSettings>,
 ): Promise<void> {
   const change = {
@@ -72,6 +77,9 @@ export async function updateSettings(
       latchkey_proxy_allowed: latchkeyProxyAllowed ? 1 : 0,
     }),
     ...(callRetentionDays !== undefined && { call_retention_days: callRetentionDays }),
+    ...(singleSignOnRequired !== undefined && {
+      single_sign_on_required: singleSignOnRequired ? 1 : 0,
+    }),
   };
   if (Object.keys(change).length === 0) return;
   await db.updateTable('organization').set(change).where('id', '=', organizationId).execute();

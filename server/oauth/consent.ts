@@ -11,9 +11,11 @@ import {
 import { insertAuthorizationCode } from '#db/grants';
 import { findOrganization } from '#db/organizations';
 import { findServer } from '#db/servers';
-import type { Session } from '#db/sessions';
+import { listOpenMemberships } from '#db/people';
+import type { Session, SessionThrough } from '#db/sessions';
 import { findSettings } from '#db/settings';
 import { transaction } from '#db/transaction';
+import { missingProof } from '#model/sign-in-proof';
 import { parseServerPath } from '#model/slug';
 import { errorAnswer, errorUrl, answerUrl, type ErrorAnswer } from './authorization-request.ts';
 import { type AuthorizationRequest } from '#model/authorization-request';
@@ -39,8 +41,9 @@ export interface ConsentContext extends ClientContext {
 export interface AskedPerson {
   readonly userId: string;
   readonly sessionId: string;
-  /** How many factors the person proved to sign in. */
+  /** How many factors the person proved to sign in, and the organization that their session is limited to. */
   readonly factors: 1 | 2;
+  readonly through: SessionThrough | undefined;
 }
 
 /** What the consent page shows. */
@@ -54,7 +57,7 @@ export interface ConsentQuestion {
 }
 
 export type ConsentOutcome =
-  | { readonly outcome: 'second-factor' }
+  | { readonly outcome: 'second-factor' | 'single-sign-on' }
   /** With a code, or with the reason why the person cannot grant one. */
   | Extract<ErrorAnswer, { outcome: 'redirect' }>
   | (Extract<ErrorAnswer, { outcome: 'refused' }> & {
@@ -73,14 +76,15 @@ export type ConsentOutcome =
  */
 export async function askConsent(
   request: AuthorizationRequest,
-  { userId, sessionId, factors }: AskedPerson,
+  person: AskedPerson,
   ports: ConsentContext,
 ): Promise<ConsentOutcome> {
   const { base, clock, db, source } = ports;
+  const { userId, sessionId } = person;
   const now = clock.now();
   const place = redirectPlace(request.redirectUri);
-  const found = await consentTerms(request, { userId, factors }, ports);
-  if (found.outcome === 'second-factor') return found;
+  const found = await consentTerms(request, person, ports);
+  if (found.outcome === 'second-factor' || found.outcome === 'single-sign-on') return found;
   if (found.outcome !== 'terms') {
     await insertAuditEvent(db, {
       at: now,
@@ -142,6 +146,7 @@ export type RightsChange =
 const changeWords: Readonly<Record<RightsChange, string>> = {
   ...notPermittedWords,
   'second-factor': 'the organization now requires a second factor',
+  'single-sign-on': 'the organization now requires single sign-on',
   less: 'this person can no longer grant all scopes that the page showed',
   replaced: 'the server that the page showed was replaced by another one',
 };
@@ -169,10 +174,11 @@ export type DecisionOutcome =
  */
 export async function decideConsent(
   { requestId, allow }: Decision,
-  { userId, sessionId, factors }: AskedPerson,
+  person: AskedPerson,
   ports: ConsentContext,
 ): Promise<DecisionOutcome> {
   const { base, db, clock } = ports;
+  const { userId, sessionId } = person;
   const actor = `user:${userId}`;
   const pending =
     requestId === undefined
@@ -195,7 +201,7 @@ export async function decideConsent(
   }
   let why: RightsChange | undefined;
   try {
-    why = rightsChange(await consentTerms(request, { userId, factors }, ports), shown);
+    why = rightsChange(await consentTerms(request, person, ports), shown);
   } catch (refusal) {
     if (refusal instanceof OAuthError) {
       await note({ ...about, action: 'consent.client-changed', outcome: 'refused' }, ports);
@@ -302,8 +308,8 @@ export type ConsentTermsOutcome =
   | { readonly outcome: 'stranger' }
   /** The person is a member. */
   | Extract<Permitted, { outcome: 'closed' | 'proxy-closed' | 'nothing' }>
-  /** The person is a member but has to sign in with the second factor that the organization requires. */
-  | { readonly outcome: 'second-factor' };
+  /** The person is a member but has to sign in in the way that the organization requires. */
+  | { readonly outcome: 'second-factor' | 'single-sign-on' };
 
 /**
  * What this person may grant now. Checked when the page is shown and again when it is answered.
@@ -313,7 +319,7 @@ export type ConsentTermsOutcome =
  */
 export async function consentTerms(
   request: AuthorizationRequest,
-  { userId, factors }: Pick<Session, 'userId' | 'factors'>,
+  { userId, factors, through }: Pick<Session, 'userId' | 'factors' | 'through'>,
   ports: Pick<ConsentContext, 'db' | 'resolveClient'>,
 ): Promise<ConsentTermsOutcome> {
   const { resolveClient, db } = ports;
@@ -331,7 +337,11 @@ export async function consentTerms(
   const rules = await findSettings(db, place.organization);
   if (permitted.outcome === 'stranger' || !server || server.disabledAt !== undefined || !rules)
     return { outcome: 'stranger' };
-  if (rules.secondFactorRequired && factors < 2) return { outcome: 'second-factor' };
+  const memberships = await listOpenMemberships(db, { userId, through });
+  const here = memberships.find((membership) => membership.organization === place.organization);
+  if (!here) return { outcome: 'stranger' };
+  const missing = missingProof({ factors, through }, here.role, rules);
+  if (missing) return { outcome: missing };
   if (permitted.outcome !== 'permitted') return permitted;
   const { scopes } = permitted;
   const withheld = request.scopes.filter((scope) => !scopes.includes(scope));

@@ -2,7 +2,8 @@ import { takeRawBodies } from '#http/body';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { storedSentence } from '#model/call-contents';
 import type { EpochSeconds } from '#model/clock';
-import { type AnswerTarget } from '#model/authorization-request';
+import { listOpenMemberships } from '#db/people';
+import { type AnswerTarget, type AuthorizationRequest } from '#model/authorization-request';
 import { authorizationRequest } from '#oauth/authorization-request';
 import {
   askConsent,
@@ -17,14 +18,14 @@ import { isPrivateScheme, isSourceHost, redirectPlace } from '#oauth/redirect-ur
 import { scopeSentence, type ScopeSentence } from '#model/scopes';
 import { hiddenField, postForm } from './forms.ts';
 import { displayName, html, type Html } from './html.ts';
-import { type Frame, isLongHeading, layout } from './layout.ts';
+import { companySignInPath, type Frame, isLongHeading, layout } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { pageErrors } from './page-errors.ts';
 import { usualFormBytes, readPageForm, sendPage } from './page-request.ts';
 import { type Titled, titleMarkup, titleText } from './titles.ts';
 import {
-  type CurrentPerson,
-  currentPersonOf,
+  type CurrentMember,
+  currentMemberOf,
   type CurrentPersonPorts,
   visitOf,
 } from './page-session.ts';
@@ -149,7 +150,7 @@ async function showConsent(
   { base, ports }: ConsentRoutesOptions,
 ): Promise<FastifyReply> {
   void reply.header('Cache-Control', 'no-store');
-  const person = await currentPersonOf(base, ports)(request);
+  const person = await currentMemberOf(base, ports)(request);
   const query = request.url.split('?').slice(1).join('?');
   const asked = await authorizationRequest(query, { userId: person?.user.id }, ports);
   if (asked.outcome === 'page') throw asked.refusal;
@@ -158,8 +159,9 @@ async function showConsent(
     const page = withWayBack(refusedRequestPage(asked.refusal), asked);
     return sendPage(reply, errorPage, page, { status: 400, ...(person && { person }) });
   }
-  if (asked.outcome === 'sign-in' || !person) {
-    return reply.redirect(`/sign-in?next=${encodeURIComponent(request.url)}`, 303);
+  const back = encodeURIComponent(request.url);
+  if (asked.outcome === 'sign-in' || !person || (await isElsewhere(person, asked, ports))) {
+    return reply.redirect(`/sign-in?next=${back}`, 303);
   }
   const context = { ...ports, source: visitOf(request) };
   const consent = await askConsent(asked.request, sessionOf(person), context);
@@ -172,6 +174,10 @@ async function showConsent(
     }
     case 'second-factor':
       return forbidden(secondFactorPage(asked.request.serverPath));
+    case 'single-sign-on': {
+      const [organization = ''] = asked.request.serverPath.split('/');
+      return reply.redirect(`${companySignInPath}?organization=${organization}&next=${back}`, 303);
+    }
     case 'redirect':
       return handOver(request, reply, consent.location, { base, ports });
     case 'ask': {
@@ -182,13 +188,26 @@ async function showConsent(
   }
 }
 
+/** Whether the session was opened through another organization than the one that is asked for: its member must sign in here. */
+async function isElsewhere(
+  { session }: CurrentMember,
+  { request: { serverPath } }: { readonly request: Pick<AuthorizationRequest, 'serverPath'> },
+  { db }: ConsentRoutesOptions['ports'],
+): Promise<boolean> {
+  if (!session.through) return false;
+  const [organization] = serverPath.split('/');
+  return (await listOpenMemberships(db, session)).every(
+    (open) => open.organization !== organization,
+  );
+}
+
 async function carryOutDecision(
   request: FastifyRequest,
   reply: FastifyReply,
   { base, ports }: ConsentRoutesOptions,
 ): Promise<FastifyReply> {
   void reply.header('Cache-Control', 'no-store');
-  const person = await currentPersonOf(base, ports)(request);
+  const person = await currentMemberOf(base, ports)(request);
   const form = readPageForm(request, base, person);
   if (!person) return reply.redirect('/sign-in', 303);
   const decision = { requestId: form.get('request'), allow: form.get('decision') === 'allow' };
@@ -214,17 +233,18 @@ async function handOver(
   location: string,
   { base, ports }: ConsentRoutesOptions,
 ): Promise<FastifyReply> {
-  const person = await currentPersonOf(base, ports)(request);
+  const person = await currentMemberOf(base, ports)(request);
   return reply.redirect(person ? location : '/sign-in', 303);
 }
 
-function sessionOf({ user, session }: CurrentPerson) {
-  return { userId: user.id, sessionId: session.id, factors: session.factors };
+function sessionOf({ user, session }: CurrentMember) {
+  const { id: sessionId, factors, through } = session;
+  return { userId: user.id, sessionId, factors, through };
 }
 
 function pageData(
   { request, terms, place, until, requestId }: ConsentQuestion,
-  { user }: CurrentPerson,
+  { user }: CurrentMember,
   back: string,
 ): ConsentPageData {
   const [organization = '', server = ''] = request.serverPath.split('/');
@@ -334,6 +354,10 @@ function changedText(why: RightsChange, at: AskedAt): string {
       return `The server ${serverPath} was removed, and another server has its name now. Start again from the application if you want to connect to that one.`;
     case 'second-factor':
       return secondFactorPage(serverPath).text;
+    case 'single-sign-on': {
+      const [organization] = serverPath.split('/');
+      return `The organization ${organization} now requires single sign-on. Start again from the application, and sign in with your work account.`;
+    }
     case 'stranger':
     case 'closed':
     case 'proxy-closed':

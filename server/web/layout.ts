@@ -48,6 +48,9 @@ export function dashboardPath(organization: string): string {
   return `/dashboard/${organization}`;
 }
 
+/** Where people sign in through an identity provider of their organization. */
+export const companySignInPath = '/sign-in/organization';
+
 /** The head of a page. */
 interface PageHead {
   /** For the browser's tab and history. */

@@ -5,10 +5,10 @@ import { insertAuditEvent } from '#db/audit';
 import { databaseFault } from '#db/faults';
 import { frameworkStatus, oauthStatus } from '#http/error-answers';
 import { OAuthError } from '#oauth/oauth-error';
-import { dashboardPath, type Link } from './layout.ts';
+import { companySignInPath, dashboardPath, type Link } from './layout.ts';
 import { errorPage, type ErrorPageData } from './messages.ts';
 import { type PageOptions, sendPage } from './page-request.ts';
-import { currentPersonOf, type CurrentPersonPorts, visitOf } from './page-session.ts';
+import { currentMemberOf, type CurrentPersonPorts, visitOf } from './page-session.ts';
 
 /** The person who sees a page, and its place in the dashboard. */
 type Surroundings = Pick<PageOptions, 'person' | 'scripts' | 'dashboard'>;
@@ -28,7 +28,7 @@ export function pageErrors(
   surroundingsOf: SurroundingsOf = () => Promise.resolve(undefined),
 ) {
   const { db, clock } = ports;
-  const currentPerson = currentPersonOf(base, ports);
+  const currentPerson = currentMemberOf(base, ports);
   return async (
     error: unknown,
     request: FastifyRequest,
@@ -141,6 +141,7 @@ function administrationPage({ code, message }: AdministrationRefusal): ErrorPage
 const toSignIn = { text: 'Go to the sign-in page', href: '/sign-in' };
 const toAccount = { text: 'Go to your account', href: '/account' };
 const signInAgain = { text: 'Sign in again', href: '/sign-in?again=1&next=/account' };
+const toCompanySignIn = { text: 'Sign in with your work account', href: companySignInPath };
 const retrySoon = { 'Retry-After': '5' };
 
 interface AccountErrorWords {
@@ -186,6 +187,12 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     heading: 'Second factor required',
     text: 'This organization requires a second factor. Set up an authenticator app or a passkey on your account page, then sign in with it.',
     next: { ...toAccount, href: '/account#second-factor' },
+  },
+  single_sign_on: {
+    status: 403,
+    heading: 'Company sign-in required',
+    text: 'This organization requires that its members sign in through its identity provider. Sign in with your work account.',
+    next: toCompanySignIn,
   },
   passkey_first: {
     status: 403,
@@ -260,6 +267,18 @@ const accountErrors: Readonly<Record<AccountRefusalCode, AccountErrorWords>> = {
     status: 403,
     heading: 'Not signed in',
     text: 'That account is not linked to an account here. If you have one, sign in another way and link it on your account page. Otherwise, ask your administrator for an invitation.',
+  },
+  provider_unknown: {
+    status: 404,
+    heading: 'Not signed in',
+    text: 'This way to sign in does not exist or is turned off. Start again with your work e-mail address.',
+    next: toCompanySignIn,
+  },
+  member_unknown: {
+    status: 403,
+    heading: 'Not signed in',
+    text: 'Your company confirmed who you are, but nobody in the organization is linked to that account. Ask an administrator of the organization to invite your work e-mail address. The audit log tells them the reason.',
+    next: toCompanySignIn,
   },
 };
 

@@ -32,8 +32,8 @@ export function visitOf({ ip, id, headers }: FastifyRequest): Visit {
   return { address: ip, requestId: id, userAgent: headers['user-agent'] ?? '' };
 }
 
-/** The person who requests a page. */
-export interface CurrentPerson {
+/** The member of organizations who requests a page. Their session may open only one organization. */
+export interface CurrentMember {
   readonly user: User;
   readonly session: Session;
   /** The value of the session cookie. It leaves the server only in that cookie. */
@@ -42,16 +42,27 @@ export interface CurrentPerson {
   readonly csrfToken: string;
 }
 
-/** The person of a request's session cookie; `undefined` if not signed in. */
-type CurrentPersonOf = (request: FastifyRequest) => Promise<CurrentPerson | undefined>;
+/** The person who requests a page and signed in to their whole account. */
+export interface CurrentPerson extends CurrentMember {
+  readonly session: Session & { readonly through?: undefined };
+}
+
+/** Whose session cookie a request has; `undefined` if not signed in. */
+type CurrentOf<Current> = (request: FastifyRequest) => Promise<Current | undefined>;
 
 export interface CurrentPersonPorts {
   readonly db: Db;
   readonly clock: Clock;
 }
 
-/** Looks the session up for every request, so that ending one takes effect immediately. */
-export function currentPersonOf(base: string, { db, clock }: CurrentPersonPorts): CurrentPersonOf {
+/**
+ * Whoever is signed in, also through a provider of an organization. For what belongs to organizations: use `currentPersonOf` for
+ * what belongs to the account. Looks the session up for every request, so that ending one takes effect immediately.
+ */
+export function currentMemberOf(
+  base: string,
+  { db, clock }: CurrentPersonPorts,
+): CurrentOf<CurrentMember> {
   return async ({ headers }) => {
     const sessionToken = readCookie(headers.cookie, 'latchkey', base);
     if (sessionToken === undefined) return undefined;
@@ -59,6 +70,19 @@ export function currentPersonOf(base: string, { db, clock }: CurrentPersonPorts)
     const user = session && (await findUser(db, session.userId));
     return user && { user, session, sessionToken, csrfToken: csrfToken(sessionToken) };
   };
+}
+
+/** The person who signed in to their whole account: nobody through a provider of an organization, which must not change accounts. */
+export function currentPersonOf(base: string, ports: CurrentPersonPorts): CurrentOf<CurrentPerson> {
+  const currentMember = currentMemberOf(base, ports);
+  return async (request) => {
+    const member = await currentMember(request);
+    return member && isWhole(member) ? member : undefined;
+  };
+}
+
+function isWhole(member: CurrentMember): member is CurrentPerson {
+  return member.session.through === undefined;
 }
 
 /** A request for a page; `params` are the parts of its path by name. */
@@ -75,7 +99,12 @@ interface Guard<About extends readonly unknown[], Options> {
   post(path: string, act: Handler<[...about: About, form: Form], Options>): void;
 }
 
-/** Pages for the signed-in person. */
+/** Pages of organizations, for everyone who is signed in. */
+export type MemberGuard<Options> = Guard<[member: CurrentMember], Options>;
+export type MemberPage<Options> = Handler<[member: CurrentMember], Options>;
+export type MemberForm<Options> = Handler<[member: CurrentMember, form: Form], Options>;
+
+/** Pages for the person who signed in to their whole account. */
 export type PersonGuard<Options> = Guard<[person: CurrentPerson], Options>;
 export type PersonPage<Options> = Handler<[person: CurrentPerson], Options>;
 export type PersonForm<Options> = Handler<[person: CurrentPerson, form: Form], Options>;
@@ -94,7 +123,23 @@ export function personGuard<Options extends { readonly base: string }>(
   ports: CurrentPersonPorts,
   options: Options,
 ): PersonGuard<Options> {
-  const currentPerson = currentPersonOf(options.base, ports);
+  return signedInGuard(app, currentPersonOf(options.base, ports), options);
+}
+
+/** The same for everyone who is signed in, also through a provider of an organization. */
+export function memberGuard<Options extends { readonly base: string }>(
+  app: FastifyInstance,
+  ports: CurrentPersonPorts,
+  options: Options,
+): MemberGuard<Options> {
+  return signedInGuard(app, currentMemberOf(options.base, ports), options);
+}
+
+function signedInGuard<Current extends CurrentMember, Options extends { readonly base: string }>(
+  app: FastifyInstance,
+  current: CurrentOf<Current>,
+  options: Options,
+): Guard<[current: Current], Options> {
   const signInFirst = ({ method, url }: PageRequest, reply: FastifyReply) => {
     const back = method === 'GET' ? url : '/account';
     return seeOther(reply, `/sign-in?next=${encodeURIComponent(back)}`);
@@ -102,14 +147,14 @@ export function personGuard<Options extends { readonly base: string }>(
   return {
     get(path, show) {
       app.get(path, async (request: PageRequest, reply) => {
-        const person = await currentPerson(request);
+        const person = await current(request);
         if (!person) return signInFirst(request, reply);
         return show(person, request, reply, options);
       });
     },
     post(path, act) {
       app.post(path, async (request: PageRequest, reply) => {
-        const person = await currentPerson(request);
+        const person = await current(request);
         if (!person) return signInFirst(request, reply);
         const form = readPageForm(request, options.base, person);
         return act(person, form, request, reply, options);

@@ -37,6 +37,7 @@ import {
   browserCsrfToken,
   browserToken,
   type CurrentPerson,
+  currentMemberOf,
   currentPersonOf,
   type PersonForm,
   type PersonGuard,
@@ -70,7 +71,7 @@ export function signInRoutes(
 }
 
 const goToStart: SignInPage = async (request, reply, { base, people }) =>
-  seeOther(reply, (await currentPersonOf(base, people)(request)) ? '/dashboard' : '/sign-in');
+  seeOther(reply, (await currentMemberOf(base, people)(request)) ? '/dashboard' : '/sign-in');
 
 const showSignIn: SignInPage = async (request, reply, options) => {
   const { base, people } = options;
@@ -138,7 +139,7 @@ async function signOut(
   reply: FastifyReply,
   { base, people }: PeopleRoutesOptions,
 ): Promise<FastifyReply> {
-  const person = await currentPersonOf(base, people)(request);
+  const person = await currentMemberOf(base, people)(request);
   let next = '/';
   if (person) {
     next = ownPath(readPageForm(request, base, person).get('next'), base);
@@ -166,7 +167,7 @@ interface Ports {
 export async function signInBrowser(
   request: FastifyRequest,
   reply: FastifyReply,
-  who: Pick<Session, 'userId' | 'factors'>,
+  who: Pick<Session, 'userId' | 'factors' | 'through'>,
   { base, people }: Ports,
 ): Promise<{ csrfToken: string }> {
   const { db, clock } = people;
@@ -176,6 +177,8 @@ export async function signInBrowser(
   const { sessionToken } = await startSession(who, visitOf(request), { db, clock });
   const life = { base, maxAgeSeconds: sessionLifeSeconds };
   void reply.header('Set-Cookie', setCookie('latchkey', sessionToken, life));
+  // A provider of an organization must not make guesses at the password of the whole account easier.
+  if (who.through) return { csrfToken: csrfToken(sessionToken) };
   const device = await rememberBrowser(who.userId, deviceTokenOf(request, base), people);
   const deviceLife = { base, maxAgeSeconds: knownBrowserLifeSeconds };
   void reply.header('Set-Cookie', setCookie('latchkey-device', device, deviceLife));

@@ -74,8 +74,8 @@ await onEachDatabase('people', ({ open }) => {
     expect([second, third]).toEqual([true, false]);
     expect(await findUserByEmail(stores.db, again.email)).toEqual(user);
     expect(await listMemberships(stores.db, user.id)).toEqual([
-      { organization: 'acme', title: '', role: 'member' },
-      { organization: 'other', title: '', role: 'owner' },
+      { organizationId: 'org_1', organization: 'acme', title: '', role: 'member' },
+      { organizationId: 'org_2', organization: 'other', title: '', role: 'owner' },
     ]);
   });
 
@@ -99,13 +99,25 @@ await onEachDatabase('people', ({ open }) => {
       {
         user: older,
         memberships: [
-          { organization: 'acme', title: 'Acme Corporation', role: 'member' },
-          { organization: 'other', title: '', role: 'owner' },
+          {
+            organizationId: 'org_1',
+            organization: 'acme',
+            title: 'Acme Corporation',
+            role: 'member',
+          },
+          { organizationId: 'org_2', organization: 'other', title: '', role: 'owner' },
         ],
       },
       {
         user: newer,
-        memberships: [{ organization: 'acme', title: 'Acme Corporation', role: 'viewer' }],
+        memberships: [
+          {
+            organizationId: 'org_1',
+            organization: 'acme',
+            title: 'Acme Corporation',
+            role: 'viewer',
+          },
+        ],
       },
     ]);
   });

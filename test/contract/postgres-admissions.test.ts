@@ -126,6 +126,9 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
     ['a group', 'empty', `delete from group_member`],
     ['a mapping of a group', 'delete', `delete from group_mapping`],
     ['the groups of a provider', 'forget', `delete from provider_group`],
+    ['an identity provider', 'disable', `update identity_provider set disabled_at = 1`],
+    ['a link of a member', 'delete', `delete from member_identity`],
+    ['the groups of a member there', 'forget', `delete from member_identity_group`],
   ])('%s: to %s changes the epoch', async (_, __, statement) => {
     await using database = await opened();
     await sql
@@ -136,7 +139,13 @@ await suite('postgres', 'admissions in PostgreSQL', () => {
          insert into group_member values ('group_a', 'org_acme', 'p');
          insert into group_mapping values ('org_acme', 'staff', 'group_a');
          insert into identity values ('https://idp', 'p', 'p');
-         insert into provider_group values ('https://idp', 'p', 'staff')`,
+         insert into provider_group values ('https://idp', 'p', 'staff');
+         insert into identity_provider (id, organization_id, name, issuer, client_id, sealed_secret, scopes,
+             groups_claim, email_trusted, joining_groups, role_groups, counts_as_two_factors, created_at)
+           values ('idp', 'org_acme', 'n', 'https://idp', 'c', 's', '[]', 'groups', 0, '[]', '[]', 0, 1);
+         insert into member_identity (provider_id, subject, organization_id, person_id, created_at, used_at)
+           values ('idp', 'p', 'org_acme', 'p', 1, 1);
+         insert into member_identity_group values ('idp', 'p', 'staff')`,
       )
       .execute(database.db);
     const before = await epochOf(database);

@@ -123,6 +123,9 @@ const accountCodes = {
   identity_taken: true,
   provider_unreachable: true,
   identity_unknown: true,
+  single_sign_on: true,
+  provider_unknown: true,
+  member_unknown: true,
 } as const satisfies All<AccountRefusalCode>;
 
 /** Each code of each closed list with what is answered: file name to text. */

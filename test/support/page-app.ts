@@ -11,6 +11,7 @@ import { csrfToken, startSession } from '#server/accounts/sessions';
 import { everyRefusal } from '#server/audit/counted-refusals';
 import { consoleCalls } from '#server/console/call-server';
 import { insertUser } from '#server/db/people';
+import type { SessionThrough } from '#server/db/sessions';
 import { bundleFor, readBundleTemplate } from '#server/download/mcp-bundle';
 import { proxyReference } from '#server/download/proxy-reference';
 import { EraAdapters } from '#server/gateway/era-adapters';
@@ -157,6 +158,8 @@ export interface PageApp extends AsyncDisposable {
     membership?: { readonly organizationId: string; readonly role: Role },
     /** How many factors the browser proved: one, unless said. */
     factors?: 1 | 2,
+    /** The provider of an organization that opened the browser's session. */
+    through?: Pick<SessionThrough, 'organizationId' | 'providerId'>,
   ): Promise<SignedInBrowser>;
 }
 
@@ -371,14 +374,16 @@ export async function pageApp({ log2Cost = 8, ...options }: PageAppOptions = {})
       userId,
       membership = { organizationId: 'org_acme', role: 'member' },
       factors = 1,
+      through,
     ) {
       const user = { id: userId, email: `${userId}@example.com`, createdAt: clock.now() };
       await insertUser(stores.db, user, membership);
       const visit = { address: '127.0.0.1', userAgent: 'test', requestId: 'test' };
-      const { session, sessionToken } = await startSession({ userId, factors }, visit, {
-        ...stores,
-        clock,
-      });
+      const { session, sessionToken } = await startSession(
+        { userId, factors, ...(through && { through: { ...through, amr: [] } }) },
+        visit,
+        { ...stores, clock },
+      );
       return {
         userId,
         sessionId: session.id,

@@ -62,7 +62,7 @@ export function liveCallRoutes(guard: DashboardGuard, streams: LiveStreams): voi
     const { filter } = await selectionOf(visit, request, ports);
     const isAllowed = async () => {
       const membership = await membershipOf(person, organization, ports);
-      return membership?.isProved === true && membership.role === role;
+      return membership !== undefined && !membership.missing && membership.role === role;
     };
     const since = cursorOf(request)?.id ?? callIdAt(watermarkAt(ports.clock.now()));
     const topic = {

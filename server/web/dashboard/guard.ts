@@ -3,9 +3,10 @@ import type { FastifyRequest } from 'fastify';
 import type { z } from 'zod';
 import { AccountRefusal } from '#accounts/account-refusal';
 import type { Role } from '#model/roles';
+import { missingProof } from '#model/sign-in-proof';
 import { type Actor, mayDo, type Operation, perform, type Permission } from '#admin/operation';
 import { AdministrationRefusal, notFound } from '#admin/refusal';
-import { listMemberships, type Membership as MembershipRecord } from '#db/people';
+import { listOpenMemberships, type Membership as MembershipRecord } from '#db/people';
 import { findServerTitles } from '#db/servers';
 import { findSettings } from '#db/settings';
 import type { Db } from '#db/transaction';
@@ -13,11 +14,12 @@ import type { Form } from '#oauth/forms';
 import { dashboardPath, type Tab } from '#web/layout';
 import type { Titled } from '#web/titles';
 import {
-  type CurrentPerson,
+  type CurrentMember,
   type Handler,
+  type MemberGuard,
+  type MemberPage,
   type PageRequest,
   type PersonForm,
-  type PersonGuard,
   type PersonPage,
   visitOf,
 } from '#web/page-session';
@@ -25,7 +27,7 @@ import type { DashboardOptions } from './ports.ts';
 
 /** The person, organization and role behind a request, as checked a moment ago. */
 export interface DashboardVisit {
-  readonly person: CurrentPerson;
+  readonly person: CurrentMember;
   readonly organization: string;
   /** The organization with its title. */
   readonly titled: Titled;
@@ -55,6 +57,9 @@ export type PageHandler = Handler<[visit: DashboardVisit], DashboardOptions>;
 
 /** Carries out a form that one of our pages sent to this person. */
 export type FormHandler = Handler<[visit: DashboardVisit, form: Form], DashboardOptions>;
+
+/** As `PageHandler`, for pages outside of any organization that everyone may open who is signed in. */
+export type MemberPageHandler = MemberPage<DashboardOptions>;
 
 /** As `PageHandler` and `FormHandler`, for pages of a person outside of any organization. */
 export type PersonPageHandler = PersonPage<DashboardOptions>;
@@ -96,7 +101,7 @@ interface DashboardGuards {
  * exist; and the role has the permission that the page requires.
  */
 export function dashboardGuards(
-  guard: PersonGuard<DashboardOptions>,
+  guard: MemberGuard<DashboardOptions>,
   navigation: readonly NavigationEntry[],
   { ports }: DashboardOptions,
 ): DashboardGuards {
@@ -114,7 +119,7 @@ export function dashboardGuards(
     });
   };
 
-  const visitAs = (person: CurrentPerson, needs: Permission, request: DashboardRequest) =>
+  const visitAs = (person: CurrentMember, needs: Permission, request: DashboardRequest) =>
     enter(person, needs, request, { ports, navigationOf });
 
   const within = (entry: NavigationEntry | undefined): DashboardGuard => {
@@ -143,7 +148,7 @@ export function dashboardGuards(
 
 /** @throws {AccountRefusal | AdministrationRefusal} */
 async function enter(
-  person: CurrentPerson,
+  person: CurrentMember,
   needs: Permission,
   request: DashboardRequest,
   { ports, navigationOf }: Pick<DashboardOptions, 'ports'> & Pick<DashboardGuards, 'navigationOf'>,
@@ -151,7 +156,8 @@ async function enter(
   const { organization = '' } = request.params;
   const membership = await membershipOf(person, organization, ports);
   if (!membership) throw notFound('organization');
-  if (!membership.isProved) throw new AccountRefusal('second_factor');
+  if (membership.missing === 'single-sign-on') throw new AccountRefusal('single_sign_on');
+  if (membership.missing) throw new AccountRefusal('second_factor');
   const { titled, role, others, mayCreate } = membership;
   const { address, requestId } = visitOf(request);
   if (!mayDo(role, needs)) {
@@ -192,8 +198,8 @@ interface Membership {
   readonly others: readonly Titled[];
   /** Whether they may create another organization. */
   readonly mayCreate: boolean;
-  /** Whether the person signed in with a second factor, if the organization requires one. */
-  readonly isProved: boolean;
+  /** What the person still has to prove before they may enter. */
+  readonly missing: ReturnType<typeof missingProof>;
 }
 
 export interface MembershipPorts {
@@ -201,15 +207,15 @@ export interface MembershipPorts {
 }
 
 /**
- * The current membership of a person in an organization. `undefined` for others, whether or not the organization
- * exists.
+ * The current membership of a person in an organization that their session opens. `undefined` for others, whether or not
+ * the organization exists.
  */
 export async function membershipOf(
-  { user, session }: CurrentPerson,
+  { session }: CurrentMember,
   organization: string,
   { db }: MembershipPorts,
 ): Promise<Membership | undefined> {
-  const memberships = await listMemberships(db, user.id);
+  const memberships = await listOpenMemberships(db, session);
   const here = memberships.find((membership) => membership.organization === organization);
   if (!here) return undefined;
   const rules = await findSettings(db, organization);
@@ -217,8 +223,8 @@ export async function membershipOf(
     titled: titledOf(here),
     role: here.role,
     others: memberships.filter((other) => other !== here).map(titledOf),
-    mayCreate: memberships.some((membership) => membership.role === 'owner'),
-    isProved: session.factors === 2 || rules?.secondFactorRequired === false,
+    mayCreate: !session.through && memberships.some((membership) => membership.role === 'owner'),
+    missing: rules ? missingProof(session, here.role, rules) : 'second-factor',
   };
 }
 
@@ -231,9 +237,10 @@ export function titledOf({
 }
 
 /** The actor of a dashboard request, for `perform`. */
-export function personActor({ user, session }: CurrentPerson, request: FastifyRequest): Actor {
+export function personActor({ user, session }: CurrentMember, request: FastifyRequest): Actor {
   const { address, requestId } = visitOf(request);
-  const { id, createdAt: provedAt, factors } = session;
+  const { id, createdAt: provedAt, factors, through } = session;
   const credential = { type: 'session', id } as const;
-  return { type: 'person', userId: user.id, credential, provedAt, factors, address, requestId };
+  const from = { address, requestId };
+  return { type: 'person', userId: user.id, credential, provedAt, factors, through, ...from };
 }

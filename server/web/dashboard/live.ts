@@ -6,7 +6,7 @@ import type { Db } from '#db/transaction';
 import { listSessions } from '#db/sessions';
 import { dashboardPath } from '#web/layout';
 import { queryText } from '#web/page-request';
-import type { CurrentPerson } from '#web/page-session';
+import type { CurrentMember } from '#web/page-session';
 import type { ChangeStore } from '#db/changes';
 import { type DashboardGuard, membershipOf } from './guard.ts';
 
@@ -27,7 +27,7 @@ export function liveRoutes(
   guard.get('/live', needs, async ({ person, organization }, request, reply, { ports }) => {
     const isAllowed = async () => {
       const membership = await membershipOf(person, organization, ports);
-      return membership?.isProved === true && mayDo(membership.role, needs);
+      return membership !== undefined && !membership.missing && mayDo(membership.role, needs);
     };
     const server = queryText(request, 'server');
     const name = `${organization}/${server ?? ''}`;
@@ -44,7 +44,7 @@ export function liveRoutes(
  */
 export async function sendLiveStream(
   reply: FastifyReply,
-  { session: { id: sessionId, userId } }: CurrentPerson,
+  { session: { id: sessionId, userId } }: CurrentMember,
   topic: Pick<LiveTopic, 'name' | 'readState' | 'isAllowed' | 'isTimed'>,
   { ports: { db, clock }, streams }: { ports: { db: Db; clock: Clock }; streams: LiveStreams },
 ): Promise<FastifyReply> {

@@ -8,20 +8,21 @@ import {
   stoppedBy,
 } from '#admin/organizations';
 import { ownsEveryOrganization } from '#db/organizations';
-import { listMemberships } from '#db/people';
+import { listOpenMemberships } from '#db/people';
 import type { ConnectedApps } from '#db/settings';
 import { isSlug, slugOf } from '#model/slug';
 import { errorSummary, type FieldError, formActions, postForm } from '#web/forms';
 import { html, type Html } from '#web/html';
 import { dashboardPath, type Frame, layout, pageHeading, statusNotice } from '#web/layout';
 import { queryText, seeOther, sendPage } from '#web/page-request';
-import type { CurrentPerson, PersonGuard } from '#web/page-session';
+import type { CurrentPerson, MemberGuard, PersonGuard } from '#web/page-session';
 import { dataTable, type Table } from '#web/tables';
 import { type Entered, formFor } from './forms.ts';
 import {
   type DashboardGuard,
   type DashboardVisit,
   type FormHandler,
+  type MemberPageHandler,
   type PageHandler,
   personActor,
   type PersonFormHandler,
@@ -36,21 +37,24 @@ import { webhooksPath } from './webhooks.ts';
 const newForm = formFor(organizationCreate);
 
 /** `/dashboard`, which redirects to the person's organization; `/organizations`; and `/new-organization`, which creates one. */
-export function organizationRoutes(guard: PersonGuard<DashboardOptions>): void {
-  guard.get('/dashboard', goToDashboard);
-  guard.get('/organizations', showOrganizations);
-  guard.get('/new-organization', showNewOrganization);
-  guard.post('/new-organization', createOrganization);
+export function organizationRoutes(
+  forMember: MemberGuard<DashboardOptions>,
+  forPerson: PersonGuard<DashboardOptions>,
+): void {
+  forMember.get('/dashboard', goToDashboard);
+  forMember.get('/organizations', showOrganizations);
+  forPerson.get('/new-organization', showNewOrganization);
+  forPerson.post('/new-organization', createOrganization);
 }
 
-const goToDashboard: PersonPageHandler = async ({ user }, _request, reply, { ports }) => {
-  const [first] = await listMemberships(ports.db, user.id);
+const goToDashboard: MemberPageHandler = async ({ session }, _request, reply, { ports }) => {
+  const [first] = await listOpenMemberships(ports.db, session);
   return seeOther(reply, first ? dashboardPath(first.organization) : '/organizations');
 };
 
-const showOrganizations: PersonPageHandler = async (person, _request, reply, { ports }) => {
+const showOrganizations: MemberPageHandler = async (person, _request, reply, { ports }) => {
   const { db, clock } = ports;
-  const memberships = await listMemberships(db, person.user.id);
+  const memberships = await listOpenMemberships(db, person.session);
   const rows = memberships.map((membership) => ({
     id: membership.organization,
     cells: [
@@ -64,8 +68,9 @@ const showOrganizations: PersonPageHandler = async (person, _request, reply, { p
   };
   const columns = [{ text: 'Name' }, { text: 'Your role' }];
   const table = { caption: 'Organizations', columns, rows, empty, now: clock.now() };
-  const mayCreate = memberships.some(({ role }) => role === 'owner');
-  const hasNodes = ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
+  const isWhole = person.session.through === undefined;
+  const mayCreate = isWhole && memberships.some(({ role }) => role === 'owner');
+  const hasNodes = isWhole && ports.listNodes && (await ownsEveryOrganization(db, person.user.id));
   const nodes = hasNodes ? '/nodes' : undefined;
   return sendPage(reply, organizationsPage, { table, mayCreate, nodes }, { person });
 };

@@ -6,7 +6,7 @@ import { pageAssets } from '#web/assets';
 import type { Crumb, Page } from '#web/layout';
 import type { SurroundingsOf } from '#web/page-errors';
 import { sendPage } from '#web/page-request';
-import { currentPersonOf, type CurrentPersonPorts } from '#web/page-session';
+import { currentMemberOf, type CurrentPersonPorts } from '#web/page-session';
 import {
   type DashboardVisit,
   membershipOf,
@@ -85,13 +85,13 @@ export function errorSurroundings(
   navigationOf: NavigationOf,
   ports: CurrentPersonPorts & MembershipPorts,
 ): SurroundingsOf {
-  const currentPerson = currentPersonOf(base, ports);
+  const currentPerson = currentMemberOf(base, ports);
   return async (request) => {
     const organization = organizationIn(request.url);
     const person = await currentPerson(request);
     if (!person || organization === undefined) return undefined;
     const membership = await membershipOf(person, organization, ports);
-    if (!membership?.isProved) return undefined;
+    if (!membership || membership.missing) return undefined;
     const { titled, role, others, mayCreate } = membership;
     const navigation = navigationOf(request.routeOptions.url, organization, role);
     return {

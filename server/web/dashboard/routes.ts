@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { notFound } from '#admin/refusal';
 import { pageErrors } from '#web/page-errors';
 
-import { personGuard } from '#web/page-session';
+import { memberGuard, personGuard } from '#web/page-session';
 import { activityRoutes, liveCallRoutes } from './activity.ts';
 import { agentKeyRoutes } from './agent-keys.ts';
 import { agentRoutes } from './agents.ts';
@@ -72,14 +72,15 @@ export function dashboardRoutes(app: FastifyInstance, options: DashboardOptions)
   const { base, ports } = options;
   takeRawBodies(app, maxFormBytes);
   const forPerson = personGuard(app, ports, options);
-  const { within, navigationOf } = dashboardGuards(forPerson, navigation, options);
+  const forMember = memberGuard(app, ports, options);
+  const { within, navigationOf } = dashboardGuards(forMember, navigation, options);
   app.setErrorHandler(pageErrors(base, ports, errorSurroundings(base, navigationOf, ports)));
   const streams = new LiveStreams({
     changes: ports.changes,
     clock: ports.clock,
     failed: (err) => app.log.error({ err }, 'live pages not notified'),
   });
-  organizationRoutes(forPerson);
+  organizationRoutes(forMember, forPerson);
   nodeRoutes(forPerson, options, streams);
   tokenRoutes(forPerson);
   for (const entry of navigation) {

@@ -66,6 +66,7 @@ test('organization settings: the title and the rules are saved together', async 
     openClientsAllowed: true,
     latchkeyProxyAllowed: false,
     callRetentionDays: 45,
+    singleSignOnRequired: false,
   };
 
   expect([status, await kept()]).toEqual([303, { title: 'Acme Ltd', ...rules }]);
@@ -122,6 +123,7 @@ test('organization settings: an owner without a second factor can require one', 
       openClientsAllowed: false,
       latchkeyProxyAllowed: false,
       callRetentionDays: 90,
+      singleSignOnRequired: false,
     },
   ]);
 });

@@ -1,0 +1,435 @@
+import type { Selectable, Updateable } from 'kysely';
+
+import type { EpochSeconds } from '#model/clock';
+import { emailKey } from '#model/email';
+import { isRole, type Role } from '#model/roles';
+import { readStrings } from './columns.ts';
+import { lockGroups } from './groups.ts';
+import { lockMembers, type User } from './people.ts';
+import type { Schema } from './schema.ts';
+import { advisoryLock, transaction, type Db } from './transaction.ts';
+
+/** An OpenID provider that an organization configured. */
+export interface ProviderRecord {
+  /** `idp_` and 16 base62 characters. */
+  readonly id: string;
+  readonly organizationId: string;
+  readonly name: string;
+  /** Unique in the organization; it never changes, because links depend on it. */
+  readonly issuer: string;
+  readonly clientId: string;
+  /** Encrypted for `providerSecretPurpose`. */
+  readonly sealedSecret: string;
+  readonly scopes: readonly string[];
+  readonly groupsClaim: string;
+  /** Whether addresses are trusted that the provider does not claim to have verified. */
+  readonly emailTrusted: boolean;
+  /** The role of people who join by signing in; absent if nobody joins so. */
+  readonly joiningRole: JoiningRole | undefined;
+  /** The groups of people who join, by id. */
+  readonly joiningGroups: readonly string[];
+  /** Which groups at the provider give a role, as `{role}={group}`. */
+  readonly roleGroups: readonly string[];
+  /** Whether each sign-in counts as two factors, whatever the provider says. */
+  readonly countsAsTwoFactors: boolean;
+  readonly createdAt: EpochSeconds;
+  /** The last successful test by an owner, since the client was last changed. */
+  readonly tested: { readonly at: EpochSeconds; readonly by: string } | undefined;
+  readonly disabledAt: EpochSeconds | undefined;
+}
+
+/** Nobody becomes an owner through a provider. */
+export type JoiningRole = Exclude<Role, 'owner'>;
+
+/** What can change. Omitted members keep their value; changing the client forgets the test. */
+export type ProviderChange = Partial<
+  Pick<
+    ProviderRecord,
+    | 'name'
+    | 'clientId'
+    | 'sealedSecret'
+    | 'scopes'
+    | 'groupsClaim'
+    | 'emailTrusted'
+    | 'joiningRole'
+    | 'joiningGroups'
+    | 'roleGroups'
+    | 'countsAsTwoFactors'
+    | 'disabledAt'
+  >
+>;
+
+/** @returns `taken` when the organization has a provider with this issuer, `full` when it already has `most` */
+export async function insertProvider(
+  db: Db,
+  provider: Omit<ProviderRecord, 'tested' | 'disabledAt'>,
+  most: number,
+): Promise<'done' | 'taken' | 'full'> {
+  return transaction(db, async (tx) => {
+    await advisoryLock(tx, `identity providers ${provider.organizationId}`);
+    const others = await listProviders(tx, provider.organizationId);
+    if (others.some(({ issuer }) => issuer === provider.issuer)) return 'taken';
+    if (others.length >= most) return 'full';
+    const { id, organizationId, issuer, createdAt } = provider;
+    await tx
+      .insertInto('identity_provider')
+      .values({
+        id,
+        organization_id: organizationId,
+        issuer,
+        created_at: createdAt,
+        name: provider.name,
+        client_id: provider.clientId,
+        sealed_secret: provider.sealedSecret,
+        scopes: JSON.stringify(provider.scopes),
+        groups_claim: provider.groupsClaim,
+        email_trusted: Number(provider.emailTrusted),
+        joining_role: provider.joiningRole ?? null,
+        joining_groups: JSON.stringify(provider.joiningGroups),
+        role_groups: JSON.stringify(provider.roleGroups),
+        counts_as_two_factors: Number(provider.countsAsTwoFactors),
+      })
+      .execute();
+    return 'done';
+  });
+}
+
+/** The providers of an organization, oldest first. */
+export async function listProviders(db: Db, organizationId: string): Promise<ProviderRecord[]> {
+  const rows = await db
+    .selectFrom('identity_provider')
+    .selectAll()
+    .where('organization_id', '=', organizationId)
+    .orderBy('created_at')
+    .orderBy('id')
+    .execute();
+  return rows.map(readProvider);
+}
+
+/** A provider of an organization that is not disabled, with the organization's name. Whether it is enabled itself is for the caller to say. */
+export async function findProvider(
+  db: Db,
+  id: string,
+): Promise<(ProviderRecord & { readonly organization: string }) | undefined> {
+  const row = await db
+    .selectFrom('identity_provider')
+    .innerJoin('organization', 'organization.id', 'identity_provider.organization_id')
+    .selectAll('identity_provider')
+    .select('organization.name as organization')
+    .where('identity_provider.id', '=', id)
+    .where('organization.disabled_at', 'is', null)
+    .executeTakeFirst();
+  return row && { ...readProvider(row), organization: row.organization };
+}
+
+/** @returns `false` when the organization has no such provider */
+export async function updateProvider(
+  db: Db,
+  organizationId: string,
+  id: string,
+  change: ProviderChange,
+): Promise<boolean> {
+  const isOtherClient = change.clientId !== undefined || change.sealedSecret !== undefined;
+  const columns: Updateable<Schema['identity_provider']> = {
+    ...(change.name !== undefined && { name: change.name }),
+    ...(change.clientId !== undefined && { client_id: change.clientId }),
+    ...(change.sealedSecret !== undefined && { sealed_secret: change.sealedSecret }),
+    ...(change.scopes && { scopes: JSON.stringify(change.scopes) }),
+    ...(change.groupsClaim !== undefined && { groups_claim: change.groupsClaim }),
+    ...(change.emailTrusted !== undefined && { email_trusted: Number(change.emailTrusted) }),
+    ...('joiningRole' in change && { joining_role: change.joiningRole ?? null }),
+    ...(change.joiningGroups && { joining_groups: JSON.stringify(change.joiningGroups) }),
+    ...(change.roleGroups && { role_groups: JSON.stringify(change.roleGroups) }),
+    ...(change.countsAsTwoFactors !== undefined && {
+      counts_as_two_factors: Number(change.countsAsTwoFactors),
+    }),
+    ...('disabledAt' in change && { disabled_at: change.disabledAt ?? null }),
+    ...(isOtherClient && { tested_at: null, tested_by: null }),
+  };
+  // The id stands for a change of nothing, which still says whether there is such a provider.
+  const { numUpdatedRows } = await db
+    .updateTable('identity_provider')
+    .set({ id, ...columns })
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numUpdatedRows === 1n;
+}
+
+/** Records a successful test by an owner, unless the client was changed since `record` was read. */
+export async function noteProviderTest(
+  db: Db,
+  { id, clientId, sealedSecret }: Pick<ProviderRecord, 'id' | 'clientId' | 'sealedSecret'>,
+  tested: { readonly at: EpochSeconds; readonly by: string },
+): Promise<void> {
+  await db
+    .updateTable('identity_provider')
+    .set({ tested_at: tested.at, tested_by: tested.by })
+    .where('id', '=', id)
+    .where('client_id', '=', clientId)
+    .where('sealed_secret', '=', sealedSecret)
+    .execute();
+}
+
+/** Deletes a provider with its links and sessions. @returns `false` when the organization has no such provider */
+export async function deleteProvider(db: Db, organizationId: string, id: string): Promise<boolean> {
+  const { numDeletedRows } = await db
+    .deleteFrom('identity_provider')
+    .where('organization_id', '=', organizationId)
+    .where('id', '=', id)
+    .executeTakeFirst();
+  return numDeletedRows === 1n;
+}
+
+/** An account at a provider, by which a member enters the provider's organization. */
+export interface MemberIdentity {
+  readonly providerId: string;
+  readonly subject: string;
+}
+
+/** A member whose account at a provider is linked. */
+export interface LinkedMember extends MemberIdentity {
+  readonly userId: string;
+  /** The address of the person here. */
+  readonly email: string;
+  readonly linkedAt: EpochSeconds;
+  /** When the account last signed in. */
+  readonly usedAt: EpochSeconds;
+}
+
+/** The member to whom this account at a provider is linked. */
+export async function findLinkedMember(
+  db: Db,
+  { providerId, subject }: MemberIdentity,
+): Promise<string | undefined> {
+  const row = await db
+    .selectFrom('member_identity')
+    .select('person_id')
+    .where('provider_id', '=', providerId)
+    .where('subject', '=', subject)
+    .executeTakeFirst();
+  return row?.person_id;
+}
+
+/** The linked members of a provider, ordered by e-mail address: at most `limit`. */
+export async function listLinkedMembers(
+  db: Db,
+  providerId: string,
+  limit: number,
+): Promise<LinkedMember[]> {
+  const rows = await db
+    .selectFrom('member_identity')
+    .innerJoin('person', 'person.id', 'member_identity.person_id')
+    .selectAll('member_identity')
+    .select('person.email as own_email')
+    .where('provider_id', '=', providerId)
+    .orderBy('person.email_key')
+    .limit(limit)
+    .execute();
+  return rows.map((row) => ({
+    providerId,
+    subject: row.subject,
+    userId: row.person_id,
+    email: row.own_email,
+    linkedAt: row.created_at,
+    usedAt: row.used_at,
+  }));
+}
+
+/** How many members have a linked account, by provider. */
+export async function countLinkedMembers(
+  db: Db,
+  organizationId: string,
+): Promise<ReadonlyMap<string, number>> {
+  const rows = await db
+    .selectFrom('member_identity')
+    .select(({ fn }) => ['provider_id', fn.countAll().as('members')])
+    .where('organization_id', '=', organizationId)
+    .groupBy('provider_id')
+    .execute();
+  return new Map(rows.map((row) => [row.provider_id, Number(row.members)]));
+}
+
+/**
+ * Links an account at a provider to a member of the provider's organization.
+ *
+ * @returns `taken` when the account is linked, or another account of this provider is linked to the person: an address that was given
+ * to a new employee must not open the account of the one before. `stranger` when the person is not a member
+ */
+export async function linkMember(
+  db: Db,
+  { providerId, subject }: MemberIdentity,
+  member: { readonly organizationId: string; readonly userId: string },
+  at: EpochSeconds,
+): Promise<'done' | 'taken' | 'stranger'> {
+  const { organizationId, userId } = member;
+  return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
+    const membership = await tx
+      .selectFrom('membership')
+      .select('person_id')
+      .where('organization_id', '=', organizationId)
+      .where('person_id', '=', userId)
+      .executeTakeFirst();
+    if (!membership) return 'stranger';
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('member_identity')
+      .values({
+        provider_id: providerId,
+        subject,
+        organization_id: organizationId,
+        person_id: userId,
+        created_at: at,
+        used_at: at,
+      })
+      .onConflict((conflict) => conflict.doNothing())
+      .executeTakeFirst();
+    return numInsertedOrUpdatedRows === 1n ? 'done' : 'taken';
+  });
+}
+
+/** Removes the link of a member, and ends the sessions that the provider opened for them. @returns `false` when there is none */
+export async function unlinkMember(
+  db: Db,
+  organizationId: string,
+  providerId: string,
+  userId: string,
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    const { numDeletedRows } = await tx
+      .deleteFrom('member_identity')
+      .where('organization_id', '=', organizationId)
+      .where('provider_id', '=', providerId)
+      .where('person_id', '=', userId)
+      .executeTakeFirst();
+    await tx
+      .deleteFrom('browser_session')
+      .where('provider_id', '=', providerId)
+      .where('person_id', '=', userId)
+      .execute();
+    return numDeletedRows === 1n;
+  });
+}
+
+/**
+ * Creates a person with a membership and a linked account, and adds them to those of the groups that still exist.
+ *
+ * @returns `false` when the address is taken
+ */
+export async function insertJoiningMember(
+  db: Db,
+  { providerId, subject }: MemberIdentity,
+  { id, email, createdAt }: User,
+  place: {
+    readonly organizationId: string;
+    readonly role: JoiningRole;
+    readonly groups: readonly string[];
+  },
+): Promise<boolean> {
+  const { organizationId, role, groups } = place;
+  return transaction(db, async (tx) => {
+    await lockMembers(tx, organizationId);
+    await lockGroups(tx, organizationId);
+    const { numInsertedOrUpdatedRows } = await tx
+      .insertInto('person')
+      .values({ id, email, email_key: emailKey(email), created_at: createdAt })
+      .onConflict((conflict) => conflict.column('email_key').doNothing())
+      .executeTakeFirst();
+    if (numInsertedOrUpdatedRows !== 1n) return false;
+    await tx
+      .insertInto('membership')
+      .values({ person_id: id, organization_id: organizationId, role })
+      .execute();
+    await tx
+      .insertInto('member_identity')
+      .values({
+        provider_id: providerId,
+        subject,
+        organization_id: organizationId,
+        person_id: id,
+        created_at: createdAt,
+        used_at: createdAt,
+      })
+      .execute();
+    const existing = await tx
+      .selectFrom('person_group')
+      .select('id')
+      .where('organization_id', '=', organizationId)
+      .where('id', 'in', groups.length > 0 ? groups : [''])
+      .execute();
+    if (existing.length > 0) {
+      await tx
+        .insertInto('group_member')
+        .values(
+          existing.map((group) => ({
+            group_id: group.id,
+            organization_id: organizationId,
+            person_id: id,
+          })),
+        )
+        .execute();
+    }
+    return true;
+  });
+}
+
+/**
+ * Records a sign-in: its time, and the groups and the address that the provider reported.
+ *
+ * @returns `false` when the account is not linked
+ */
+export async function noteMemberSignIn(
+  db: Db,
+  { providerId, subject }: MemberIdentity,
+  { at, email, groups }: { at: EpochSeconds; email: string | undefined; groups: readonly string[] },
+): Promise<boolean> {
+  return transaction(db, async (tx) => {
+    await advisoryLock(tx, `member identity ${providerId} ${subject}`);
+    const { numUpdatedRows } = await tx
+      .updateTable('member_identity')
+      .set({ used_at: at, email: email ?? null })
+      .where('provider_id', '=', providerId)
+      .where('subject', '=', subject)
+      .executeTakeFirst();
+    if (numUpdatedRows !== 1n) return false;
+    await tx
+      .deleteFrom('member_identity_group')
+      .where('provider_id', '=', providerId)
+      .where('subject', '=', subject)
+      .execute();
+    const names = [...new Set(groups)];
+    if (names.length === 0) return true;
+    await tx
+      .insertInto('member_identity_group')
+      .values(names.map((name) => ({ provider_id: providerId, subject, external_name: name })))
+      .execute();
+    return true;
+  });
+}
+
+function readProvider(row: Selectable<Schema['identity_provider']>): ProviderRecord {
+  const { tested_at: at, tested_by: by } = row;
+  return {
+    id: row.id,
+    organizationId: row.organization_id,
+    name: row.name,
+    issuer: row.issuer,
+    clientId: row.client_id,
+    sealedSecret: row.sealed_secret,
+    scopes: readStrings(row.scopes),
+    groupsClaim: row.groups_claim,
+    emailTrusted: row.email_trusted === 1,
+    joiningRole: row.joining_role === null ? undefined : readJoiningRole(row.joining_role),
+    joiningGroups: readStrings(row.joining_groups),
+    roleGroups: readStrings(row.role_groups),
+    countsAsTwoFactors: row.counts_as_two_factors === 1,
+    createdAt: row.created_at,
+    tested: at === null || by === null ? undefined : { at, by },
+    disabledAt: row.disabled_at ?? undefined,
+  };
+}
+
+function readJoiningRole(role: string): JoiningRole {
+  if (!isRole(role) || role === 'owner') throw new TypeError(`nobody joins as ${role}`);
+  return role;
+}
