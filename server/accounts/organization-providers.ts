@@ -1,0 +1,290 @@
+import type { RefusalLog } from '#audit/counted-refusals';
+import { insertAuditEvent } from '#db/audit';
+import {
+  findLinkedMember,
+  findProvider,
+  insertJoiningMember,
+  linkMember,
+  noteMemberSignIn,
+  type JoiningRole,
+  type ProviderRecord,
+} from '#db/identity-providers';
+import {
+  endDomainProof,
+  findDomain,
+  type OrganizationDomain,
+  setDomainProof,
+} from '#db/organization-domains';
+import { changeRole, findMember, findUserByEmail } from '#db/people';
+import { transaction, type Db } from '#db/transaction';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { domainOf, isEmail } from '#model/email';
+import { isRole, roles } from '#model/roles';
+import { newUserId } from '#secrets/secrets';
+import { AccountRefusal } from './account-refusal.ts';
+import type { Authentication, UpstreamIdentity } from './openid-provider.ts';
+import type { ProviderSetup } from './provider-setup.ts';
+import type { Visit } from './sessions.ts';
+
+/** What signing in through a provider of an organization needs. */
+export interface MemberSignInPorts {
+  readonly db: Db;
+  readonly providerSetup: ProviderSetup;
+  readonly refusals: RefusalLog;
+  readonly clock: Clock;
+}
+
+/** A provider with the name of its organization. */
+export type OwnedProvider = ProviderRecord & { readonly organization: string };
+
+/** Why an account at a provider, although proved, opens nothing. */
+export type NoEntry =
+  | 'email-missing'
+  /** The provider denies that the address is verified, or does not say and the organization does not trust it. */
+  | 'email-unverified'
+  /** The organization has not proved the domain of the address, or not any more. */
+  | 'domain-unproved'
+  /** Nobody in the organization has the address, and nobody joins by signing in. */
+  | 'no-member'
+  /** Another account of this provider is linked to the member with that address. */
+  | 'other-account'
+  /** Somebody outside of the organization has an account with the address, so nobody can join with it. */
+  | 'address-taken';
+
+/** Whom a proved identity opens the organization for: now, or once it is linked. */
+export type Entry =
+  | { readonly outcome: 'linked' | 'linkable'; readonly userId: string }
+  | { readonly outcome: 'joining'; readonly email: string; readonly role: JoiningRole }
+  | { readonly outcome: 'refused'; readonly why: NoEntry };
+
+/**
+ * A provider that can be used now.
+ *
+ * @throws {AccountRefusal} `provider_unknown`, whether it never existed, is disabled, or its organization is
+ */
+export async function usableProvider(db: Db, providerId: string): Promise<OwnedProvider> {
+  const provider = await findProvider(db, providerId);
+  if (provider && provider.disabledAt === undefined) return provider;
+  throw new AccountRefusal('provider_unknown');
+}
+
+/**
+ * Whom an identity opens the organization of its provider for. Issuer and subject decide for an account that is linked. Otherwise an
+ * address links it, if the provider verified it or the organization trusts it, the organization has proved its domain, and
+ * the person with that address is a member already. Changes nothing, except that a lost proof of a domain is recorded.
+ */
+export async function entryOf(
+  identity: UpstreamIdentity,
+  provider: OwnedProvider,
+  ports: MemberSignInPorts,
+): Promise<Entry> {
+  const { db } = ports;
+  const linked = await findLinkedMember(db, { providerId: provider.id, subject: identity.subject });
+  if (linked !== undefined) return { outcome: 'linked', userId: linked };
+  const refused = (why: NoEntry): Entry => ({ outcome: 'refused', why });
+  const { email, emailProof } = identity;
+  if (email === undefined || !isEmail(email)) return refused('email-missing');
+  const isProved = emailProof === 'verified' || (emailProof === 'trusted' && provider.emailTrusted);
+  if (!isProved) return refused('email-unverified');
+  if (!(await ownsDomain(domainOf(email), provider, ports))) return refused('domain-unproved');
+  const user = await findUserByEmail(db, email);
+  const member = user && (await findMember(db, provider.organizationId, user.id));
+  if (member) return { outcome: 'linkable', userId: member.userId };
+  if (!provider.joiningRole) return refused('no-member');
+  // Its owner may have chosen the address without proving it, and would be let in with it.
+  if (user) return refused('address-taken');
+  return { outcome: 'joining', email, role: provider.joiningRole };
+}
+
+/** How long the last check of a domain counts, and how long without an answer of its name servers. */
+const checkLifeSeconds = 86_400;
+const unreachableLifeSeconds = 7 * 86_400;
+
+/** Whether the organization owns a domain now. A proof by DNS is checked again once a day. */
+async function ownsDomain(
+  domain: string,
+  { organizationId, organization }: OwnedProvider,
+  { db, providerSetup, clock }: MemberSignInPorts,
+): Promise<boolean> {
+  const known = await findDomain(db, organizationId, domain);
+  if (!known?.proof) return false;
+  const { by, checkedAt } = known.proof;
+  const now = clock.now();
+  if (by === 'operator' || now - checkedAt < checkLifeSeconds) return true;
+  switch (await providerSetup.checkDomain(known)) {
+    case 'found':
+      return (await setDomainProof(db, organizationId, domain, { by, at: now })) === 'done';
+    case 'unreachable':
+      return now - checkedAt < unreachableLifeSeconds;
+    case 'absent':
+      await loseDomain(known, organization, now, db);
+      return false;
+  }
+}
+
+/** Records that a domain does not prove itself any more. */
+export async function loseDomain(
+  { organizationId, domain }: Pick<OrganizationDomain, 'organizationId' | 'domain'>,
+  organization: string,
+  at: EpochSeconds,
+  db: Db,
+): Promise<void> {
+  await transaction(db, async (tx) => {
+    if (!(await endDomainProof(tx, organizationId, domain))) return;
+    await insertAuditEvent(tx, {
+      at,
+      actor: 'system',
+      organization,
+      action: 'domain.lose',
+      target: `domain:${domain}`,
+      address: undefined,
+      requestId: undefined,
+      outcome: 'done',
+    });
+  });
+}
+
+/** The session that a sign-in through a provider opens. */
+export interface MemberSession {
+  readonly userId: string;
+  readonly factors: 1 | 2;
+  readonly through: {
+    readonly organizationId: string;
+    readonly providerId: string;
+  } & Authentication;
+}
+
+/**
+ * Signs a person in to the organization of a provider: links the account or creates the member first, where `entryOf` allows it.
+ * Records it in the organization's audit log, as well as a refusal with its reason.
+ *
+ * @throws {AccountRefusal} `member_unknown`
+ */
+export async function enterThrough(
+  identity: UpstreamIdentity,
+  provider: OwnedProvider,
+  visit: Visit,
+  ports: MemberSignInPorts,
+): Promise<MemberSession> {
+  const entry = await entryOf(identity, provider, ports);
+  const at = ports.clock.now();
+  const event = (action: string, actor: string, more = '') => ({
+    actor,
+    organization: provider.organization,
+    action,
+    target: `provider:${provider.id}${more}`,
+    address: visit.address,
+    requestId: visit.requestId,
+  });
+  const entered = await transaction(ports.db, async (db) => {
+    const linked = await linkedBy(entry, { identity, provider, at }, db);
+    if ('why' in linked) return linked;
+    const { userId, action } = linked;
+    const note = (name: string, more?: string) =>
+      insertAuditEvent(db, { ...event(name, `user:${userId}`, more), at, outcome: 'done' });
+    if (action) await note(action);
+    const { subject, email, groups } = identity;
+    const link = { providerId: provider.id, subject };
+    // The link may have been removed since it was found.
+    if (!(await noteMemberSignIn(db, link, { at, email, groups }))) return { why: 'no-member' };
+    const role = await followRoleGroups(userId, groups, provider, db);
+    if (role !== undefined) await note('provider.set-role', ` ${role}`);
+    await note('sign-in');
+    return { userId };
+  });
+  if ('why' in entered) {
+    await ports.refusals.note(event('sign-in', 'anonymous', ` ${entered.why}`));
+    throw new AccountRefusal('member_unknown', entered.why);
+  }
+  const isTwo = provider.countsAsTwoFactors || saysTwoFactors(identity.authentication);
+  const { organizationId, id: providerId } = provider;
+  return {
+    userId: entered.userId,
+    factors: isTwo ? 2 : 1,
+    through: { organizationId, providerId, ...identity.authentication },
+  };
+}
+
+/** Makes the link that an entry needs, within the transaction `db`; `action` says what was made. */
+async function linkedBy(
+  entry: Entry,
+  {
+    identity: { subject },
+    provider,
+    at,
+  }: { identity: UpstreamIdentity; provider: OwnedProvider; at: EpochSeconds },
+  db: Db,
+): Promise<{ userId: string; action?: 'provider.link' | 'provider.join' } | { why: NoEntry }> {
+  const link = { providerId: provider.id, subject };
+  const { organizationId, joiningGroups } = provider;
+  switch (entry.outcome) {
+    case 'refused':
+      return entry;
+    case 'linked':
+      return entry;
+    case 'linkable': {
+      const { userId } = entry;
+      const linked = await linkMember(db, link, { organizationId, userId }, at);
+      if (linked === 'done') return { userId, action: 'provider.link' };
+      return { why: linked === 'taken' ? 'other-account' : 'no-member' };
+    }
+    case 'joining': {
+      const { email, role } = entry;
+      const user = { id: newUserId(), email, createdAt: at };
+      const place = { organizationId, role, groups: joiningGroups };
+      if (!(await insertJoiningMember(db, link, user, place))) return { why: 'address-taken' };
+      return { userId: user.id, action: 'provider.join' };
+    }
+  }
+}
+
+/** A group at a provider that gives a role, as `{role}={group}`; `undefined` for another text, and for owners. */
+export function readRoleGroup(
+  text: string,
+): { readonly role: JoiningRole; readonly group: string } | undefined {
+  const [role = '', ...rest] = text.split('=');
+  const group = rest.join('=').trim();
+  if (!isRole(role) || role === 'owner' || group === '') return undefined;
+  return { role, group };
+}
+
+/**
+ * Gives a member the highest role that their groups at the provider stand for. Without such a group the role stays, and owners always
+ * stay owners.
+ *
+ * @returns the new role if it changed
+ */
+async function followRoleGroups(
+  userId: string,
+  groups: readonly string[],
+  { organizationId, roleGroups }: OwnedProvider,
+  db: Db,
+): Promise<JoiningRole | undefined> {
+  const given = roleGroups
+    .map(readRoleGroup)
+    .filter((entry) => entry !== undefined)
+    .filter(({ group }) => groups.includes(group))
+    .map(({ role }) => role)
+    .toSorted((one, other) => roles.indexOf(one) - roles.indexOf(other));
+  const [to] = given;
+  const from = (await findMember(db, organizationId, userId))?.role;
+  if (to === undefined || from === undefined || from === 'owner' || from === to) return undefined;
+  return (await changeRole(db, organizationId, userId, { from, to })) === 'done' ? to : undefined;
+}
+
+/** Values of `acr` that mean at least two factors. */
+const twoFactorClasses = new Set([
+  'http://schemas.openid.net/pape/policies/2007/06/multi-factor',
+  'https://refeds.org/profile/mfa',
+  'urn:okta:loa:2fa:any',
+]);
+
+/** Whether the provider says that the person proved two factors. RFC 8176 §2 */
+export function saysTwoFactors({ acr, amr }: Authentication): boolean {
+  return amr.includes('mfa') || twoFactorClasses.has(acr ?? '');
+}
+
+/** Whether `userId` would enter by this identity: what makes a test of an owner count. */
+export function isEntryOf(entry: Entry, userId: string): boolean {
+  return (entry.outcome === 'linked' || entry.outcome === 'linkable') && entry.userId === userId;
+}

@@ -1,0 +1,139 @@
+import type { OrganizationDomain } from '#db/organization-domains';
+import type { ProviderRecord } from '#db/identity-providers';
+import type { Clock, EpochSeconds } from '#model/clock';
+import { hasManyTenants } from '#model/issuers';
+import { LimitedMap } from '#model/limited-map';
+import {
+  checkedAddresses,
+  hostAndPort,
+  OutboundError,
+  type OutboundGuard,
+} from '#outbound/checked-addresses';
+import { guardedFetch } from '#outbound/guarded-fetch';
+import type { Sealing } from '#secrets/master-key';
+import { type IdentityProvider, openIdProvider } from './openid-provider.ts';
+
+/** What identity providers of organizations need in addition to the database. */
+export interface ProviderSetup {
+  /** What is wrong with an issuer's URL, to follow the name of the field. `undefined` if providers there can be asked. */
+  problemOf(issuer: string): Promise<string | undefined>;
+
+  sealSecret(providerId: string, clientSecret: string): string;
+
+  /** The client of a provider. Its configuration and keys are read at most once an hour. */
+  clientOf(provider: ProviderRecord): IdentityProvider;
+
+  /** The redirect URI to register at a provider; `undefined` in a command that does not know the public URL. */
+  redirectUriOf(providerId: string): string | undefined;
+
+  /** Whether the DNS record of a domain proves it now. Never rejects. */
+  checkDomain(
+    domain: Pick<OrganizationDomain, 'domain' | 'verificationToken'>,
+  ): Promise<DomainCheck>;
+}
+
+/** `absent`: the domain answers without the record. `unreachable`: its name servers do not answer, which proves nothing. */
+export type DomainCheck = 'found' | 'absent' | 'unreachable';
+
+/** Returns the TXT records of a name, each in parts, as `dns.resolveTxt` does. */
+export type ResolveTxt = (name: string) => Promise<readonly (readonly string[])[]>;
+
+const limits = { timeoutMs: 10_000, maxBytes: 256 * 1024 };
+const mostClients = 200;
+const clientLifeSeconds = 3600;
+
+/** Where the record of a domain is, and what it contains. */
+export function domainRecord({
+  domain,
+  verificationToken,
+}: Pick<OrganizationDomain, 'domain' | 'verificationToken'>) {
+  return { name: `_latchkey.${domain}`, value: `latchkey-domain=${verificationToken}` };
+}
+
+export function providerSetup({
+  base,
+  sealing,
+  guard,
+  resolveTxt,
+  clock,
+}: {
+  /** Our public URL; `undefined` in a command that does not know it. */
+  base: string | undefined;
+  sealing: Pick<Sealing, 'seal' | 'open'>;
+  guard: OutboundGuard;
+  resolveTxt: ResolveTxt;
+  clock: Clock;
+}): ProviderSetup {
+  const fetch = guardedFetch({ ...limits, ...guard });
+  const clients = new LimitedMap<string, { client: IdentityProvider; until: EpochSeconds }>(
+    mostClients,
+  );
+  const redirectUriOf = (providerId: string) =>
+    base === undefined ? undefined : `${base}/sign-in/provider/${providerId}/callback`;
+  return {
+    redirectUriOf,
+
+    async problemOf(issuer) {
+      const problem = issuerProblem(issuer, guard.allowedHosts);
+      if (problem !== undefined) return problem;
+      try {
+        await checkedAddresses(new URL(issuer), guard);
+      } catch (error) {
+        if (!(error instanceof OutboundError)) throw error;
+        return error.code === 'unreachable' || error.code === 'timeout'
+          ? 'has an unknown host'
+          : 'is not on the public internet; the operator of this server can allow its host';
+      }
+      return undefined;
+    },
+
+    sealSecret: (providerId, secret) => sealing.seal(secretPurpose(providerId), secret),
+
+    clientOf(provider) {
+      const { id, issuer, name, clientId, sealedSecret, scopes, groupsClaim } = provider;
+      const settings = { id, issuer, name, clientId, scopes, groupsClaim };
+      const key = JSON.stringify([settings, sealedSecret, provider.emailTrusted]);
+      const known = clients.get(key);
+      if (known && known.until > clock.now()) return known.client;
+      const client = openIdProvider({
+        ...settings,
+        clientSecret: sealing.open(secretPurpose(id), sealedSecret),
+        trustsEmail: provider.emailTrusted,
+        redirectUri: redirectUriOf(id) ?? '',
+        fetch,
+      });
+      clients.set(key, { client, until: clock.now() + clientLifeSeconds });
+      return client;
+    },
+
+    async checkDomain(domain) {
+      const { name, value } = domainRecord(domain);
+      try {
+        const records = await resolveTxt(name);
+        return records.some((parts) => parts.join('').trim() === value) ? 'found' : 'absent';
+      } catch (error) {
+        const code: unknown = error instanceof Error ? Reflect.get(error, 'code') : undefined;
+        return code === 'ENODATA' || code === 'ENOTFOUND' ? 'absent' : 'unreachable';
+      }
+    },
+  };
+}
+
+function secretPurpose(providerId: string): string {
+  return `identity provider ${providerId} client secret`;
+}
+
+/** What is wrong with the URL itself. A host that the operator named may use http. */
+function issuerProblem(text: string, allowedHosts: readonly string[]): string | undefined {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:' && url?.protocol !== 'http:') return 'is not an https URL';
+  const { username, password, hash, search, hostname } = url;
+  if (username || password || hash || search) {
+    return 'must not contain a user, a password, a query or a fragment';
+  }
+  if (hasManyTenants(url)) {
+    return 'stands for the directories of many companies: use the issuer of your own, for example https://login.microsoftonline.com/TENANT-ID/v2.0';
+  }
+  const isNamed = allowedHosts.includes(hostname) || allowedHosts.includes(hostAndPort(url));
+  return url.protocol === 'https:' || isNamed ? undefined : 'is not an https URL';
+}
